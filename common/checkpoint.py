@@ -1,0 +1,72 @@
+"""Weights, optimizer state and step in one safetensors file, replaced atomically."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from common.config import Config
+from common.errors import UserError
+from common.files import write_atomically
+from common.mlp import State
+
+_DECIDES_THE_MATHS = (
+    *("preset", "dimensions", "activation", "bias", "learning_rate", "final_learning_rate", "decay_steps"),
+    *("momentum", "weight_decay", "seed"),
+)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A state of training after `step` steps of `global_batch` rows each."""
+
+    state: State
+    step: int
+    global_batch: int
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint, config: Config) -> None:
+    """Write `path` whole or not at all. Raises UserError when its folder can't be written to."""
+    metadata = {
+        "step": str(checkpoint.step),
+        "global_batch": str(checkpoint.global_batch),
+        "maths": _maths(config),
+    }
+    tensors = {name: np.ascontiguousarray(value) for name, value in checkpoint.state.items()}
+    write_atomically(path, save(tensors, metadata))
+
+
+def read_checkpoint(path: Path, config: Config, global_batch: int) -> Checkpoint:
+    """The checkpoint in `path`.
+
+    Raises UserError when the file is damaged, or was written by a run whose maths, batch or steps don't go on into
+    those of `config`.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it isn't a dict)
+        checkpoint = Checkpoint(state, int(metadata["step"]), int(metadata["global_batch"]))
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise UserError(f"{path} can't be read as a checkpoint ({error}): delete it or name another.") from error
+    theirs, ours = json.loads(metadata.get("maths", "{}")), json.loads(_maths(config))
+    theirs["global_batch"], ours["global_batch"] = checkpoint.global_batch, global_batch
+    for name, value in ours.items():
+        if theirs.get(name) != value:
+            raise UserError(
+                f"{path} was written with {name} {theirs.get(name)}, not {value}: delete it, name another checkpoint, "
+                "or use its settings."
+            )
+    if checkpoint.step + config.warmup_steps >= config.steps:
+        raise UserError(
+            f"{path} stands at step {checkpoint.step}, which leaves no step to measure before --steps {config.steps} "
+            f"after a warm-up of {config.warmup_steps}: raise --steps or name another checkpoint."
+        )
+    return checkpoint
+
+
+def _maths(config: Config) -> str:
+    return json.dumps({name: getattr(config, name) for name in _DECIDES_THE_MATHS})

@@ -1,0 +1,200 @@
+"""One frozen, validated Config. The command line of every strategy derives from its fields."""
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from common.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that decides what is computed and how it is measured. The defaults are those of `--preset`."""
+
+    preset: Literal["digits", "mnist", "pathway", "wide"] = "digits"
+    """The regime whose values the other options start from: digits (latency), mnist, pathway (communication),
+    wide (compute)."""
+    dimensions: tuple[int, ...] = (64, 128, 64, 10)
+    """Width of the input, of every hidden layer and of the output."""
+    activation: Literal["relu", "tanh"] = "relu"
+    """What follows every layer but the last."""
+    bias: bool = True
+    """Whether the layers have a bias."""
+    scaling: Literal["strong", "weak"] = "strong"
+    """strong: `--batch` is the global batch. weak: `--batch` is what each worker gets."""
+    batch: int = 64
+    """Rows per step, of the whole world (strong scaling) or of each worker (weak scaling)."""
+    learning_rate: float = 0.1
+    """Learning rate of the first step. Never scaled by the number of workers."""
+    final_learning_rate: float | None = None
+    """Learning rate reached by a linear decay; none: constant."""
+    decay_steps: int = 1000
+    """Steps that the linear decay takes."""
+    momentum: float = 0.0
+    """Momentum of SGD, by torch's formula."""
+    weight_decay: float = 0.0
+    """Weight decay of SGD, by torch's formula."""
+    steps: int = 300
+    """Steps to train, counted from the first step of the run."""
+    warmup_steps: int = 50
+    """Steps before the clock of the first window starts, the first step among them."""
+    window_steps: int = 25
+    """Steps per clocked window."""
+    seed: int = 0
+    """Seed of the initial weights and of the order of the rows."""
+    workers: int | None = None
+    """World size; none: what the launcher says, or 1."""
+    threads: int = 1
+    """Threads that each worker computes with."""
+    exchange: bool = True
+    """With --no-exchange the gradients stay where they are: same program, no communication. It measures T_comp, and
+    the replicas drift apart."""
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    """Where to compute; auto: on GPUs where each local worker can have one of its own, else on the CPU."""
+    deadline_seconds: float = 600.0
+    """The whole launch is ended after this time, and a worker waits no longer than this for another one."""
+    data_dir: Path | None = None
+    """Folder of the four MNIST files (IDX, gzipped or not); none: the folder `mnist` in the data cache."""
+    checkpoint: Path | None = None
+    """File to save weights, optimizer state and step in at the end; training goes on from it when it exists."""
+    checkpoint_steps: int = 0
+    """Also save the checkpoint, and measure the test accuracy, every so many steps; 0: only at the end."""
+    record: Path | None = None
+    """File of the run record; none: a new file in `results/`."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        if len(self.dimensions) < 2 or min(self.dimensions) < 1:
+            raise UserError(
+                f"--dimensions {self.dimensions}: give an input and an output width at least, all positive."
+            )
+        for name in ("batch", "steps", "warmup_steps", "window_steps", "threads", "decay_steps"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: give a whole number above 0.")
+        if self.workers is not None and self.workers < 1:
+            raise UserError(f"--workers {self.workers}: give a whole number above 0.")
+        if self.seed < 0 or self.checkpoint_steps < 0:
+            raise UserError("--seed and --checkpoint-steps can't be negative: give 0 or more.")
+        if not 0 <= self.momentum < 1:
+            raise UserError(f"--momentum {self.momentum}: give a number from 0 up to, but below, 1.")
+        rates = [self.learning_rate, self.weight_decay, self.final_learning_rate or 0.0]
+        if not all(0 <= rate < float("inf") for rate in rates):
+            raise UserError("A learning rate or the weight decay is negative or not finite: give 0 or more.")
+        if not 0 < self.deadline_seconds <= 86400:
+            raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
+        if self.warmup_steps >= self.steps:
+            raise UserError(
+                f"--steps {self.steps} leaves no step to measure after --warmup-steps {self.warmup_steps}: "
+                "raise the first or lower the second."
+            )
+        if self.checkpoint_steps and self.checkpoint is None:
+            raise UserError("--checkpoint-steps needs a file to save in: add --checkpoint FILE.")
+
+
+PRESETS: dict[str, Config] = {
+    "digits": Config(),
+    "mnist": Config(preset="mnist", dimensions=(784, 128, 64, 10)),
+    "pathway": Config(
+        preset="pathway",
+        dimensions=(1024, 256, 256, 256, 32),
+        activation="tanh",
+        bias=False,
+        final_learning_rate=0.03,
+    ),
+    "wide": Config(
+        preset="wide",
+        dimensions=(2048, 2048, 2048, 10),
+        scaling="weak",
+        batch=512,
+        learning_rate=0.01,
+        steps=30,
+        warmup_steps=5,
+        window_steps=5,
+    ),
+}
+
+
+def parse_command_line(description: str, arguments: list[str] | None = None) -> Config:
+    """The Config that the command line asks for: the named preset's values, overridden by every option given.
+
+    `description` heads the help text. Raises UserError for an unknown preset or a value that can't be meant, and
+    SystemExit for `--help` and for options that don't exist.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    default = PRESETS[_preset_named_in(arguments)]
+    return tyro.cli(Config, description=description, default=default, args=arguments)
+
+
+def from_record(values: Mapping[str, object]) -> Config:
+    """The Config whose fields a record's `config` holds. Raises UserError when they don't make one."""
+    paths = ("data_dir", "checkpoint", "record")
+    try:
+        restored = {name: Path(value) if name in paths and value else value for name, value in values.items()}
+        return Config(**restored | {"dimensions": tuple(values["dimensions"])})
+    except (TypeError, KeyError) as error:
+        raise UserError(f"A record's config is damaged ({error}): delete the record and run its cell again.") from error
+
+
+def to_arguments(config: Config) -> list[str]:
+    """The command-line options that `parse_command_line` turns back into `config`: what differs from its preset."""
+    preset = PRESETS[config.preset]
+    arguments = ["--preset", config.preset]
+    for field in dataclasses.fields(Config):
+        value = getattr(config, field.name)
+        option = "--" + field.name.replace("_", "-")
+        if value == getattr(preset, field.name):
+            continue
+        if isinstance(value, bool):
+            arguments.append(option if value else "--no-" + field.name.replace("_", "-"))
+        elif isinstance(value, tuple):
+            arguments += [option, *map(str, value)]
+        else:
+            arguments += [option, str(value)]
+    return arguments
+
+
+def local_batch(config: Config, world_size: int) -> int:
+    """Rows per step of each of `world_size` workers.
+
+    Raises UserError when the global batch doesn't divide, with the nearest sizes that do.
+    """
+    if config.scaling == "weak":
+        return config.batch
+    if config.batch % world_size:
+        below = config.batch - config.batch % world_size
+        sizes = f"{below} or {below + world_size}" if below else f"{world_size}"
+        raise UserError(
+            f"A global batch of {config.batch} doesn't divide by {world_size} workers: use --batch {sizes}, "
+            "or another number of workers."
+        )
+    return config.batch // world_size
+
+
+def global_batch(config: Config, world_size: int) -> int:
+    """Rows per step of all workers together. Raises UserError as `local_batch` does."""
+    return local_batch(config, world_size) * world_size
+
+
+def check_world_size(config: Config, world_size: int, launcher: str) -> None:
+    """Raises UserError when the world that `launcher` started isn't the one that `--workers` asks for."""
+    if config.workers is not None and config.workers != world_size:
+        raise UserError(
+            f"--workers {config.workers}, but {launcher} started {world_size}: give both the same number, "
+            "or leave --workers out."
+        )
+
+
+def _preset_named_in(arguments: list[str]) -> str:
+    for position, argument in enumerate(arguments):
+        option, _, value = argument.partition("=")
+        if option == "--preset":
+            name = value or "".join(arguments[position + 1 : position + 2])
+            if name not in PRESETS:
+                raise UserError(f"There is no preset named '{name}': choose one of {', '.join(PRESETS)}.")
+            return name
+    return "digits"

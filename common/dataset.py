@@ -1,0 +1,299 @@
+"""Every dataset, and which rows make which batch.
+
+Global batch `step` is the same rows for any number of workers: the rows of one seeded permutation per epoch are laid
+end to end and cut into batches, which may straddle two epochs. No row is dropped, none is padded.
+"""
+
+import fcntl
+import gzip
+import hashlib
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from common.config import Config
+from common.errors import UserError
+
+MNIST_FILES = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+"""The four files of MNIST and the SHA-256 of each when unpacked."""
+
+_NAMES = ("train_features", "train_labels", "test_features", "test_labels")
+_LAYOUT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows to train on and rows to test on: features (rows, inputs) float32, labels (rows,) int64.
+
+    `sha256` is that of all four arrays' bytes, so that two records can be shown to have used the same rows.
+    """
+
+    train_features: np.ndarray
+    train_labels: np.ndarray
+    test_features: np.ndarray
+    test_labels: np.ndarray
+    real: bool
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one process computes on in one step: the numbers of its rows in the training set, and the rows themselves.
+
+    The features and labels are gathered when first asked for, so a strategy that keeps the data on its device can use
+    `rows` alone.
+    """
+
+    step: int
+    rows: np.ndarray
+    dataset: Dataset = field(repr=False)
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """(rows, inputs) float32."""
+        return self.dataset.train_features.take(self.rows, axis=0)
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """(rows,) int64."""
+        return self.dataset.train_labels.take(self.rows)
+
+
+class RowOrder:
+    """The endless sequence of training rows, one seeded permutation per epoch; batches are consecutive cuts of it."""
+
+    def __init__(self, row_count: int, seed: int) -> None:
+        self._row_count = row_count
+        self._seed = seed
+        self._epoch = -1
+        self._permutation = np.empty(0, np.int64)
+
+    def cut(self, start: int, stop: int) -> np.ndarray:
+        """Row numbers at positions `start` to `stop` of the sequence, (stop - start,) int64."""
+        first, last = start // self._row_count, (stop - 1) // self._row_count
+        if first == last:
+            offset = first * self._row_count
+            return self._permutation_of(first)[start - offset : stop - offset]
+        edges = [start, *(epoch * self._row_count for epoch in range(first + 1, last + 1)), stop]
+        return np.concatenate([self.cut(*pair) for pair in pairwise(edges)])
+
+    def _permutation_of(self, epoch: int) -> np.ndarray:
+        if epoch != self._epoch:
+            self._permutation = np.random.default_rng([self._seed, 1, epoch]).permutation(self._row_count)
+            self._epoch = epoch
+        return self._permutation
+
+
+def shard_bounds(step: int, batch: int, rank: int, local_rows: int) -> tuple[int, int]:
+    """Positions in the row order, (start, stop), of worker `rank`'s slice of the global batch of `step`.
+
+    `batch` is the global batch, `local_rows` each worker's share of it.
+    """
+    start = step * batch + rank * local_rows
+    return start, start + local_rows
+
+
+def cache_folder() -> Path:
+    """Where generated data is kept: `$XDG_CACHE_HOME/lockstep`, or `~/.cache/lockstep`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lockstep"
+
+
+def load(config: Config) -> Dataset:
+    """The preset's dataset, memory-mapped from the cache, which the first caller fills while the others wait.
+
+    Raises UserError when a dimension doesn't fit the data, or a file is missing, damaged or unwritable.
+    """
+    source = _mnist_source(config) if config.preset == "mnist" else {}
+    _check_dimensions(config)
+    key = hashlib.sha256(repr((_LAYOUT_VERSION, config.preset, _shape_key(config), sorted(source.items()))).encode())
+    folder = cache_folder() / "data" / f"{config.preset}-{key.hexdigest()[:16]}"
+    try:
+        with _locked(folder.with_suffix(".lock")):
+            if not (folder / "sha256").is_file():
+                _fill(folder, _make(config))
+        arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in _NAMES]
+    except OSError as error:
+        raise UserError(
+            f"The data cache {folder} can't be used ({error}): make it writable, or name another with XDG_CACHE_HOME."
+        ) from error
+    except ValueError as error:
+        raise UserError(f"The data cache {folder} is damaged ({error}): delete that folder and run again.") from error
+    # A plain view: a memory map's own subclass costs microseconds at every slice.
+    views = [np.asarray(array) for array in arrays]
+    return Dataset(*views, real=config.preset in ("digits", "mnist"), sha256=(folder / "sha256").read_text())
+
+
+def _shape_key(config: Config) -> tuple[int, int]:
+    return config.dimensions[0], config.dimensions[-1]
+
+
+def _check_dimensions(config: Config) -> None:
+    inputs, classes = _shape_key(config)
+    fixed = {"digits": (64, 10), "mnist": (784, 10)}.get(config.preset)
+    if fixed and fixed != (inputs, classes):
+        raise UserError(
+            f"--dimensions begins with {inputs} and ends with {classes}, but {config.preset} has {fixed[0]} features "
+            f"and {fixed[1]} classes: begin with {fixed[0]} and end with {fixed[1]}."
+        )
+    if not fixed and (inputs < 8 or classes < 2):
+        raise UserError(
+            f"--dimensions begins with {inputs} and ends with {classes}, but {config.preset} is generated with at "
+            "least 8 features and 2 classes: give it at least those."
+        )
+
+
+def _make(config: Config) -> dict[str, np.ndarray]:
+    inputs, classes = _shape_key(config)
+    if config.preset == "digits":
+        return _digits()
+    if config.preset == "mnist":
+        return _mnist(config)
+    if config.preset == "pathway":
+        return _pathway(inputs, classes)
+    return _wide(inputs, classes)
+
+
+def _digits() -> dict[str, np.ndarray]:
+    from sklearn.datasets import load_digits
+
+    features, labels = load_digits(return_X_y=True)
+    return _split(features / 16, labels, test_rows=360)
+
+
+def _pathway(inputs: int, classes: int) -> dict[str, np.ndarray]:
+    from sklearn.datasets import make_classification
+
+    try:
+        features, labels = make_classification(
+            n_samples=10_000,
+            n_features=inputs,
+            n_informative=inputs // 2,
+            n_classes=classes,
+            n_clusters_per_class=10,
+            random_state=0,
+        )
+    except ValueError as error:
+        raise UserError(
+            f"--dimensions begins with {inputs} and ends with {classes}, which pathway can't be generated with "
+            f"({error}): give it more features or fewer classes."
+        ) from error
+    return _standardised(_split(features, labels, test_rows=1_000))
+
+
+def _wide(inputs: int, classes: int) -> dict[str, np.ndarray]:
+    """Normal features, labelled by the largest of `classes` random linear scores."""
+    generator = np.random.default_rng([0, 2])
+    features = generator.standard_normal((9_000, inputs), dtype=np.float32)
+    scores = features @ generator.standard_normal((inputs, classes), dtype=np.float32)
+    return _standardised(_split(features, scores.argmax(axis=1), test_rows=900))
+
+
+def _split(features: np.ndarray, labels: np.ndarray, test_rows: int) -> dict[str, np.ndarray]:
+    order = np.random.default_rng([0, 3]).permutation(len(labels))
+    train, test = order[test_rows:], order[:test_rows]
+    return dict(zip(_NAMES, (features[train], labels[train], features[test], labels[test]), strict=True))
+
+
+def _standardised(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Both sets of rows less the training rows' mean, over their standard deviation, feature by feature."""
+    train = arrays["train_features"].astype(np.float64)
+    mean, deviation = train.mean(axis=0), train.std(axis=0)
+    scaled = {name: (arrays[name] - mean) / deviation for name in ("train_features", "test_features")}
+    return arrays | scaled
+
+
+def _mnist_source(config: Config) -> dict[str, str]:
+    """Path, size and time of each of the four files, which the cache's key depends on."""
+    folder = config.data_dir or cache_folder() / "mnist"
+    found = {}
+    for name in MNIST_FILES:
+        candidates = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+        if not candidates:
+            raise UserError(
+                f"{folder / name} is missing: put MNIST's four files ({', '.join(MNIST_FILES)}, gzipped or not) into "
+                "one folder and name it with --data-dir; people get them from the MNIST page or its mirrors, "
+                "or from the folder MNIST/raw that torchvision.datasets.MNIST(root, download=True) leaves."
+            )
+        status = candidates[0].stat()
+        found[str(candidates[0].resolve())] = f"{status.st_size} {status.st_mtime_ns}"
+    return found
+
+
+def _mnist(config: Config) -> dict[str, np.ndarray]:
+    arrays = {}
+    paths = _mnist_source(config)
+    for name, path, kind in zip(_NAMES, paths, MNIST_FILES, strict=True):
+        values = read_idx(Path(path), MNIST_FILES[kind])
+        arrays[name] = values.reshape(len(values), -1) if values.ndim == 3 else values
+    for part in ("train", "test"):
+        features, labels = arrays[f"{part}_features"], arrays[f"{part}_labels"]
+        if len(features) != len(labels) or features.shape[1] != 784 or labels.max(initial=0) > 9:
+            raise UserError(f"MNIST's {part} images and labels don't belong together: fetch the four files again.")
+    train = arrays["train_features"] / 255
+    # One mean and one deviation for all pixels: those at the border never change, so have no deviation of their own.
+    mean, deviation = train.mean(), train.std()
+    scaled = {name: (arrays[name] / 255 - mean) / deviation for name in ("train_features", "test_features")}
+    return arrays | scaled
+
+
+def read_idx(path: Path, expected_sha256: str | None = None) -> np.ndarray:
+    """The unsigned bytes of an IDX file, gzipped or not, in the shape that its header gives.
+
+    Format: "The IDX file format", at the end of the MNIST page. A file that isn't the well-known one is read with a
+    warning. Raises UserError when it can't be read, isn't IDX of unsigned bytes, or is shorter or longer than it says.
+    """
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, gzip.zlib.error) as error:
+        raise UserError(f"{path} can't be read ({error}): fetch it again.") from error
+    if len(content) < 8 or content[:3] != b"\x00\x00\x08" or len(content) < 4 + 4 * content[3]:
+        raise UserError(f"{path} isn't an IDX file of unsigned bytes: fetch it again.")
+    shape = struct.unpack(f">{content[3]}I", content[4 : 4 + 4 * content[3]])
+    expected_bytes = 4 + 4 * content[3] + int(np.prod(shape, dtype=np.int64))
+    if len(content) != expected_bytes:
+        raise UserError(
+            f"{path} holds {len(content)} bytes where its header promises {expected_bytes}: it is truncated or "
+            "damaged, fetch it again."
+        )
+    if expected_sha256 and hashlib.sha256(content).hexdigest() != expected_sha256:
+        print(f"lockstep: note: {path} isn't the well-known MNIST file (its SHA-256 differs); it is used as it is.")
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
+
+
+def _fill(folder: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write the arrays into a folder beside the final one, then rename it: readers see all of it or nothing."""
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=folder.name))
+    try:
+        digest = hashlib.sha256()
+        for name in _NAMES:
+            dtype = np.float32 if name.endswith("features") else np.int64
+            array = np.ascontiguousarray(arrays[name], dtype=dtype)
+            digest.update(array.tobytes())
+            np.save(temporary / f"{name}.npy", array)
+        (temporary / "sha256").write_text(digest.hexdigest())
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,23 @@
+"""Errors that a user can cause: one sentence with cause and remedy, and an exit status of their own."""
+
+import sys
+from collections.abc import Callable
+
+REFUSED_STATUS = 2
+"""Exit status of a program that refused its input before it trained anything."""
+
+
+class UserError(Exception):
+    """Something a user can cause and mend. Its text is one sentence that names the cause and the remedy."""
+
+
+def exit_with_one_line(main: Callable[[], None]) -> None:
+    """Call `main`; on a `UserError` print its one sentence and exit with `REFUSED_STATUS`.
+
+    Any other exception is a bug of ours and keeps its traceback.
+    """
+    try:
+        main()
+    except UserError as error:
+        print(f"lockstep: {error}", file=sys.stderr, flush=True)
+        sys.exit(REFUSED_STATUS)

@@ -1,0 +1,108 @@
+"""What machine this is: its processors, memory and versions, the cores a worker is pinned to, the bytes on its wire."""
+
+import os
+import platform
+import socket
+import subprocess
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+from common.config import Config
+
+PRIVATE_NETWORK = "LOCKSTEP_PRIVATE_NETWORK"
+"""Environment variable that the launcher sets to 1 where this launch has a network namespace to itself."""
+
+_PACKAGES = ("torch", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "scikit-learn", "safetensors")
+
+
+def host_facts() -> dict[str, object]:
+    """The machine's name, processor, cores, memory in bytes, GPUs and kernel."""
+    return {
+        "name": socket.gethostname(),
+        "processor": _processor_name(),
+        "cores": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "gpus": gpu_names(),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of those of our packages that are installed here."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def gpu_names() -> list[str]:
+    """Names of the NVIDIA GPUs that the driver shows, in its order; none without a driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+    except pynvml.NVMLError:
+        return []
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a process computes: the cores it is kept on, or none where its machine has fewer cores than threads."""
+
+    pinned_cores: list[int]
+    oversubscribed: bool
+
+
+def pin(config: Config, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
+    """Keep this process, and every thread it starts from now on, on cores of its own, where there are enough.
+
+    A process that holds several `replicas` gets the cores of all of them. Where cores don't suffice nothing is pinned.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    if local_world_size * config.threads > len(cores):
+        return Placement([], oversubscribed=True)
+    first = local_rank * config.threads
+    own = cores[first : first + config.threads * replicas]
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), own)
+    return Placement(own, oversubscribed=False)
+
+
+def git_commit() -> str | None:
+    """The commit of this checkout, with `+changes` where files differ from it; None outside a checkout."""
+    root = Path(__file__).parent.parent
+    try:
+        commit = _output_of("git", "-C", str(root), "rev-parse", "HEAD")
+        changed = _output_of("git", "-C", str(root), "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+changes" if changed else "")
+
+
+def has_private_network() -> bool:
+    """Whether the launcher gave this launch a network namespace, and with it byte counters, of its own."""
+    return os.environ.get(PRIVATE_NETWORK) == "1"
+
+
+def loopback_bytes_sent() -> int:
+    """Bytes that this network namespace has sent over its loopback interface, packet headers included."""
+    return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
+
+
+def _processor_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _output_of(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,0 +1,173 @@
+"""The contract, executable: the MLP that every strategy trains, in NumPy.
+
+Weights are laid out `(inputs, outputs)`. The loss is the mean softmax cross-entropy over the global batch (which is the
+mean negative log-likelihood of a log-softmax output). Run in float64 it is the oracle that every synchronous strategy
+must follow; nothing here knows of workers.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.config import Config
+
+State = dict[str, np.ndarray]
+"""Weights `layerN.weight` (inputs, outputs) and `layerN.bias` (outputs,), and beside each, once there is momentum,
+its buffer under the same name + `.momentum`."""
+
+KINK_DISTANCE = 1e-6
+"""A ReLU's pre-activation nearer to zero than this can change sign in float32."""
+
+
+def parameter_names(config: Config) -> list[str]:
+    """Names of all parameters, layer by layer, in the order in which every strategy keeps them."""
+    kinds = ["weight", "bias"] if config.bias else ["weight"]
+    return [f"layer{layer}.{kind}" for layer in range(len(config.dimensions) - 1) for kind in kinds]
+
+
+def parameter_bytes(config: Config) -> int:
+    """Bytes of all parameters in float32, which are those of one worker's gradients as well."""
+    pairs = zip(config.dimensions[:-1], config.dimensions[1:], strict=True)
+    return 4 * sum(inputs * outputs + (outputs if config.bias else 0) for inputs, outputs in pairs)
+
+
+def initial_weights(config: Config) -> State:
+    """The contract's initial weights in float32, the same for every strategy and world size.
+
+    Weights are Kaiming-uniform, U(-b, b) with b = sqrt(6 / inputs) (He et al. 2015, section 2.2, in its uniform form);
+    biases are U(-b, b) with b = 1 / sqrt(inputs), as torch.nn.Linear starts them.
+    """
+    generator = np.random.default_rng([config.seed, 0])
+    weights: State = {}
+    for layer, (inputs, outputs) in enumerate(zip(config.dimensions[:-1], config.dimensions[1:], strict=True)):
+        bound = np.sqrt(6 / inputs)
+        weights[f"layer{layer}.weight"] = generator.uniform(-bound, bound, (inputs, outputs)).astype(np.float32)
+        if config.bias:
+            bound = 1 / np.sqrt(inputs)
+            weights[f"layer{layer}.bias"] = generator.uniform(-bound, bound, outputs).astype(np.float32)
+    return weights
+
+
+def learning_rate(config: Config, step: int) -> float:
+    """The learning rate of step `step` (from 0): constant, or falling linearly to `final_learning_rate`.
+
+    The closed form of torch.optim.lr_scheduler.LinearLR.
+    """
+    if config.final_learning_rate is None:
+        return config.learning_rate
+    progress = min(step, config.decay_steps) / config.decay_steps
+    return config.learning_rate + (config.final_learning_rate - config.learning_rate) * progress
+
+
+def forward(config: Config, weights: Mapping[str, np.ndarray], features: np.ndarray) -> list[np.ndarray]:
+    """Pre-activations of every layer, each (rows, outputs); the last ones are the logits."""
+    pre_activations = []
+    values = features
+    for layer in range(len(config.dimensions) - 1):
+        if layer:
+            values = _activate(config, pre_activations[-1])
+        values = values @ weights[f"layer{layer}.weight"]
+        pre_activations.append(values + weights[f"layer{layer}.bias"] if config.bias else values)
+    return pre_activations
+
+
+def loss_and_gradients(
+    config: Config, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray
+) -> tuple[float, State, list[np.ndarray]]:
+    """Mean cross-entropy of the rows, its gradients by parameter name, and the pre-activations.
+
+    `features` is (rows, inputs), `labels` (rows,) of class numbers. Backpropagation as in Rumelhart et al. 1986.
+    """
+    pre_activations = forward(config, weights, features)
+    rows = np.arange(len(labels))
+    shifted = pre_activations[-1] - pre_activations[-1].max(axis=1, keepdims=True)
+    log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    loss = -log_probabilities[rows, labels].mean()
+
+    delta = np.exp(log_probabilities)
+    delta[rows, labels] -= 1
+    delta /= len(labels)
+    gradients: State = {}
+    for layer in reversed(range(len(pre_activations))):
+        inputs = _activate(config, pre_activations[layer - 1]) if layer else features
+        gradients[f"layer{layer}.weight"] = inputs.T @ delta
+        if config.bias:
+            gradients[f"layer{layer}.bias"] = delta.sum(axis=0)
+        if layer:
+            delta = (delta @ weights[f"layer{layer}.weight"].T) * _slope(config, pre_activations[layer - 1], inputs)
+    return float(loss), gradients, pre_activations
+
+
+def update(config: Config, state: State, gradients: Mapping[str, np.ndarray], step: int) -> None:
+    """One step of SGD in place, by the formula in the documentation of torch.optim.SGD (dampening 0, no Nesterov).
+
+    g <- g + weight_decay * w;  m <- g at first, then momentum * m + g;  w <- w - learning_rate(step) * m.
+    """
+    rate = learning_rate(config, step)
+    for name in parameter_names(config):
+        direction = gradients[name] + config.weight_decay * state[name]
+        if config.momentum:
+            buffer = f"{name}.momentum"
+            direction = config.momentum * state[buffer] + direction if buffer in state else direction
+            state[buffer] = direction
+        state[name] = state[name] - np.asarray(rate, dtype=state[name].dtype) * direction
+
+
+def accuracy(config: Config, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray) -> float:
+    """Share of the rows whose largest logit is that of their label, from 0 to 1."""
+    return float((forward(config, weights, features)[-1].argmax(axis=1) == labels).mean())
+
+
+@dataclass(frozen=True)
+class Kink:
+    """The smallest pre-activation before a ReLU that a run met: its distance from zero and where it stood."""
+
+    distance: float
+    step: int
+    layer: int
+    unit: int
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a run of the oracle computed: the loss of every step, the final state, and its kink (None without ReLU)."""
+
+    losses: list[float]
+    state: State
+    kink: Kink | None
+
+
+def train(
+    config: Config,
+    batches: Iterable[tuple[np.ndarray, np.ndarray]],
+    dtype: type[np.floating] = np.float64,
+) -> Trajectory:
+    """Train from the contract's initial weights on `batches` of (features, labels), everything in `dtype`."""
+    state = {name: value.astype(dtype) for name, value in initial_weights(config).items()}
+    losses, kink = [], None
+    for step, (features, labels) in enumerate(batches):
+        loss, gradients, pre_activations = loss_and_gradients(config, state, features.astype(dtype), labels)
+        if config.activation == "relu":
+            kink = _nearest_kink(kink, step, pre_activations[:-1])
+        update(config, state, gradients, step)
+        losses.append(loss)
+    return Trajectory(losses, state, kink)
+
+
+def _nearest_kink(nearest: Kink | None, step: int, hidden: list[np.ndarray]) -> Kink | None:
+    for layer, values in enumerate(hidden):
+        distances = np.abs(values)
+        position = int(distances.argmin())
+        distance = float(distances.flat[position])
+        if nearest is None or distance < nearest.distance:
+            nearest = Kink(distance, step, layer, position % values.shape[1])
+    return nearest
+
+
+def _activate(config: Config, values: np.ndarray) -> np.ndarray:
+    return np.maximum(values, 0) if config.activation == "relu" else np.tanh(values)
+
+
+def _slope(config: Config, values: np.ndarray, activated: np.ndarray) -> np.ndarray:
+    return (values > 0).astype(values.dtype) if config.activation == "relu" else 1 - activated**2

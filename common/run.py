@@ -1,0 +1,263 @@
+"""Run: the measured loop that every strategy iterates. It owns the clock, the warm-up, the windows and the record.
+
+Windows of steps are clocked, not single steps: waiting for a device after each step would destroy the overlap of
+computation and communication that is being measured.
+"""
+
+import dataclasses
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import psutil
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from common import dataset, machine, metrics, mlp
+from common.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from common.config import Config, global_batch, local_batch
+from common.dataset import Batch, RowOrder, shard_bounds
+from common.files import ensure_writable
+from common.mlp import State
+from common.record import Record, write_record
+
+
+class Run:
+    """One worker's part in one launch.
+
+    A process is one worker; one that holds several replicas gets, by `replicas`, the rows of all of them, theirs in
+    order. `all_gather` hands every rank's object to every rank, by the framework's own means; `synchronize` waits until
+    the device has done all it was given. Raises UserError for a batch that doesn't divide, data that don't fit, a
+    checkpoint or a results folder that can't be used.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        strategy: str,
+        framework: str,
+        placement: machine.Placement,
+        rank: int = 0,
+        world_size: int = 1,
+        replicas: int = 1,
+        backend: str = "none",
+        device: str = "cpu",
+        synchronous: bool = True,
+        all_gather: Callable[[object], list] = lambda value: [value],
+        synchronize: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.config = config
+        self._identity = {"strategy": strategy, "framework": framework, "world_size": world_size}
+        self._identity |= {"backend": backend, "device": device, "synchronous": synchronous}
+        self._rank, self._world_size, self._replicas = rank, world_size, replicas
+        self._all_gather, self._synchronize, self._placement = all_gather, synchronize, placement
+        self.global_batch = global_batch(config, world_size)
+        self._own_rows = local_batch(config, world_size) * replicas
+        self.dataset = dataset.load(config)
+        self._record_path = config.record or _new_record_path(config, strategy, world_size)
+        if rank == 0:
+            ensure_writable(self._record_path)
+            ensure_writable(config.checkpoint or self._record_path)
+        self.first_step, self.initial_state = self._start()
+        self._step = self.first_step
+        self._pending: list[object] = []
+        self._losses: list[float] = []
+        self._windows: list[dict[str, float]] = []
+        self._accuracies: list[dict[str, float]] = []
+        self._examples = 0
+        self._time_to_first_step = 0.0
+        self._training_seconds = 0.0
+        self._printed_at = 0.0
+        self._window_step = self.first_step
+        self._window_start: float | None = None
+        self._bytes_at_start = self._bytes_at_end = 0
+
+    def steps(self, whole_batch: bool = False) -> Iterator[Batch]:
+        """This worker's batch of every step: its shard, or for model-parallel strategies the whole batch."""
+        order = RowOrder(len(self.dataset.train_labels), self.config.seed)
+        for step in range(self.first_step, self.config.steps):
+            if self._window_start is None:
+                self._open_window()
+            if whole_batch:
+                start, stop = shard_bounds(step, self.global_batch, 0, self.global_batch)
+            else:
+                start, stop = shard_bounds(step, self.global_batch, self._rank, self._own_rows)
+            self._examples += stop - start
+            yield Batch(step, order.cut(start, stop), self.dataset)
+
+    def observe(self, loss: object) -> None:
+        """Note the step's loss, the mean over this process's rows, and close the window where the step ends one.
+
+        The loss may be a lazy scalar of the framework: it is read after the window's clock has stopped.
+        """
+        self._pending.append(loss)
+        self._step += 1
+        if self._ends_window(self._step):
+            self._close_window()
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether `checkpoint` is to be called after the step that was just observed; then no clock runs."""
+        every = self.config.checkpoint_steps
+        return bool(every) and self._step % every == 0 and self._step < self.config.steps
+
+    def checkpoint(self, state: State) -> None:
+        """Save the state and measure its test accuracy, on rank 0; the other ranks pass through."""
+        if self._rank:
+            return
+        accuracy = self._accuracy(state)
+        self._accuracies.append(
+            {"step": self._step, "accuracy": accuracy, "training_seconds": round(self._training_seconds, 6)}
+        )
+        if self.config.checkpoint:
+            write_checkpoint(self.config.checkpoint, Checkpoint(state, self._step, self.global_batch), self.config)
+
+    def finish(self, state: State) -> None:
+        """Gather every rank's times, then let rank 0 save the final state, write the record and print the result.
+
+        Every rank must call it, before the framework's own teardown.
+        """
+        gathered = self._all_gather(
+            {
+                "windows": self._windows,
+                "losses": self._losses,
+                "examples": self._examples,
+                "time_to_first_step": self._time_to_first_step,
+                # Linux counts ru_maxrss in KiB (getrusage(2)).
+                "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            }
+        )
+        if self._rank == 0:
+            self.checkpoint(state)
+            record = self._record(gathered)
+            write_record(self._record_path, record)
+            _print_result(record, self._record_path)
+
+    def _start(self) -> tuple[int, State]:
+        """The step and state that every rank begins with: rank 0's checkpoint where there is one."""
+        path = self.config.checkpoint
+        resumed = None
+        if self._rank == 0 and path and path.exists():
+            resumed = read_checkpoint(path, self.config, self.global_batch)
+        if path:
+            resumed = self._all_gather(resumed)[0]
+        if resumed is None:
+            return 0, mlp.initial_weights(self.config)
+        return resumed.step, resumed.state
+
+    def _open_window(self) -> None:
+        if self._step == self.first_step + self.config.warmup_steps and machine.has_private_network():
+            self._bytes_at_start = machine.loopback_bytes_sent()
+        self._window_step = self._step
+        self._window_start = time.perf_counter()
+
+    def _ends_window(self, step: int) -> bool:
+        """After the first step, after the warm-up, after every full window, at a checkpoint, and at the end."""
+        done = step - self.first_step
+        every = self.config.checkpoint_steps
+        measured = done - self.config.warmup_steps
+        return (
+            done == 1
+            or step == self.config.steps
+            or (measured >= 0 and measured % self.config.window_steps == 0)
+            or (every > 0 and step % every == 0)
+        )
+
+    def _close_window(self) -> None:
+        self._synchronize()
+        seconds = time.perf_counter() - self._window_start
+        self._window_start = None
+        self._training_seconds += seconds
+        if self._step == self.first_step + 1:
+            self._time_to_first_step = time.time() - psutil.Process().create_time()
+        if self._window_step >= self.first_step + self.config.warmup_steps:
+            self._windows.append(
+                {
+                    "rank": self._rank,
+                    "step": self._window_step,
+                    "steps": self._step - self._window_step,
+                    "seconds": seconds,
+                }
+            )
+            if machine.has_private_network():
+                self._bytes_at_end = machine.loopback_bytes_sent()
+        self._losses += [float(loss) for loss in self._pending]
+        self._pending.clear()
+        if self._rank == 0:
+            self._print_progress(seconds)
+
+    def _print_progress(self, seconds: float) -> None:
+        now = time.perf_counter()
+        if now - self._printed_at < 1 and self._step < self.config.steps:
+            return
+        self._printed_at = now
+        rate = (self._step - self._window_step) * self.global_batch / seconds
+        steps = f"step {self._step:>5}/{self.config.steps}"
+        print(f"{steps}   loss {self._losses[-1]:.5f}   {rate:>9,.0f} samples/s", flush=True)
+
+    def _accuracy(self, state: State) -> float:
+        with threadpool_limits(self.config.threads):
+            return mlp.accuracy(self.config, state, self.dataset.test_features, self.dataset.test_labels)
+
+    def _record(self, gathered: list[dict]) -> Record:
+        config = self.config
+        measured_steps = config.steps - self.first_step - config.warmup_steps
+        sent_bytes = self._bytes_at_end - self._bytes_at_start
+        losses = np.mean([part["losses"] for part in gathered], axis=0).tolist()
+        return Record(
+            **self._identity,
+            scaling=config.scaling,
+            status="ok",
+            config=dataclasses.asdict(config),
+            threads_per_worker=config.threads,
+            oversubscribed=self._placement.oversubscribed,
+            pinned_cores=self._placement.pinned_cores,
+            private_network=machine.has_private_network(),
+            versions=machine.versions(),
+            host=machine.host_facts(),
+            git_commit=machine.git_commit(),
+            started_at=datetime.fromtimestamp(psutil.Process().create_time(), UTC).isoformat(timespec="milliseconds"),
+            data_sha256=self.dataset.sha256,
+            first_step=self.first_step,
+            time_to_first_step_s=max(part["time_to_first_step"] for part in gathered),
+            windows=[window for part in gathered for window in part["windows"]],
+            examples_per_step=self.global_batch,
+            examples_by_rank=[part["examples"] for part in gathered],
+            losses=losses,
+            wire_bytes_per_step=sent_bytes / measured_steps if machine.has_private_network() else None,
+            peak_memory_bytes=[part["peak_memory_bytes"] for part in gathered],
+            accuracies=self._accuracies,
+            final_accuracy=self._accuracies[-1]["accuracy"],
+            checkpoint=str(config.checkpoint) if config.checkpoint else None,
+        )
+
+
+def _new_record_path(config: Config, strategy: str, world_size: int) -> Path:
+    """`results/<strategy>-<preset>-<scaling>-<workers>w-<time>.json` under the repository's root."""
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    name = f"{strategy}-{config.preset}-{config.scaling}-{world_size}w-{now}.json"
+    return Path(__file__).parent.parent / "results" / name
+
+
+def _print_result(record: Record, path: Path) -> None:
+    launch = metrics.throughput(record)
+    rows = {
+        "workers": f"{record.world_size}" + (" (more threads than cores)" if record.oversubscribed else ""),
+        "global batch": f"{record.examples_per_step} ({record.scaling} scaling)",
+        "throughput": f"{launch.samples_per_second:,.0f} samples/s",
+        "time per step": f"{1000 * launch.seconds_per_step:.3f} ms over {launch.windows} windows",
+        "time to first step": f"{record.time_to_first_step_s:.1f} s",
+        "last loss": f"{record.losses[-1]:.5f}",
+        "test accuracy": f"{100 * record.final_accuracy:.1f} %",
+        "record": str(path),
+    }
+    table = Table(title=f"{record.strategy} on {record.config['preset']}", show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console(width=None if sys.stdout.isatty() else 100).print(table)

@@ -1,0 +1,1 @@
+"""Horovod's ways to train the MLP, and what building Horovod takes."""

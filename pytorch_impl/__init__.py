@@ -1,0 +1,1 @@
+"""PyTorch's ways to train the MLP, one file each."""

@@ -1,0 +1,94 @@
+"""The MLP as a torch module, and the one place where the contract's layout meets torch's.
+
+torch.nn.Linear keeps its weight as (outputs, inputs), the contract as (inputs, outputs).
+"""
+
+import numpy as np
+import torch
+from torch import nn
+
+from common import machine, mlp
+from common.config import Config
+from common.dataset import Batch
+from common.errors import UserError
+from common.mlp import State
+
+
+def build_model(config: Config) -> nn.Sequential:
+    """Linear layers of the contract's widths with its activation between them; the output is the logits."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in zip(config.dimensions[:-1], config.dimensions[1:], strict=True):
+        if layers:
+            layers.append(nn.ReLU() if config.activation == "relu" else nn.Tanh())
+        layers.append(nn.Linear(inputs, outputs, bias=config.bias))
+    return nn.Sequential(*layers)
+
+
+def build_optimizer(
+    config: Config, model: nn.Module, first_step: int
+) -> tuple[torch.optim.SGD, torch.optim.lr_scheduler.LRScheduler]:
+    """torch's own SGD and a schedule that begins at `first_step` of the contract's."""
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay
+    )
+
+    def factor(step: int) -> float:
+        return mlp.learning_rate(config, first_step + step) / (config.learning_rate or 1)
+
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+
+
+def load_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
+    """Copy the contract's weights, and its momentum where it has any, into the model and the optimizer."""
+    for name, parameter in zip(mlp.parameter_names(config), model.parameters(), strict=True):
+        with torch.no_grad():
+            parameter.copy_(torch.from_numpy(state[name].T))
+        if f"{name}.momentum" in state:
+            momentum = torch.from_numpy(np.ascontiguousarray(state[f"{name}.momentum"].T))
+            optimizer.state[parameter]["momentum_buffer"] = momentum.to(parameter.device)
+
+
+def export_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+    """The weights and the momentum as NumPy arrays in the contract's layout."""
+    state: State = {}
+    for name, parameter in zip(mlp.parameter_names(config), model.parameters(), strict=True):
+        state[name] = parameter.detach().cpu().numpy().T.copy()
+        momentum = optimizer.state[parameter].get("momentum_buffer")
+        if momentum is not None:
+            state[f"{name}.momentum"] = momentum.cpu().numpy().T.copy()
+    return state
+
+
+def choose_device(config: Config, local_rank: int, local_world_size: int) -> torch.device:
+    """A GPU of its own for each local worker where `--device` and the machine allow it, else the CPU.
+
+    Sets the number of threads too. Raises UserError when GPUs are asked for and there aren't enough.
+    """
+    torch.set_num_threads(config.threads)
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if config.device == "gpu" and gpus < local_world_size:
+        raise UserError(
+            f"--device gpu, but torch sees {gpus} GPUs for {local_world_size} workers: start fewer workers, "
+            "install a CUDA build of torch, or leave --device out."
+        )
+    if config.device == "cpu" or gpus < local_world_size:
+        return torch.device("cpu")
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
+def device_name(device: torch.device) -> str:
+    """What the record calls the device: cpu, or the GPU's name."""
+    return "cpu" if device.type == "cpu" else machine.gpu_names()[device.index]
+
+
+def to_tensors(batch: Batch, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """The batch's features and labels on the device; on the CPU they share NumPy's memory."""
+    features, labels = torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
+    return features.to(device), labels.to(device)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,1 @@
+"""TensorFlow's ways to train the MLP, one file each."""
