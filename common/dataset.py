@@ -286,6 +286,7 @@ def _fill(folder: Path, arrays: dict[str, np.ndarray]) -> None:
             np.save(temporary / f"{name}.npy", array)
         (temporary / "sha256").write_text(digest.hexdigest())
         shutil.rmtree(folder, ignore_errors=True)
+        temporary.chmod(0o755)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

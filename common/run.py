@@ -205,6 +205,12 @@ class Run:
         with threadpool_limits(self.config.threads):
             return mlp.accuracy(self.config, state, self.dataset.test_features, self.dataset.test_labels)
 
+    def _checkpoint_name(self) -> str | None:
+        path = self.config.checkpoint
+        if path and path.resolve().parent == self._record_path.resolve().parent:
+            return path.name
+        return str(path.resolve()) if path else None
+
     def _record(self, gathered: list[dict]) -> Record:
         config = self.config
         measured_steps = config.steps - self.first_step - config.warmup_steps
@@ -234,7 +240,7 @@ class Run:
             peak_memory_bytes=[part["peak_memory_bytes"] for part in gathered],
             accuracies=self._accuracies,
             final_accuracy=self._accuracies[-1]["accuracy"],
-            checkpoint=str(config.checkpoint) if config.checkpoint else None,
+            checkpoint=self._checkpoint_name(),
         )
 
 

@@ -55,7 +55,8 @@ def main() -> None:
 
 def _train(config: Config, run: Run, device: torch.device) -> None:
     model = contract.build_model(config).to(device)
-    optimizer, schedule = contract.build_optimizer(config, model, run.first_step)
+    optimizer = contract.build_optimizer(config, model)
+    schedule = contract.build_schedule(config, optimizer, run.first_step)
     contract.load_state(config, model, optimizer, run.initial_state)
     # The line that makes it distributed: the constructor broadcasts rank 0's weights, and hooks on every parameter
     # all-reduce the gradients, bucket by bucket, while backward still computes the rest.

@@ -6,6 +6,7 @@ torch.nn.Linear keeps its weight as (outputs, inputs), the contract as (inputs, 
 import numpy as np
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
 
 from common import machine, mlp
 from common.config import Config
@@ -24,18 +25,20 @@ def build_model(config: Config) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def build_optimizer(
-    config: Config, model: nn.Module, first_step: int
-) -> tuple[torch.optim.SGD, torch.optim.lr_scheduler.LRScheduler]:
-    """torch's own SGD and a schedule that begins at `first_step` of the contract's."""
-    optimizer = torch.optim.SGD(
+def build_optimizer(config: Config, model: nn.Module) -> torch.optim.SGD:
+    """torch's own SGD with the contract's hyper-parameters."""
+    return torch.optim.SGD(
         model.parameters(), lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay
     )
+
+
+def build_schedule(config: Config, optimizer: torch.optim.Optimizer, first_step: int) -> LambdaLR:
+    """torch's own scheduler, following the contract's learning rates from `first_step` on."""
 
     def factor(step: int) -> float:
         return mlp.learning_rate(config, first_step + step) / (config.learning_rate or 1)
 
-    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    return LambdaLR(optimizer, factor)
 
 
 def load_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
@@ -53,7 +56,7 @@ def export_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimi
     state: State = {}
     for name, parameter in zip(mlp.parameter_names(config), model.parameters(), strict=True):
         state[name] = parameter.detach().cpu().numpy().T.copy()
-        momentum = optimizer.state[parameter].get("momentum_buffer")
+        momentum = optimizer.state.get(parameter, {}).get("momentum_buffer")
         if momentum is not None:
             state[f"{name}.momentum"] = momentum.cpu().numpy().T.copy()
     return state

@@ -34,7 +34,8 @@ def main() -> None:
         synchronize=partial(contract.synchronize, device),
     )
     model = contract.build_model(config).to(device)
-    optimizer, schedule = contract.build_optimizer(config, model, run.first_step)
+    optimizer = contract.build_optimizer(config, model)
+    schedule = contract.build_schedule(config, optimizer, run.first_step)
     contract.load_state(config, model, optimizer, run.initial_state)
 
     for batch in run.steps():

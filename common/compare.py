@@ -1,0 +1,265 @@
+"""Run a comparison: make the planned launches one after the other, keep one record of each, write the report.
+
+To start it: `nox -s compare`, or `nox -s compare -- --profile full --plan`. An interrupted comparison goes on where it
+stopped when it is started again with the same options.
+"""
+
+import dataclasses
+import random
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from common import metrics
+from common.config import to_arguments
+from common.errors import UserError, exit_with_one_line
+from common.files import ensure_writable, write_atomically
+from common.launch import ROOT, TIMED_OUT_STATUS, framework_of, python_for
+from common.plan import FULL_REPETITIONS, Cell, Options, kink_free_seeds, plan_round, plan_table
+from common.record import Record, read_record, read_records, write_record
+
+QUICK_SECONDS = 450.0
+"""The quick profile starts no round that wouldn't end within this time; set-up checks and report come on top."""
+
+_STOP_SECONDS = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Compare the strategies on this machine and write the report."""
+
+    options: tyro.conf.OmitArgPrefixes[Options] = dataclasses.field(default_factory=Options)
+    plan: bool = False
+    """Print the launches and the time that they will take, and run nothing."""
+    results: Path = Path("results")
+    """Folder in which each comparison gets a folder of its own."""
+    out: Path = Path("reports/out/comparison.pdf")
+    """The report."""
+    order_seed: int | None = None
+    """Seed of the order of the launches; none: a new one. The plan and the report name it."""
+
+
+def main() -> None:
+    """Run what the command line asks for. Raises UserError for what a user can mend."""
+    arguments = tyro.cli(Arguments, description=__doc__)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    options = arguments.options
+    if arguments.plan:
+        _print_plan(console, options)
+        return
+    ensure_writable(arguments.out)
+    folder = _unfinished_folder(arguments.results, options) or _new_folder(arguments.results, options)
+    order_seed = _order_seed(folder, arguments.order_seed)
+    console.print(f"Records go to {folder}; the launches' order has seed {order_seed}.")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        _run_all(console, options, folder, order_seed)
+    except KeyboardInterrupt:
+        console.print("Interrupted: start it again with the same options and it goes on here.")
+        sys.exit(130)
+    (folder / "finished").touch()
+    _print_summary(console, list(read_records(folder).values()))
+    report = [sys.executable, "-m", "reports", "--results", str(folder), "--out", str(arguments.out.resolve())]
+    sys.exit(subprocess.run(report, cwd=ROOT).returncode)
+
+
+def run_cell(cell: Cell, folder: Path) -> Record:
+    """Launch one cell in a fresh process group and return its record, which it leaves in `folder` beside its log.
+
+    A launch that leaves no record gets one here: `unsupported` when it refused, else `failed`.
+    """
+    stem = (folder / cell.name).resolve()
+    checkpoint = stem.with_suffix(".safetensors") if cell.config.checkpoint else None
+    if checkpoint:
+        checkpoint.unlink(missing_ok=True)
+    record_path, log_path = stem.with_suffix(".json"), stem.with_suffix(".log")
+    config = dataclasses.replace(cell.config, record=record_path, checkpoint=checkpoint)
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    try:
+        python_for(framework_of(cell.strategy))
+        status = _launch(cell.strategy, to_arguments(config), log_path, config.deadline_seconds)
+    except UserError as error:
+        log_path.write_text(f"lockstep: {error}\n")
+        status = None
+    if status == 0 and record_path.exists():
+        return read_record(record_path)
+    outcome, reason = _why(status, config.deadline_seconds, log_path.read_text(errors="replace"))
+    record = Record(
+        strategy=cell.strategy,
+        framework=framework_of(cell.strategy),
+        world_size=cell.workers,
+        synchronous=True,
+        scaling=config.scaling,
+        status=outcome,
+        reason=reason,
+        log=log_path.name,
+        config=dataclasses.asdict(config),
+        threads_per_worker=config.threads,
+        started_at=started_at,
+    )
+    write_record(record_path, record)
+    return record
+
+
+def _run_all(console: Console, options: Options, folder: Path, order_seed: int) -> None:
+    started, order, cells = time.monotonic(), random.Random(order_seed), []
+    seeds = kink_free_seeds(options)
+    repetition, round_seconds = 1, 0.0
+    while _another_round(options, repetition, time.monotonic() - started, round_seconds):
+        round_cells = plan_round(options, repetition, order, seeds)
+        cells += round_cells
+        write_atomically(folder / "plan.csv", plan_table(cells, order_seed).to_csv(index=False).encode())
+        round_started = time.monotonic()
+        for cell, record in _run_round(console, options, repetition, round_cells, folder):
+            if cell.purpose == "certificate" and record.status != "ok":
+                console.print(
+                    f"  note: {cell.strategy} with {cell.workers} workers has no certificate: {record.reason}"
+                )
+        round_seconds = _seconds_of_throughput(round_cells, time.monotonic() - round_started)
+        repetition += 1
+
+
+def _another_round(options: Options, repetition: int, seconds: float, round_seconds: float) -> bool:
+    """Whether this repetition is to run: up to the number asked for, else the profile's, else as time allows."""
+    if options.repetitions or options.profile == "full":
+        return repetition <= (options.repetitions or FULL_REPETITIONS)
+    return repetition == 1 or seconds + round_seconds <= QUICK_SECONDS
+
+
+def _seconds_of_throughput(cells: list[Cell], seconds: float) -> float:
+    """What the throughput launches of a round took, by their share of the estimates; a later round has only those."""
+    estimated = sum(cell.estimated_seconds for cell in cells)
+    return seconds * sum(cell.estimated_seconds for cell in cells if cell.purpose == "throughput") / (estimated or 1)
+
+
+def _run_round(
+    console: Console, options: Options, repetition: int, cells: list[Cell], folder: Path
+) -> Iterator[tuple[Cell, Record]]:
+    """Run the cells that have no record yet, showing progress with the time left of this round."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    remaining = [cell for cell in cells if not (folder / f"{cell.name}.json").exists()]
+    total = options.repetitions or (FULL_REPETITIONS if options.profile == "full" else None)
+    title = f"round {repetition}" + (f" of {total}" if total else " (as many as fit)")
+    estimate = sum(cell.estimated_seconds for cell in remaining)
+    console.print(f"{title}: {len(remaining)} launches, about {estimate / 60:.0f} min.")
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=estimate)
+        for position, cell in enumerate(remaining, start=1):
+            progress.update(task, description=f"{title}, {position}/{len(remaining)} {cell.name}")
+            launch_started = time.monotonic()
+            record = run_cell(cell, folder)
+            progress.advance(task, cell.estimated_seconds)
+            console.print(_line_of(cell, record, time.monotonic() - launch_started))
+            yield cell, record
+
+
+def _line_of(cell: Cell, record: Record, seconds: float) -> str:
+    if record.status != "ok":
+        return f"{record.status:>11}  {cell.name}: {record.reason} (log: {record.log})"
+    rate = metrics.throughput(record).samples_per_second
+    return f"{'ok':>11}  {cell.name:<58} {rate:>9,.0f} samples/s {seconds:>6.1f} s"
+
+
+def _launch(strategy: str, options: list[str], log_path: Path, deadline_seconds: float) -> int:
+    """Exit status of `python -m common.launch`, whose output goes to the log; it ends all that it started, always."""
+    command = [sys.executable, "-m", "common.launch", strategy, *options]
+    with log_path.open("wb") as log:
+        launcher = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            return launcher.wait(deadline_seconds + _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            return TIMED_OUT_STATUS
+        finally:
+            if launcher.poll() is None:
+                launcher.terminate()
+                launcher.wait(_STOP_SECONDS)
+
+
+def _why(status: int | None, deadline_seconds: float, log: str) -> tuple[str, str]:
+    """`unsupported` or `failed`, and one sentence, from a launch's exit status (None: never started) and its log."""
+    if status == TIMED_OUT_STATUS:
+        return "failed", f"It was ended by its deadline of {deadline_seconds:g} s."
+    refusals = re.findall(r"lockstep: (?!note)(.+)", log)
+    if refusals:
+        return "unsupported", refusals[0]
+    if status == 0:
+        return "failed", "It ended without leaving a record."
+    return "failed", f"It ended with status {status}."
+
+
+def _new_folder(results: Path, options: Options) -> Path:
+    folder = results / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{options.profile}"
+    write_atomically(folder / "options.txt", repr(options).encode())
+    return folder
+
+
+def _unfinished_folder(results: Path, options: Options) -> Path | None:
+    """The newest folder of a comparison with these options that was interrupted."""
+    for folder in sorted(results.glob(f"*-{options.profile}"), reverse=True):
+        marker = folder / "options.txt"
+        if marker.exists() and not (folder / "finished").exists() and marker.read_text() == repr(options):
+            return folder
+    return None
+
+
+def _order_seed(folder: Path, asked_for: int | None) -> int:
+    """The seed that the folder's plan was begun with, else the one asked for, else a new one."""
+    marker = folder / "order_seed.txt"
+    if not marker.exists():
+        write_atomically(marker, str(secrets.randbelow(2**31) if asked_for is None else asked_for).encode())
+    return int(marker.read_text())
+
+
+def _print_plan(console: Console, options: Options) -> None:
+    rounds = options.repetitions or (FULL_REPETITIONS if options.profile == "full" else 1)
+    order, seeds = random.Random(0), kink_free_seeds(options)
+    cells = [cell for repetition in range(1, rounds + 1) for cell in plan_round(options, repetition, order, seeds)]
+    counts: dict[tuple, list[Cell]] = {}
+    for cell in cells:
+        exchange = "" if cell.config.exchange else "off"
+        key = (cell.strategy, cell.config.preset, cell.config.scaling, cell.workers, exchange, cell.purpose)
+        counts.setdefault(key, []).append(cell)
+    table = Table("strategy", "preset", "scaling", "workers", "exchange", "purpose", "launches", "minutes")
+    for key in sorted(counts):
+        minutes = sum(cell.estimated_seconds for cell in counts[key]) / 60
+        table.add_row(*map(str, key), str(len(counts[key])), f"{minutes:.1f}")
+    console.print(table)
+    hours = sum(cell.estimated_seconds for cell in cells) / 3600
+    console.print(f"{len(cells)} launches, about {hours:.1f} hours.")
+    if options.profile == "quick" and not options.repetitions:
+        console.print(f"More rounds of throughput follow while they fit into {QUICK_SECONDS / 60:.1f} minutes in all.")
+
+
+def _print_summary(console: Console, records: list[Record]) -> None:
+    """Medians by strategy and workers of every throughput cell, and how all launches ended."""
+    rates: dict[tuple, list[float]] = {}
+    for record in records:
+        if record.status == "ok" and record.checkpoint is None and record.config["exchange"]:
+            key = (record.config["preset"], record.scaling, record.strategy, record.world_size)
+            rates.setdefault(key, []).append(metrics.throughput(record).samples_per_second)
+    table = Table("preset", "scaling", "strategy", "workers", "launches", "samples/s (median)")
+    for key in sorted(rates):
+        interval = metrics.median_interval(rates[key])
+        table.add_row(*map(str, key), str(interval.n), f"{interval.median:,.0f}")
+    console.print(table)
+    statuses = [record.status for record in records]
+    counts = ", ".join(f"{statuses.count(status)} {status}" for status in ("ok", "unsupported", "failed"))
+    console.print(f"{len(records)} launches: {counts}.")
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

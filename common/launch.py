@@ -1,0 +1,234 @@
+"""Start one strategy as a user would, with a deadline, and stop all of its processes, always.
+
+To start it: `python -m common.launch torch_ddp --workers 4 --preset digits`.
+
+The launch gets a network namespace of its own where the system lets an ordinary user make one: nothing outside reaches
+the frameworks' servers, which listen on every interface, and the bytes of its loopback are its alone.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from common import machine
+from common.config import Config, local_batch, parse_command_line
+from common.errors import UserError, exit_with_one_line
+
+ROOT = Path(__file__).parent.parent
+
+TIMED_OUT_STATUS = 124
+"""Exit status of a launch that its deadline ended, as timeout(1) gives."""
+
+UNDISTRIBUTED = {"torch_single", "tf_one_device"}
+"""The base cases: they have one worker and no other number."""
+
+_GRACE_SECONDS = 5.0
+_UNSHARE = ("unshare", "--user", "--map-root-user", "--net")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a group of processes ended: the first exit status that isn't 0, or 0, and whether the deadline ended it."""
+
+    status: int
+    timed_out: bool
+    seconds: float
+
+
+def strategies() -> dict[str, Path]:
+    """Every strategy by name: each file beside a framework's model, and Horovod's training scripts."""
+    found = {}
+    for framework, folder in (("torch", "pytorch_impl"), ("tf", "tf_impl")):
+        for path in sorted((ROOT / folder).glob("[a-z]*.py")):
+            if path.stem != "model":
+                found[f"{framework}_{path.stem}"] = path
+    for path in sorted((ROOT / "horovod_impl").glob("train*.py")):
+        found["horovod_" + (path.stem.removeprefix("train").strip("_") or "torch")] = path
+    return found
+
+
+def framework_of(strategy: str) -> str:
+    """The framework a strategy needs beside NumPy: torch, tensorflow or horovod."""
+    return {"torch": "torch", "tf": "tensorflow", "horovod": "horovod"}[strategy.partition("_")[0]]
+
+
+def python_for(framework: str) -> Path:
+    """The Python that has the framework: this one where it does, else that of the environment Nox made for it.
+
+    Raises UserError when there is neither.
+    """
+    nox_python = ROOT / ".nox" / framework / "bin" / "python"
+    if nox_python.exists():
+        return nox_python
+    if importlib.util.find_spec(framework):
+        return Path(sys.executable)
+    raise UserError(f"{framework} isn't installed: run `nox -s {framework}` once, which makes its environment.")
+
+
+def command_for(strategy: str, workers: int, arguments: list[str], port: int) -> list[str]:
+    """The command line that a user would type to start `workers` workers of the strategy.
+
+    Raises UserError for a strategy that doesn't exist, whose framework isn't installed or that can't have as many.
+    """
+    scripts = strategies()
+    if strategy not in scripts:
+        raise UserError(f"There is no strategy named '{strategy}': choose one of {', '.join(scripts)}.")
+    if strategy in UNDISTRIBUTED and workers != 1:
+        raise UserError(f"{strategy} distributes nothing: leave --workers out, or choose another strategy.")
+    python = str(python_for(framework_of(strategy)))
+    script = [str(scripts[strategy].relative_to(ROOT)), *arguments]
+    if strategy in UNDISTRIBUTED or strategy.startswith("tf_"):
+        return [python, *script]
+    programs = Path(python).parent
+    if strategy.startswith("torch_"):
+        torchrun = [str(programs / "torchrun"), "--nproc-per-node", str(workers), "--master-port", str(port)]
+        return [*torchrun, *script]
+    return [str(programs / "horovodrun"), "--gloo", "-np", str(workers), python, *script]
+
+
+def environment_for(config: Config) -> dict[str, str]:
+    """The environment of a launch: threads, quiet frameworks, and their own time limits set to the deadline."""
+    seconds = str(int(config.deadline_seconds))
+    settings = {
+        "OMP_NUM_THREADS": str(config.threads),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "PYTHONUNBUFFERED": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": seconds,
+        "HOROVOD_START_TIMEOUT": seconds,
+    }
+    return os.environ | settings
+
+
+def run_group(commands: list[list[str]], environment: dict[str, str], deadline_seconds: float) -> Outcome:
+    """Run the commands side by side until all have ended, one has failed or the deadline is over; then stop everything.
+
+    Everything means every descendant of this process, those included that left their process group or lost their
+    parent: this process adopts them (prctl(2), PR_SET_CHILD_SUBREAPER), so it should have no other children.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(36, 1)
+    started = time.monotonic()
+    processes = []
+    try:
+        for command in commands:
+            processes.append(subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True))
+        status = _wait(processes, started + deadline_seconds)
+    except FileNotFoundError as error:
+        raise UserError(f"{error.filename} is missing: delete the folder .nox and run nox again.") from error
+    finally:
+        stop_descendants()
+    return Outcome(status or 0, status is None, time.monotonic() - started)
+
+
+def stop_descendants() -> None:
+    """End every descendant of this process: SIGTERM, a few seconds to leave in order, then SIGKILL."""
+    deadline = time.monotonic() + _GRACE_SECONDS
+    _signal_all(psutil.Process().children(recursive=True), signal.SIGTERM)
+    while remaining := psutil.Process().children(recursive=True):
+        if time.monotonic() > deadline:
+            _signal_all(remaining, signal.SIGKILL)
+        psutil.wait_procs(remaining, timeout=0.2)
+
+
+def main() -> None:
+    """Run one strategy as the command line says; exits with its status, or 124 when the deadline ended it."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0].startswith("-"):
+        raise UserError(f"Name a strategy first: one of {', '.join(strategies())}.")
+    strategy, options = arguments[0], arguments[1:]
+    config = parse_command_line(__doc__, options)
+    workers = 1 if strategy in UNDISTRIBUTED else config.workers or 2
+    workers = config.workers or workers
+    local_batch(config, workers)
+    if config.workers is None and strategy not in UNDISTRIBUTED:
+        options = [*options, "--workers", str(workers)]
+    command = command_for(strategy, workers, options, _free_port())
+    _enter_private_network()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _exit_on_signal)
+    outcome = run_group([command], environment_for(config), config.deadline_seconds)
+    if outcome.timed_out:
+        print(f"lockstep: {strategy} was ended by its deadline of {config.deadline_seconds:g} s.", file=sys.stderr)
+        sys.exit(TIMED_OUT_STATUS)
+    sys.exit(outcome.status if outcome.status >= 0 else 128 - outcome.status)
+
+
+def _wait(processes: list[subprocess.Popen], deadline: float) -> int | None:
+    """The first exit status that isn't 0, 0 when all have ended with it, or None at the deadline."""
+    running = list(processes)
+    while running:
+        seconds_left = deadline - time.monotonic()
+        if seconds_left <= 0:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # The kernel wakes this up when the process ends; others are looked at every fifth of a second.
+            running[0].wait(timeout=min(seconds_left, 0.2) if len(running) > 1 else seconds_left)
+        for process in list(running):
+            if process.poll() is None:
+                continue
+            if process.returncode:
+                return process.returncode
+            running.remove(process)
+    return 0
+
+
+def _signal_all(processes: Iterable[psutil.Process], number: int) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+            # A stopped process acts on SIGTERM only once it goes on.
+            process.send_signal(signal.SIGCONT)
+        except psutil.NoSuchProcess:
+            continue
+
+
+def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _enter_private_network() -> None:
+    """Start this program anew in a network namespace of its own, or say that there is none."""
+    if machine.has_private_network():
+        _raise_loopback()
+        return
+    if not shutil.which("unshare") or subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode:
+        print(
+            "lockstep: note: no private network (unshare --user --net isn't allowed here), so wire bytes aren't known."
+        )
+        return
+    os.environ[machine.PRIVATE_NETWORK] = "1"
+    os.execvp("unshare", [*_UNSHARE, sys.executable, "-m", "common.launch", *sys.argv[1:]])
+
+
+def _raise_loopback() -> None:
+    """Switch on the interface lo, which a new network namespace has switched off (netdevice(7))."""
+    get_flags, set_flags, up = 0x8913, 0x8914, 0x1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sh14x", b"lo", 0)
+        [flags] = struct.unpack("16xh14x", fcntl.ioctl(control, get_flags, request))
+        fcntl.ioctl(control, set_flags, struct.pack("16sh14x", b"lo", flags | up))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)
