@@ -55,7 +55,7 @@ def strategies() -> dict[str, Path]:
     found = {}
     for framework, folder in (("torch", "pytorch_impl"), ("tf", "tf_impl")):
         for path in sorted((ROOT / folder).glob("[a-z]*.py")):
-            if path.stem != "model":
+            if path.stem not in ("model", "world"):
                 found[f"{framework}_{path.stem}"] = path
     for path in sorted((ROOT / "horovod_impl").glob("train*.py")):
         found["horovod_" + (path.stem.removeprefix("train").strip("_") or "torch")] = path

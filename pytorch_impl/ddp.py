@@ -22,6 +22,7 @@ from common.config import Config, check_world_size, parse_command_line
 from common.errors import UserError, exit_with_one_line
 from common.run import Run
 from pytorch_impl import model as contract
+from pytorch_impl import world
 
 
 def main() -> None:
@@ -46,11 +47,11 @@ def main() -> None:
         world_size=world_size,
         backend=backend,
         device=contract.device_name(device),
-        all_gather=_all_gather,
+        all_gather=world.all_gather,
         synchronize=partial(contract.synchronize, device),
     )
     _train(config, run, device)
-    dist.destroy_process_group()
+    world.leave()
 
 
 def _train(config: Config, run: Run, device: torch.device) -> None:
@@ -75,12 +76,6 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
         if run.checkpoint_due:
             run.checkpoint(contract.export_state(config, model, optimizer))
     run.finish(contract.export_state(config, model, optimizer))
-
-
-def _all_gather(value: object) -> list:
-    gathered = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, value)
-    return gathered
 
 
 if __name__ == "__main__":

@@ -1,0 +1,110 @@
+"""What the harness costs: each strategy against a bare loop of the same framework, in turn, on the same rows.
+
+To start it: `nox -s benchmark`. A ratio is the strategy's samples per second over the bare loop's; the claim is that
+the lower end of its 95 % interval is at least 0.98.
+"""
+
+import dataclasses
+import itertools
+import json
+import os
+import random
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common import metrics
+from common.config import PRESETS, Config, to_arguments
+from common.errors import exit_with_one_line
+from common.launch import ROOT, command_for, environment_for, strategies
+
+LOWEST_RATIO = 0.98
+
+LAUNCHES = 3
+"""Launches per case: where the two loops' tensors lie in memory differs from one to the next."""
+
+Pairs = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Measure what the harness costs."""
+
+    strategies: tuple[Literal["torch_ddp", "horovod_torch", "tf_mirrored"], ...] = (
+        "torch_ddp",
+        "horovod_torch",
+        "tf_mirrored",
+    )
+    """Strategies to measure."""
+    preset: tuple[Literal["pathway", "wide"], ...] = ("pathway", "wide")
+    """Presets to measure them on."""
+    workers: tuple[int, ...] = (1, 2)
+    """Numbers of workers."""
+
+
+def main() -> None:
+    """Measure every case in shuffled order and print one row for each."""
+    arguments = tyro.cli(Arguments, description=__doc__)
+    console = Console(width=140)
+    cases = list(itertools.product(arguments.strategies, arguments.preset, arguments.workers))
+    pairs: dict[tuple, Pairs] = {case: [] for case in cases}
+    launches = cases * LAUNCHES
+    random.Random(0).shuffle(launches)
+    for position, case in enumerate(launches, start=1):
+        console.print(f"{position}/{len(launches)} {' '.join(map(str, case))}")
+        pairs[case] += measure(*case)
+    table = Table(
+        "strategy", "preset", "workers", "pairs", "ms per step", "bare", "ratio", "95 % interval", "at least 0.98"
+    )
+    for case in cases:
+        table.add_row(*map(str, case), *row_of(case[1], pairs[case]))
+    console.print(table)
+
+
+def row_of(preset: str, pairs: Pairs) -> list[str]:
+    """One case's cells: n, both medians in milliseconds per step, the ratio with its interval, and the verdict."""
+    steps = config_for(preset, 1).window_steps
+    ratio = metrics.median_interval([bare / harness for harness, bare in pairs])
+    harness, bare = (metrics.median_interval(seconds).median * 1000 / steps for seconds in zip(*pairs, strict=True))
+    verdict = "yes" if ratio.low >= LOWEST_RATIO else "no"
+    return [
+        str(ratio.n),
+        f"{harness:.3f}",
+        f"{bare:.3f}",
+        f"{ratio.median:.3f}",
+        f"{ratio.low:.3f} to {ratio.high:.3f}",
+        verdict,
+    ]
+
+
+def config_for(preset: str, workers: int) -> Config:
+    """64 rows per worker on pathway in 20 windows, 512 on wide in 12."""
+    steps = {"steps": 550, "warmup_steps": 50, "window_steps": 25}
+    if preset == "wide":
+        steps = {"steps": 26, "warmup_steps": 2, "window_steps": 2}
+    return dataclasses.replace(PRESETS[preset], scaling="weak", workers=workers, **steps)
+
+
+def measure(strategy: str, preset: str, workers: int) -> Pairs:
+    """Seconds of each window of the strategy and of the bare loop that followed it, from one launch."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = dataclasses.replace(config_for(preset, workers), record=Path(folder, "record.json"))
+        script = str(strategies()[strategy].relative_to(ROOT))
+        command = command_for(strategy, workers, to_arguments(config), port=29410)
+        command = [f"tests/benchmarks/{strategy}.py" if part == script else part for part in command]
+        pairs = Path(folder, "pairs.json")
+        environment = environment_for(config) | {"LOCKSTEP_PAIRS": str(pairs), "PYTHONPATH": os.fspath(ROOT)}
+        subprocess.run(
+            command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=config.deadline_seconds
+        )
+        return [tuple(pair) for pair in json.loads(pairs.read_text())]
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,41 @@
+"""The bare torch loop that torch_ddp and horovod_torch are measured against: a tutorial's, with no harness."""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from common.config import Config
+from common.run import Run
+
+
+def build(config: Config) -> nn.Sequential:
+    """The same MLP, as anybody would write it."""
+    layers = []
+    for inputs, outputs in zip(config.dimensions[:-1], config.dimensions[1:], strict=True):
+        layers += [
+            nn.Linear(inputs, outputs, bias=config.bias),
+            nn.ReLU() if config.activation == "relu" else nn.Tanh(),
+        ]
+    return nn.Sequential(*layers[:-1])
+
+
+def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer):
+    """A function that trains one step on each of the given arrays of rows."""
+    config = run.config
+    features, labels = run.dataset.train_features, run.dataset.train_labels
+    schedule = None
+    if config.final_learning_rate is not None:
+        factor = config.final_learning_rate / config.learning_rate
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, factor, config.decay_steps)
+
+    def window(rows_of_steps: list[np.ndarray]) -> None:
+        for rows in rows_of_steps:
+            optimizer.zero_grad()
+            loss = cross_entropy(model(torch.from_numpy(features[rows])), torch.from_numpy(labels[rows]))
+            loss.backward()
+            optimizer.step()
+            if schedule:
+                schedule.step()
+
+    return window

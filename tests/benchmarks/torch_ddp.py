@@ -1,0 +1,24 @@
+"""torch_ddp in turn with a bare DistributedDataParallel loop."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from common.run import Run
+from pytorch_impl import ddp
+from tests.benchmarks import bare_torch, paired
+
+
+def make_bare_window(run: Run) -> paired.BareWindow:
+    """A bare loop around its own DistributedDataParallel model."""
+    model = DistributedDataParallel(bare_torch.build(run.config))
+    optimizer = torch.optim.SGD(model.parameters(), lr=run.config.learning_rate)
+    return bare_torch.make_window(run, model, optimizer)
+
+
+if __name__ == "__main__":
+    paired.main(ddp, make_bare_window)

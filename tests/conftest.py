@@ -1,0 +1,72 @@
+"""What the tests that start strategies share: starting one as a user does, and reading what it left."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from common import oracle
+from common.config import Config, from_record, to_arguments
+from common.launch import ROOT
+from common.oracle import Deviation
+from common.record import Record, read_record
+
+DEADLINE_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Launched:
+    """How a command ended, what it printed, and the record that it left, if any."""
+
+    status: int
+    output: str
+    record: Record | None
+    folder: Path
+
+    @property
+    def config(self) -> Config:
+        return from_record(self.record.config)
+
+
+def run_command(command: list[str], **environment: str) -> tuple[int, str]:
+    """Exit status and output of a command run from the repository's root."""
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DEADLINE_SECONDS + 60,
+    )
+    return result.returncode, result.stdout
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Callable[..., Launched]:
+    """A function that starts a strategy with a Config, in the test's folder, and returns how it went."""
+
+    def start(strategy: str, config: Config, name: str = "run") -> Launched:
+        command = [sys.executable, "-m", "common.launch", strategy]
+        record = tmp_path / f"{name}.json"
+        status, output = run_command([*command, *to_arguments(config), "--record", str(record)])
+        return Launched(status, output, read_record(record) if record.exists() else None, tmp_path)
+
+    return start
+
+
+@pytest.fixture
+def deviation_of() -> Callable[[Launched], Deviation]:
+    """A function that compares a launch with the oracle of its global batch."""
+
+    def compare(launched: Launched) -> Deviation:
+        assert launched.record is not None, launched.output
+        trajectory = oracle.run_oracle(launched.config, launched.record.examples_per_step, launched.config.steps)
+        return oracle.deviation(launched.record, launched.config, launched.folder, trajectory)
+
+    return compare

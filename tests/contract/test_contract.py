@@ -1,0 +1,81 @@
+"""Every strategy, started as a user starts it, against the float64 oracle."""
+
+import dataclasses
+
+import pytest
+
+from common.config import PRESETS
+from common.launch import UNDISTRIBUTED, strategies
+from tests.conftest import DEADLINE_SECONDS
+
+DIGITS_SEED = 3
+"""The oracle on digits meets no kink with this seed; test_oracle holds that."""
+
+WORLDS = [
+    (name, workers) for name in strategies() for workers in (1, 2, 4) if workers == 1 or name not in UNDISTRIBUTED
+]
+LARGEST_CERTAIN = [(name, 1 if name in UNDISTRIBUTED else 2) for name in strategies()]
+
+
+def contract_config(preset: str, workers: int, folder, **overrides):
+    seed = DIGITS_SEED if preset == "digits" else 0
+    values = {"steps": 100, "warmup_steps": 20, "seed": seed, "workers": workers, "scaling": "strong"} | overrides
+    return dataclasses.replace(
+        PRESETS[preset], deadline_seconds=DEADLINE_SECONDS, checkpoint=folder / "weights.safetensors", **values
+    )
+
+
+def assert_follows(launched, deviation) -> None:
+    assert launched.status == 0, launched.output
+    assert deviation.follows, deviation
+
+
+@pytest.mark.parametrize(("strategy", "workers"), WORLDS)
+def test_a_strategy_follows_the_oracle_on_digits(strategy, workers, launch, deviation_of, tmp_path):
+    launched = launch(strategy, contract_config("digits", workers, tmp_path))
+    assert_follows(launched, deviation_of(launched))
+    assert launched.record.world_size == workers
+
+
+@pytest.mark.parametrize(("strategy", "workers"), LARGEST_CERTAIN)
+def test_a_strategy_follows_the_oracle_on_pathway(strategy, workers, launch, deviation_of, tmp_path):
+    launched = launch(strategy, contract_config("pathway", workers, tmp_path))
+    assert_follows(launched, deviation_of(launched))
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize(("strategy", "workers"), WORLDS)
+@pytest.mark.parametrize(
+    ("preset", "overrides"),
+    [
+        pytest.param("pathway", {}, id="pathway"),
+        pytest.param("pathway", {"scaling": "weak"}, id="pathway-weak"),
+        pytest.param("pathway", {"batch": 60, "decay_steps": 50, "bias": True}, id="pathway-bias-short_decay"),
+        pytest.param("digits", {"momentum": 0.9, "weight_decay": 0.01, "seed": 0}, id="digits-momentum-weight_decay"),
+        pytest.param("digits", {"activation": "tanh", "dimensions": (64, 32, 10)}, id="digits-tanh-two_layers"),
+        pytest.param("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "seed": 0}, id="wide"),
+    ],
+)
+def test_the_grid_follows_the_oracle(strategy, workers, preset, overrides, launch, deviation_of, tmp_path):
+    launched = launch(strategy, contract_config(preset, workers, tmp_path, **overrides))
+    assert_follows(launched, deviation_of(launched))
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize(("strategy", "workers"), LARGEST_CERTAIN)
+def test_a_resumed_run_follows_the_oracle_as_an_uninterrupted_one_does(
+    strategy, workers, launch, deviation_of, tmp_path
+):
+    config = contract_config("digits", workers, tmp_path, momentum=0.5, weight_decay=0.001, final_learning_rate=0.05)
+    first = launch(strategy, dataclasses.replace(config, steps=60), "first")
+    assert first.status == 0, first.output
+    second = launch(strategy, config, "second")
+    assert second.record.first_step == 60
+    assert_follows(second, deviation_of(second))
+
+
+@pytest.mark.parametrize(("strategy", "workers"), [pair for pair in LARGEST_CERTAIN if pair[1] > 1])
+def test_without_exchange_the_replicas_drift_from_the_oracle(strategy, workers, launch, deviation_of, tmp_path):
+    launched = launch(strategy, contract_config("digits", workers, tmp_path, exchange=False))
+    assert launched.status == 0, launched.output
+    assert not deviation_of(launched).follows

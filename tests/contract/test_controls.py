@@ -1,0 +1,41 @@
+"""The checks must be able to fail: broken maths, put into the real strategies, is caught every time."""
+
+import dataclasses
+
+import pytest
+
+from common.config import to_arguments
+from common.launch import command_for, environment_for, strategies
+from common.record import read_record
+from tests.conftest import Launched, run_command
+from tests.contract.test_contract import contract_config
+
+CONTROLLED = [name for name in ("torch_ddp", "tf_mirrored", "horovod_torch") if name in strategies()]
+CONTROLS = ("sum", "unsharded", "scaled_rate", "skipped_broadcast", "float16")
+
+
+def launch_control(strategy, control, folder):
+    """Run tests/controls/<strategy>.py in place of the strategy's script, under the strategy's own launcher."""
+    config = dataclasses.replace(contract_config("digits", 2, folder), record=folder / "run.json")
+    script = str(strategies()[strategy].relative_to(strategies()[strategy].parent.parent))
+    command = command_for(strategy, 2, to_arguments(config), port=29400)
+    command = [f"tests/controls/{strategy}.py" if part == script else part for part in command]
+    status, output = run_command(command, **environment_for(config), LOCKSTEP_CONTROL=control)
+    assert status == 0, output
+    return Launched(status, output, read_record(folder / "run.json"), folder)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+@pytest.mark.parametrize("strategy", CONTROLLED)
+def test_broken_maths_is_caught(strategy, control, deviation_of, tmp_path):
+    assert not deviation_of(launch_control(strategy, control, tmp_path)).follows
+
+
+@pytest.mark.parametrize("strategy", [name for name in CONTROLLED if name != "tf_mirrored"])
+def test_workers_that_start_apart_follow_the_oracle_once_the_broadcast_has_run(strategy, deviation_of, tmp_path):
+    """It has to be the broadcast that mends, or skipping it would prove nothing.
+
+    MirroredStrategy has no such call: it copies the first replica's value when a variable is created.
+    """
+    deviation = deviation_of(launch_control(strategy, "apart_then_broadcast", tmp_path))
+    assert deviation.follows, deviation
