@@ -52,7 +52,8 @@ class Options:
         for name in self.preset:
             if name not in PRESETS:
                 raise UserError(f"There is no preset named '{name}': choose from {', '.join(PRESETS)}.")
-        if not self.workers or min(self.workers) < 1 or (self.repetitions or 1) < 1:
+        counts = [*self.workers, 1 if self.repetitions is None else self.repetitions]
+        if not self.workers or min(counts) < 1:
             raise UserError("--workers and --repetitions take whole numbers above 0.")
 
 

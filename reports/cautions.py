@@ -1,0 +1,167 @@
+"""What makes a measurement less certain than it looks, each with its likely cause and a remedy."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from common.metrics import FEWEST_LAUNCHES
+from common.record import Record
+
+OUTLIER_SCORE = 3.5
+"""Modified z-score beyond which a launch is called outlying (Iglewicz & Hoaglin, 1993, p. 11)."""
+
+TOLERATED_SPREAD = 0.10
+"""Share of the median by which launches, windows or ranks may differ without a caution."""
+
+SHORTEST_MEASUREMENT_SECONDS = 0.5
+"""Clocked time of a launch below which one interruption of the machine shows in its windows."""
+
+
+@dataclass(frozen=True)
+class Caution:
+    """One kind of instability: what was seen, its likely cause, what to do, and in which cells, with numbers."""
+
+    what: str
+    cause: str
+    remedy: str
+    where: list[str] = field(default_factory=list)
+
+
+def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Caution]:
+    """Every kind of instability that these launches show, each with the cells that show it; none left out."""
+    kinds = [
+        Caution(
+            f"Fewer than {FEWEST_LAUNCHES} launches",
+            "the comparison was stopped early or asked for few repetitions",
+            f"no interval is given and nothing is ranked there; run at least {FEWEST_LAUNCHES} repetitions",
+        ),
+        Caution(
+            "More threads than cores",
+            "more workers than this machine has cores for, so they take turns and none is pinned",
+            "read these numbers as a test that it works, not as scaling; use a machine with more cores",
+        ),
+        Caution(
+            "An outlying launch",
+            "another program, a slow clock or a busy disk during that launch",
+            "close other programs and run the comparison again; every launch is kept and drawn",
+        ),
+        Caution(
+            "Launches spread by more than 10 %",
+            "the machine's speed changes between launches: other load, shared cores, heat",
+            "more repetitions on a quiet machine",
+        ),
+        Caution(
+            "First windows slower than later ones",
+            "the warm-up is too short, so caches, allocators or graphs still settle",
+            "raise --warmup-steps",
+        ),
+        Caution(
+            "Ranks differ by more than 10 %",
+            "one worker computes on a slower or busier core and the others wait",
+            "look at the placement of the workers; the slowest rank sets the cost",
+        ),
+        Caution(
+            "Less than half a second was clocked",
+            "small steps and few of them: one interruption moves the median",
+            "raise --steps",
+        ),
+    ]
+    if not launches.empty:
+        for _, regime in launches.groupby(["preset", "scaling", "exchange", "regime"]):
+            groups = [group for _, group in regime.groupby(["strategy", "workers"])]
+            seen = [_seen_in(group) for group in groups]
+            for index, caution in enumerate(kinds):
+                found = [
+                    (group, signs[index]) for group, signs in zip(groups, seen, strict=True) if signs[index] is not None
+                ]
+                if found:
+                    caution.where.append(_in_words(found, every=len(found) == len(groups)))
+    return [caution for caution in kinds if caution.where] + _mixtures(records)
+
+
+def _in_words(found: list[tuple[pd.DataFrame, str]], every: bool) -> str:
+    """One line for the cells of a regime: `pathway weak: torch_ddp at 1 (12 %), at 2 (15 %)`."""
+    first = found[0][0].iloc[0]
+    regime = f"{first['preset']} {first['scaling']}" + ("" if first["exchange"] else " without exchange")
+    signs = {sign for _, sign in found}
+    if every and len(signs) == 1 and len(found) > 1:
+        return f"{regime}: every cell ({signs.pop()})"
+    strategies: dict[str, list[str]] = {}
+    for group, sign in found:
+        numbers = f" ({sign})" if sign else ""
+        strategies.setdefault(group["strategy"].iloc[0], []).append(f"at {group['workers'].iloc[0]}{numbers}")
+    return f"{regime}: " + "; ".join(f"{name} {', '.join(counts)}" for name, counts in strategies.items())
+
+
+def _seen_in(group: pd.DataFrame) -> list[str | None]:
+    """For each kind of caution, in order: the number that shows it in this cell, or None where it doesn't."""
+    n = len(group)
+    seconds = group["seconds"].tolist()
+    median = statistics.median(seconds)
+    spread = (max(seconds) - min(seconds)) / median
+    late = int((group["first_window_ratio"] > 1 + TOLERATED_SPREAD).sum())
+    ranks = group["rank_spread"].max()
+    clocked = group["measured_seconds"].median()
+    outliers = _outliers(seconds)
+    return [
+        f"n = {n}" if n < FEWEST_LAUNCHES else None,
+        "" if group["oversubscribed"].any() else None,
+        ", ".join(f"{value / median:.2f} times the median" for value in outliers) if outliers else None,
+        f"{100 * spread:.0f} %, n = {n}" if spread > TOLERATED_SPREAD else None,
+        f"{late} of {n} launches" if 2 * late > n else None,
+        f"{100 * (ranks - 1):.0f} %" if ranks > 1 + TOLERATED_SPREAD else None,
+        f"{clocked:.2f} s" if clocked < SHORTEST_MEASUREMENT_SECONDS else None,
+    ]
+
+
+def _outliers(seconds: Sequence[float]) -> list[float]:
+    """Values whose modified z-score is beyond the limit and that are off the median by more than is tolerated."""
+    median = statistics.median(seconds)
+    deviation = statistics.median(abs(value - median) for value in seconds)
+    far = [value for value in seconds if abs(value - median) > TOLERATED_SPREAD * median]
+    if len(seconds) < FEWEST_LAUNCHES:
+        return []
+    return [value for value in far if 0.6745 * abs(value - median) > OUTLIER_SCORE * deviation]
+
+
+def _mixtures(records: Mapping[str, Record]) -> list[Caution]:
+    """Launches that ran different code, versions or machines, which a comparison shouldn't mix."""
+    ok = [record for record in records.values() if record.status == "ok"]
+    found = []
+    commits = sorted({record.git_commit for record in ok if record.git_commit})
+    if len(commits) > 1 or any(commit.endswith("+changes") for commit in commits):
+        found.append(
+            Caution(
+                "Launches of changed or different code",
+                "files differed from their commit, or the comparison went on under another commit",
+                "commit first, then run the whole comparison",
+                [commit[:12] + ("+changes" if "+" in commit else "") for commit in commits],
+            )
+        )
+    versions: dict[str, set[str]] = {}
+    for record in ok:
+        for package, version in record.versions.items():
+            versions.setdefault(package, set()).add(version)
+    mixed = [f"{package} {', '.join(sorted(found))}" for package, found in sorted(versions.items()) if len(found) > 1]
+    if mixed:
+        found.append(
+            Caution(
+                "Several versions of one library",
+                "an environment was rebuilt during the comparison, or strategies pin differently",
+                "rebuild the environments, then run the whole comparison",
+                mixed,
+            )
+        )
+    machines = sorted({f"{record.host.get('cores')} cores of {record.host.get('processor')}" for record in ok})
+    if len(machines) > 1:
+        found.append(
+            Caution(
+                "Several machines",
+                "the folder holds records of different machines; they are kept on separate curves",
+                "compare strategies on one machine only",
+                machines,
+            )
+        )
+    return found

@@ -1,0 +1,169 @@
+"""Whether every synchronous launch followed the float64 oracle, step by step and in its final weights."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from common import dataset, oracle
+from common.config import PRESETS, Config, from_record, to_arguments
+from common.errors import UserError
+from common.mlp import Trajectory
+from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
+from common.record import Record
+from reports.results import Results
+
+FOLLOWS, DEVIATES, ASYNCHRONOUS, NOT_COMPARED = "follows", "deviates", "asynchronous", "not compared"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One launch beside the oracle of its maths and global batch. Arrays are per step from `first_step` on."""
+
+    cell: str
+    strategy: str
+    workers: int
+    preset: str
+    maths: str
+    """The options that decide the maths, the seed and the global batch among them."""
+    global_batch: int
+    seed: int
+    first_step: int
+    verdict: str
+    note: str
+    """Why a launch wasn't compared, or what its deviation starts at."""
+    loss: float
+    """Largest relative deviation of a loss; NaN when not compared."""
+    weights: float
+    examples: int
+    expected_examples: int
+    losses: np.ndarray
+    oracle_losses: np.ndarray
+
+
+def compare(results: Results) -> list[Comparison]:
+    """Every `ok` launch with exchange, compared with its oracle; each oracle runs once.
+
+    With several workers an asynchronous strategy isn't compared, nor is a launch whose data or weights aren't here.
+    """
+    trajectories: dict[tuple[str, int], Trajectory] = {}
+    comparisons = []
+    for cell, record in results.records.items():
+        if record.status == "ok" and record.losses and record.config["exchange"]:
+            comparisons.append(_compare(cell, record, results.folder, trajectories))
+    return comparisons
+
+
+def summary(comparisons: list[Comparison]) -> pd.DataFrame:
+    """One row per strategy, workers, global batch and maths: largest deviations over n launches, and the verdict.
+
+    A single launch that deviates makes the verdict `deviates`.
+    """
+    columns = ["preset", "global_batch", "seed", "strategy", "workers"]
+    if not comparisons:
+        return pd.DataFrame(columns=[*columns, "n", "loss", "weights", "examples", "expected", "verdict", "note"])
+    table = pd.DataFrame([_without_losses(comparison) for comparison in comparisons])
+    rows = []
+    for key, group in table.groupby([*columns, "maths"]):
+        verdicts = set(group["verdict"])
+        order = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, FOLLOWS)
+        miscounted = group[group["examples"] != group["expected_examples"]]
+        counted = miscounted.iloc[0] if len(miscounted) else group.iloc[0]
+        numbers = {
+            "n": len(group),
+            "loss": group["loss"].max(),
+            "weights": group["weights"].max(),
+            "examples": counted["examples"],
+            "expected": counted["expected_examples"],
+            "verdict": next(verdict for verdict in order if verdict in verdicts),
+            "note": "; ".join(dict.fromkeys(note for note in group["note"] if note)),
+        }
+        rows.append(dict(zip([*columns, "maths"], key, strict=True)) | numbers)
+    return pd.DataFrame(rows)
+
+
+def step_deviations(comparison: Comparison) -> np.ndarray:
+    """Relative deviation of each loss from the oracle's of the same step; NaN where a loss isn't finite."""
+    steps = min(len(comparison.losses), len(comparison.oracle_losses))
+    return np.abs(comparison.losses[:steps] - comparison.oracle_losses[:steps]) / comparison.oracle_losses[:steps]
+
+
+def _compare(cell: str, record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> Comparison:
+    config = from_record(record.config)
+    maths = _maths(config)
+    losses = np.array([math.nan if loss is None else loss for loss in record.losses])
+    known = {
+        **{"cell": cell, "strategy": record.strategy, "workers": record.world_size},
+        **{"preset": config.preset, "maths": " ".join(to_arguments(maths)), "global_batch": record.examples_per_step},
+        **{"seed": config.seed, "first_step": record.first_step, "losses": losses},
+        **{"loss": math.nan, "weights": math.nan, "examples": sum(record.examples_by_rank)},
+        "expected_examples": record.examples_per_step * (config.steps - record.first_step),
+    }
+    if not record.synchronous and record.world_size > 1:
+        note = "workers don't wait for each other, so no step by step comparison exists"
+        return Comparison(**known, verdict=ASYNCHRONOUS, note=note, oracle_losses=np.empty(0))
+    try:
+        trajectory = _trajectory(maths, record, config.steps, trajectories)
+        deviation = oracle.deviation(_found_weights(record, folder), config, folder, trajectory)
+    except UserError as error:
+        return Comparison(**known, verdict=NOT_COMPARED, note=str(error), oracle_losses=np.empty(0))
+    known |= {"loss": deviation.loss, "weights": math.nan if deviation.weights is None else deviation.weights}
+    known["oracle_losses"] = np.array(trajectory.losses[record.first_step :])
+    note = "" if deviation.follows else _explain(known, deviation)
+    return Comparison(**known, verdict=FOLLOWS if deviation.follows else DEVIATES, note=note)
+
+
+def _trajectory(
+    maths: Config, record: Record, steps: int, trajectories: dict[tuple[str, int], Trajectory]
+) -> Trajectory:
+    # Final weights can only be compared at the very step at which they were taken.
+    needed = steps if record.checkpoint else min(steps, max(TOLERATED_STEPS, record.first_step + 1))
+    rows = dataset.load(maths)
+    if record.data_sha256 and record.data_sha256 != rows.sha256:
+        raise UserError("The rows of this launch aren't those of the data set on this machine.")
+    key = (repr((maths, record.examples_per_step)), needed)
+    if key not in trajectories:
+        print(f"the oracle: {maths.preset}, {needed} steps of {record.examples_per_step} rows in float64", flush=True)
+        trajectories[key] = oracle.run_oracle(maths, record.examples_per_step, needed)
+    return trajectories[key]
+
+
+def _maths(config: Config) -> Config:
+    """`config` with everything at its default that decides only how it was measured or by how many workers."""
+    preset = PRESETS[config.preset]
+    measured = ("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads", "exchange")
+    measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record")
+    return dataclasses.replace(config, **{name: getattr(preset, name) for name in measured})
+
+
+def _found_weights(record: Record, folder: Path) -> Record:
+    """`record` with its weights' file looked for beside it as well: a results folder may have been moved."""
+    if record.checkpoint is None or (folder / record.checkpoint).exists():
+        return record
+    return dataclasses.replace(record, checkpoint=Path(record.checkpoint).name)
+
+
+def _explain(known: dict[str, object], deviation: oracle.Deviation) -> str:
+    reasons = []
+    if deviation.examples != deviation.expected_examples:
+        reasons.append(f"{deviation.examples:,} rows counted, {deviation.expected_examples:,} expected")
+    steps = min(len(known["losses"]), len(known["oracle_losses"]))
+    ours, theirs = known["losses"][:steps], known["oracle_losses"][:steps]
+    outside = np.flatnonzero(~(np.abs(ours - theirs) <= LOSS_TOLERANCE * np.abs(theirs)))
+    if len(outside):
+        start = int(outside[0]) + known["first_step"]
+        reasons.append(f"losses leave the tolerance at step {start}")
+        if deviation.kink and deviation.kink.step <= start:
+            kink = deviation.kink
+            reasons.append(
+                f"after a kink at step {kink.step}, layer {kink.layer}, unit {kink.unit}, {kink.distance:.0e} from zero"
+            )
+    return "; ".join(reasons) or "final weights outside the tolerance"
+
+
+def _without_losses(comparison: Comparison) -> dict[str, object]:
+    values = {field.name: getattr(comparison, field.name) for field in dataclasses.fields(comparison)}
+    return {name: value for name, value in values.items() if not isinstance(value, np.ndarray)}

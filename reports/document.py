@@ -1,0 +1,51 @@
+"""Tables and figures to one PDF. What is said is put together here; how it looks is in `template.typ`.
+
+The template reads everything from one JSON file, so no text of a record is ever read as markup.
+"""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typst
+
+from reports import blocks, sections, tables
+from reports.results import Results
+
+
+def build(results: Results) -> bytes:
+    """The report on `results` as a PDF: the same bytes for the same records. Raises UserError for a damaged config."""
+    content, images = compose(results)
+    files = {
+        "main.typ": Path(__file__).with_name("template.typ").read_bytes(),
+        "content.json": json.dumps(content, ensure_ascii=False).encode(),
+        **images,
+    }
+    started = [datetime.fromisoformat(record.started_at) for record in results.records.values()]
+    timestamp = int(max(started, default=datetime(1980, 1, 1, tzinfo=UTC)).timestamp())
+    # Only the fonts inside the wheel: another machine's fonts would make another PDF.
+    return typst.compile(files, timestamp=timestamp, font_paths=typst.Fonts(include_system_fonts=False))
+
+
+def compose(results: Results) -> tuple[dict[str, object], dict[str, bytes]]:
+    """What the document says, in blocks, and its figures as SVG by file name. Raises UserError for a damaged config."""
+    material = sections.gather(results)
+    regimes = tables.regimes(material.launches)
+    parts = sections.first_page(material, regimes)
+    for name in regimes:
+        parts += sections.regime_section(material, name, is_first=name == regimes[0])
+    parts += sections.certificate_section(material)
+    parts += sections.accuracy_section(results.records)
+    parts += sections.time_section(material)
+    parts += sections.cautions_section(material, results.records)
+    parts += sections.endings_section(material.endings)
+    parts += sections.machine_section(results)
+    parts += sections.method_section()
+    dates = sorted({record.started_at[:10] for record in results.records.values()})
+    content = {
+        "title": "Lockstep",
+        "subtitle": "Distributed training systems compared on exactly the same maths",
+        "date": " to ".join([dates[0], dates[-1]][: len(dates)]) if dates else blocks.DASH,
+        "blocks": parts,
+    }
+    return content, material.images

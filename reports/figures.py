@@ -1,0 +1,381 @@
+"""Tables to figures: each function returns one SVG, the same bytes for the same input."""
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from scipy.optimize import isotonic_regression
+
+from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
+from reports.certificate import Comparison, step_deviations
+
+_MILLIMETRE = 1 / 25.4
+_WIDTH = 172 * _MILLIMETRE
+_INK, _FAINT = "#333333", "#8a8a8a"
+
+# Three hues that people with any colour blindness tell apart (Okabe & Ito 2008), each from dark to light.
+_HUES = {
+    "torch": ("#17457e", "#0072b2", "#56b4e9"),
+    "tf": ("#a33a00", "#d55e00", "#e6a100"),
+    "horovod": ("#00604a", "#009e73", "#74c7a0"),
+    "": ("#5e2f72", "#9b59a5", "#cc79a7"),
+}
+_MARKERS = "osD^vPX<>ph*"
+_MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
+_LINES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
+
+_SETTINGS = {
+    "svg.hashsalt": "lockstep",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 7,
+    "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 7.5,
+    "axes.titlelocation": "left",
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.2,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.5,
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a strategy is drawn in every figure of a report, and its sideways shift in octaves of workers."""
+
+    color: str
+    marker: str
+    line: str | tuple
+    shift: float
+
+
+def styles(strategies: Sequence[str]) -> dict[str, Style]:
+    """One style per strategy: the hue says the family (torch, tf, horovod), the shade and the marker which it is."""
+    ordered = sorted(set(strategies))
+    families: dict[str, list[str]] = {}
+    for name in ordered:
+        family = name.partition("_")[0]
+        families.setdefault(family if family in _HUES else "", []).append(name)
+    found = {}
+    for family, members in families.items():
+        shades = LinearSegmentedColormap.from_list(family, _HUES[family])
+        for position, name in enumerate(members):
+            index = ordered.index(name)
+            shade = (position + 0.5) / len(members)
+            shift = 0.0 if len(ordered) == 1 else 0.16 * (index / (len(ordered) - 1) - 0.5)
+            found[name] = Style(
+                color=to_hex(shades(shade)),
+                marker=_MARKERS[index % len(_MARKERS)],
+                line=_LINES[position % len(_LINES)],
+                shift=shift,
+            )
+    return {name: found[name] for name in ordered}
+
+
+def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
+    """Samples per second by workers for one regime: every launch, the medians, the ideal line, a label at each curve.
+
+    `cells` and `launches` are the rows of `tables.cells` and `tables.launches` of that regime, with exchange.
+    """
+    with matplotlib.rc_context(_SETTINGS):
+        figure = Figure(figsize=(_WIDTH, 88 * _MILLIMETRE))
+        axes = figure.add_axes((0.085, 0.12, 0.69, 0.83))
+        _shade_oversubscribed(axes, cells, label=True)
+        _draw_throughput(axes, cells, launches, looks)
+        axes.set_xlabel("workers")
+        axes.set_ylabel("samples per second, all workers together")
+        _label_curves(axes, cells, looks)
+        return _svg(figure)
+
+
+def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
+    """Throughput, speed-up over either base, and efficiency by workers for one regime, with every launch."""
+    with matplotlib.rc_context(_SETTINGS):
+        columns = 4
+        legend_rows = math.ceil((cells["strategy"].nunique() + 3) / columns)
+        height = 118 + 4 * legend_rows
+        figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
+        bottom = (10 + 4 * legend_rows) / height
+        grid = figure.add_gridspec(2, 2, left=0.075, right=0.99, top=0.955, bottom=bottom, hspace=0.36, wspace=0.2)
+        panels = [figure.add_subplot(grid[row, column]) for row in range(2) for column in range(2)]
+        for axes in panels:
+            _shade_oversubscribed(axes, cells)
+        _draw_throughput(panels[0], cells, launches, looks)
+        panels[0].set_title("samples per second")
+        _draw_ratio(panels[1], cells, launches, looks, "base_samples_per_second", per_worker=False)
+        panels[1].set_title("speed-up over the undistributed base")
+        _draw_ratio(panels[2], cells, launches, looks, "base_samples_per_second", per_worker=True)
+        panels[2].set_title("efficiency: that speed-up per worker")
+        _draw_ratio(panels[3], cells, launches, looks, "own_samples_per_second", per_worker=False)
+        panels[3].set_title("speed-up over one worker of the same strategy")
+        for axes in panels[2:]:
+            axes.set_xlabel("workers")
+        figure.legend(
+            handles=_legend(cells, looks),
+            loc="lower left",
+            bbox_to_anchor=(0.06, 0.0),
+            ncols=columns,
+            frameon=False,
+            fontsize=6.5,
+            handlelength=2.8,
+            columnspacing=1.4,
+        )
+        return _svg(figure)
+
+
+def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
+    """Loss curves on the oracle's, and their relative deviation from it, of launches that share one oracle.
+
+    Of the launches of one strategy and worker count the one that deviates most is drawn.
+    """
+    with matplotlib.rc_context(_SETTINGS):
+        names = sorted({comparison.strategy for comparison in comparisons})
+        height = max(46.0, 12 + 3.1 * (len(names) + 2))
+        figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
+        bottom, top = 10 / height, 1 - 5 / height
+        left = figure.add_axes((0.06, bottom, 0.345, top - bottom))
+        right = figure.add_axes((0.475, bottom, 0.31, top - bottom))
+        oracle = max((comparison.oracle_losses for comparison in comparisons), key=len)
+        left.plot(oracle, color="#c9c9c9", linewidth=4.5, solid_capstyle="round", zorder=1)
+        for position, comparison in enumerate(comparisons):
+            _draw_losses(left, right, comparison, looks[comparison.strategy], position / len(comparisons), len(oracle))
+        left.set_title("loss, the mean over the global batch")
+        right.set_title("relative deviation from the oracle")
+        _finish_deviation_axis(right, len(oracle))
+        for axes in (left, right):
+            axes.set_xlabel("step")
+            axes.grid(axis="y")
+            axes.set_xlim(-0.02 * len(oracle), 1.02 * len(oracle))
+        handles = [Line2D([], [], color="#c9c9c9", linewidth=4.5, label="oracle (NumPy, float64)")]
+        handles += [_handle(name, looks[name]) for name in names]
+        figure.legend(
+            handles=handles, loc="upper left", bbox_to_anchor=(0.79, 1.0), frameon=False, fontsize=6, handlelength=2.4
+        )
+        return _svg(figure)
+
+
+def _draw_throughput(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> None:
+    _draw_points(axes, launches, launches["samples_per_second"], looks)
+    _draw_medians(axes, cells, cells["samples_per_second"], looks, intervals=True)
+    workers = np.array(sorted(cells["workers"].unique()))
+    bases = cells.dropna(subset=["base"]).drop_duplicates("base")
+    for base, speed in zip(bases["base"], bases["base_samples_per_second"], strict=True):
+        color = looks[base].color if base in looks else _FAINT
+        axes.plot(workers, workers * speed, color=color, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1.5)
+    _workers_axis(axes, cells)
+    axes.set_yscale("log")
+    _plain_log_axis(axes)
+
+
+def _draw_ratio(
+    axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style], base: str, per_worker: bool
+) -> None:
+    bases = cells.set_index(["strategy", "workers"])[base]
+    base_of_launch = [bases[key] for key in zip(launches["strategy"], launches["workers"], strict=True)]
+    points = launches["samples_per_second"] / base_of_launch / (launches["workers"] if per_worker else 1)
+    _draw_points(axes, launches, points, looks)
+    ratio = cells["samples_per_second"] / cells[base] / (cells["workers"] if per_worker else 1)
+    _draw_medians(axes, cells, ratio, looks, intervals=False)
+    workers = np.array(sorted(cells["workers"].unique()))
+    ideal = np.ones(len(workers)) if per_worker else workers
+    axes.plot(workers, ideal, color=_INK, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
+    _workers_axis(axes, cells)
+    if ratio.notna().sum() == 0:
+        axes.text(0.5, 0.4, "the base wasn't measured", transform=axes.transAxes, ha="center", color=_FAINT)
+    if per_worker:
+        axes.set_ylim(0, max(1.1, 1.06 * float(np.nan_to_num(points.max()))))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+    else:
+        axes.set_yscale("log")
+        _plain_log_axis(axes)
+
+
+def _draw_points(axes: Axes, launches: pd.DataFrame, values: pd.Series, looks: dict[str, Style]) -> None:
+    """Every launch: hollow where its workers had more threads than the machine has cores."""
+    shown = launches.assign(value=values)
+    for (strategy, oversubscribed), group in shown.groupby(["strategy", "oversubscribed"]):
+        look = looks[strategy]
+        axes.plot(
+            group["workers"] * 2**look.shift,
+            group["value"],
+            linestyle="none",
+            marker=look.marker,
+            markersize=3.4,
+            markerfacecolor="none" if oversubscribed else look.color,
+            markeredgecolor=look.color,
+            markeredgewidth=0.6,
+            alpha=0.65,
+            zorder=3,
+        )
+
+
+def _draw_medians(axes: Axes, cells: pd.DataFrame, values: pd.Series, looks: dict[str, Style], intervals: bool) -> None:
+    for strategy, group in cells.assign(value=values).sort_values("workers").groupby("strategy"):
+        look = looks[strategy]
+        x = group["workers"] * 2**look.shift
+        axes.plot(x, group["value"], color=look.color, linestyle=look.line, zorder=2)
+        # A short bar marks a median where no line of its own would show it.
+        axes.plot(x, group["value"], linestyle="none", marker="_", markersize=7, color=look.color, zorder=2.5)
+        known = group.dropna(subset=["low_seconds"])
+        if intervals and len(known):
+            low, high = known["global_batch"] / known["high_seconds"], known["global_batch"] / known["low_seconds"]
+            axes.vlines(known["workers"] * 2**look.shift, low, high, color=look.color, linewidth=1.8, zorder=2.6)
+
+
+def _shade_oversubscribed(axes: Axes, cells: pd.DataFrame, label: bool = False) -> None:
+    """A grey ground from halfway before the smallest oversubscribed number of workers on, and a note above it."""
+    over = sorted(cells[cells["oversubscribed"]]["workers"].unique())
+    if not over:
+        return
+    below = [workers for workers in cells["workers"].unique() if workers < over[0]]
+    start = math.sqrt(max(below) * over[0]) if below else over[0] * 2**-_MARGIN
+    end = over[-1] * 2**_MARGIN
+    axes.axvspan(start, end, color="#f1efec", linewidth=0, zorder=0)
+    if label:
+        axes.text(
+            math.sqrt(start * end),
+            1.01,
+            "more threads than cores",
+            transform=axes.get_xaxis_transform(),
+            fontsize=6.5,
+            color="#7a7268",
+            style="italic",
+            ha="center",
+            va="bottom",
+        )
+
+
+def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:
+    workers = sorted(cells["workers"].unique())
+    over = set(cells[cells["oversubscribed"]]["workers"])
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(workers, [f"{count}†" if count in over else str(count) for count in workers])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(workers[0] * 2**-_MARGIN, workers[-1] * 2**_MARGIN)
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+
+
+def _plain_log_axis(axes: Axes) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, written out."""
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=30))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    low, high = axes.get_ylim()
+    # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
+    if high / low < 4:
+        middle = math.sqrt(low * high)
+        axes.set_ylim(middle / 2, middle * 2)
+
+
+def _short(value: float) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:g} M"
+    return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}"
+
+
+def _label_curves(axes: Axes, cells: pd.DataFrame, looks: dict[str, Style]) -> None:
+    """Names at the right, in the order of the curves' ends, moved apart so that none covers another."""
+    ends = cells.sort_values("workers").groupby("strategy").tail(1)
+    labels = [(row["strategy"], row["samples_per_second"], row["workers"], looks[row["strategy"]])
+              for row in ends.to_dict("records")]  # fmt: skip
+    last = cells["workers"].max()
+    for base, group in cells.dropna(subset=["base"]).groupby("base"):
+        look = Style(looks[base].color if base in looks else _FAINT, "", "-", 0.0)
+        labels.append((f"ideal: N times {base}", group["base_samples_per_second"].iloc[0] * last, last, look))
+    labels.sort(key=lambda label: label[1])
+    to_fraction = axes.transData + axes.transAxes.inverted()
+    natural = [to_fraction.transform((label[2], label[1]))[1] for label in labels]
+    heights = _spread(natural, least=min(0.048, 0.98 / max(1, len(labels) - 1)))
+    for (name, speed, workers, look), height in zip(labels, heights, strict=True):
+        axes.annotate(
+            name,
+            xy=(workers * 2**look.shift, speed),
+            xytext=(1.035, height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=6.8,
+            color=look.color,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": look.color,
+                "linewidth": 0.4,
+                "alpha": 0.5,
+                "relpos": (0, 0.5),
+                "shrinkA": 1,
+                "shrinkB": 3,
+            },
+        )
+
+
+def _spread(positions: Sequence[float], least: float) -> list[float]:
+    """Ascending `positions` in 0 to 1, moved as little as it takes to stand `least` apart and stay inside."""
+    # Less the distance that it keeps from the first, each must only be no lower than the one before: isotonic.
+    offsets = least * np.arange(len(positions))
+    fitted = isotonic_regression(np.asarray(positions) - offsets).x
+    return (np.clip(fitted, 0.0, max(0.0, 1.0 - offsets[-1])) + offsets).tolist()
+
+
+def _draw_losses(left: Axes, right: Axes, comparison: Comparison, look: Style, phase: float, steps: int) -> None:
+    """One launch in both panels, its markers shifted by `phase` so that curves on one another all stay visible."""
+    every = max(1, steps // 6)
+    marks = {"marker": look.marker, "markersize": 3, "markevery": (int(phase * every), every), "color": look.color}
+    shown = comparison.losses[: len(comparison.oracle_losses)]
+    x = comparison.first_step + np.arange(len(shown))
+    left.plot(x, shown, linewidth=0.7, **marks)
+    deviations = step_deviations(comparison)
+    # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
+    right.plot(x, np.maximum(deviations, 1e-10), linewidth=0.7, alpha=0.85, **marks)
+
+
+def _finish_deviation_axis(axes: Axes, steps: int) -> None:
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, 5e-11), max(high, 5e-5))
+    end = min(steps, TOLERATED_STEPS)
+    axes.hlines(LOSS_TOLERANCE, 0, end, color=_INK, linewidth=0.9)
+    axes.text(0, LOSS_TOLERANCE * 1.25, f"tolerated over {end} steps", fontsize=6, va="bottom")
+
+
+def _legend(cells: pd.DataFrame, looks: dict[str, Style]) -> list[Line2D]:
+    handles = [_handle(name, looks[name]) for name in sorted(cells["strategy"].unique())]
+    handles.append(Line2D([], [], color=_INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times the base"))
+    if cells["oversubscribed"].any():
+        handles.append(_mark("o", 3.4, 0.6, "\N{DAGGER} more threads than cores"))
+    if cells["low_seconds"].notna().any():
+        handles.append(_mark("|", 7, 1.8, "95 % interval of the median"))
+    return handles
+
+
+def _mark(marker: str, size: float, edge: float, label: str) -> Line2D:
+    look = {"linestyle": "none", "color": _INK, "markerfacecolor": "none"}
+    return Line2D([], [], marker=marker, markersize=size, markeredgewidth=edge, label=label, **look)
+
+
+def _handle(name: str, look: Style) -> Line2D:
+    return Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker, markersize=3.4, label=name)
+
+
+def _svg(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()

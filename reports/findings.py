@@ -1,0 +1,98 @@
+"""What the numbers say, in sentences: computed from the tables, and silent where launches are too few to rank."""
+
+import pandas as pd
+
+from common.metrics import FEWEST_LAUNCHES
+
+
+def fastest(cells: pd.DataFrame) -> list[str]:
+    """For one regime's cells: who is fastest at each number of workers, or why nobody can be called that."""
+    sentences, few = [], {}
+    for workers, group in cells.groupby("workers"):
+        ranked = group[group["n"] >= FEWEST_LAUNCHES].sort_values("seconds")
+        if len(ranked) >= 2:
+            sentences.append(_ranking(int(workers), ranked))
+        if len(group) >= 2:
+            for row in group[group["n"] < FEWEST_LAUNCHES].to_dict("records"):
+                few[f"{row['strategy']} at {workers}"] = int(row["n"])
+    if not few:
+        return sentences
+    counts = _listed([str(count) for count in sorted(set(few.values()))])
+    if sentences:
+        return [
+            *sentences,
+            f"Not ranked, for too few launches (n = {counts}, {FEWEST_LAUNCHES} needed): {_listed([*few])}.",
+        ]
+    return [
+        f"There are too few launches to rank anything: n = {counts}, {FEWEST_LAUNCHES} needed. The numbers show what "
+        "was measured, not who is faster."
+    ]
+
+
+def endings(table: pd.DataFrame) -> str:
+    """How many launches ended how, in one sentence; planned ones that have no record count as not run."""
+    counts = {name: int((table["ending"] == name).sum()) for name in ("ok", "unsupported", "failed", "not run")}
+    planned = int(table["planned"].sum())
+    head = f"{planned} launches were planned" if planned else f"{len(table)} launches were recorded, without a plan"
+    extra = len(table) - planned if planned else 0
+    beside = f" ({extra} more were recorded beside the plan)" if extra else ""
+    return (
+        f"{head}{beside}: {counts['ok']} ok, {counts['unsupported']} unsupported, {counts['failed']} failed, "
+        f"{counts['not run']} not run."
+    )
+
+
+def certificate(summary: pd.DataFrame) -> str:
+    """How many settings follow the oracle and which don't, in one sentence or two."""
+    if summary.empty:
+        return "No launch could be compared with the oracle."
+    counts = summary["verdict"].value_counts()
+    follows, deviates = int(counts.get("follows", 0)), int(counts.get("deviates", 0))
+    compared = follows + deviates
+    text = f"{follows} of {compared} compared settings follow the float64 oracle."
+    if deviates:
+        rows = summary[summary["verdict"] == "deviates"].to_dict("records")
+        names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
+        text += f" Not the same maths: {_listed(list(dict.fromkeys(names)))}."
+    for verdict, phrase in (("asynchronous", "asynchronous with several workers"), ("not compared", "not compared")):
+        if counts.get(verdict):
+            text += f" {int(counts[verdict])} more {'is' if counts[verdict] == 1 else 'are'} {phrase}."
+    return text
+
+
+def oversubscription(launches: pd.DataFrame) -> str:
+    """A sentence that names the worker counts with more threads than cores; empty where there are none."""
+    if launches.empty or not launches["oversubscribed"].any():
+        return ""
+    over = launches[launches["oversubscribed"]]
+    counts = _listed([str(count) for count in sorted(over["workers"].unique())])
+    cores = _listed([str(count) for count in sorted(over["cores"].dropna().unique())])
+    return (
+        f"With {counts} workers there were more threads than the machine's {cores} cores: such numbers are marked † "
+        "and show that it works, not how it scales."
+    )
+
+
+def _ranking(workers: int, ranked: pd.DataFrame) -> str:
+    """`ranked` are the cells of this number of workers that have an interval, the fastest first."""
+    rows = ranked.to_dict("records")
+    best, others = rows[0], rows[1:]
+    overlapping = [row["strategy"] for row in others if row["low_seconds"] <= best["high_seconds"]]
+    over = " (more threads than cores)" if ranked["oversubscribed"].any() else ""
+    head = f"With {workers} worker{'s' if workers > 1 else ''}{over} "
+    numbers = (
+        f"{best['samples_per_second']:,.0f} samples/s, 95\u00a0% interval "
+        f"{best['global_batch'] / best['high_seconds']:,.0f} to {best['global_batch'] / best['low_seconds']:,.0f}, "
+        f"n = {best['n']}"
+    )
+    if overlapping:
+        return f"{head}nobody is clearly fastest: {best['strategy']} ({numbers}) overlaps with {_listed(overlapping)}."
+    second = others[0]
+    return (
+        f"{head}{best['strategy']} was the fastest ({numbers}); {second['strategy']} came next with "
+        f"{second['samples_per_second']:,.0f} (n = {second['n']}), and the intervals are apart."
+    )
+
+
+def _listed(items: list[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

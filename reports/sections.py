@@ -1,0 +1,441 @@
+"""The sections of the report, each as blocks for the template; figures go into `images` as SVG by file name."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from common.metrics import FEWEST_LAUNCHES
+from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
+from common.record import Record
+from reports import blocks, certificate, figures, findings, tables
+from reports.blocks import Block
+from reports.cautions import cautions
+from reports.certificate import Comparison
+from reports.figures import Style
+from reports.results import Results
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the sections are made from; `images` gathers their figures as SVG by file name."""
+
+    launches: pd.DataFrame
+    cells: pd.DataFrame
+    comparisons: list[Comparison]
+    endings: pd.DataFrame
+    looks: dict[str, Style]
+    images: dict[str, bytes]
+
+
+def gather(results: Results) -> Material:
+    """Every table of the report, and one style per strategy. Raises UserError for a damaged config."""
+    launches = tables.launches(results.records)
+    return Material(
+        launches=launches,
+        cells=tables.cells(launches),
+        comparisons=certificate.compare(results),
+        endings=tables.endings(results.records, results.plan),
+        looks=figures.styles([record.strategy for record in results.records.values()]),
+        images={},
+    )
+
+
+def first_page(material: Material, regimes: list[str]) -> list[Block]:
+    """The finding in words, the headline figure and the summary table of the first regime."""
+    summary = certificate.summary(material.comparisons)
+    facts = [findings.certificate(summary), findings.endings(material.endings)]
+    if not regimes:
+        nothing = "No launch ended ok with a measurement, so there is no speed to compare."
+        return [blocks.heading("Finding"), blocks.text(" ".join([nothing, *facts]))]
+    shown, points = _of_regime(material.cells, regimes[0]), _of_regime(material.launches, regimes[0])
+    material.images["headline.svg"] = figures.headline(shown, points, material.looks)
+    ranking = findings.fastest(shown)
+    said = [*ranking, findings.oversubscription(material.launches), *facts]
+    caption = (
+        f"Samples per second by workers, {_regime_name(shown)}. Every mark is one launch, lines join the medians, "
+        f"dotted lines are the ideal. {_launch_counts(shown)}"
+    )
+    return [
+        blocks.heading("Finding"),
+        blocks.text(f"{_capital(_regime_name(shown))}, {_batch_in_words(shown)}:"),
+        blocks.items([sentence for sentence in said if sentence]),
+        blocks.figure("headline.svg", caption),
+        blocks.heading("Summary", level=2),
+        *_speed_table(shown, material.endings),
+    ]
+
+
+def regime_section(material: Material, name: str, is_first: bool) -> list[Block]:
+    """The curves of one regime, and its table unless the first page has it."""
+    shown, points = _of_regime(material.cells, name), _of_regime(material.launches, name)
+    title = _regime_name(shown)
+    first = shown.iloc[0]
+    about = f"{_capital(_batch_in_words(shown))}. Options: {first['options']}."
+    parts = [blocks.heading(_capital(title)), blocks.text(about)]
+    ranking = findings.fastest(shown)
+    if ranking and not is_first:
+        parts.append(blocks.items(ranking))
+    if shown["workers"].nunique() > 1:
+        file = f"curves-{len(material.images)}.svg"
+        material.images[file] = figures.curves(shown, points, material.looks)
+        caption = (
+            f"Throughput, speed-up and efficiency, {title}. Every mark is one launch, lines join the medians. "
+            f"{_launch_counts(shown)}"
+        )
+        parts.append(blocks.figure(file, caption))
+    else:
+        parts.append(blocks.text("Only one number of workers was measured here, so there is no curve to draw."))
+    if is_first:
+        return [*parts, blocks.text("The numbers of these curves are in the summary table.")]
+    return [*parts, *_speed_table(shown, material.endings)]
+
+
+def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
+    """Absolute times first, then what they make of either base; cells that never ran stand with their ending."""
+    rows = [_speed_row(row) for row in cells.sort_values(["strategy", "workers"]).to_dict("records")]
+    first = cells.iloc[0]
+    same = (endings["preset"] == first["preset"]) & (endings["scaling"] == first["scaling"]) & endings["for_speed"]
+    here = endings[same & endings["options"].isin([first["options"], ""]) & (endings["ending"] != "ok")]
+    measured = set(zip(cells["strategy"], cells["workers"], strict=True))
+    for (strategy, workers), group in here.groupby(["strategy", "workers"]):
+        counts = group["ending"].value_counts()
+        note = ", ".join(f"{count} {ending}" for ending, count in counts.items())
+        if (strategy, workers) in measured:
+            row = next(row for row in rows if row[0] == strategy and row[1].rstrip("†") == str(workers))
+            row[-1] = note
+        else:
+            rows.append([strategy, str(workers), "0", *[blocks.DASH] * 7, note])
+    rows.sort(key=lambda row: (row[0], int(row[1].rstrip("†"))))
+    if all(not row[-1] for row in rows):
+        rows = [row[:-1] for row in rows]
+    columns = ["strategy", "workers", "n", "ms per step", "95 % interval", "samples/s", "speed-up", "efficiency"]
+    columns += ["over own 1", "first step, s", "not ok"]
+    notes = [*_base_notes(cells)]
+    if cells["oversubscribed"].any():
+        notes.append("† more threads than cores: shows that it works, not how it scales.")
+    if (cells["n"] < FEWEST_LAUNCHES).any():
+        notes.append(f"No interval is given for n < {FEWEST_LAUNCHES} launches.")
+    return [blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 10))]
+
+
+def _speed_row(row: Mapping[str, object]) -> list[str]:
+    interval = blocks.DASH
+    if not math.isnan(row["low_seconds"]):
+        interval = f"{blocks.number(1000 * row['low_seconds'])} to {blocks.number(1000 * row['high_seconds'])}"
+    return [
+        row["strategy"],
+        f"{row['workers']}{'†' if row['oversubscribed'] else ''}",
+        str(row["n"]),
+        blocks.number(1000 * row["seconds"]),
+        interval,
+        f"{row['samples_per_second']:,.0f}",
+        blocks.ratio(row["speed_up"]),
+        blocks.percent(row["efficiency"]),
+        blocks.ratio(row["own_speed_up"]),
+        blocks.number(row["first_step_seconds"]),
+        "",
+    ]
+
+
+def _base_notes(cells: pd.DataFrame) -> list[str]:
+    """What each ratio is over, in absolute numbers."""
+    notes = []
+    for framework, group in cells.groupby("framework"):
+        known = group.dropna(subset=["base"])
+        if known.empty:
+            notes.append(f"The undistributed base of {framework} wasn't measured: no speed-up over it.")
+            continue
+        base = known.iloc[0]
+        notes.append(
+            f"Speed-up and efficiency of {framework} strategies are over {base['base']}: "
+            f"{base['base_samples_per_second']:,.0f} samples/s (n = {base['base_n']})."
+        )
+    return notes
+
+
+def certificate_section(material: Material) -> list[Block]:
+    """Every launch beside its oracle: the curves, and the largest deviations with a verdict."""
+    summary = certificate.summary(material.comparisons)
+    parts = [
+        blocks.heading("The same maths: deviation from the oracle"),
+        blocks.text(
+            "A float64 NumPy run of the same rows is the oracle. A launch follows it when no loss of the first "
+            f"{TOLERATED_STEPS} steps is off by more than {blocks.tiny(LOSS_TOLERANCE)} of its value, the final "
+            f"weights (where they were kept) by no more than {blocks.tiny(WEIGHT_TOLERANCE)} of their norm, and every "
+            f"row was computed on once. {findings.certificate(summary)}"
+        ),
+    ]
+    compared = [comparison for comparison in material.comparisons if len(comparison.oracle_losses)]
+    groups: dict[tuple, list[Comparison]] = {}
+    for comparison in compared:
+        groups.setdefault((comparison.preset, comparison.global_batch, comparison.maths), []).append(comparison)
+    for (preset, batch, _), members in sorted(groups.items()):
+        worst: dict[tuple[str, int], Comparison] = {}
+        for member in members:
+            key = (member.strategy, member.workers)
+            if key not in worst or member.loss > worst[key].loss:
+                worst[key] = member
+        file = f"losses-{len(material.images)}.svg"
+        material.images[file] = figures.losses([worst[key] for key in sorted(worst)], material.looks)
+        workers = ", ".join(str(count) for count in sorted({member.workers for member in members}))
+        caption = (
+            f"{preset}, seed {members[0].seed}, global batch {batch}, workers {workers}: n = {len(members)} launches; "
+            "drawn is the launch of each strategy and worker count that deviates most."
+        )
+        parts.append(blocks.figure(file, caption))
+    if not summary.empty:
+        parts.append(_deviation_table(summary))
+    return parts
+
+
+def _deviation_table(summary: pd.DataFrame) -> Block:
+    columns = ["strategy", "workers", "preset", "global batch", "seed", "n", "largest loss deviation", "of weights"]
+    columns += ["rows counted / expected", "verdict"]
+    rows, notes = [], {}
+    order = ["preset", "strategy", "workers", "global_batch", "seed"]
+    for row in summary.sort_values(order).to_dict("records"):
+        mark = ""
+        if row["note"]:
+            mark = f" ({notes.setdefault(row['note'], len(notes) + 1)})"
+        rows.append(
+            [
+                *[row["strategy"], str(row["workers"]), row["preset"], f"{row['global_batch']:,}", str(row["seed"])],
+                *[str(row["n"]), blocks.tiny(row["loss"]), blocks.tiny(row["weights"])],
+                f"{row['examples']:,} / {row['expected']:,}",
+                row["verdict"] + mark,
+            ]
+        )
+    listed = [f"({number}) {note}." for note, number in notes.items()]
+    return blocks.table(columns, rows, listed, left=(0, 2, 9), warned="deviates")
+
+
+def accuracy_section(records: Mapping[str, Record]) -> list[Block]:
+    """Accuracy reached on real data and the time to a stated target."""
+    parts = [blocks.heading("Accuracy on real data")]
+    table = tables.accuracies(records)
+    targets = ", ".join(f"{value:.2f} on {name}" for name, value in tables.ACCURACY_TARGETS.items())
+    if table.empty:
+        return [*parts, blocks.text("No launch was on real data; on generated rows an accuracy would mean nothing.")]
+    parts.append(
+        blocks.text(
+            f"Test accuracy after the last step, and the clocked training time until it first reached a target: "
+            f"{targets}. The clock includes the first step and the warm-up. Only launches that looked at the accuracy "
+            "on the way (--checkpoint-steps) can tell when the target was reached."
+        )
+    )
+    rows = []
+    for row in table.to_dict("records"):
+        reached = blocks.DASH
+        if row["looked"]:
+            reached = f"{row['reached']} of {row['looked']}"
+        rows.append(
+            [
+                *[row["strategy"], str(row["workers"]), row["preset"], str(row["global_batch"]), str(row["seed"])],
+                *[str(row["steps"]), str(row["n"]), f"{row['accuracy']:.4f}", f"{row['lowest']:.4f}", reached],
+                blocks.DASH if math.isnan(row["target_seconds"]) else f"{blocks.number(row['target_seconds'])} s",
+            ]
+        )
+    columns = ["strategy", "workers", "preset", "global batch", "seed", "steps", "n", "median accuracy", "lowest"]
+    return [*parts, blocks.table([*columns, "reached target", "time to target"], rows, [], left=(0, 2))]
+
+
+def time_section(material: Material) -> list[Block]:
+    """What communication costs, what goes over the wire, and how far the ranks are apart."""
+    launches, cells = material.launches, material.cells
+    parts = [blocks.heading("Where the time goes")]
+    split = tables.time_split(cells)
+    if split.empty:
+        parts.append(
+            blocks.text(
+                "No launch ran without exchange (--no-exchange) and no bytes were counted: communication isn't "
+                "told apart."
+            )
+        )
+    else:
+        parts.append(
+            blocks.text(
+                "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
+                "gradients switched off; exposed communication is the difference. Bytes are those that all processes "
+                "of the launch sent over its own loopback in a step, headers included, beside what all N workers of a "
+                "ring all-reduce send by its formula: 2 (N - 1) times the bytes of the gradients."
+            )
+        )
+        parts.append(_split_table(split, cells))
+    spread = tables.ranks(launches)
+    if not spread.empty:
+        names = _names_of(cells)
+        rows = [
+            [
+                *[row["strategy"], str(row["workers"]), names[row["regime"]], str(row["n"])],
+                *[f"{row['spread']:.3f}", f"{row['largest_spread']:.3f}", f"{row['peak_bytes'] / 1e6:,.0f}"],
+            ]
+            for row in spread.sort_values(["strategy", "regime", "workers"]).to_dict("records")
+        ]
+        parts.append(blocks.heading("Spread of the ranks, and memory", level=2))
+        parts.append(
+            blocks.text("The slowest rank's time for a window over the median rank's: 1 means that all took as long.")
+        )
+        columns = ["strategy", "workers", "regime", "n", "slowest / median", "largest launch", "largest process, MB"]
+        parts.append(blocks.table(columns, rows, [], left=(0, 2)))
+    return parts
+
+
+def _split_table(split: pd.DataFrame, cells: pd.DataFrame) -> Block:
+    names = _names_of(cells)
+    rows = []
+    for row in split.sort_values(["strategy", "regime", "workers"]).to_dict("records"):
+        known = row["compute_n"] > 0
+        share = row["exposed_seconds"] / row["step_seconds"]
+        wire = row["wire_bytes"]
+        rows.append(
+            [
+                *[row["strategy"], str(row["workers"]), names[row["regime"]]],
+                f"{blocks.number(1000 * row['step_seconds'])} (n = {row['step_n']})",
+                f"{blocks.number(1000 * row['compute_seconds'])} (n = {row['compute_n']})" if known else blocks.DASH,
+                blocks.number(1000 * row["exposed_seconds"]) if known else blocks.DASH,
+                f"{100 * share:.0f} %" if known else blocks.DASH,
+                blocks.DASH if math.isnan(wire) else f"{wire / 1e6:,.3f}",
+                f"{row['ring_bytes'] / 1e6:,.3f}",
+            ]
+        )
+    columns = ["strategy", "workers", "regime", "T_step, ms", "T_comp, ms", "exposed, ms", "of T_step"]
+    return blocks.table([*columns, "MB sent, measured", "MB, ring formula"], rows, [], left=(0, 2))
+
+
+def cautions_section(material: Material, records: Mapping[str, Record]) -> list[Block]:
+    """Instabilities with cause and remedy."""
+    parts = [blocks.heading("Cautions")]
+    found = cautions(material.launches, records)
+    if not found:
+        return [*parts, blocks.text("None: no outlying launch, no slow first windows, no spread above 10 %.")]
+    for caution in found:
+        parts.append(blocks.caution(caution.what, caution.cause, caution.remedy, caution.where))
+    return parts
+
+
+def endings_section(endings: pd.DataFrame) -> list[Block]:
+    """How many launches ended how, by strategy, and why those that aren't ok did."""
+    parts = [blocks.heading("How every launch ended"), blocks.text(findings.endings(endings))]
+    counts = endings.groupby("strategy")["ending"].value_counts().unstack(fill_value=0)
+    names = ("ok", "unsupported", "failed", "not run")
+    rows = [[name, *[str(int(row.get(ending, 0))) for ending in names]] for name, row in counts.iterrows()]
+    total = ["all", *[str(int((endings["ending"] == ending).sum())) for ending in names]]
+    parts.append(blocks.table(["strategy", *names], [*rows, total], [], left=(0,)))
+    wrong = endings[endings["ending"].isin(["unsupported", "failed"])]
+    if len(wrong):
+        rows = []
+        for (ending, reason), group in wrong.groupby(["ending", "reason"], sort=True):
+            found = list(dict.fromkeys(log for log in group["log"] if log))
+            logs = f" (log: {', '.join(found)})" if found else ""
+            rows.append([", ".join(group["cell"]), ending, (reason or "no reason was recorded") + logs])
+        parts.append(blocks.table(["launches", "ending", "reason"], rows, [], left=(0, 1, 2), wide=(0, 2)))
+    return parts
+
+
+def machine_section(results: Results) -> list[Block]:
+    """What the launches ran on, with which versions, settings and order."""
+    records = list(results.records.values())
+    ok = [record for record in records if record.status == "ok"] or records
+    rows = [
+        [
+            "processor",
+            _values(f"{record.host.get('processor', '?')}, {record.host.get('cores', '?')} cores" for record in ok),
+        ],
+        ["memory", _values(f"{record.host.get('memory_bytes', 0) / 2**30:.1f} GiB" for record in ok if record.host)],
+        ["GPUs", _values(", ".join(record.host.get("gpus", [])) or "none" for record in ok)],
+        ["system", _values(str(record.host.get("system", "?")) for record in ok)],
+        ["computed on", _values(record.device for record in ok)],
+        ["threads per worker", _values(str(record.threads_per_worker) for record in ok)],
+        ["kept on their cores", _share(bool(record.pinned_cores) for record in ok)],
+        ["private network", _share(record.private_network for record in ok)],
+        ["commit", _values(record.git_commit or "unknown" for record in ok)],
+        ["measured", _values(sorted(record.started_at[:16].replace("T", " ") + " UTC" for record in ok), ends=True)],
+        ["order of the launches", _order(results.plan)],
+    ]
+    versions = {f"{package} {version}" for record in ok for package, version in record.versions.items()}
+    rows.append(["versions", ", ".join(sorted(versions))])
+    backends: dict[str, set[str]] = {}
+    for record in ok:
+        backends.setdefault(record.strategy, set()).add(record.backend or "none")
+    rows.append(["carried by", "; ".join(f"{name}: {', '.join(sorted(backends[name]))}" for name in sorted(backends))])
+    return [blocks.heading("Machine, versions and settings"), blocks.table(["", ""], rows, [], left=(0, 1), wide=(1,))]
+
+
+def method_section() -> list[Block]:
+    """How the numbers came about and how to read them."""
+    return [
+        blocks.heading("How this was measured, and how to read it"),
+        blocks.items(
+            [
+                "Every launch is a fresh process. Windows of many steps are clocked, after a warm-up; the slowest rank "
+                "of each window sets its cost, and a launch counts by its median window.",
+                "A number is the median over n launches. Its interval goes from one launch to another (order "
+                f"statistics) and covers the true median in at least 95 % of experiments; below n = {FEWEST_LAUNCHES} "
+                "no such interval exists, and none is printed. No launch is dropped; those that stopped on the way to "
+                "save checkpoints serve the certificate and the accuracy, and are no part of the throughput.",
+                "Weak scaling keeps the batch of each worker; strong scaling keeps the global batch. They, different "
+                "presets and different options never share a curve.",
+                "Speed-up is samples per second over the framework's undistributed base, torch_single or "
+                "tf_one_device, with the same batch per worker (weak) or the same global batch (strong); "
+                "\u201cover own 1\u201d is that over one worker of the same strategy. Ratios are those of medians and "
+                "carry no interval of their own. Efficiency is the speed-up per worker.",
+                "Time to first step runs from the start of the process to the end of its first step and is no part of "
+                "the throughput.",
+                "The oracle is float64 NumPy on the same rows; see the section on the same maths.",
+            ]
+        ),
+    ]
+
+
+def _of_regime(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    return table[(table["regime"] == name) & table["exchange"].astype(bool)]
+
+
+def _regime_name(cells: pd.DataFrame) -> str:
+    return f"{cells['preset'].iloc[0]}, {cells['scaling'].iloc[0]} scaling"
+
+
+def _names_of(cells: pd.DataFrame) -> dict[str, str]:
+    """Short name of each regime: preset and scaling, and the options where those two name several regimes."""
+    firsts = cells.drop_duplicates("regime")
+    short = firsts["preset"] + " " + firsts["scaling"]
+    ambiguous = short.duplicated(keep=False)
+    names = short.where(~ambiguous, short + " (" + firsts["options"] + ")")
+    return dict(zip(firsts["regime"], names, strict=True))
+
+
+def _batch_in_words(cells: pd.DataFrame) -> str:
+    batch = cells["batch"].iloc[0]
+    weak = cells["scaling"].iloc[0] == "weak"
+    return f"{batch} rows per step for each worker" if weak else f"{batch} rows per step, shared by all workers"
+
+
+def _launch_counts(cells: pd.DataFrame) -> str:
+    few, many = int(cells["n"].min()), int(cells["n"].max())
+    return f"n = {few} launches each." if few == many else f"n = {few} to {many} launches each."
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _values(values: Iterable[str], ends: bool = False) -> str:
+    """Distinct values in order; with `ends` only the first and the last."""
+    distinct = list(dict.fromkeys(values))
+    if ends and len(distinct) > 1:
+        return f"{distinct[0]} to {distinct[-1]}"
+    return "; ".join(distinct) or blocks.DASH
+
+
+def _share(flags: Iterable[bool]) -> str:
+    values = list(flags)
+    return f"{sum(values)} of {len(values)} launches"
+
+
+def _order(plan: pd.DataFrame | None) -> str:
+    if plan is None:
+        return "no plan: launched one by one"
+    seeds = ", ".join(str(seed) for seed in sorted(set(plan["order_seed"]))) if "order_seed" in plan else "unknown"
+    return f"shuffled across strategies, seed {seeds}"

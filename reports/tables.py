@@ -1,0 +1,303 @@
+"""Records to pandas tables: launches, cells with their speed-ups, where the time goes, accuracy, how the cells ended.
+
+A launch is one record. A cell is what may be pooled: the same strategy, workers and exchange in the same regime. A
+regime is everything else that decides what was computed, how it was measured and on what, so that no curve ever joins
+weak and strong scaling, two presets, or two settings.
+"""
+
+import dataclasses
+import statistics
+from collections.abc import Mapping
+
+import pandas as pd
+
+from common import metrics, mlp
+from common.config import PRESETS, Config, from_record, to_arguments
+from common.metrics import median_interval
+from common.record import Record
+
+BASES = {"torch": "torch_single", "tensorflow": "tf_one_device"}
+"""The strategy of each framework that doesn't distribute at all, which speed-ups are measured against."""
+
+ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}
+"""The test accuracy whose time is reported, for the presets with real data."""
+
+
+def launches(records: Mapping[str, Record]) -> pd.DataFrame:
+    """One row for each measured launch, by the stem of its file: what it is, and what its windows say.
+
+    Measured is each `ok` record with windows that didn't stop on the way to save checkpoints (`--checkpoint-steps`):
+    such stops cool caches between windows. Times are seconds, `wire_bytes` are per step of the whole launch. Raises
+    UserError for a damaged config.
+    """
+    rows = [_launch(cell, record) for cell, record in records.items() if _is_measured(record)]
+    return pd.DataFrame(rows, columns=None if rows else ["cell", "regime", "strategy", "workers", "exchange"])
+
+
+def regime(record: Record) -> dict[str, str]:
+    """Names of the regime that a record belongs to: `regime` in full, `work` without the kind of scaling.
+
+    With one worker weak and strong scaling are the same work, so a base may come from either.
+    """
+    config = _pooled(from_record(record.config))
+    host = record.host
+    # A process that holds several replicas calls its cores so many logical devices, which a curve has to join.
+    device = "cpu" if "cpu" in record.device.lower() else record.device
+    place = f"{device} on {host.get('cores', '?')} cores of {host.get('processor', 'an unknown processor')}"
+    same_work = dataclasses.replace(config, scaling=PRESETS[config.preset].scaling)
+    work = f"{' '.join(to_arguments(same_work))}; {place}"
+    return {"regime": f"{record.scaling}: {work}", "work": work, "options": " ".join(to_arguments(config))}
+
+
+def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell: n, median seconds per step with its interval (NaN below six launches), and both speed-ups.
+
+    `speed_up` and `efficiency` are over the framework's undistributed base, `own_speed_up` over one worker of the
+    strategy; each comes with the base's samples per second and n, and is NaN where that base wasn't measured.
+    """
+    if launch_table.empty:
+        return pd.DataFrame(columns=["regime", "strategy", "workers", "exchange"])
+    keys = ["regime", "strategy", "workers", "exchange"]
+    rows = [_cell(group) for _, group in launch_table.groupby(keys, sort=True)]
+    table = pd.DataFrame(rows)
+    bases = [_base_columns(table, row) for row in table.to_dict("records")]
+    return pd.concat([table, pd.DataFrame(bases)], axis=1)
+
+
+def regimes(launch_table: pd.DataFrame) -> list[str]:
+    """Every regime, the one to show first at its head: weak before strong, most worker counts, most launches."""
+    if launch_table.empty:
+        return []
+    order = {}
+    for name, group in launch_table[launch_table["exchange"]].groupby("regime"):
+        order[name] = (group["scaling"].iloc[0] != "weak", -group["workers"].nunique(), -len(group), name)
+    return sorted(order, key=order.__getitem__)
+
+
+def time_split(cell_table: pd.DataFrame) -> pd.DataFrame:
+    """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire.
+
+    `exposed_seconds` is the median step with exchange less the one without.
+    """
+    columns = ["regime", "strategy", "workers", "step_seconds", "step_n", "compute_seconds", "compute_n"]
+    columns += ["exposed_seconds", "wire_bytes", "ring_bytes"]
+    rows = []
+    for row in cell_table.to_dict("records"):
+        if not row["exchange"] or row["workers"] == 1:
+            continue
+        without = cell_table[
+            (cell_table["regime"] == row["regime"])
+            & (cell_table["strategy"] == row["strategy"])
+            & (cell_table["workers"] == row["workers"])
+            & ~cell_table["exchange"].astype(bool)
+        ]
+        compute = without["seconds"].iloc[0] if len(without) else float("nan")
+        if len(without) or row["wire_bytes"] == row["wire_bytes"]:
+            rows.append(
+                {
+                    **{name: row[name] for name in ("regime", "strategy", "workers", "wire_bytes", "ring_bytes")},
+                    "step_seconds": row["seconds"],
+                    "step_n": row["n"],
+                    "compute_seconds": compute,
+                    "compute_n": int(without["n"].iloc[0]) if len(without) else 0,
+                    "exposed_seconds": row["seconds"] - compute,
+                }
+            )
+    return pd.DataFrame(rows, columns=columns)
+
+
+def ranks(launch_table: pd.DataFrame) -> pd.DataFrame:
+    """Cells of several processes: the slowest rank's time over the median rank's, median and largest over launches."""
+    columns = ["regime", "strategy", "workers", "n", "spread", "largest_spread", "peak_bytes"]
+    if launch_table.empty:
+        return pd.DataFrame(columns=columns)
+    spread = launch_table[launch_table["exchange"] & launch_table["rank_spread"].notna()]
+    rows = [
+        {
+            **dict(zip(columns, [*key, len(group)], strict=False)),
+            "spread": group["rank_spread"].median(),
+            "largest_spread": group["rank_spread"].max(),
+            "peak_bytes": group["peak_bytes"].max(),
+        }
+        for key, group in spread.groupby(["regime", "strategy", "workers"])
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
+    """Test accuracy reached on real data, and seconds of clocked training until the preset's target.
+
+    `target_seconds` is the median over the launches that looked at the accuracy on the way (`looked`) and reached the
+    target (`reached`), NaN where none did.
+    """
+    rows = []
+    for record in records.values():
+        if record.status == "ok" and record.accuracies and record.config["preset"] in ACCURACY_TARGETS:
+            rows.append(_accuracy(record))
+    columns = ["preset", "strategy", "workers", "global_batch", "seed", "steps"]
+    results = ["n", "accuracy", "lowest", "looked", "reached", "target_seconds"]
+    if not rows:
+        return pd.DataFrame(columns=columns + results)
+    merged = []
+    for key, group in pd.DataFrame(rows).groupby(columns):
+        numbers = {
+            "n": len(group),
+            "accuracy": group["accuracy"].median(),
+            "lowest": group["accuracy"].min(),
+            "looked": int(group["looked"].sum()),
+            "reached": int(group["target_seconds"].notna().sum()),
+            "target_seconds": group["target_seconds"].median(),
+        }
+        merged.append(dict(zip(columns, key, strict=True)) | numbers)
+    return pd.DataFrame(merged)
+
+
+def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
+    """How every planned or recorded launch ended: its cell, strategy, workers, `ending`, reason and log.
+
+    `for_speed` says whether its measurement belongs, or would have belonged, to the throughput tables; `options` are
+    those of its regime, empty for a launch that hasn't run.
+    """
+    rows = []
+    planned = {} if plan is None else {str(row["cell"]): row for row in plan.to_dict("records")}
+    for cell in sorted(planned | records):
+        record, row = records.get(cell), planned.get(cell)
+        about = _planned(row) if record is None else _ended(record)
+        rows.append({"cell": cell, **about, "planned": cell in planned})
+    columns = ["cell", "strategy", "preset", "scaling", "workers", "ending", "reason", "log"]
+    return pd.DataFrame(rows, columns=[*columns, "for_speed", "options", "planned"])
+
+
+def _planned(row: Mapping[str, object]) -> dict[str, object]:
+    known = {name: row[name] for name in ("strategy", "preset", "scaling", "workers")}
+    for_speed = bool(row["exchange"]) and row["purpose"] != "certificate"
+    return known | {"ending": "not run", "reason": "", "log": "", "for_speed": for_speed, "options": ""}
+
+
+def _ended(record: Record) -> dict[str, object]:
+    config = from_record(record.config)
+    return {
+        **{"strategy": record.strategy, "preset": config.preset, "scaling": record.scaling},
+        **{"workers": record.world_size, "ending": record.status, "reason": record.reason or ""},
+        **{"log": record.log or "", "for_speed": config.exchange and not config.checkpoint_steps},
+        "options": " ".join(to_arguments(_pooled(config))),
+    }
+
+
+def _is_measured(record: Record) -> bool:
+    return record.status == "ok" and bool(record.windows) and not record.config["checkpoint_steps"]
+
+
+def _pooled(config: Config) -> Config:
+    """`config` with everything at its default that may differ between launches of one cell."""
+    preset = PRESETS[config.preset]
+    ignored = ("checkpoint", "record", "data_dir", "workers", "seed", "deadline_seconds", "checkpoint_steps")
+    # The device that was used is in the record; the one that was asked for says less.
+    return dataclasses.replace(config, **{name: getattr(preset, name) for name in (*ignored, "exchange", "device")})
+
+
+def _launch(cell: str, record: Record) -> dict[str, object]:
+    result = metrics.throughput(record)
+    windows = metrics.window_seconds_per_step(record)
+    config = from_record(record.config)
+    gradient_bytes = mlp.parameter_bytes(config)
+    return {
+        "cell": cell,
+        **regime(record),
+        "strategy": record.strategy,
+        "framework": record.framework,
+        "preset": config.preset,
+        "scaling": record.scaling,
+        "batch": config.batch,
+        "workers": record.world_size,
+        "threads": record.threads_per_worker,
+        "cores": record.host.get("cores"),
+        "exchange": config.exchange,
+        "backend": record.backend,
+        "global_batch": record.examples_per_step,
+        "seconds": result.seconds_per_step,
+        "samples_per_second": result.samples_per_second,
+        "windows": result.windows,
+        "first_window_ratio": windows[0] / statistics.median(windows[1:]) if len(windows) > 2 else float("nan"),
+        "measured_seconds": _measured_seconds(record),
+        "first_step_seconds": record.time_to_first_step_s,
+        "oversubscribed": record.oversubscribed,
+        "wire_bytes": float("nan") if record.wire_bytes_per_step is None else record.wire_bytes_per_step,
+        "ring_bytes": record.world_size * metrics.ring_all_reduce_bytes(gradient_bytes, record.world_size),
+        "rank_spread": _rank_spread(record),
+        "peak_bytes": max(record.peak_memory_bytes, default=0),
+    }
+
+
+def _measured_seconds(record: Record) -> float:
+    return sum(window["seconds"] for window in record.windows if window["rank"] == 0)
+
+
+def _rank_spread(record: Record) -> float:
+    """Slowest over median rank of the median window; NaN with one process."""
+    by_window: dict[float, list[float]] = {}
+    for window in record.windows:
+        by_window.setdefault(window["step"], []).append(window["seconds"])
+    if max(map(len, by_window.values())) == 1:
+        return float("nan")
+    return statistics.median(max(seconds) / statistics.median(seconds) for seconds in by_window.values())
+
+
+def _cell(group: pd.DataFrame) -> dict[str, object]:
+    interval = median_interval(group["seconds"].tolist())
+    first = group.iloc[0]
+    kept = ("regime", "work", "options", "strategy", "framework", "preset", "scaling", "batch", "workers", "exchange")
+    return {
+        **{name: first[name] for name in (*kept, "global_batch", "ring_bytes")},
+        "n": interval.n,
+        "seconds": interval.median,
+        "low_seconds": float("nan") if interval.low is None else interval.low,
+        "high_seconds": float("nan") if interval.high is None else interval.high,
+        "samples_per_second": first["global_batch"] / interval.median,
+        "first_step_seconds": group["first_step_seconds"].median(),
+        "oversubscribed": bool(group["oversubscribed"].any()),
+        "wire_bytes": group["wire_bytes"].median(),
+    }
+
+
+def _base_columns(table: pd.DataFrame, row: Mapping[str, object]) -> dict[str, object]:
+    workers, speed = row["workers"], row["samples_per_second"]
+    base = _one_worker(table, row, BASES.get(row["framework"], ""))
+    own = _one_worker(table, row, row["strategy"])
+    columns: dict[str, object] = {"base": base["strategy"] if base else None}
+    for prefix, one in (("base_", base), ("own_", own)):
+        columns[f"{prefix}samples_per_second"] = one["samples_per_second"] if one else float("nan")
+        columns[f"{prefix}n"] = one["n"] if one else 0
+    columns["speed_up"] = metrics.speed_up(speed, columns["base_samples_per_second"])
+    columns["efficiency"] = metrics.efficiency(speed, columns["base_samples_per_second"], workers)
+    columns["own_speed_up"] = metrics.speed_up(speed, columns["own_samples_per_second"])
+    return columns
+
+
+def _one_worker(table: pd.DataFrame, row: Mapping[str, object], strategy: str) -> dict[str, object] | None:
+    """The cell of one worker of `strategy` at the same work: from the same regime, else from the other scaling."""
+    found = table[
+        (table["work"] == row["work"])
+        & (table["strategy"] == strategy)
+        & (table["workers"] == 1)
+        & table["exchange"].astype(bool)
+    ].to_dict("records")
+    found.sort(key=lambda cell: cell["regime"] != row["regime"])
+    return found[0] if found else None
+
+
+def _accuracy(record: Record) -> dict[str, object]:
+    target = ACCURACY_TARGETS[record.config["preset"]]
+    reached = [entry["training_seconds"] for entry in record.accuracies if entry["accuracy"] >= target]
+    looked = len(record.accuracies) > 1
+    return {
+        "preset": record.config["preset"],
+        "strategy": record.strategy,
+        "workers": record.world_size,
+        "global_batch": record.examples_per_step,
+        "seed": record.config["seed"],
+        "steps": record.config["steps"],
+        "accuracy": record.final_accuracy,
+        "looked": looked,
+        "target_seconds": reached[0] if reached and looked else float("nan"),
+    }

@@ -1,0 +1,139 @@
+"""common/checkpoint.py: a state comes back bit for bit, or the file is refused with cause and remedy."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from common import mlp
+from common.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from common.config import Config
+
+CONFIG = Config(dimensions=(3, 4, 2), momentum=0.9, steps=100, warmup_steps=10)
+STATE = mlp.initial_weights(CONFIG) | {
+    f"{name}.momentum": value / 3 for name, value in mlp.initial_weights(CONFIG).items()
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "state.safetensors"
+    write_checkpoint(path, Checkpoint(STATE, 20, 64), CONFIG)
+    return path
+
+
+def test_weights_momentum_step_and_batch_come_back_bit_for_bit(path):
+    checkpoint = read_checkpoint(path, CONFIG, 64)
+    assert (checkpoint.step, checkpoint.global_batch) == (20, 64)
+    assert set(checkpoint.state) == set(STATE)
+    for name, value in STATE.items():
+        assert checkpoint.state[name].dtype == np.float32
+        assert np.array_equal(checkpoint.state[name], value)
+
+
+def test_a_transposed_view_is_saved_as_what_it_shows(path):
+    transposed = {name: np.asfortranarray(value) for name, value in STATE.items()}
+    write_checkpoint(path, Checkpoint(transposed, 20, 64), CONFIG)
+    restored = read_checkpoint(path, CONFIG, 64).state
+    assert all(np.array_equal(restored[name], value) for name, value in STATE.items())
+
+
+def test_what_only_changes_the_measurement_may_change(path):
+    other = dataclasses.replace(CONFIG, steps=500, window_steps=7, threads=2, workers=4, deadline_seconds=9.0)
+    assert read_checkpoint(path, other, 64).step == 20
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"preset": "wide"}, "preset digits, not wide"),
+        ({"dimensions": (3, 5, 2)}, "dimensions [3, 4, 2], not [3, 5, 2]"),
+        ({"activation": "tanh"}, "activation relu, not tanh"),
+        ({"bias": False}, "bias True, not False"),
+        ({"learning_rate": 0.2}, "learning_rate 0.1, not 0.2"),
+        ({"final_learning_rate": 0.05}, "final_learning_rate None, not 0.05"),
+        ({"decay_steps": 7}, "decay_steps 1000, not 7"),
+        ({"momentum": 0.8}, "momentum 0.9, not 0.8"),
+        ({"weight_decay": 0.01}, "weight_decay 0.0, not 0.01"),
+        ({"seed": 1}, "seed 0, not 1"),
+    ],
+)
+def test_a_checkpoint_of_other_maths_is_refused_with_both_values(path, refusal, change, said):
+    text = refusal(lambda: read_checkpoint(path, dataclasses.replace(CONFIG, **change), 64))
+    assert str(path) in text
+    assert said in text
+    assert "delete it" in text
+
+
+def test_a_checkpoint_of_another_global_batch_is_refused(path, refusal):
+    assert "global_batch 64, not 128" in refusal(lambda: read_checkpoint(path, CONFIG, 128))
+
+
+@pytest.mark.parametrize("steps", [20, 29, 30])
+def test_a_checkpoint_that_leaves_no_step_to_measure_is_refused(path, refusal, steps):
+    text = refusal(lambda: read_checkpoint(path, dataclasses.replace(CONFIG, steps=steps), 64))
+    assert "stands at step 20" in text
+    assert "raise --steps" in text
+
+
+def test_one_step_to_measure_is_enough(path):
+    assert read_checkpoint(path, dataclasses.replace(CONFIG, steps=31), 64).step == 20
+
+
+def replace_maths(content, maths):
+    """The checkpoint with other settings in its header, whose length comes first."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header["__metadata__"]["maths"] = maths
+    encoded = json.dumps(header).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    return len(encoded).to_bytes(8, "little") + encoded + content[8 + length :]
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "only its beginning": lambda content: content[:4],
+    "without its end": lambda content: content[:-10],
+    "not safetensors": lambda content: b"not safetensors at all",
+    "a step that is no number": lambda content: content.replace(b'"step":"20"', b'"step":"2x"'),
+    "settings that are no JSON": lambda content: replace_maths(content, "{"),
+    "settings that are a list": lambda content: replace_maths(content, "[]"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_is_refused_with_file_and_remedy(path, refusal, damage):
+    content = path.read_bytes()
+    path.write_bytes(damage(content))
+    assert path.read_bytes() != content
+    text = refusal(lambda: read_checkpoint(path, CONFIG, 64))
+    assert str(path) in text
+    assert "delete it" in text
+
+
+def test_a_safetensors_file_of_another_program_is_refused(path, refusal):
+    save_file({"layer0.weight": np.ones((2, 2), np.float32)}, path)
+    assert "can't be read as a checkpoint" in refusal(lambda: read_checkpoint(path, CONFIG, 64))
+
+
+def test_a_missing_checkpoint_and_a_folder_are_refused(tmp_path, refusal):
+    for path in (tmp_path / "missing", tmp_path):
+        assert str(path) in refusal(lambda path=path: read_checkpoint(path, CONFIG, 64))
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_nothing_behind(tmp_path, refusal):
+    (tmp_path / "file").touch()
+    below_a_file = tmp_path / "file" / "state.safetensors"
+    assert str(below_a_file) in refusal(lambda: write_checkpoint(below_a_file, Checkpoint(STATE, 20, 64), CONFIG))
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    refusal(lambda: write_checkpoint(taken, Checkpoint(STATE, 20, 64), CONFIG))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "taken"]
+
+
+def test_a_newer_checkpoint_replaces_an_older_one(path):
+    write_checkpoint(path, Checkpoint(STATE, 40, 64), CONFIG)
+    assert read_checkpoint(path, CONFIG, 64).step == 40
+    assert list(path.parent.iterdir()) == [path]

@@ -1,0 +1,114 @@
+"""A comparison goes on where it stopped, and every cell of it ends with a record, whatever its launch does."""
+
+import dataclasses
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from common import compare, launch
+from common.config import PRESETS
+from common.launch import ROOT
+from common.plan import Cell
+from common.record import read_records
+
+SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
+
+
+def compare_command(tmp_path, *options):
+    outputs = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report.pdf")]
+    return [sys.executable, "-m", "common.compare", *options, *outputs]
+
+
+def test_a_cell_whose_framework_is_missing_is_unsupported_and_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "ROOT", tmp_path)
+    record = compare.run_cell(Cell("torch_single", 1, "throughput", 1, SMALL), tmp_path)
+    assert record.status == "unsupported"
+    assert "nox -s torch" in record.reason
+    assert (tmp_path / record.log).exists()
+
+
+def test_a_cell_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_path):
+    config = dataclasses.replace(SMALL, batch=63, workers=2)
+    record = compare.run_cell(Cell("torch_ddp", 2, "throughput", 1, config), tmp_path)
+    assert (record.status, record.world_size) == ("unsupported", 2)
+    assert "doesn't divide by 2 workers" in record.reason
+
+
+def test_a_cell_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
+    config = dataclasses.replace(SMALL, steps=1_000_000, deadline_seconds=60)
+    killer = threading.Thread(target=kill_first_worker)
+    killer.start()
+    record = compare.run_cell(Cell("torch_single", 1, "throughput", 1, config), tmp_path)
+    killer.join()
+    assert record.status == "failed"
+    assert (tmp_path / record.log).exists()
+    assert list(read_records(tmp_path).values()) == [record]
+
+
+def test_a_cell_that_hangs_is_failed_by_its_deadline(tmp_path):
+    config = dataclasses.replace(SMALL, steps=10_000_000, deadline_seconds=8)
+    record = compare.run_cell(Cell("torch_single", 1, "throughput", 1, config), tmp_path)
+    assert record.status == "failed"
+    assert "deadline of 8 s" in record.reason
+
+
+def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path):
+    options = ["--strategies", "torch_single", "--repetitions", "3", "--order-seed", "5"]
+    first = subprocess.Popen(compare_command(tmp_path, *options), cwd=ROOT, stdout=subprocess.DEVNULL)
+    folder = wait_for(lambda: next(iter((tmp_path / "results").glob("*-quick")), None))
+    wait_for(lambda: list(folder.glob("*.json")))
+    first.send_signal(signal.SIGINT)
+    assert first.wait(60) == 130
+    done = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+    assert 0 < len(done) < 4
+
+    again = subprocess.run(compare_command(tmp_path, *options), cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "seed 5" in again.stdout
+    records = read_records(folder)
+    assert [record.status for record in records.values()] == ["ok"] * 4
+    assert all(path.stat().st_mtime_ns == changed for path, changed in done.items())
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_plan_runs_nothing(tmp_path):
+    command = compare_command(tmp_path, "--plan", "--profile", "full")
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert "hours" in result.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--results", "--out"])
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, option):
+    (tmp_path / "file").write_text("")
+    command = compare_command(tmp_path, "--strategies", "torch_single")
+    command[command.index(option) + 1] = str(tmp_path / "file" / "below")
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "can't be written" in result.stderr
+
+
+def wait_for(condition, seconds=90):
+    """What `condition` returns once that is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("It never came.")
+
+
+def kill_first_worker():
+    def workers():
+        processes = psutil.Process().children(recursive=True)
+        return [process for process in processes if any(word.endswith("single.py") for word in process.cmdline()[1:3])]
+
+    [worker] = wait_for(workers)
+    worker.kill()

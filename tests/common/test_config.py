@@ -1,0 +1,245 @@
+"""common/config.py: what a Config may hold, and the command line that is derived from it."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.config import (
+    PRESETS,
+    Config,
+    check_world_size,
+    from_record,
+    global_batch,
+    local_batch,
+    parse_command_line,
+    to_arguments,
+)
+
+WHOLE = st.integers(1, 10**6)
+RATE = st.floats(0, 1e6, allow_subnormal=False)
+PATH = st.none() | st.text("ab =,'\"#é.", min_size=1, max_size=12).map(lambda name: Path("/folder", name))
+FIELDS = {
+    "dimensions": st.lists(WHOLE, min_size=2, max_size=6).map(tuple),
+    "activation": st.sampled_from(["relu", "tanh"]),
+    "bias": st.booleans(),
+    "scaling": st.sampled_from(["strong", "weak"]),
+    "batch": WHOLE,
+    "learning_rate": RATE,
+    "final_learning_rate": st.none() | RATE,
+    "decay_steps": WHOLE,
+    "momentum": st.floats(0, 1, exclude_max=True, allow_subnormal=False),
+    "weight_decay": RATE,
+    "steps": st.integers(10**6, 10**7),
+    "warmup_steps": st.integers(1, 29),
+    "window_steps": WHOLE,
+    "seed": st.integers(0, 2**40),
+    "workers": st.none() | WHOLE,
+    "threads": WHOLE,
+    "exchange": st.booleans(),
+    "device": st.sampled_from(["auto", "cpu", "gpu"]),
+    "deadline_seconds": st.floats(0.001, 86400),
+    "data_dir": PATH,
+    "record": PATH,
+}
+CONFIGS = st.builds(
+    lambda preset, changes, saving: dataclasses.replace(PRESETS[preset], **changes, **saving),
+    st.sampled_from(list(PRESETS)),
+    st.fixed_dictionaries({}, optional=FIELDS),
+    st.just({}) | st.fixed_dictionaries({"checkpoint": PATH.filter(bool), "checkpoint_steps": st.integers(0, 1000)}),
+)
+
+INFINITE, NOT_A_NUMBER = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dimensions": ()}, "--dimensions"),
+        ({"dimensions": (64,)}, "--dimensions (64,)"),
+        ({"dimensions": (64, 0, 10)}, "all positive"),
+        ({"dimensions": (64, -1, 10)}, "all positive"),
+        ({"batch": 0}, "--batch 0"),
+        ({"batch": -64}, "--batch -64"),
+        ({"steps": 0}, "--steps 0"),
+        ({"warmup_steps": 0}, "--warmup-steps 0"),
+        ({"window_steps": 0}, "--window-steps 0"),
+        ({"threads": 0}, "--threads 0"),
+        ({"decay_steps": 0}, "--decay-steps 0"),
+        ({"workers": 0}, "--workers 0"),
+        ({"workers": -2}, "--workers -2"),
+        ({"seed": -1}, "--seed"),
+        ({"checkpoint_steps": -1}, "--checkpoint-steps"),
+        ({"checkpoint_steps": 10}, "add --checkpoint FILE"),
+        ({"momentum": -0.1}, "--momentum -0.1"),
+        ({"momentum": 1.0}, "--momentum 1.0"),
+        ({"momentum": NOT_A_NUMBER}, "--momentum nan"),
+        ({"learning_rate": -0.1}, "learning rate"),
+        ({"learning_rate": INFINITE}, "learning rate"),
+        ({"learning_rate": NOT_A_NUMBER}, "learning rate"),
+        ({"final_learning_rate": -0.1}, "learning rate"),
+        ({"final_learning_rate": NOT_A_NUMBER}, "learning rate"),
+        ({"weight_decay": -0.1}, "weight decay"),
+        ({"weight_decay": INFINITE}, "weight decay"),
+        ({"deadline_seconds": 0.0}, "--deadline-seconds 0.0"),
+        ({"deadline_seconds": 86401.0}, "at most 86400"),
+        ({"deadline_seconds": NOT_A_NUMBER}, "--deadline-seconds nan"),
+        ({"steps": 50, "warmup_steps": 50}, "leaves no step to measure"),
+        ({"steps": 50, "warmup_steps": 51}, "--warmup-steps 51"),
+        ({"preset": "cifar"}, "cifar"),
+        ({"activation": "sigmoid"}, "sigmoid"),
+        ({"scaling": "both"}, "both"),
+        ({"device": "tpu"}, "tpu"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(refusal, changes, said):
+    assert said in refusal(lambda: Config(**changes))
+
+
+def test_the_least_of_everything_is_accepted():
+    least = Config(dimensions=(1, 1), batch=1, steps=2, warmup_steps=1, window_steps=1, threads=1, decay_steps=1)
+    zero = Config(seed=0, momentum=0.0, learning_rate=0.0, final_learning_rate=0.0, weight_decay=0.0)
+    assert (least.steps, zero.learning_rate) == (2, 0.0)
+
+
+def test_a_config_cannot_be_changed_afterwards():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().batch = 128
+
+
+def test_every_preset_bears_its_own_name():
+    assert {name: preset.preset for name, preset in PRESETS.items()} == {
+        name: name for name in ("digits", "mnist", "pathway", "wide")
+    }
+
+
+def test_without_options_the_digits_preset_is_trained():
+    assert parse_command_line("help", []) == PRESETS["digits"] == Config()
+
+
+@pytest.mark.parametrize("arguments", [["--preset", "pathway"], ["--preset=pathway"]])
+def test_a_preset_gives_the_values_and_options_override_them(arguments):
+    assert parse_command_line("help", arguments) == PRESETS["pathway"]
+    overridden = parse_command_line("help", ["--batch", "32", *arguments, "--no-exchange", "--bias"])
+    assert overridden == dataclasses.replace(PRESETS["pathway"], batch=32, exchange=False, bias=True)
+
+
+@pytest.mark.parametrize("arguments", [["--preset", "cifar"], ["--preset=cifar"]])
+def test_an_unknown_preset_is_one_line_that_names_the_known_ones(refusal, arguments):
+    text = refusal(lambda: parse_command_line("help", arguments))
+    assert text == "There is no preset named 'cifar': choose one of digits, mnist, pathway, wide."
+
+
+def test_a_preset_without_a_name_is_one_line(refusal):
+    assert "choose one of" in refusal(lambda: parse_command_line("help", ["--preset"]))
+
+
+def test_of_two_presets_one_decides_both_the_name_and_the_values(refusal):
+    arguments = ["--preset", "digits", "--preset", "wide"]
+    try:
+        parsed = parse_command_line("help", arguments)
+    except Exception:
+        assert "--preset" in refusal(lambda: parse_command_line("help", arguments))
+    else:
+        assert parsed == PRESETS[parsed.preset]
+
+
+def test_a_value_that_cannot_be_meant_is_refused_on_the_command_line_too(refusal):
+    assert refusal(lambda: parse_command_line("help", ["--batch", "0"])).startswith("--batch 0:")
+
+
+@pytest.mark.parametrize("arguments", [["--barch", "3"], ["--batch", "many"], ["--scaling", "both"]])
+def test_an_option_that_does_not_exist_or_cannot_be_read_exits_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse_command_line("help", arguments)
+    assert caught.value.code == 2
+    output = capsys.readouterr()
+    assert arguments[0] in output.err + output.out
+
+
+def test_the_help_names_every_option_and_the_description(capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse_command_line("What this strategy does.", ["--help"])
+    assert caught.value.code in (0, None)
+    text = capsys.readouterr().out
+    assert "What this strategy does." in text
+    for field in dataclasses.fields(Config):
+        assert f"--{field.name.replace('_', '-')}" in text
+
+
+@given(CONFIGS)
+def test_to_arguments_is_what_the_command_line_turns_back_into_the_config(config):
+    assert parse_command_line("help", to_arguments(config)) == config
+
+
+def test_to_arguments_says_only_what_differs_from_the_preset():
+    changed = dataclasses.replace(PRESETS["pathway"], batch=128, exchange=False, dimensions=(8, 4, 2))
+    assert to_arguments(PRESETS["wide"]) == ["--preset", "wide"]
+    assert to_arguments(changed) == [
+        *("--preset", "pathway"),
+        *("--dimensions", "8", "4", "2"),
+        *("--batch", "128"),
+        "--no-exchange",
+    ]
+
+
+@given(CONFIGS)
+def test_a_config_comes_back_from_a_records_json(config):
+    values = json.loads(json.dumps(dataclasses.asdict(config), default=str, allow_nan=False))
+    assert from_record(values) == config
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"barch": 3}, {"dimensions": 64}, {"dimensions": None}, {"batch": "many"}, {"batch": 0}, {"preset": "cifar"}],
+)
+def test_a_damaged_config_of_a_record_is_refused(refusal, change):
+    refusal(lambda: from_record(dataclasses.asdict(Config()) | change))
+
+
+def test_a_records_config_without_dimensions_is_refused_with_the_remedy(refusal):
+    text = refusal(lambda: from_record({"batch": 64}))
+    assert "dimensions" in text
+    assert "delete the record and run its cell again" in text
+
+
+def test_a_strong_batch_is_divided_and_a_weak_one_multiplied():
+    strong, weak = Config(batch=64), Config(batch=64, scaling="weak")
+    assert [local_batch(strong, workers) for workers in (1, 2, 4)] == [64, 32, 16]
+    assert [global_batch(strong, workers) for workers in (1, 2, 4)] == [64, 64, 64]
+    assert [local_batch(weak, workers) for workers in (1, 2, 3)] == [64, 64, 64]
+    assert [global_batch(weak, workers) for workers in (1, 2, 3)] == [64, 128, 192]
+
+
+@pytest.mark.parametrize(
+    ("batch", "workers", "nearest"),
+    [(64, 3, "63 or 66"), (65, 4, "64 or 68"), (67, 4, "64 or 68"), (5, 4, "4 or 8"), (3, 4, "4"), (1, 2, "2")],
+)
+def test_a_global_batch_that_does_not_divide_names_the_nearest_sizes_that_do(refusal, batch, workers, nearest):
+    for ask in (local_batch, global_batch):
+        text = refusal(lambda ask=ask: ask(Config(batch=batch), workers))
+        assert f"global batch of {batch} doesn't divide by {workers} workers" in text
+        assert f"use --batch {nearest}, or another number of workers" in text
+
+
+@given(st.integers(1, 500), st.integers(1, 40))
+def test_the_sizes_that_a_refusal_names_do_divide_and_are_the_nearest(batch, workers):
+    config = Config(batch=batch)
+    if batch % workers == 0:
+        assert global_batch(config, workers) == batch
+        return
+    with pytest.raises(Exception, match="--batch") as caught:
+        local_batch(config, workers)
+    named = caught.value.args[0].partition("use --batch ")[2].partition(",")[0]
+    nearest = [size for size in range(1, batch + workers + 1) if size % workers == 0 and abs(size - batch) < workers]
+    assert [int(size) for size in named.split(" or ")] == nearest
+
+
+def test_the_world_that_was_started_must_be_the_one_asked_for(refusal):
+    check_world_size(Config(), 4, "torchrun")
+    check_world_size(Config(workers=4), 4, "torchrun")
+    text = refusal(lambda: check_world_size(Config(workers=2), 4, "torchrun"))
+    assert "--workers 2, but torchrun started 4" in text

@@ -1,0 +1,450 @@
+"""common/dataset.py: which rows make which batch, and the files and caches that rows come from."""
+
+import dataclasses
+import gzip
+import hashlib
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common import dataset
+from common.config import PRESETS, Config
+from common.dataset import MNIST_FILES, RowOrder, shard_bounds
+
+ROOT = Path(__file__).parent.parent.parent
+DIGITS = PRESETS["digits"]
+SMALL_PATHWAY = dataclasses.replace(PRESETS["pathway"], dimensions=(16, 4))
+SMALL_WIDE = dataclasses.replace(PRESETS["wide"], dimensions=(8, 3))
+
+ROWS, LOCAL_ROWS, WORLD_SIZES = st.integers(1, 60), st.integers(1, 20), st.integers(1, 8)
+SEEDS, STEPS = st.integers(0, 2**32), st.integers(1, 12)
+
+
+def global_batches(rows, batch, steps, seed):
+    order = RowOrder(rows, seed)
+    return [order.cut(step * batch, (step + 1) * batch) for step in range(steps)]
+
+
+def sharded_batches(rows, local_rows, world_size, steps, seed):
+    """Every step's shards, each rank with a row order of its own, as in processes of their own."""
+    orders = [RowOrder(rows, seed) for _ in range(world_size)]
+    return [
+        [order.cut(*shard_bounds(step, local_rows * world_size, rank, local_rows)) for rank, order in enumerate(orders)]
+        for step in range(steps)
+    ]
+
+
+@given(ROWS, LOCAL_ROWS, WORLD_SIZES, STEPS, SEEDS)
+def test_the_shards_of_all_ranks_laid_end_to_end_are_the_global_batch(rows, local_rows, world_size, steps, seed):
+    expected = global_batches(rows, local_rows * world_size, steps, seed)
+    for batch, shards in zip(expected, sharded_batches(rows, local_rows, world_size, steps, seed), strict=True):
+        assert [len(shard) for shard in shards] == [local_rows] * world_size
+        assert np.array_equal(np.concatenate(shards), batch)
+
+
+@given(ROWS, st.integers(1, 90), st.integers(1, 5), SEEDS)
+def test_every_row_comes_once_per_epoch_even_where_batches_straddle_epochs(rows, batch, epochs, seed):
+    steps = -(-rows * epochs // batch)
+    sequence = np.concatenate(global_batches(rows, batch, steps, seed))
+    assert len(sequence) == steps * batch
+    for epoch in sequence[: rows * epochs].reshape(epochs, rows):
+        assert np.array_equal(np.sort(epoch), np.arange(rows))
+    rest = sequence[rows * epochs :]
+    for start in range(0, len(rest), rows):
+        part = rest[start : start + rows]
+        assert len(np.unique(part)) == len(part)
+
+
+@given(ROWS, st.sampled_from([1, 2, 3, 4, 6, 12]), st.sampled_from([1, 2, 3, 4, 6, 12]), STEPS, SEEDS)
+def test_a_step_has_the_same_rows_in_the_same_order_for_any_world_size(rows, one_size, other_size, steps, seed):
+    one = sharded_batches(rows, 12 // one_size, one_size, steps, seed)
+    other = sharded_batches(rows, 12 // other_size, other_size, steps, seed)
+    for shards, other_shards in zip(one, other, strict=True):
+        assert np.array_equal(np.concatenate(shards), np.concatenate(other_shards))
+
+
+@given(ROWS, st.lists(st.tuples(st.integers(0, 300), st.integers(1, 90)), min_size=1, max_size=8), SEEDS)
+def test_a_cut_does_not_depend_on_the_cuts_before_it(rows, cuts, seed):
+    order, longest = RowOrder(rows, seed), RowOrder(rows, seed).cut(0, 400)
+    for start, length in cuts:
+        assert np.array_equal(order.cut(start, start + length), longest[start : start + length])
+
+
+@given(SEEDS, SEEDS)
+def test_the_order_is_the_seeds_own(seed, other):
+    rows = RowOrder(1000, seed).cut(0, 2000)
+    assert np.array_equal(rows, RowOrder(1000, seed).cut(0, 2000))
+    assert np.array_equal(rows, RowOrder(1000, other).cut(0, 2000)) == (seed == other)
+    assert not np.array_equal(rows[:1000], rows[1000:]), "each epoch has a permutation of its own"
+
+
+def test_the_first_rows_of_seed_0_are_these():
+    first, second, third = [9, 1, 3, 8, 7, 6, 0, 4, 2, 5], [2, 7, 0, 4, 1, 6, 8, 9, 3, 5], [7, 9, 5, 1, 4]
+    rows = RowOrder(10, 0).cut(0, 25)
+    assert rows.tolist() == first + second + third
+    assert rows.dtype == np.int64
+
+
+def test_the_bounds_of_a_shard_worked_out_by_hand():
+    assert [shard_bounds(3, 8, rank, 2) for rank in range(4)] == [(24, 26), (26, 28), (28, 30), (30, 32)]
+    assert shard_bounds(0, 8, 0, 8) == (0, 8)
+
+
+def test_a_batch_gathers_its_rows_when_it_is_asked_and_only_once():
+    rows = dataset.load(DIGITS)
+    batch = dataset.Batch(7, np.array([5, 3, 3]), rows)
+    assert np.array_equal(batch.features, rows.train_features[[5, 3, 3]])
+    assert np.array_equal(batch.labels, rows.train_labels[[5, 3, 3]])
+    assert batch.features is batch.features
+    assert (batch.features.dtype, batch.labels.dtype) == (np.float32, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("config", "train", "test", "real"),
+    [(DIGITS, 1437, 360, True), (SMALL_PATHWAY, 9000, 1000, False), (SMALL_WIDE, 8100, 900, False)],
+    ids=["digits", "pathway", "wide"],
+)
+def test_every_dataset_has_the_promised_rows_and_types(config, train, test, real):
+    rows = dataset.load(config)
+    inputs, classes = config.dimensions[0], config.dimensions[-1]
+    assert rows.real is real
+    assert (rows.train_features.shape, rows.test_features.shape) == ((train, inputs), (test, inputs))
+    assert (rows.train_labels.shape, rows.test_labels.shape) == ((train,), (test,))
+    assert rows.train_features.dtype == rows.test_features.dtype == np.float32
+    assert rows.train_labels.dtype == rows.test_labels.dtype == np.int64
+    assert set(np.unique(rows.train_labels)) == set(range(classes))
+    arrays = (rows.train_features, rows.train_labels, rows.test_features, rows.test_labels)
+    assert rows.sha256 == hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+@pytest.mark.parametrize("config", [SMALL_PATHWAY, SMALL_WIDE], ids=["pathway", "wide"])
+def test_generated_features_are_standardised_by_the_training_rows(config):
+    rows = dataset.load(config)
+    assert rows.train_features.mean(axis=0) == pytest.approx(np.zeros(config.dimensions[0]), abs=1e-5)
+    assert rows.train_features.std(axis=0) == pytest.approx(np.ones(config.dimensions[0]), abs=1e-5)
+    assert 0 < np.abs(rows.test_features.mean(axis=0)).max() < 0.3
+
+
+def test_digits_are_real_pixels_divided_by_16_and_these_to_the_bit():
+    rows = dataset.load(DIGITS)
+    pixels = rows.train_features * 16
+    assert np.array_equal(pixels, pixels.round())
+    assert (pixels.min(), pixels.max()) == (0, 16)
+    assert rows.sha256 == "0b5f1b00cde27ab35c366524b0b1bc358fdfbc3bdca47ed7524e795d89a79f48"
+
+
+def test_data_are_memory_mapped_and_cannot_be_written_to():
+    features = dataset.load(DIGITS).train_features
+    assert isinstance(features.base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        features[0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (Config(dimensions=(32, 10)), "digits has 64 features and 10 classes"),
+        (Config(dimensions=(64, 5)), "begin with 64 and end with 10"),
+        (dataclasses.replace(PRESETS["wide"], dimensions=(4, 10)), "at least 8 features and 2 classes"),
+        (dataclasses.replace(PRESETS["pathway"], dimensions=(64, 1)), "at least 8 features and 2 classes"),
+        (dataclasses.replace(PRESETS["pathway"], dimensions=(16, 100)), "more features or fewer classes"),
+    ],
+)
+def test_dimensions_that_do_not_fit_the_data_are_refused_with_those_that_do(refusal, config, said):
+    text = refusal(lambda: dataset.load(config))
+    assert f"--dimensions begins with {config.dimensions[0]} and ends with {config.dimensions[-1]}" in text
+    assert said in text
+
+
+# The cache
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """A cache of this test's own, with nothing in it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def data_folders(cache):
+    return [path for path in (cache / "lockstep" / "data").iterdir() if path.is_dir()]
+
+
+def test_the_cache_is_where_xdg_says_or_below_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    assert dataset.cache_folder() == tmp_path / "elsewhere" / "lockstep"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for absent in (lambda: monkeypatch.setenv("XDG_CACHE_HOME", ""), lambda: monkeypatch.delenv("XDG_CACHE_HOME")):
+        absent()
+        assert dataset.cache_folder() == tmp_path / ".cache" / "lockstep"
+
+
+def test_a_dataset_is_generated_once_and_then_read(own_cache, monkeypatch):
+    first = dataset.load(DIGITS)
+    monkeypatch.setattr("sklearn.datasets.load_digits", None)
+    second = dataset.load(dataclasses.replace(DIGITS, batch=8, dimensions=(64, 5, 10), seed=4))
+    assert first.sha256 == second.sha256
+    assert len(data_folders(own_cache)) == 1
+
+
+def test_other_dimensions_are_other_data(own_cache):
+    one, other = dataset.load(SMALL_WIDE), dataset.load(dataclasses.replace(SMALL_WIDE, dimensions=(9, 3)))
+    assert (one.train_features.shape[1], other.train_features.shape[1]) == (8, 9)
+    assert len(data_folders(own_cache)) == 2
+
+
+CALLER = """
+import sys, time, types
+import numpy as np
+from common import config, dataset
+
+def load_digits(return_X_y):
+    with open(sys.argv[1], "a") as log:
+        log.write("generated ")
+    time.sleep(0.5)
+    generator = np.random.default_rng(0)
+    return generator.integers(0, 17, (400, 64)), generator.integers(0, 10, 400)
+
+sys.modules["sklearn.datasets"] = types.SimpleNamespace(load_digits=load_digits)
+print("ready", flush=True)
+sys.stdin.readline()
+rows = dataset.load(config.Config())
+print(rows.sha256, len(rows.train_labels))
+"""
+
+
+def test_of_several_processes_that_ask_at_once_one_generates_and_all_get_the_rows(own_cache, tmp_path):
+    command = [sys.executable, "-c", CALLER, str(tmp_path / "log")]
+    callers = [
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    assert [caller.stdout.readline() for caller in callers] == ["ready\n"] * 3
+    for caller in callers:
+        caller.stdin.write("\n")
+        caller.stdin.flush()
+    answers = {caller.communicate()[0] for caller in callers}
+    assert [caller.returncode for caller in callers] == [0, 0, 0]
+    assert (tmp_path / "log").read_text() == "generated "
+    assert len(answers) == 1
+    assert answers.pop().endswith(" 40\n")
+    assert len(data_folders(own_cache)) == 1
+
+
+def test_a_cache_folder_without_its_last_file_is_made_anew(own_cache):
+    expected = dataset.load(DIGITS).sha256
+    [folder] = data_folders(own_cache)
+    (folder / "sha256").unlink()
+    (folder / "train_features.npy").write_bytes(b"half a file")
+    assert dataset.load(DIGITS).sha256 == expected
+    assert data_folders(own_cache) == [folder]
+
+
+def test_a_generation_that_fails_leaves_nothing_that_looks_like_data(own_cache, monkeypatch):
+    def full_disk(path, array):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("numpy.save", full_disk)
+        with pytest.raises(Exception, match="No space left on device"):
+            dataset.load(DIGITS)
+    assert data_folders(own_cache) == []
+    assert len(dataset.load(DIGITS).train_labels) == 1437
+
+
+@pytest.mark.parametrize("name", ["train_features.npy", "test_labels.npy"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[:-8], lambda content: content[:100], lambda content: b"", lambda content: b"junk" * 100],
+    ids=["without its end", "within its header", "empty", "junk"],
+)
+def test_a_damaged_cache_file_is_refused_with_folder_and_remedy(own_cache, refusal, name, damage):
+    dataset.load(SMALL_WIDE)
+    [folder] = data_folders(own_cache)
+    (folder / name).write_bytes(damage((folder / name).read_bytes()))
+    text = refusal(lambda: dataset.load(SMALL_WIDE))
+    assert f"The data cache {folder} is damaged" in text
+    assert "delete that folder and run again" in text
+
+
+def test_a_cache_that_cannot_be_written_is_refused_with_the_variable_that_names_another(tmp_path, monkeypatch, refusal):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    text = refusal(lambda: dataset.load(DIGITS))
+    assert str(tmp_path / "file") in text
+    assert "XDG_CACHE_HOME" in text
+
+
+# MNIST
+
+NAMES = list(MNIST_FILES)
+
+
+def idx(array, kind=0x08):
+    header = bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    return header + array.astype(np.uint8).tobytes()
+
+
+def put(folder, name, content, gzipped=False):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (f"{name}.gz" if gzipped else name)
+    path.write_bytes(gzip.compress(content) if gzipped else content)
+    return path
+
+
+@pytest.fixture
+def digits_28():
+    """Thirty made-up images and labels to train on, ten to test on, in the order of the four files."""
+    generator = np.random.default_rng(7)
+    images = generator.integers(0, 256, (40, 28, 28), np.uint8)
+    labels = generator.integers(0, 10, 40, np.uint8)
+    return [images[:30], labels[:30], images[30:], labels[30:]]
+
+
+@pytest.fixture
+def mnist(own_cache, tmp_path, digits_28):
+    """A config whose --data-dir holds the four files."""
+    for name, array in zip(NAMES, digits_28, strict=True):
+        put(tmp_path / "mnist", name, idx(array))
+    return dataclasses.replace(PRESETS["mnist"], data_dir=tmp_path / "mnist")
+
+
+def assert_rows_are(rows, digits_28):
+    train_images, train_labels, test_images, test_labels = digits_28
+    mean, deviation = train_images.mean(), train_images.std()
+    for features, images in ((rows.train_features, train_images), (rows.test_features, test_images)):
+        assert features.reshape(-1, 28, 28) == pytest.approx((images - mean) / deviation, abs=1e-5)
+    assert rows.train_labels.tolist() == train_labels.tolist()
+    assert rows.test_labels.tolist() == test_labels.tolist()
+
+
+def test_mnist_is_read_and_standardised_by_the_training_pixels(mnist, digits_28, capsys):
+    rows = dataset.load(mnist)
+    assert_rows_are(rows, digits_28)
+    assert rows.real
+    assert rows.train_features.mean() == pytest.approx(0, abs=1e-5)
+    assert rows.train_features.std() == pytest.approx(1, abs=1e-5)
+    assert capsys.readouterr().out.count("isn't the well-known MNIST file") == 4
+
+
+def test_gzipped_files_and_unpacked_ones_may_stand_side_by_side(own_cache, tmp_path, digits_28):
+    for position, (name, array) in enumerate(zip(NAMES, digits_28, strict=True)):
+        put(tmp_path / "mnist", name, idx(array), gzipped=position % 2 == 0)
+    assert_rows_are(dataset.load(dataclasses.replace(PRESETS["mnist"], data_dir=tmp_path / "mnist")), digits_28)
+
+
+def test_without_a_data_dir_the_folder_mnist_in_the_cache_is_read(own_cache, digits_28):
+    for name, array in zip(NAMES, digits_28, strict=True):
+        put(own_cache / "lockstep" / "mnist", name, idx(array), gzipped=True)
+    assert_rows_are(dataset.load(PRESETS["mnist"]), digits_28)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_file_is_named_and_so_are_all_four_and_what_to_do(mnist, refusal, name):
+    (mnist.data_dir / name).unlink()
+    text = refusal(lambda: dataset.load(mnist))
+    assert text.startswith(f"{mnist.data_dir / name} is missing")
+    assert "--data-dir" in text
+    for each in NAMES:
+        assert each in text
+
+
+DAMAGES = {
+    "without its last byte": (lambda content: content[:-1], "truncated"),
+    "with a byte too many": (lambda content: content + b"\0", "damaged"),
+    "within its header": (lambda content: content[:6], "isn't an IDX file"),
+    "empty": (lambda content: b"", "isn't an IDX file"),
+    "a header of more dimensions than bytes": (lambda content: b"\0\0\x08\xff" + content[4:40], "isn't an IDX"),
+    "a wrong magic number": (lambda content: b"\x01" + content[1:], "isn't an IDX file of unsigned bytes"),
+    "floats": (lambda content: b"\0\0\x0d" + content[3:], "isn't an IDX file of unsigned bytes"),
+    "a page of HTML": (lambda content: b"<html>not found</html>", "isn't an IDX file"),
+    "gzipped under a plain name": (gzip.compress, "isn't an IDX file"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+@pytest.mark.parametrize(("damage", "said"), DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_file_is_named_with_what_is_wrong_and_what_to_do(mnist, refusal, name, damage, said):
+    path = mnist.data_dir / name
+    path.write_bytes(damage(path.read_bytes()))
+    text = refusal(lambda: dataset.load(mnist))
+    assert str(path) in text
+    assert said in text
+    assert "fetch it again" in text
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: b"not gzip", lambda content: content[:-12], lambda content: content[:5], None],
+    ids=["not gzip", "without its end", "within its header", "with a flipped byte"],
+)
+def test_a_damaged_gzip_file_is_named_with_what_to_do(mnist, refusal, damage):
+    plain = mnist.data_dir / NAMES[0]
+    content = gzip.compress(plain.read_bytes())
+    plain.unlink()
+    flipped = content[:200] + bytes([content[200] ^ 0xFF]) + content[201:]
+    path = mnist.data_dir / f"{NAMES[0]}.gz"
+    path.write_bytes(damage(content) if damage else flipped)
+    text = refusal(lambda: dataset.load(mnist))
+    assert str(path) in text
+    assert "fetch it again" in text
+
+
+def swap(folder, one, other):
+    contents = (folder / other).read_bytes(), (folder / one).read_bytes()
+    (folder / one).write_bytes(contents[0])
+    (folder / other).write_bytes(contents[1])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "part"),
+    [
+        (lambda folder: put(folder, NAMES[1], idx(np.zeros(29))), "train"),
+        (lambda folder: put(folder, NAMES[3], idx(np.zeros(11))), "test"),
+        (lambda folder: put(folder, NAMES[1], idx(np.full(30, 10))), "train"),
+        (lambda folder: put(folder, NAMES[0], idx(np.zeros((30, 27, 28)))), "train"),
+        (lambda folder: swap(folder, NAMES[1], NAMES[3]), "train"),
+        (lambda folder: swap(folder, NAMES[0], NAMES[1]), "train"),
+        (lambda folder: swap(folder, NAMES[2], NAMES[3]), "test"),
+        (lambda folder: put(folder, NAMES[1], idx(np.zeros((30, 1)))), "train"),
+    ],
+    ids=[
+        *("a label too few", "a label too many", "a label of 10", "smaller images", "labels of the other part"),
+        *("training images and labels swapped", "test images and labels swapped", "labels in a column"),
+    ],
+)
+def test_images_and_labels_that_do_not_belong_together_are_refused(mnist, refusal, spoil, part):
+    spoil(mnist.data_dir)
+    text = refusal(lambda: dataset.load(mnist))
+    assert f"{part} images and labels don't belong together" in text
+    assert "fetch the four files again" in text
+
+
+def test_a_changed_file_is_not_served_from_the_cache(mnist, digits_28):
+    before = dataset.load(mnist)
+    digits_28[1] = (digits_28[1] + 1) % 10
+    path = put(mnist.data_dir, NAMES[1], idx(digits_28[1]))
+    os.utime(path, ns=(1, 1))
+    after = dataset.load(mnist)
+    assert_rows_are(after, digits_28)
+    assert after.sha256 != before.sha256
+
+
+def test_unchanged_files_are_served_from_the_cache(mnist, monkeypatch):
+    before = dataset.load(mnist)
+    monkeypatch.setattr(dataset, "read_idx", None)
+    assert dataset.load(mnist).sha256 == before.sha256
+
+
+def test_the_well_known_file_is_read_without_a_note(tmp_path, capsys):
+    content = idx(np.arange(6).reshape(1, 2, 3))
+    path = put(tmp_path, "images", content)
+    array = dataset.read_idx(path, hashlib.sha256(content).hexdigest())
+    assert array.tolist() == [[[0, 1, 2], [3, 4, 5]]]
+    assert capsys.readouterr().out == ""

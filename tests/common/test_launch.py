@@ -1,0 +1,182 @@
+"""The launcher ends everything that it started: the failed, the hanging, the stubborn and the strays."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from common import launch
+from common.config import Config
+from common.errors import UserError
+from common.launch import ROOT
+
+# A process that ignores SIGTERM, in a session of its own, whose parent is gone: what a framework's launcher can leave.
+STRAY = """
+import os, signal, sys, time
+if os.fork():
+    time.sleep(0.5)
+    sys.exit(int(sys.argv[1]))
+os.setsid()
+if os.fork():
+    os._exit(0)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(sys.argv[2], "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+
+GROUP = """
+import json, os, sys
+from common.launch import run_group
+commands, deadline_seconds = json.loads(sys.argv[1])
+outcome = run_group(commands, dict(os.environ), deadline_seconds)
+print(json.dumps([outcome.status, outcome.timed_out]))
+"""
+
+
+def run_group(commands, deadline_seconds):
+    """launch.run_group in a process of its own, since it adopts and ends every descendant."""
+    import json
+
+    arguments = [sys.executable, "-c", GROUP, json.dumps([commands, deadline_seconds])]
+    result = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(result.stdout)
+
+
+def python(source, *arguments):
+    return [sys.executable, "-c", source, *arguments]
+
+
+def test_a_group_ends_with_zero_when_all_of_it_does():
+    assert run_group([python("pass"), python("pass")], 30) == [0, False]
+
+
+def test_one_that_fails_ends_those_that_would_go_on():
+    assert run_group([python("import time; time.sleep(600)"), python("raise SystemExit(7)")], 30) == [7, False]
+
+
+def test_a_hanging_group_ends_at_its_deadline():
+    assert run_group([python("import time; time.sleep(600)")], 1) == [0, True]
+
+
+def test_a_stopped_process_ends_at_the_deadline_too():
+    assert run_group([python("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")], 1) == [0, True]
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_stray_that_left_its_session_and_ignores_sigterm_is_ended(status, tmp_path):
+    pid_file = tmp_path / "pid"
+    assert run_group([python(STRAY, str(status), str(pid_file))], 30) == [status, False]
+    assert not psutil.pid_exists(int(pid_file.read_text()))
+
+
+def test_every_strategy_file_is_found_by_its_name():
+    found = launch.strategies()
+    assert found["torch_ddp"] == ROOT / "pytorch_impl" / "ddp.py"
+    assert found["tf_mirrored"] == ROOT / "tf_impl" / "mirrored.py"
+    assert found["horovod_torch"] == ROOT / "horovod_impl" / "train.py"
+    assert not {"torch_model", "tf_model", "torch_world", "horovod_build"} & set(found)
+
+
+def test_an_unknown_strategy_is_refused_with_those_that_exist():
+    with pytest.raises(UserError, match=r"no strategy named 'torch_dpd': choose one of .*torch_ddp"):
+        launch.command_for("torch_dpd", 2, [], 29500)
+
+
+def test_a_base_case_with_two_workers_is_refused():
+    with pytest.raises(UserError, match="distributes nothing"):
+        launch.command_for("torch_single", 2, [], 29500)
+
+
+def test_a_framework_that_is_not_installed_is_named_with_the_session_that_installs_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "ROOT", tmp_path)
+    with pytest.raises(UserError, match="torch isn't installed: run `nox -s torch`"):
+        launch.python_for("torch")
+
+
+def test_the_environment_gives_each_worker_its_threads_and_the_frameworks_the_deadline():
+    environment = launch.environment_for(Config(threads=3, deadline_seconds=42))
+    assert environment["OMP_NUM_THREADS"] == "3"
+    assert environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] == "42"
+    assert environment["PATH"] == os.environ["PATH"]
+
+
+def command_line(*arguments):
+    command = [sys.executable, "-m", "common.launch", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["torch_ddp", "--workers", "3"], "doesn't divide by 3 workers: use --batch 63 or 66"),
+        (["torch_ddp", "--preset", "imagenet"], "no preset named 'imagenet': choose one of digits"),
+        (["torch_ddp", "--dimensions", "64"], "give an input and an output width"),
+        (["torch_dpd"], "no strategy named 'torch_dpd'"),
+        ([], "Name a strategy first"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_starts(arguments, words):
+    result = command_line(*arguments)
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_launch_that_is_told_to_stop_leaves_nobody_running(tmp_path):
+    record = tmp_path / "run.json"
+    options = ["--steps", "1000000", "--workers", "2", "--record", str(record)]
+    command = [sys.executable, "-m", "common.launch", "torch_ddp", *options]
+    launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    workers = wait_for_workers(launcher.pid, 2)
+    launcher.send_signal(signal.SIGTERM)
+    assert launcher.wait(60) == 128 + signal.SIGTERM
+    assert not any(psutil.pid_exists(worker.pid) for worker in workers)
+    assert not record.exists()
+
+
+@pytest.mark.parametrize("strategy", ["torch_ddp", "horovod_torch"])
+def test_a_worker_that_dies_ends_its_group_before_the_deadline(strategy, tmp_path):
+    options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
+    command = [sys.executable, "-m", "common.launch", strategy, *options, "--deadline-seconds", "110"]
+    launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    workers = wait_for_workers(launcher.pid, 2)
+    workers[0].kill()
+    assert launcher.wait(90) not in (0, launch.TIMED_OUT_STATUS)
+    assert not any(psutil.pid_exists(worker.pid) for worker in workers)
+
+
+def test_a_worker_that_hangs_ends_with_its_group_at_the_deadline(tmp_path):
+    options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
+    command = [sys.executable, "-m", "common.launch", "torch_ddp", *options, "--deadline-seconds", "25"]
+    launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    workers = wait_for_workers(launcher.pid, 2)
+    workers[1].suspend()
+    # Gloo's own time limit is the deadline as well: whichever comes first, the launch is over.
+    assert launcher.wait(60) != 0
+    assert not any(psutil.pid_exists(worker.pid) for worker in workers)
+
+
+def wait_for_workers(launcher_pid, count):
+    """The strategy's own processes below a launcher, once there are `count` that have computed for a second or more."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        descendants = psutil.Process(launcher_pid).children(recursive=True)
+        workers = [process for process in descendants if is_worker(process)]
+        if len(workers) == count and all(worker.cpu_times().user > 4 for worker in workers):
+            return workers
+        time.sleep(0.2)
+    raise AssertionError(f"{count} workers never came")
+
+
+def is_worker(process):
+    try:
+        words = process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+    programs = [Path(word).name for word in words[:3]]
+    return any(name in ("ddp.py", "train.py") for name in programs) and "horovodrun" not in programs

@@ -1,0 +1,164 @@
+"""common/machine.py: what this machine is, which cores a worker gets, and what it sends."""
+
+import json
+import os
+import platform
+import socket
+import subprocess
+from importlib import metadata
+
+import pytest
+
+from common import machine
+from common.config import Config
+from common.machine import Placement
+
+CORES = [0, 2, 4, 5, 6, 7, 8, 9]
+
+
+@pytest.fixture
+def affinity(monkeypatch):
+    """Eight cores to choose from; what every thread of this process is pinned to, instead of pinning it."""
+    pinned = {}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(CORES))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda thread, cores: pinned.update({thread: list(cores)}))
+    return pinned
+
+
+def test_each_worker_gets_cores_of_its_own(affinity):
+    placements = [machine.pin(Config(), rank, 4) for rank in range(4)]
+    assert placements == [Placement([core], oversubscribed=False) for core in (0, 2, 4, 5)]
+
+
+def test_workers_of_several_threads_get_a_core_for_each(affinity):
+    placements = [machine.pin(Config(threads=2), rank, 4) for rank in range(4)]
+    assert [placement.pinned_cores for placement in placements] == [[0, 2], [4, 5], [6, 7], [8, 9]]
+    assert not any(placement.oversubscribed for placement in placements)
+
+
+def test_a_process_of_several_replicas_gets_the_cores_of_all_of_them(affinity):
+    assert machine.pin(Config(threads=2), 0, 4, replicas=4).pinned_cores == CORES
+    assert machine.pin(Config(), 0, 3, replicas=3).pinned_cores == [0, 2, 4]
+
+
+def test_every_thread_of_the_process_is_pinned(affinity):
+    machine.pin(Config(), 1, 2)
+    assert os.getpid() in affinity
+    assert set(affinity) == {int(thread) for thread in os.listdir("/proc/self/task")}
+    assert set(map(tuple, affinity.values())) == {(2,)}
+
+
+@pytest.mark.parametrize(("threads", "workers"), [(1, 9), (2, 5), (9, 1)])
+def test_where_cores_do_not_suffice_nothing_is_pinned_and_it_is_said(affinity, threads, workers):
+    assert machine.pin(Config(threads=threads), workers - 1, workers) == Placement([], oversubscribed=True)
+    assert affinity == {}
+
+
+def test_a_thread_that_ends_meanwhile_is_no_error(monkeypatch, affinity):
+    def ended(thread, cores):
+        raise ProcessLookupError(3, "No such process")
+
+    monkeypatch.setattr(os, "sched_setaffinity", ended)
+    assert machine.pin(Config(), 0, 1) == Placement([0], oversubscribed=False)
+
+
+def test_the_facts_of_the_host_are_there_and_are_json():
+    facts = machine.host_facts()
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert set(facts) == {"name", "processor", "cores", "memory_bytes", "gpus", "system"}
+    assert facts["cores"] == os.cpu_count()
+    assert facts["memory_bytes"] > 2**27
+    assert facts["processor"]
+    assert facts["system"] == f"{platform.system()} {platform.release()}"
+
+
+def test_versions_are_those_that_are_installed_and_no_others():
+    versions = machine.versions()
+    assert versions["python"] == platform.python_version()
+    assert versions["numpy"] == metadata.version("numpy")
+    for package in ("torch", "tensorflow", "tensorflow-cpu", "keras", "horovod"):
+        try:
+            installed = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            installed = None
+        assert versions.get(package) == installed
+
+
+def test_a_machine_without_a_driver_has_no_gpus(monkeypatch):
+    import pynvml
+
+    def no_driver():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
+    assert machine.gpu_names() == []
+
+
+def test_gpus_are_named_in_the_drivers_order(monkeypatch):
+    import pynvml
+
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 2)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: f"GPU {handle}")
+    assert machine.gpu_names() == ["GPU 0", "GPU 1"]
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout of its own, with one commit, that `machine` takes for ours; its commit."""
+
+    def git(*arguments):
+        identity = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org", "-c", "commit.gpgsign=false")
+        command = ["git", "-C", str(tmp_path / "checkout"), *identity, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    module = tmp_path / "checkout" / "common" / "machine.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("first")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--no-verify", "--message", "First")
+    monkeypatch.setattr(machine, "__file__", str(module))
+    return module, git("rev-parse", "HEAD")
+
+
+def test_the_commit_is_that_of_the_checkout_and_new_files_do_not_change_it(checkout):
+    module, commit = checkout
+    assert machine.git_commit() == commit
+    (module.parent / "record.json").write_text("{}")
+    assert machine.git_commit() == commit
+
+
+def test_changed_files_are_marked(checkout):
+    module, commit = checkout
+    module.write_text("second")
+    assert machine.git_commit() == f"{commit}+changes"
+
+
+def test_outside_a_checkout_there_is_no_commit(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "common" / "machine.py"))
+    assert machine.git_commit() is None
+
+
+def test_without_git_there_is_no_commit(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.git_commit() is None
+
+
+def test_a_private_network_is_what_the_launcher_says_it_is(monkeypatch):
+    assert not machine.has_private_network()
+    for value, private in (("1", True), ("0", False), ("", False)):
+        monkeypatch.setenv(machine.PRIVATE_NETWORK, value)
+        assert machine.has_private_network() is private
+
+
+def test_bytes_sent_over_the_loopback_are_counted():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        before = machine.loopback_bytes_sent()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(bytes(1000), receiver.getsockname())
+        assert len(receiver.recv(2000)) == 1000
+        assert machine.loopback_bytes_sent() - before >= 1000

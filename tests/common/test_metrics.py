@@ -1,0 +1,179 @@
+"""common/metrics.py: numbers from records, against values worked out by hand and published tables."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from common import metrics
+
+VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
+NOT_A_NUMBER, INFINITE = float("nan"), float("inf")
+
+
+def window(rank, step, steps, seconds):
+    return {"rank": rank, "step": step, "steps": steps, "seconds": seconds}
+
+
+# The ranks that tables of the sign test give for a two-sided 5 %.
+@pytest.mark.parametrize(
+    ("n", "kth"),
+    [(6, 1), (7, 1), (8, 1), (9, 2), (10, 2), (11, 2), (12, 3), (15, 4), (17, 5), (20, 6), (25, 8), (30, 10)],
+)
+def test_the_interval_is_from_the_kth_smallest_to_the_kth_largest_of_the_table(n, kth):
+    interval = metrics.median_interval(list(range(1, n + 1)))
+    assert (interval.low, interval.high) == (kth, n + 1 - kth)
+    assert interval.n == n
+    assert interval.median == (n + 1) / 2
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_with_fewer_than_six_launches_there_is_a_median_but_no_interval(n):
+    interval = metrics.median_interval(list(range(n, 0, -1)))
+    assert (interval.n, interval.median, interval.low, interval.high) == (n, (n + 1) / 2, None, None)
+    assert n < metrics.FEWEST_LAUNCHES == 6
+
+
+def test_the_interval_is_the_narrowest_that_covers_enough():
+    for n in range(1, 60):
+        coverage = {k: 1 - 2 * sum(math.comb(n, i) for i in range(k)) / 2**n for k in range(1, n // 2 + 1)}
+        enough = [k for k, probability in coverage.items() if probability >= 0.95]
+        low = metrics.median_interval(list(range(1, n + 1))).low
+        assert low == (max(enough) if enough else None), n
+
+
+def test_a_confidence_that_is_met_exactly_is_met():
+    # Minimum to maximum of five values covers 1 - 2 / 2**5 = 0.9375.
+    interval = metrics.median_interval([1, 2, 3, 4, 5], confidence=0.9375)
+    assert (interval.low, interval.high) == (1, 5)
+
+
+def test_a_median_needs_a_value():
+    with pytest.raises(ValueError, match="at least one value"):
+        metrics.median_interval([])
+
+
+@given(VALUES)
+def test_the_interval_holds_the_median_and_ends_at_values_that_were_measured(values):
+    interval = metrics.median_interval(values)
+    assert min(values) <= interval.median <= max(values)
+    if len(values) >= metrics.FEWEST_LAUNCHES:
+        assert interval.low <= interval.median <= interval.high
+        assert {interval.low, interval.high} <= set(values)
+    else:
+        assert interval.low is interval.high is None
+
+
+@given(VALUES, st.randoms(use_true_random=False))
+def test_the_order_of_the_values_does_not_matter(values, shuffler):
+    shuffled = list(values)
+    shuffler.shuffle(shuffled)
+    assert metrics.median_interval(shuffled) == metrics.median_interval(values)
+
+
+@given(VALUES, st.floats(0.5, 0.999), st.floats(0.5, 0.999))
+def test_more_confidence_never_makes_the_interval_narrower(values, one, other):
+    less, more = sorted((one, other))
+    narrow, wide = metrics.median_interval(values, less), metrics.median_interval(values, more)
+    assume(wide.low is not None)
+    assert wide.low <= narrow.low
+    assert narrow.high <= wide.high
+
+
+@given(VALUES.filter(lambda values: len(values) >= 6), st.integers(0, 59), st.floats(0, 100))
+def test_a_value_that_grows_never_moves_the_interval_down(values, index, growth):
+    grown = list(values)
+    grown[index % len(grown)] += growth
+    before, after = metrics.median_interval(values), metrics.median_interval(grown)
+    assert after.low >= before.low
+    assert after.high >= before.high
+    assert after.median >= before.median
+
+
+def test_the_slowest_rank_sets_the_cost_of_each_window(make_record):
+    windows = [window(0, 10, 5, 1.0), window(0, 15, 5, 4.0), window(1, 10, 5, 1.5), window(1, 15, 5, 0.5)]
+    record = make_record(windows=windows, examples_per_step=64)
+    assert metrics.window_seconds_per_step(record) == [0.3, 0.8]
+    launch = metrics.throughput(record)
+    assert launch.seconds_per_step == pytest.approx(0.55)
+    assert launch.samples_per_second == pytest.approx(64 / 0.55)
+    assert launch.windows == 2
+
+
+def test_windows_come_in_the_order_of_their_steps_and_cost_per_step(make_record):
+    windows = [window(0, 20, 10, 4.0), window(0, 5, 5, 1.0), window(0, 10, 10, 3.0)]
+    assert metrics.window_seconds_per_step(make_record(windows=windows)) == [0.2, 0.3, 0.4]
+
+
+def test_throughput_is_that_of_the_median_window_so_one_bad_window_changes_little(make_record):
+    windows = [window(0, step, 1, seconds) for step, seconds in enumerate([0.1, 0.1, 100.0])]
+    assert metrics.throughput(make_record(windows=windows)).samples_per_second == pytest.approx(640)
+
+
+def test_a_record_without_windows_has_no_throughput(make_record):
+    with pytest.raises(ValueError, match="numpy_threads has no windows: it is failed"):
+        metrics.throughput(make_record(status="failed"))
+
+
+def test_speed_up_and_efficiency_of_a_known_case():
+    assert metrics.speed_up(300.0, 100.0) == 3.0
+    assert metrics.efficiency(300.0, 100.0, 4) == 0.75
+    assert metrics.efficiency(100.0, 100.0, 1) == 1.0
+
+
+@pytest.mark.parametrize(("workers", "sent"), [(1, 0), (2, 1000), (4, 1500), (5, 1600)])
+def test_a_ring_all_reduce_sends_twice_all_but_one_share(workers, sent):
+    assert metrics.ring_all_reduce_bytes(1000, workers) == pytest.approx(sent)
+
+
+def test_the_loss_deviation_is_the_largest_relative_one():
+    assert metrics.loss_deviation([2.0, 1.1, 0.5], [2.0, 1.0, 0.5]) == pytest.approx(0.1)
+    assert metrics.loss_deviation([1.8], [2.0]) == pytest.approx(0.1)
+    assert metrics.loss_deviation([1.0, 9.0], [1.0]) == 0.0
+    assert metrics.loss_deviation([1.0], [1.0, 9.0]) == 0.0
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("loss", [None, NOT_A_NUMBER, INFINITE, -INFINITE])
+def test_a_loss_that_is_not_finite_deviates_infinitely_wherever_it_stands(loss, position):
+    losses = [1.0, 1.0, 1.0]
+    losses[position] = loss
+    assert metrics.loss_deviation(losses, [1.0, 1.0, 1.0]) == INFINITE
+
+
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("loss", [NOT_A_NUMBER, INFINITE])
+def test_an_oracle_that_is_not_finite_is_followed_by_nothing(loss, position):
+    oracle = [1.0, 1.0]
+    oracle[position] = loss
+    assert metrics.loss_deviation([1.0, 1.0], oracle) == INFINITE
+
+
+def test_a_loss_of_exactly_zero_is_followed_only_by_zero():
+    assert metrics.loss_deviation([1.0, 0.0], [1.0, 0.0]) == 0.0
+    assert metrics.loss_deviation([1.0, 0.5], [1.0, 0.0]) == INFINITE
+
+
+def test_no_losses_cannot_be_compared():
+    for losses, oracle in (([], [1.0]), ([1.0], []), ([], [])):
+        with pytest.raises(ValueError, match="no losses"):
+            metrics.loss_deviation(losses, oracle)
+
+
+def test_the_weight_deviation_is_norm_of_difference_over_norm_of_all_weights_together():
+    oracle = {"a": np.array([[3.0, 0.0]]), "b": np.array([4.0])}
+    ours = {"a": np.array([[3.0, 0.3]], np.float32), "b": np.array([4.4], np.float32)}
+    assert metrics.weight_deviation(oracle, oracle) == 0.0
+    assert metrics.weight_deviation(ours, oracle) == pytest.approx(0.1, rel=1e-6)
+
+
+@pytest.mark.parametrize("bad", [NOT_A_NUMBER, INFINITE])
+def test_weights_that_are_not_finite_deviate_infinitely(bad):
+    assert metrics.weight_deviation({"a": np.array([1.0, bad])}, {"a": np.array([1.0, 1.0])}) == INFINITE
+
+
+def test_weights_of_other_names_cannot_be_compared():
+    with pytest.raises(ValueError, match="layer1"):
+        metrics.weight_deviation({"layer0.weight": np.ones(1)}, {"layer1.weight": np.ones(1)})

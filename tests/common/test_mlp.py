@@ -1,0 +1,263 @@
+"""common/mlp.py: the contract itself, against finite differences, values worked out by hand and pinned sums."""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common import dataset, metrics, mlp
+from common.config import PRESETS, Config
+from common.oracle import LOSS_TOLERANCE, WEIGHT_TOLERANCE
+
+DIGITS = PRESETS["digits"]
+# One weight, started by hand: SGD can be followed with a pencil.
+ONE_WEIGHT = Config(dimensions=(1, 1), bias=False, learning_rate=0.1)
+
+
+def float64_weights(config):
+    return {name: value.astype(np.float64) for name, value in mlp.initial_weights(config).items()}
+
+
+def updated(config, gradients, weight=1.0):
+    """The weight after each of the updates that the gradients ask for."""
+    state = {"layer0.weight": np.array([[weight]])}
+    values = []
+    for step, gradient in enumerate(gradients):
+        mlp.update(config, state, {"layer0.weight": np.array([[gradient]])}, step)
+        values.append(state["layer0.weight"].item())
+    return values, state
+
+
+def digits_batches(steps, batch=64, seed=0):
+    rows = dataset.load(DIGITS)
+    order = dataset.RowOrder(len(rows.train_labels), seed)
+    for step in range(steps):
+        chosen = order.cut(step * batch, (step + 1) * batch)
+        yield rows.train_features[chosen], rows.train_labels[chosen]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("dimensions", [(5, 3), (5, 4, 3), (5, 6, 4, 3)])
+def test_gradients_are_those_of_central_differences(dimensions, activation, bias):
+    config = Config(dimensions=dimensions, activation=activation, bias=bias, seed=3)
+    weights = float64_weights(config)
+    generator = np.random.default_rng(1)
+    features, labels = generator.standard_normal((7, 5)), generator.integers(0, 3, 7)
+    _, gradients, pre_activations = mlp.loss_and_gradients(config, weights, features, labels)
+    assert all(np.abs(values).min() > 1e-4 for values in pre_activations[:-1]), "a kink would spoil the differences"
+    assert set(gradients) == set(weights)
+    for name, weight in weights.items():
+        for index in np.ndindex(weight.shape):
+            losses = []
+            for shift in (1e-6, -1e-6):
+                shifted = weights | {name: weight.copy()}
+                shifted[name][index] += shift
+                losses.append(mlp.loss_and_gradients(config, shifted, features, labels)[0])
+            assert gradients[name][index] == pytest.approx((losses[0] - losses[1]) / 2e-6, rel=1e-5, abs=1e-8)
+
+
+def test_the_loss_of_a_case_worked_out_by_hand():
+    config = Config(dimensions=(2, 2), bias=False)
+    weights = {"layer0.weight": np.array([[np.log(3), 0.0], [0.0, 0.0]])}
+    features, labels = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
+    loss, gradients, pre_activations = mlp.loss_and_gradients(config, weights, features, labels)
+    # The rows' probabilities are (3/4, 1/4) and (1/2, 1/2).
+    assert loss == pytest.approx((np.log(4 / 3) + np.log(2)) / 2)
+    assert gradients["layer0.weight"] == pytest.approx(np.array([[-1 / 4, 1 / 4], [1 / 2, -1 / 2]]) / 2)
+    assert pre_activations[0] == pytest.approx(np.array([[np.log(3), 0.0], [0.0, 0.0]]))
+
+
+def test_logits_of_any_size_give_a_finite_loss():
+    config = Config(dimensions=(1, 2), bias=False)
+    weights = {"layer0.weight": np.array([[1e4, -1e4]])}
+    loss, gradients, _ = mlp.loss_and_gradients(config, weights, np.array([[1.0]]), np.array([1]))
+    assert loss == pytest.approx(2e4)
+    assert np.isfinite(gradients["layer0.weight"]).all()
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 3, 4, 6, 12]))
+def test_the_mean_of_the_shards_gradients_is_the_gradient_of_the_global_batch(seed, workers):
+    config = Config(dimensions=(4, 5, 3), activation="tanh")
+    weights = float64_weights(config)
+    generator = np.random.default_rng(seed)
+    features, labels = generator.standard_normal((12, 4)), generator.integers(0, 3, 12)
+    loss, gradients, _ = mlp.loss_and_gradients(config, weights, features, labels)
+    shards = zip(np.split(features, workers), np.split(labels, workers), strict=True)
+    parts = [mlp.loss_and_gradients(config, weights, *shard) for shard in shards]
+    assert np.mean([part[0] for part in parts]) == pytest.approx(loss, rel=1e-12)
+    for name, gradient in gradients.items():
+        assert np.mean([part[1][name] for part in parts], axis=0) == pytest.approx(gradient, rel=1e-9, abs=1e-14)
+
+
+def test_plain_sgd_steps_down_the_gradient():
+    assert updated(ONE_WEIGHT, [0.5, -1.0])[0] == pytest.approx([0.95, 1.05])
+
+
+def test_momentum_starts_with_the_first_gradient_and_is_kept_beside_the_weight():
+    config = dataclasses.replace(ONE_WEIGHT, momentum=0.9)
+    # m: 0.5, then 0.9 * 0.5 + 0.25 = 0.7, then 0.9 * 0.7 + 0 = 0.63.
+    values, state = updated(config, [0.5, 0.25, 0.0])
+    assert values == pytest.approx([0.95, 0.88, 0.817])
+    assert state["layer0.weight.momentum"].item() == pytest.approx(0.63)
+
+
+def test_without_momentum_no_buffer_is_kept():
+    assert set(updated(ONE_WEIGHT, [0.5])[1]) == {"layer0.weight"}
+
+
+def test_weight_decay_is_added_to_the_gradient_before_the_momentum():
+    config = dataclasses.replace(ONE_WEIGHT, momentum=0.9, weight_decay=0.1)
+    # g: 0.5 + 0.1 * 1 = 0.6, w = 0.94; g: 0.25 + 0.1 * 0.94 = 0.344, m: 0.9 * 0.6 + 0.344 = 0.884, w = 0.8516.
+    assert updated(config, [0.5, 0.25])[0] == pytest.approx([0.94, 0.8516])
+
+
+def test_biases_decay_like_weights():
+    config = Config(dimensions=(1, 1), learning_rate=0.5, weight_decay=0.1)
+    state = {"layer0.weight": np.array([[2.0]]), "layer0.bias": np.array([4.0])}
+    mlp.update(config, state, {name: np.zeros_like(value) for name, value in state.items()}, 0)
+    assert (state["layer0.weight"].item(), state["layer0.bias"].item()) == pytest.approx((1.9, 3.8))
+
+
+def test_the_learning_rate_falls_linearly_and_then_stays():
+    config = Config(learning_rate=0.1, final_learning_rate=0.02, decay_steps=4)
+    rates = [mlp.learning_rate(config, step) for step in (0, 1, 2, 3, 4, 5, 1000)]
+    assert rates == pytest.approx([0.1, 0.08, 0.06, 0.04, 0.02, 0.02, 0.02])
+    assert {mlp.learning_rate(Config(learning_rate=0.1), step) for step in (0, 1, 999)} == {0.1}
+
+
+def test_the_schedule_scales_the_step_and_not_the_momentum():
+    config = dataclasses.replace(ONE_WEIGHT, momentum=0.5, final_learning_rate=0.0, decay_steps=2)
+    # Rates 0.1, 0.05, 0; m: 1, 1.5, 1.75.
+    assert updated(config, [1.0, 1.0, 1.0])[0] == pytest.approx([0.9, 0.825, 0.825])
+
+
+def test_float32_stays_float32_through_an_update():
+    config = Config(dimensions=(2, 2), momentum=0.9, weight_decay=0.1, final_learning_rate=0.05)
+    state = mlp.initial_weights(config)
+    _, gradients, _ = mlp.loss_and_gradients(config, state, np.ones((3, 2), np.float32), np.array([0, 1, 0]))
+    for step in range(2):
+        mlp.update(config, state, gradients, step)
+    assert {name: value.dtype for name, value in state.items()} == dict.fromkeys(state, np.dtype(np.float32))
+    assert len(state) == 4
+
+
+def test_the_initial_weights_of_digits_are_these_to_the_bit():
+    weights = mlp.initial_weights(DIGITS)
+    content = b"".join(weights[name].tobytes() for name in mlp.parameter_names(DIGITS))
+    assert hashlib.sha256(content).hexdigest() == "52592176667919839955e22a8df075f3c88a70a1cf83fab21c08ad3212967911"
+
+
+def test_initial_weights_have_the_contracts_layout_and_fill_their_bounds():
+    config = Config(dimensions=(600, 150, 24), seed=5)
+    weights = mlp.initial_weights(config)
+    assert list(weights) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
+    assert [value.shape for value in weights.values()] == [(600, 150), (150,), (150, 24), (24,)]
+    assert {value.dtype for value in weights.values()} == {np.dtype(np.float32)}
+    # sqrt(6 / 600), 1 / sqrt(600), sqrt(6 / 150), 1 / sqrt(150)
+    for value, bound in zip(weights.values(), [0.1, 0.040824829, 0.2, 0.081649658], strict=True):
+        assert 0.75 * bound < np.abs(value).max() <= bound * (1 + 1e-6)
+        assert abs(value.mean()) < 0.3 * bound
+
+
+def test_initial_weights_depend_on_the_seed_and_on_nothing_else_of_the_run():
+    first = mlp.initial_weights(DIGITS)
+    again = mlp.initial_weights(dataclasses.replace(DIGITS, batch=128, learning_rate=1.0, workers=4))
+    other = mlp.initial_weights(dataclasses.replace(DIGITS, seed=1))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert not any(np.array_equal(first[name], other[name]) for name in first)
+
+
+def test_names_and_bytes_of_the_parameters():
+    config = Config(dimensions=(3, 4, 2))
+    without = dataclasses.replace(config, bias=False)
+    assert mlp.parameter_names(config) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
+    assert mlp.parameter_names(without) == ["layer0.weight", "layer1.weight"]
+    assert mlp.parameter_bytes(config) == 4 * (12 + 4 + 8 + 2)
+    assert mlp.parameter_bytes(without) == 4 * (12 + 8)
+    for each in (config, without, *PRESETS.values()):
+        assert mlp.parameter_bytes(each) == sum(value.nbytes for value in mlp.initial_weights(each).values())
+        assert list(mlp.initial_weights(each)) == mlp.parameter_names(each)
+
+
+def test_float32_stays_within_the_tolerances_of_float64_on_digits():
+    config = dataclasses.replace(DIGITS, momentum=0.9, learning_rate=0.02, weight_decay=1e-4, activation="tanh")
+    exact = mlp.train(config, digits_batches(100))
+    single = mlp.train(config, digits_batches(100), np.float32)
+    assert len(exact.losses) == 100
+    assert metrics.loss_deviation(single.losses, exact.losses) < LOSS_TOLERANCE / 2
+    assert metrics.weight_deviation(single.state, exact.state) < WEIGHT_TOLERANCE
+    assert {value.dtype for value in single.state.values()} == {np.dtype(np.float32)}
+    assert {value.dtype for value in exact.state.values()} == {np.dtype(np.float64)}
+
+
+def test_training_lowers_the_loss_and_raises_the_accuracy_on_digits():
+    rows = dataset.load(DIGITS)
+    trained = mlp.train(DIGITS, digits_batches(200))
+    before = mlp.accuracy(DIGITS, mlp.initial_weights(DIGITS), rows.test_features, rows.test_labels)
+    after = mlp.accuracy(DIGITS, trained.state, rows.test_features, rows.test_labels)
+    assert before < 0.3
+    assert after > 0.9
+    assert trained.losses[0] > 2
+    assert trained.losses[-1] < 0.5
+
+
+def test_the_training_starts_from_the_contracts_weights_and_ends_after_the_batches():
+    batches = list(digits_batches(3))
+    trained = mlp.train(DIGITS, batches)
+    state, losses = float64_weights(DIGITS), []
+    for step, (features, labels) in enumerate(batches):
+        loss, gradients, _ = mlp.loss_and_gradients(DIGITS, state, features.astype(np.float64), labels)
+        mlp.update(DIGITS, state, gradients, step)
+        losses.append(loss)
+    assert trained.losses == losses
+    assert all(np.array_equal(trained.state[name], state[name]) for name in state)
+
+
+def test_accuracy_is_the_share_of_rows_whose_largest_logit_is_their_labels():
+    config = Config(dimensions=(3, 3), bias=False)
+    weights = {"layer0.weight": np.eye(3)}
+    labels = np.array([0, 1, 2, 2])
+    features = np.array([[9.0, 1, 0], [1, 9, 0], [9, 0, 1], [0, 1, 9]])
+    assert mlp.accuracy(config, weights, features, labels) == 0.75
+
+
+def train_from(monkeypatch, config, weights, batches):
+    monkeypatch.setattr(mlp, "initial_weights", lambda config: weights)
+    return mlp.train(config, batches)
+
+
+def test_the_kink_is_the_pre_activation_nearest_to_zero_with_its_step_layer_and_unit(monkeypatch):
+    config = Config(dimensions=(2, 3, 2), bias=False, learning_rate=0.0)
+    # Unit 1 sees half of the second feature, unit 0 the first feature, unit 2 twice their difference.
+    weights = {"layer0.weight": np.array([[1.0, 0, 2], [0, 0.5, -2]]), "layer1.weight": np.ones((3, 2))}
+    batches = [
+        (np.array([[3.0, -4.0], [5.0, 6.0]]), np.array([0, 1])),
+        (np.array([[1.0, 7.0], [-2.0, -0.25]]), np.array([0, 1])),
+        (np.array([[1.0, 7.0], [-1.0, -0.5]]), np.array([0, 1])),
+    ]
+    kink = train_from(monkeypatch, config, weights, batches).kink
+    assert kink == mlp.Kink(distance=0.125, step=1, layer=0, unit=1)
+
+
+def test_a_kink_in_a_deeper_layer_is_found_there_and_the_logits_are_no_kink(monkeypatch):
+    config = Config(dimensions=(1, 1, 2, 2), bias=False, learning_rate=0.0)
+    weights = {
+        "layer0.weight": np.array([[2.0]]),
+        "layer1.weight": np.array([[1.0, -1e-7]]),
+        "layer2.weight": np.zeros((2, 2)),
+    }
+    kink = train_from(monkeypatch, config, weights, [(np.array([[1.0]]), np.array([0]))]).kink
+    assert (kink.step, kink.layer, kink.unit) == (0, 1, 1)
+    assert kink.distance == pytest.approx(2e-7)
+    assert kink.distance < mlp.KINK_DISTANCE
+
+
+def test_without_a_relu_there_is_no_kink():
+    batches = list(digits_batches(1))
+    assert mlp.train(dataclasses.replace(DIGITS, activation="tanh"), batches).kink is None
+    assert mlp.train(dataclasses.replace(DIGITS, dimensions=(64, 10)), batches).kink is None
+    assert mlp.train(DIGITS, batches).kink is not None

@@ -1,0 +1,90 @@
+"""`python -m reports` as a user calls it."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError, exit_with_one_line
+from reports.__main__ import main
+from reports.results import newest_comparison
+from tests.reports.records import make_record, named, write_all
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """Calls the program, in this process, and gives the one line with which it exits with status 2."""
+
+    def call(*arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["reports", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ending:
+            exit_with_one_line(main)
+        assert ending.value.code == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("lockstep: ")
+        return line
+
+    return call
+
+
+def report(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "reports", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_a_folder_of_records_becomes_a_pdf(tmp_path):
+    write_all(tmp_path, named(make_record("torch_single"), make_record("torch_ddp", 2)))
+    result = report("--results", tmp_path, "--out", tmp_path / "new" / "report.pdf")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "new" / "report.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_a_damaged_record_ends_the_program_with_one_line_and_status_2(tmp_path):
+    (tmp_path / "damaged.json").write_text("{")
+    result = report("--results", tmp_path, "--out", tmp_path / "report.pdf")
+    assert result.returncode == 2
+    [line] = result.stderr.splitlines()
+    assert "damaged.json" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["damaged.json"]
+
+
+@pytest.mark.parametrize("content", ["[]", '{"schema_version": 0}', '{"schema_version": 1, "strategy": "x"}'])
+def test_a_record_that_is_none_is_refused_and_nothing_is_written(tmp_path, refused, content):
+    (tmp_path / "damaged.json").write_text(content)
+    assert "damaged.json" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
+    assert not (tmp_path / "report.pdf").exists()
+
+
+def test_a_record_whose_config_is_damaged_is_refused(tmp_path, refused):
+    record = make_record()
+    write_all(tmp_path, named(dataclasses.replace(record, config=record.config | {"dimensions": None})))
+    assert "damaged" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
+
+
+def test_a_missing_and_an_empty_folder_are_refused(tmp_path, refused):
+    assert "none isn't a folder" in refused("--results", tmp_path / "none", "--out", tmp_path / "a.pdf")
+    assert "holds no records" in refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
+
+
+def test_a_file_that_cannot_be_written_and_a_damaged_plan_are_refused(tmp_path, refused):
+    write_all(tmp_path, named(make_record()))
+    (tmp_path / "file").touch()
+    assert "a.pdf can't be written" in refused("--results", tmp_path, "--out", tmp_path / "file" / "a.pdf")
+    (tmp_path / "plan.csv").write_text("cell,workers\nx,1\n")
+    line = refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
+    assert "plan.csv has no column position" in line
+
+
+def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
+    for name, seconds in (("20260101-full", 2_000), ("20260202-quick", 1_000)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "plan.csv").touch()
+        os.utime(tmp_path / name / "plan.csv", (seconds, seconds))
+    assert newest_comparison(tmp_path).name == "20260101-full"
+    with pytest.raises(UserError, match="holds no comparison"):
+        newest_comparison(tmp_path / "20260101-full")

@@ -1,0 +1,255 @@
+"""The report's numbers, against ones worked out by hand."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.config import PRESETS
+from common.oracle import WEIGHT_TOLERANCE
+from reports import certificate, findings, tables
+from reports.cautions import cautions
+from reports.results import Results, read_results
+from tests.reports.records import make_record, named, unfinished, write_all, write_weights
+
+
+def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
+    [row] = table[(table["strategy"] == strategy) & (table["workers"] == workers)].to_dict("records")
+    return row
+
+
+def compared(tmp_path, *records) -> list[certificate.Comparison]:
+    return certificate.compare(Results(tmp_path, named(*records), None))
+
+
+def test_speed_up_and_efficiency_are_those_worked_out_by_hand():
+    # 64 rows in 2 ms, then 128 rows in 3.2 ms: 32,000 and 40,000 samples/s.
+    records = named(
+        make_record("torch_single", 1, (2.0, 2.0, 2.0)),
+        make_record("torch_ddp", 1, (2.5, 2.5, 2.5)),
+        make_record("torch_ddp", 2, (3.2, 3.2, 3.2)),
+    )
+    ddp = cell(tables.cells(tables.launches(records)), "torch_ddp", 2)
+    assert ddp["samples_per_second"] == pytest.approx(40_000)
+    assert ddp["base"] == "torch_single"
+    assert ddp["base_samples_per_second"] == pytest.approx(32_000)
+    assert ddp["speed_up"] == pytest.approx(1.25)
+    assert ddp["efficiency"] == pytest.approx(0.625)
+    assert ddp["own_speed_up"] == pytest.approx(40_000 / 25_600)
+
+
+def test_horovod_for_tensorflow_is_measured_against_tensorflow_alone():
+    records = named(
+        make_record("torch_single", 1, (1.0, 1.0)),
+        make_record("tf_one_device", 1, (4.0, 4.0)),
+        make_record("horovod_tensorflow", 2, (4.0, 4.0)),
+    )
+    horovod = cell(tables.cells(tables.launches(records)), "horovod_tensorflow", 2)
+    assert (horovod["base"], horovod["speed_up"]) == ("tf_one_device", pytest.approx(2.0))
+
+
+def test_without_a_base_there_is_no_speed_up():
+    alone = cell(tables.cells(tables.launches(named(make_record("torch_ddp", 2)))), "torch_ddp", 2)
+    assert alone["base"] is None
+    assert math.isnan(alone["speed_up"])
+    assert math.isnan(alone["own_speed_up"])
+
+
+def test_a_launch_counts_by_its_median_window_and_the_slowest_rank():
+    # Rank 1 takes 1.5 times as long in every window: 3, 6 and 9 ms, so the median window costs 6 ms.
+    record = make_record("torch_ddp", 2, (2.0, 4.0, 6.0), rank_factors=(1.0, 1.5))
+    launch = tables.launches(named(record)).iloc[0]
+    assert launch["seconds"] == pytest.approx(0.006)
+    assert launch["rank_spread"] == pytest.approx(1.2)  # 1.5 over the median of 1 and 1.5
+
+
+def test_five_launches_have_no_interval_and_six_go_from_the_smallest_to_the_largest():
+    times = [2.0, 2.1, 2.2, 2.3, 2.4, 2.5]
+    launches = [make_record("torch_ddp", 1, (time,) * 3) for time in times]
+    five = tables.cells(tables.launches(named(*launches[:5]))).iloc[0]
+    six = tables.cells(tables.launches(named(*launches))).iloc[0]
+    assert five["n"] == 5
+    assert math.isnan(five["low_seconds"])
+    assert math.isnan(five["high_seconds"])
+    assert (six["low_seconds"], six["high_seconds"]) == (pytest.approx(0.0020), pytest.approx(0.0025))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scaling": "strong"},
+        {"batch": 128},
+        {"momentum": 0.9},
+        {"threads": 2},
+        {"steps": 90},
+        {"dimensions": (64, 32, 10)},
+    ],
+)
+def test_launches_of_different_settings_are_never_pooled(change):
+    record = make_record()
+    config = dataclasses.replace(PRESETS["digits"], scaling="weak", steps=60, warmup_steps=20, window_steps=10)
+    other = make_record(config=dataclasses.replace(config, **change), losses=record.losses)
+    assert tables.launches(named(record, other))["regime"].nunique() == 2
+
+
+def test_seeds_files_and_deadlines_do_not_divide_launches():
+    record = make_record()
+    same = record.config | {"seed": 9, "record": "elsewhere.json", "deadline_seconds": 60.0, "workers": None}
+    launches = tables.launches(named(record, dataclasses.replace(record, config=same)))
+    assert tables.cells(launches)["n"].tolist() == [2]
+
+
+def test_replicas_on_logical_devices_stand_on_one_curve_with_one_replica():
+    records = named(make_record("tf_mirrored", 1), make_record("tf_mirrored", 2, device="2 logical CPU devices"))
+    assert tables.launches(records)["regime"].nunique() == 1
+
+
+def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
+    record = make_record()
+    stopping = dataclasses.replace(record, config=record.config | {"checkpoint_steps": 10, "checkpoint": "w"})
+    assert len(tables.launches(named(record, stopping))) == 1
+
+
+def test_exposed_communication_is_the_step_less_the_step_without_exchange():
+    record = make_record("torch_ddp", 2, (5.0, 5.0), wire_bytes_per_step=200_000.0)
+    silent = make_record("torch_ddp", 2, (3.0, 3.0))
+    silent = dataclasses.replace(silent, config=silent.config | {"exchange": False})
+    [row] = tables.time_split(tables.cells(tables.launches(named(record, silent)))).to_dict("records")
+    assert row["step_seconds"] == pytest.approx(0.005)
+    assert row["compute_seconds"] == pytest.approx(0.003)
+    assert row["exposed_seconds"] == pytest.approx(0.002)
+    # 64 x 128 + 128 x 64 + 64 x 10 weights and 202 biases of 4 bytes, 2 (N - 1) / N of them sent by each of N = 2.
+    assert row["ring_bytes"] == 2 * (8192 + 8192 + 640 + 202) * 4
+    assert row["wire_bytes"] == 200_000
+
+
+def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path):
+    records = named(make_record(), unfinished("unsupported", "No."), unfinished("failed", "Died.", "torch_fsdp", 4))
+    header = "position,cell,strategy,preset,scaling,workers,exchange,repetition,purpose,order_seed"
+    rows = [f"{position},{name},x,digits,weak,1,True,1,throughput,5" for position, name in enumerate(records)]
+    lines = [header, *rows, "9,missing,torch_ddp,digits,weak,2,True,2,throughput,5"]
+    (tmp_path / "plan.csv").write_text("\n".join(lines))
+    results = read_results(write_all(tmp_path, records))
+    endings = tables.endings(results.records, results.plan)
+    assert sorted(endings["ending"]) == ["failed", "not run", "ok", "unsupported"]
+    assert findings.endings(endings) == "4 launches were planned: 1 ok, 1 unsupported, 1 failed, 1 not run."
+
+
+def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_data_only():
+    looks = [(20, 0.80, 0.4), (40, 0.91, 0.8), (60, 0.95, 1.2)]
+    entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
+    digits = make_record(accuracies=entries, final_accuracy=0.95)
+    blind = make_record("torch_single", accuracies=entries[-1:], final_accuracy=0.95)
+    generated = dataclasses.replace(digits, strategy="tf_mirrored", config=digits.config | {"preset": "pathway"})
+    table = tables.accuracies(named(digits, blind, generated))
+    assert sorted(table["strategy"]) == ["torch_ddp", "torch_single"]
+    assert cell(table, "torch_ddp", 1)["target_seconds"] == 0.8
+    assert cell(table, "torch_ddp", 1)["accuracy"] == 0.95
+    assert math.isnan(cell(table, "torch_single", 1)["target_seconds"])
+
+
+def test_too_few_launches_rank_nothing():
+    records = named(make_record("torch_ddp", 1, (1.0, 1.0)), make_record("tf_mirrored", 1, (9.0, 9.0)))
+    [sentence] = findings.fastest(tables.cells(tables.launches(records)))
+    assert "too few launches to rank" in sentence
+    assert "n = 1, 6 needed" in sentence
+    assert "fastest" not in sentence
+
+
+def test_six_launches_with_intervals_apart_name_the_fastest():
+    fast = [make_record("torch_ddp", 1, (1.0 + index / 100,) * 2) for index in range(6)]
+    slow = [make_record("tf_mirrored", 1, (2.0 + index / 100,) * 2) for index in range(6)]
+    [sentence] = findings.fastest(tables.cells(tables.launches(named(*slow, *fast))))
+    assert "torch_ddp was the fastest" in sentence
+    assert "n = 6" in sentence
+
+
+def test_overlapping_intervals_name_nobody():
+    one = [make_record("torch_ddp", 1, (1.0 + index / 100,) * 2) for index in range(6)]
+    other = [make_record("tf_mirrored", 1, (1.03 + index / 100,) * 2) for index in range(6)]
+    [sentence] = findings.fastest(tables.cells(tables.launches(named(*one, *other))))
+    assert "nobody is clearly fastest" in sentence
+
+
+def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
+    steady = [make_record("torch_ddp", 1, (2.0 + index / 1000,) * 4) for index in range(6)]
+    outlying = make_record("torch_ddp", 1, (4.0,) * 4)
+    slow_start = make_record("torch_single", 1, (3.0, 2.0, 2.0, 2.0))
+    records = named(*steady, outlying, slow_start)
+    found = {caution.what: caution for caution in cautions(tables.launches(records), records)}
+    assert "torch_ddp at 1 (2.00 times the median)" in found["An outlying launch"].where[0]
+    assert "torch_ddp at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"].where[0]
+    assert "torch_single at 1" in found["First windows slower than later ones"].where[0]
+    assert all(caution.cause and caution.remedy for caution in found.values())
+
+
+def test_a_quiet_comparison_has_no_caution():
+    steady = [make_record("torch_ddp", 1, (200.0 + index,) * 4) for index in range(6)]
+    records = named(*steady)
+    assert cautions(tables.launches(records), records) == []
+
+
+def test_float32_on_the_same_rows_follows_the_oracle(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=128, steps=60)
+    [row] = certificate.summary(compared(tmp_path, make_record(workers=2, checkpoint="w.safetensors"))).to_dict(
+        "records"
+    )
+    assert row["verdict"] == "follows"
+    assert 0 < row["loss"] < 1e-6
+    assert 0 < row["weights"] < 1e-6
+
+
+def test_broken_maths_deviates_with_the_step_at_which_it_does(tmp_path):
+    losses = list(make_record().losses)
+    losses[17] *= 1.0001
+    [comparison] = compared(tmp_path, make_record(losses=losses))
+    assert comparison.verdict == "deviates"
+    assert comparison.loss == pytest.approx(1e-4, rel=0.01)
+    assert "leave the tolerance at step 17" in comparison.note
+
+
+@pytest.mark.parametrize("losses", [None, float("nan")])
+def test_a_loss_that_is_not_finite_deviates(tmp_path, losses):
+    record = make_record()
+    broken = [*record.losses[:5], losses, *record.losses[6:]]
+    write_all(tmp_path, named(make_record(losses=broken)))
+    [comparison] = certificate.compare(read_results(tmp_path))
+    assert (comparison.verdict, comparison.loss) == ("deviates", math.inf)
+    assert np.isnan(certificate.step_deviations(comparison)[5])
+
+
+def test_wrong_weights_deviate_even_where_the_losses_agree(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60, factor=1.001)
+    [comparison] = compared(tmp_path, make_record(checkpoint="w.safetensors"))
+    assert comparison.verdict == "deviates"
+    assert comparison.weights > WEIGHT_TOLERANCE
+
+
+def test_workers_that_all_compute_the_whole_batch_deviate(tmp_path):
+    [comparison] = compared(tmp_path, make_record(workers=2, examples_by_rank=[60 * 128] * 2))
+    assert comparison.verdict == "deviates"
+    assert "15,360 rows counted, 7,680 expected" in comparison.note
+
+
+def test_asynchronous_launches_are_compared_with_one_worker_only(tmp_path):
+    comparisons = compared(tmp_path, *(make_record(workers=workers, synchronous=False) for workers in (1, 2)))
+    assert [comparison.verdict for comparison in comparisons] == ["follows", "asynchronous"]
+
+
+def test_launches_without_exchange_take_no_part_in_the_certificate(tmp_path):
+    record = make_record(workers=2)
+    silent = dataclasses.replace(record, config=record.config | {"exchange": False})
+    assert compared(tmp_path, silent) == []
+
+
+def test_weights_that_are_gone_are_reported_as_not_compared(tmp_path):
+    [comparison] = compared(tmp_path, make_record(checkpoint="gone.safetensors"))
+    assert comparison.verdict == "not compared"
+    assert "gone.safetensors" in comparison.note
+
+
+def test_other_rows_are_reported_as_not_compared(tmp_path):
+    [comparison] = compared(tmp_path, make_record(data_sha256="0" * 64))
+    assert comparison.verdict == "not compared"

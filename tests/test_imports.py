@@ -1,0 +1,152 @@
+"""The direction of imports, and that importing a module of ours does nothing, read from the source."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod"}
+COMMON, REPORTS = ROOT / "common", ROOT / "reports"
+IMPLEMENTATIONS = sorted(path for path in ROOT.glob("*_impl") if path.is_dir())
+OURS = {"common", "reports", "tests", "noxfile"} | {path.name for path in IMPLEMENTATIONS}
+PATH_LINE = "sys.path.insert(0, str(Path(__file__).parent.parent))"
+
+
+def modules_in(*folders):
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+
+
+def imports_of(source, package):
+    """Top-level names of everything that the source imports anywhere, in functions and by name at run time too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(package if node.level else node.module)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+            found |= {argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)}
+    return {name.partition(".")[0] for name in found}
+
+
+def forbidden_imports(folders, forbidden):
+    """Each module below the folders and what it imports of the forbidden."""
+    found = {}
+    for path in modules_in(*folders):
+        wrong = imports_of(path.read_text(), path.relative_to(ROOT).parts[0]) & forbidden
+        if wrong:
+            found[str(path.relative_to(ROOT))] = wrong
+    return found
+
+
+def doings_of(source):
+    """What the source does when it is imported, beside definitions and the one documented line."""
+    return [ast.unparse(node) for node in ast.parse(source).body if not _is_definition(node)]
+
+
+def _is_definition(node):
+    if isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):
+        return True
+    if isinstance(node, ast.Assign):
+        names = [name for target in node.targets for name in (target.elts if hasattr(target, "elts") else [target])]
+        return all(isinstance(name, ast.Name) for name in names)
+    if isinstance(node, ast.AnnAssign):
+        return isinstance(node.target, ast.Name)
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) in ("__name__ == '__main__'", "TYPE_CHECKING")
+    is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_docstring or ast.unparse(node) == PATH_LINE
+
+
+def test_the_folders_are_where_these_tests_look_for_them():
+    assert modules_in(COMMON)
+    assert [path.name for path in IMPLEMENTATIONS] == ["horovod_impl", "pytorch_impl", "tf_impl"]
+    assert all(modules_in(path) for path in IMPLEMENTATIONS)
+
+
+def test_common_imports_no_framework_and_nothing_of_ours_but_itself():
+    assert forbidden_imports([COMMON], FRAMEWORKS | OURS - {"common"}) == {}
+
+
+@pytest.mark.parametrize("folder", IMPLEMENTATIONS, ids=lambda path: path.name)
+def test_no_implementation_imports_another_nor_the_reports(folder):
+    assert forbidden_imports([folder], OURS - {"common", folder.name}) == {}
+
+
+def test_reports_import_no_framework_and_nothing_of_ours_but_common_and_themselves():
+    assert forbidden_imports([REPORTS], FRAMEWORKS | OURS - {"common", "reports"}) == {}
+
+
+def test_pytorch_knows_no_tensorflow_and_tensorflow_no_torch():
+    assert forbidden_imports([ROOT / "pytorch_impl"], FRAMEWORKS - {"torch"}) == {}
+    assert forbidden_imports([ROOT / "tf_impl"], {"torch", "horovod"}) == {}
+
+
+def test_importing_a_module_of_ours_does_nothing_but_define():
+    doings = {
+        str(path.relative_to(ROOT)): doings_of(path.read_text())
+        for path in modules_in(COMMON, REPORTS, *IMPLEMENTATIONS)
+    }
+    assert {path: found for path, found in doings.items() if found} == {}
+
+
+def test_the_path_line_stands_only_where_a_script_is_started_and_only_once():
+    for path in modules_in(COMMON, REPORTS, *IMPLEMENTATIONS):
+        source = path.read_text()
+        assert source.count("sys.path") == source.count(PATH_LINE) <= 1, path
+        if PATH_LINE in source:
+            assert 'if __name__ == "__main__":' in source, path
+
+
+def test_no_module_of_ours_is_named_after_a_library():
+    names = {path.stem for path in modules_in(REPORTS, *IMPLEMENTATIONS)} - {"__init__"}
+    assert names & (FRAMEWORKS | set(sys.stdlib_module_names)) == set()
+
+
+def test_importing_all_of_common_prints_nothing_starts_no_thread_and_loads_no_framework():
+    names = sorted(f"common.{path.stem}" for path in COMMON.glob("*.py") if path.stem != "__init__")
+    program = (
+        f"import importlib, sys, threading; [importlib.import_module(name) for name in {names}]; "
+        f"assert not {FRAMEWORKS} & set(sys.modules); assert threading.active_count() == 1"
+    )
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "imported"),
+    [
+        ("import torch.nn as nn", {"torch"}),
+        ("from torch.nn import Linear", {"torch"}),
+        ("def late():\n    from horovod import torch", {"horovod"}),
+        ("import importlib\nimportlib.import_module('keras.layers')", {"importlib", "keras"}),
+        ("from . import model", {"tf_impl"}),
+        ("from pytorch_impl import model", {"pytorch_impl"}),
+    ],
+)
+def test_an_import_is_found_however_it_is_written(source, imported):
+    assert imports_of(source, "tf_impl") == imported
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print('hello')",
+        "import os\nos.environ['A'] = 'b'",
+        "for name in ('a', 'b'):\n    pass",
+        "import sys\nsys.path.append('.')",
+        "if True:\n    start()",
+        "try:\n    import torch\nexcept ImportError:\n    torch = None",
+    ],
+)
+def test_what_a_module_does_at_import_time_is_found(source):
+    assert len(doings_of(source)) == 1
+
+
+def test_definitions_are_no_doings():
+    source = '"""Doc."""\nimport sys\nA: int = 3\nB, C = 1, 2\n"""Of C."""\ndef f(): pass\nclass D: pass\n'
+    main = '\nif __name__ == "__main__":\n    f()\n'
+    assert doings_of(source + PATH_LINE + main) == []
