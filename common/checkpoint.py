@@ -50,10 +50,10 @@ def read_checkpoint(path: Path, config: Config, global_batch: int) -> Checkpoint
             metadata = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it isn't a dict)
         checkpoint = Checkpoint(state, int(metadata["step"]), int(metadata["global_batch"]))
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        theirs = dict(json.loads(metadata["maths"]), global_batch=checkpoint.global_batch)
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} can't be read as a checkpoint ({error}): delete it or name another.") from error
-    theirs, ours = json.loads(metadata.get("maths", "{}")), json.loads(_maths(config))
-    theirs["global_batch"], ours["global_batch"] = checkpoint.global_batch, global_batch
+    ours = dict(json.loads(_maths(config)), global_batch=global_batch)
     for name, value in ours.items():
         if theirs.get(name) != value:
             raise UserError(

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args, get_origin
 
 import tyro
 
@@ -69,6 +69,11 @@ class Config:
 
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
+        for field in dataclasses.fields(self):
+            choices, value = get_args(field.type), getattr(self, field.name)
+            if get_origin(field.type) is Literal and value not in choices:
+                option = "--" + field.name.replace("_", "-")
+                raise UserError(f"{option} {value}: choose one of {', '.join(choices)}.")
         if len(self.dimensions) < 2 or min(self.dimensions) < 1:
             raise UserError(
                 f"--dimensions {self.dimensions}: give an input and an output width at least, all positive."
@@ -190,11 +195,12 @@ def check_world_size(config: Config, world_size: int, launcher: str) -> None:
 
 
 def _preset_named_in(arguments: list[str]) -> str:
+    name = "digits"
     for position, argument in enumerate(arguments):
         option, _, value = argument.partition("=")
         if option == "--preset":
+            # As with every other option, the last one counts.
             name = value or "".join(arguments[position + 1 : position + 2])
             if name not in PRESETS:
                 raise UserError(f"There is no preset named '{name}': choose one of {', '.join(PRESETS)}.")
-            return name
-    return "digits"
+    return name

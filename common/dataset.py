@@ -130,7 +130,7 @@ def load(config: Config) -> Dataset:
         raise UserError(
             f"The data cache {folder} can't be used ({error}): make it writable, or name another with XDG_CACHE_HOME."
         ) from error
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise UserError(f"The data cache {folder} is damaged ({error}): delete that folder and run again.") from error
     # A plain view: a memory map's own subclass costs microseconds at every slice.
     views = [np.asarray(array) for array in arrays]
@@ -241,7 +241,7 @@ def _mnist(config: Config) -> dict[str, np.ndarray]:
         arrays[name] = values.reshape(len(values), -1) if values.ndim == 3 else values
     for part in ("train", "test"):
         features, labels = arrays[f"{part}_features"], arrays[f"{part}_labels"]
-        if len(features) != len(labels) or features.shape[1] != 784 or labels.max(initial=0) > 9:
+        if features.shape != (len(labels), 784) or labels.ndim != 1 or labels.max(initial=0) > 9:
             raise UserError(f"MNIST's {part} images and labels don't belong together: fetch the four files again.")
     train = arrays["train_features"] / 255
     # One mean and one deviation for all pixels: those at the border never change, so have no deviation of their own.

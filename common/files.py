@@ -1,5 +1,6 @@
 """Files that other processes see whole or not at all."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -32,6 +33,8 @@ def ensure_writable(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
         raise _unwritable(path, error) from error
 

@@ -4,6 +4,7 @@ import os
 import platform
 import socket
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -72,7 +73,8 @@ def pin(config: Config, local_rank: int = 0, local_world_size: int = 1, replicas
     first = local_rank * config.threads
     own = cores[first : first + config.threads * replicas]
     for thread in os.listdir("/proc/self/task"):
-        os.sched_setaffinity(int(thread), own)
+        with suppress(ProcessLookupError):  # A thread may end meanwhile.
+            os.sched_setaffinity(int(thread), own)
     return Placement(own, oversubscribed=False)
 
 

@@ -61,7 +61,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
         raise ValueError("A median needs at least one value.")
     ordered = sorted(values)
     n = len(ordered)
-    k = int(stats.binom.ppf((1 - confidence) / 2, n, 0.5))
+    k = int(stats.binom.ppf((1 - confidence) / 2, n, 0.5)) + 1
     while k and 1 - 2 * stats.binom.cdf(k - 1, n, 0.5) < confidence:
         k -= 1
     median = statistics.median(ordered)
@@ -94,7 +94,7 @@ def loss_deviation(losses: Sequence[float | None], oracle: Sequence[float]) -> f
     pairs = list(zip(losses, oracle, strict=False))
     if not pairs:
         raise ValueError("There are no losses to compare.")
-    return max(float("inf") if ours is None else abs(ours - theirs) / abs(theirs) for ours, theirs in pairs)
+    return max(_relative_deviation(ours, theirs) for ours, theirs in pairs)
 
 
 def weight_deviation(weights: Mapping[str, np.ndarray], oracle: Mapping[str, np.ndarray]) -> float:
@@ -105,3 +105,11 @@ def weight_deviation(weights: Mapping[str, np.ndarray], oracle: Mapping[str, np.
     norm = sum(float((oracle[name] ** 2).sum()) for name in oracle)
     result = float(np.sqrt(difference / norm))
     return result if np.isfinite(result) else float("inf")
+
+
+def _relative_deviation(ours: float | None, theirs: float) -> float:
+    if ours == theirs and np.isfinite(theirs):
+        return 0.0
+    if ours is None or theirs == 0 or not np.isfinite([ours, theirs]).all():
+        return float("inf")
+    return abs(ours - theirs) / abs(theirs)

@@ -76,7 +76,7 @@ class Run:
         self._printed_at = 0.0
         self._window_step = self.first_step
         self._window_start: float | None = None
-        self._bytes_at_start = self._bytes_at_end = 0
+        self._bytes_at_start = self._sent_bytes = 0
 
     def steps(self, whole_batch: bool = False) -> Iterator[Batch]:
         """This worker's batch of every step: its shard, or for model-parallel strategies the whole batch."""
@@ -108,9 +108,12 @@ class Run:
         return bool(every) and self._step % every == 0 and self._step < self.config.steps
 
     def checkpoint(self, state: State) -> None:
-        """Save the state and measure its test accuracy, on rank 0; the other ranks pass through."""
-        if self._rank:
-            return
+        """Save the state and measure its test accuracy, on rank 0; the other ranks wait, so no window has that time."""
+        if self._rank == 0:
+            self._save(state)
+        self._all_gather(None)
+
+    def _save(self, state: State) -> None:
         accuracy = self._accuracy(state)
         self._accuracies.append(
             {"step": self._step, "accuracy": accuracy, "training_seconds": round(self._training_seconds, 6)}
@@ -134,7 +137,7 @@ class Run:
             }
         )
         if self._rank == 0:
-            self.checkpoint(state)
+            self._save(state)
             record = self._record(gathered)
             write_record(self._record_path, record)
             _print_result(record, self._record_path)
@@ -152,7 +155,7 @@ class Run:
         return resumed.step, resumed.state
 
     def _open_window(self) -> None:
-        if self._step == self.first_step + self.config.warmup_steps and machine.has_private_network():
+        if machine.has_private_network():
             self._bytes_at_start = machine.loopback_bytes_sent()
         self._window_step = self._step
         self._window_start = time.perf_counter()
@@ -186,7 +189,7 @@ class Run:
                 }
             )
             if machine.has_private_network():
-                self._bytes_at_end = machine.loopback_bytes_sent()
+                self._sent_bytes += machine.loopback_bytes_sent() - self._bytes_at_start
         self._losses += [float(loss) for loss in self._pending]
         self._pending.clear()
         if self._rank == 0:
@@ -214,7 +217,6 @@ class Run:
     def _record(self, gathered: list[dict]) -> Record:
         config = self.config
         measured_steps = config.steps - self.first_step - config.warmup_steps
-        sent_bytes = self._bytes_at_end - self._bytes_at_start
         losses = np.mean([part["losses"] for part in gathered], axis=0).tolist()
         return Record(
             **self._identity,
@@ -236,7 +238,7 @@ class Run:
             examples_per_step=self.global_batch,
             examples_by_rank=[part["examples"] for part in gathered],
             losses=losses,
-            wire_bytes_per_step=sent_bytes / measured_steps if machine.has_private_network() else None,
+            wire_bytes_per_step=self._sent_bytes / measured_steps if machine.has_private_network() else None,
             peak_memory_bytes=[part["peak_memory_bytes"] for part in gathered],
             accuracies=self._accuracies,
             final_accuracy=self._accuracies[-1]["accuracy"],

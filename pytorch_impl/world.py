@@ -2,11 +2,11 @@
 
 import torch.distributed as dist
 
-# Keep this import, before init_process_group: its functions take `group.WORLD` as a default argument, so when torch
-# imports the module later (DistributedDataParallel does) they hold the process group for ever. destroy_process_group
-# then doesn't end Gloo's threads, and one that still has a finished collective's tensors to give back asks for the
-# interpreter's lock while the interpreter ends: Python 3.11 answers with pthread_exit, which C++ answers with
-# "terminate called without an active exception" (seen in up to half of all launches with torch 2.13.0).
+# Keep this import, which must come before init_process_group: the module's functions have `group.WORLD` as a default
+# argument, so when torch imports it later (DistributedDataParallel does) they hold the process group for ever, and
+# destroy_process_group doesn't end Gloo's threads. One that still has a finished collective's tensors to give back asks
+# for the interpreter's lock; while the interpreter ends, Python 3.11 answers with pthread_exit, and C++ answers that
+# with "terminate called without an active exception" (pytorch issue 190489; 8 of 42 launches with torch 2.13.0).
 import torch.distributed.nn.functional  # noqa: F401
 
 
@@ -18,10 +18,9 @@ def all_gather(value: object) -> list:
 
 
 def leave() -> None:
-    """Leave the world together, once nothing refers to the process group any more: no wrapped model, no optimizer.
+    """Leave the world and end its threads. Call it once the wrapped model is gone: after the function that held it.
 
-    While a process waits at the barrier its Gloo threads give back what earlier collectives held; destroying the group
-    joins those threads, with the interpreter's lock held.
+    A DistributedDataParallel that is still alive keeps the process group alive too: then the threads stay, or end when
+    the model does, with the interpreter's lock held that they wait for (pytorch issue 56297).
     """
-    dist.barrier()
     dist.destroy_process_group()

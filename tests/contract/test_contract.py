@@ -9,7 +9,7 @@ from common.launch import UNDISTRIBUTED, strategies
 from tests.conftest import DEADLINE_SECONDS
 
 DIGITS_SEED = 3
-"""The oracle on digits meets no kink with this seed; test_oracle holds that."""
+"""With this seed the oracle on digits meets no kink: no pre-activation so near to zero that float32 may flip it."""
 
 WORLDS = [
     (name, workers) for name in strategies() for workers in (1, 2, 4) if workers == 1 or name not in UNDISTRIBUTED
@@ -51,9 +51,9 @@ def test_a_strategy_follows_the_oracle_on_pathway(strategy, workers, launch, dev
         pytest.param("pathway", {}, id="pathway"),
         pytest.param("pathway", {"scaling": "weak"}, id="pathway-weak"),
         pytest.param("pathway", {"batch": 60, "decay_steps": 50, "bias": True}, id="pathway-bias-short_decay"),
-        pytest.param("digits", {"momentum": 0.9, "weight_decay": 0.01, "seed": 0}, id="digits-momentum-weight_decay"),
+        pytest.param("digits", {"momentum": 0.9, "weight_decay": 0.01, "seed": 2}, id="digits-momentum-weight_decay"),
         pytest.param("digits", {"activation": "tanh", "dimensions": (64, 32, 10)}, id="digits-tanh-two_layers"),
-        pytest.param("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "seed": 0}, id="wide"),
+        pytest.param("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "activation": "tanh"}, id="wide-tanh"),
     ],
 )
 def test_the_grid_follows_the_oracle(strategy, workers, preset, overrides, launch, deviation_of, tmp_path):

@@ -1,0 +1,51 @@
+"""Leaving the world ends Gloo's threads: one that outlives the interpreter's start of its end aborts the process."""
+
+import pytest
+
+from common.launch import ROOT, python_for
+from tests.conftest import run_command
+
+SCRIPT = """
+import os, sys
+sys.path.insert(0, {root!r})
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from pytorch_impl import world
+
+def train():
+    model = DistributedDataParallel(torch.nn.Linear(4, 2))
+    model(torch.ones(3, 4)).sum().backward()
+    return float(next(model.parameters()).grad.sum())
+
+def gloo_threads():
+    return sum("gloo" in open(f"/proc/self/task/{{thread}}/comm").read() for thread in os.listdir("/proc/self/task"))
+
+dist.init_process_group("gloo")
+gathered = world.all_gather({{"rank": dist.get_rank(), "gradient": train()}})
+before = gloo_threads()
+{leave}
+print("threads", before, gloo_threads(), "gathered", gathered)
+"""
+
+
+def run_world(tmp_path, leave):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(root=str(ROOT), leave=leave))
+    torchrun = python_for("torch").parent / "torchrun"
+    return run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", "29420", str(script)])
+
+
+@pytest.mark.parametrize("launch", range(3))
+def test_leaving_the_world_ends_its_gloo_threads(launch, tmp_path):
+    status, output = run_world(tmp_path, "world.leave()")
+    assert status == 0, output
+    lines = [line.split() for line in output.splitlines() if line.startswith("threads")]
+    assert [int(line[1]) > 0 and int(line[2]) == 0 for line in lines] == [True, True], output
+
+
+def test_every_rank_gets_every_ranks_value_in_order(tmp_path):
+    _, output = run_world(tmp_path, "world.leave()")
+    # Three rows of four ones through two outputs: every weight's gradient is 3.
+    expected = "gathered [{'rank': 0, 'gradient': 24.0}, {'rank': 1, 'gradient': 24.0}]"
+    assert output.count(expected) == 2, output
