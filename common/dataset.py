@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -54,23 +53,25 @@ class Dataset:
 class Batch:
     """What one process computes on in one step: the numbers of its rows in the training set, and the rows themselves.
 
-    The features and labels are gathered when first asked for, so a strategy that keeps the data on its device can use
-    `rows` alone.
+    The features and labels are gathered when asked for, so a strategy that keeps the data on its device can use `rows`
+    alone. Where the batch has a `buffer` they are gathered into it: they are good until the next batch's are asked for.
     """
 
     step: int
     rows: np.ndarray
     dataset: Dataset = field(repr=False)
+    buffer: tuple[np.ndarray, np.ndarray] | tuple[None, None] = field(default=(None, None), repr=False)
 
-    @cached_property
+    @property
     def features(self) -> np.ndarray:
         """(rows, inputs) float32."""
-        return self.dataset.train_features.take(self.rows, axis=0)
+        # NumPy gathers straight into a given array only with a mode other than "raise"; the rows are in bounds.
+        return self.dataset.train_features.take(self.rows, axis=0, out=self.buffer[0], mode="clip")
 
-    @cached_property
+    @property
     def labels(self) -> np.ndarray:
         """(rows,) int64."""
-        return self.dataset.train_labels.take(self.rows)
+        return self.dataset.train_labels.take(self.rows, out=self.buffer[1], mode="clip")
 
 
 class RowOrder:

@@ -74,22 +74,29 @@ class Run:
         self._time_to_first_step = 0.0
         self._training_seconds = 0.0
         self._printed_at = 0.0
-        self._window_step = self.first_step
+        self._window_step = self._window_end = self.first_step
         self._window_start: float | None = None
+        self.checkpoint_due = False
+        """Whether `checkpoint` is to be called after the step that was just observed; then no clock runs."""
         self._bytes_at_start = self._sent_bytes = 0
 
     def steps(self, whole_batch: bool = False) -> Iterator[Batch]:
         """This worker's batch of every step: its shard, or for model-parallel strategies the whole batch."""
         order = RowOrder(len(self.dataset.train_labels), self.config.seed)
-        for step in range(self.first_step, self.config.steps):
-            if self._window_start is None:
-                self._open_window()
-            if whole_batch:
-                start, stop = shard_bounds(step, self.global_batch, 0, self.global_batch)
-            else:
-                start, stop = shard_bounds(step, self.global_batch, self._rank, self._own_rows)
-            self._examples += stop - start
-            yield Batch(step, order.cut(start, stop), self.dataset)
+        rank, rows = (0, self.global_batch) if whole_batch else (self._rank, self._own_rows)
+        # One buffer for all steps: a new one each time would be memory that no cache holds.
+        buffer = (np.empty((rows, self.config.dimensions[0]), np.float32), np.empty(rows, np.int64))
+        while self._step < self.config.steps:
+            start, self._window_end = self._step, self._end_of_window(self._step)
+            batches = [
+                Batch(step, order.cut(*shard_bounds(step, self.global_batch, rank, rows)), self.dataset, buffer)
+                for step in range(start, self._window_end)
+            ]
+            self._examples += rows * len(batches)
+            self._open_window()
+            yield from batches
+            if self._step != self._window_end:
+                raise RuntimeError(f"{self._identity['strategy']} must call observe() once after every step.")
 
     def observe(self, loss: object) -> None:
         """Note the step's loss, the mean over this process's rows, and close the window where the step ends one.
@@ -98,17 +105,14 @@ class Run:
         """
         self._pending.append(loss)
         self._step += 1
-        if self._ends_window(self._step):
+        if self._step == self._window_end:
             self._close_window()
 
-    @property
-    def checkpoint_due(self) -> bool:
-        """Whether `checkpoint` is to be called after the step that was just observed; then no clock runs."""
-        every = self.config.checkpoint_steps
-        return bool(every) and self._step % every == 0 and self._step < self.config.steps
-
     def checkpoint(self, state: State) -> None:
-        """Save the state and measure its test accuracy, on rank 0; the other ranks wait, so no window has that time."""
+        """After a step that left `checkpoint_due` true: save the state and measure its test accuracy, on rank 0.
+
+        The other ranks wait, so no window has that time.
+        """
         if self._rank == 0:
             self._save(state)
         self._all_gather(None)
@@ -158,19 +162,21 @@ class Run:
         if machine.has_private_network():
             self._bytes_at_start = machine.loopback_bytes_sent()
         self._window_step = self._step
+        self.checkpoint_due = False
         self._window_start = time.perf_counter()
 
-    def _ends_window(self, step: int) -> bool:
-        """After the first step, after the warm-up, after every full window, at a checkpoint, and at the end."""
-        done = step - self.first_step
-        every = self.config.checkpoint_steps
-        measured = done - self.config.warmup_steps
-        return (
-            done == 1
-            or step == self.config.steps
-            or (measured >= 0 and measured % self.config.window_steps == 0)
-            or (every > 0 and step % every == 0)
-        )
+    def _end_of_window(self, step: int) -> int:
+        """The first step after the window that `step` begins.
+
+        Windows end after the first step, after the warm-up, when they are full, at a checkpoint and with the run.
+        """
+        first, config = self.first_step, self.config
+        warm = first + config.warmup_steps
+        full = step + config.window_steps - max(step - warm, 0) % config.window_steps
+        ends = [first + 1, warm, full if step >= warm else warm, config.steps]
+        if config.checkpoint_steps:
+            ends.append((step // config.checkpoint_steps + 1) * config.checkpoint_steps)
+        return min(end for end in ends if end > step)
 
     def _close_window(self) -> None:
         self._synchronize()
@@ -192,6 +198,8 @@ class Run:
                 self._sent_bytes += machine.loopback_bytes_sent() - self._bytes_at_start
         self._losses += [float(loss) for loss in self._pending]
         self._pending.clear()
+        every = self.config.checkpoint_steps
+        self.checkpoint_due = bool(every) and self._step % every == 0 and self._step < self.config.steps
         if self._rank == 0:
             self._print_progress(seconds)
 

@@ -84,8 +84,8 @@ def row_of(preset: str, pairs: Pairs) -> list[str]:
 
 
 def config_for(preset: str, workers: int) -> Config:
-    """64 rows per worker on pathway in 20 windows, 512 on wide in 12."""
-    steps = {"steps": 550, "warmup_steps": 50, "window_steps": 25}
+    """64 rows per worker on pathway in 40 windows, 512 on wide in 12."""
+    steps = {"steps": 2050, "warmup_steps": 50, "window_steps": 50}
     if preset == "wide":
         steps = {"steps": 26, "warmup_steps": 2, "window_steps": 2}
     return dataclasses.replace(PRESETS[preset], scaling="weak", workers=workers, **steps)

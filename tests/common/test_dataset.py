@@ -97,13 +97,22 @@ def test_the_bounds_of_a_shard_worked_out_by_hand():
     assert shard_bounds(0, 8, 0, 8) == (0, 8)
 
 
-def test_a_batch_gathers_its_rows_when_it_is_asked_and_only_once():
+def test_a_batch_gathers_its_rows_when_it_is_asked():
     rows = dataset.load(DIGITS)
     batch = dataset.Batch(7, np.array([5, 3, 3]), rows)
     assert np.array_equal(batch.features, rows.train_features[[5, 3, 3]])
     assert np.array_equal(batch.labels, rows.train_labels[[5, 3, 3]])
-    assert batch.features is batch.features
-    assert (batch.features.dtype, batch.labels.dtype) == (np.float32, np.int64)
+
+
+def test_batches_with_a_buffer_gather_into_it():
+    rows = dataset.load(DIGITS)
+    buffer = (np.empty((2, 64), np.float32), np.empty(2, np.int64))
+    for chosen in ([5, 3], [0, 1436]):
+        batch = dataset.Batch(0, np.array(chosen), rows, buffer)
+        assert np.shares_memory(batch.features, buffer[0])
+        assert np.array_equal(buffer[0], rows.train_features[chosen])
+        assert np.shares_memory(batch.labels, buffer[1])
+        assert np.array_equal(buffer[1], rows.train_labels[chosen])
 
 
 @pytest.mark.parametrize(
