@@ -25,9 +25,11 @@ from types import FrameType
 
 import psutil
 
-from common import machine
-from common.config import Config, local_batch, parse_command_line
+from common import dataset, machine
+from common.checkpoint import read_checkpoint
+from common.config import Config, global_batch, parse_command_line
 from common.errors import UserError, exit_with_one_line
+from common.files import ensure_writable
 
 ROOT = Path(__file__).parent.parent
 
@@ -152,12 +154,9 @@ def main() -> None:
         raise UserError(f"Name a strategy first: one of {', '.join(strategies())}.")
     strategy, options = arguments[0], arguments[1:]
     config = parse_command_line(__doc__, options)
-    workers = 1 if strategy in UNDISTRIBUTED else config.workers or 2
-    workers = config.workers or workers
-    local_batch(config, workers)
-    if config.workers is None and strategy not in UNDISTRIBUTED:
-        options = [*options, "--workers", str(workers)]
-    command = command_for(strategy, workers, options, _free_port())
+    workers = config.workers or (1 if strategy in UNDISTRIBUTED else 2)
+    command = command_for(strategy, workers, [*options, "--workers", str(workers)], _free_port())
+    _refuse_early(config, workers)
     _enter_private_network()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _exit_on_signal)
@@ -166,6 +165,21 @@ def main() -> None:
         print(f"lockstep: {strategy} was ended by its deadline of {config.deadline_seconds:g} s.", file=sys.stderr)
         sys.exit(TIMED_OUT_STATUS)
     sys.exit(outcome.status if outcome.status >= 0 else 128 - outcome.status)
+
+
+def _refuse_early(config: Config, workers: int) -> None:
+    """Try here what every worker will need, so that bad input is one line of ours and not a launcher's traceback.
+
+    Raises UserError. The data set is in the cache afterwards.
+    """
+    dataset.load(config)
+    rows = global_batch(config, workers)
+    if config.record:
+        ensure_writable(config.record)
+    if config.checkpoint:
+        ensure_writable(config.checkpoint)
+        if config.checkpoint.exists():
+            read_checkpoint(config.checkpoint, config, rows)
 
 
 def _wait(processes: list[subprocess.Popen], deadline: float) -> int | None:

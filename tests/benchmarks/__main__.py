@@ -84,10 +84,10 @@ def row_of(preset: str, pairs: Pairs) -> list[str]:
 
 
 def config_for(preset: str, workers: int) -> Config:
-    """64 rows per worker on pathway in 40 windows, 512 on wide in 12."""
-    steps = {"steps": 2050, "warmup_steps": 50, "window_steps": 50}
+    """64 rows per worker on pathway in 160 windows, 512 on wide in 24."""
+    steps = {"steps": 4050, "warmup_steps": 50, "window_steps": 25}
     if preset == "wide":
-        steps = {"steps": 26, "warmup_steps": 2, "window_steps": 2}
+        steps = {"steps": 50, "warmup_steps": 2, "window_steps": 2}
     return dataclasses.replace(PRESETS[preset], scaling="weak", workers=workers, **steps)
 
 
