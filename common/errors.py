@@ -1,5 +1,6 @@
 """Errors that a user can cause: one sentence with cause and remedy, and an exit status of their own."""
 
+import importlib.util
 import sys
 from collections.abc import Callable
 
@@ -20,4 +21,16 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
         main()
     except UserError as error:
         print(f"lockstep: {error}", file=sys.stderr, flush=True)
+        sys.exit(REFUSED_STATUS)
+
+
+def require_framework(name: str) -> None:
+    """End this program with one sentence, instead of a traceback from its imports, where `name` isn't installed."""
+    if importlib.util.find_spec(name) is None:
+        print(
+            f"lockstep: {name} isn't installed for {sys.executable}: run `nox -s {name}` once, then "
+            f"`source .nox/{name}/bin/activate`.",
+            file=sys.stderr,
+            flush=True,
+        )
         sys.exit(REFUSED_STATUS)

@@ -9,13 +9,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
+from common.errors import exit_with_one_line, require_framework
+
+if __name__ == "__main__":
+    require_framework("horovod")
+
 import horovod.torch as hvd
 import torch
 from torch.nn.functional import cross_entropy
 
 from common import machine
 from common.config import Config, check_world_size, parse_command_line
-from common.errors import exit_with_one_line
 from common.run import Run
 from horovod_impl import torch_model as contract
 

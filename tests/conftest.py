@@ -18,6 +18,14 @@ from common.record import Record, read_record
 DEADLINE_SECONDS = 240
 
 
+STARTS_STRATEGIES = ("contract/", "pytorch_impl/", "test_readme", "test_scripts", "test_launch", "test_compare")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs no framework first: it takes seconds."""
+    items.sort(key=lambda item: any(name in item.nodeid for name in STARTS_STRATEGIES))
+
+
 @dataclass(frozen=True)
 class Launched:
     """How a command ended, what it printed, and the record that it left, if any."""

@@ -10,11 +10,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
+from common.errors import exit_with_one_line, require_framework
+
+if __name__ == "__main__":
+    require_framework("tensorflow")
+
 import tensorflow as tf
 
 from common import machine, mlp
 from common.config import Config, parse_command_line
-from common.errors import exit_with_one_line
 from common.run import Run
 from tf_impl import model as contract
 
