@@ -110,7 +110,7 @@ def run_cell(cell: Cell, folder: Path) -> Record:
         started_at=started_at,
     )
     write_record(record_path, record)
-    return record
+    return read_record(record_path)
 
 
 def _run_all(console: Console, options: Options, folder: Path, order_seed: int) -> None:

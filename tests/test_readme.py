@@ -21,7 +21,7 @@ WITH_PLACES = {
 """These name what a reader has to fill in; tests/reports runs the first, the environments the last."""
 
 ADDED = {
-    "nox -s benchmark": " -- --strategies torch_ddp --preset pathway --workers 1",
+    "nox -s benchmark": " -- --strategies torch_ddp --preset pathway --workers 1 --launches 1",
     "nox -s report": " -- --results {folder} --out {folder}/report.pdf",
 }
 """What the tests add to a command that would otherwise take many minutes or want an earlier comparison."""

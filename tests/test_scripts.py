@@ -34,7 +34,8 @@ def test_ddp_without_torchrun_names_torchrun():
 
 
 @pytest.mark.parametrize(
-    ("program", "options"), [("torchrun", ["--nproc-per-node", "2", "--master-port", "29430"]), ("horovodrun", ["-np", "2"])]
+    ("program", "options"),
+    [("torchrun", ["--nproc-per-node", "2", "--master-port", "29430"]), ("horovodrun", ["-np", "2"])],
 )
 def test_a_launcher_whose_world_disagrees_with_workers_is_refused(program, options, tmp_path):
     """The launchers add an account of their own, a traceback of theirs; ours is one line per worker."""

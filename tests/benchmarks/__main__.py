@@ -26,9 +26,6 @@ from common.launch import ROOT, command_for, environment_for, strategies
 
 LOWEST_RATIO = 0.98
 
-LAUNCHES = 3
-"""Launches per case: where the two loops' tensors lie in memory differs from one to the next."""
-
 Pairs = list[tuple[float, float]]
 
 
@@ -46,6 +43,8 @@ class Arguments:
     """Presets to measure them on."""
     workers: tuple[int, ...] = (1, 2)
     """Numbers of workers."""
+    launches: int = 3
+    """Launches of each case: where the two loops' tensors lie in memory differs from one to the next."""
 
 
 def main() -> None:
@@ -54,7 +53,7 @@ def main() -> None:
     console = Console(width=140)
     cases = list(itertools.product(arguments.strategies, arguments.preset, arguments.workers))
     pairs: dict[tuple, Pairs] = {case: [] for case in cases}
-    launches = cases * LAUNCHES
+    launches = cases * arguments.launches
     random.Random(0).shuffle(launches)
     for position, case in enumerate(launches, start=1):
         console.print(f"{position}/{len(launches)} {' '.join(map(str, case))}")

@@ -25,7 +25,7 @@ dist.init_process_group("gloo")
 gathered = world.all_gather({{"rank": dist.get_rank(), "gradient": train()}})
 before = gloo_threads()
 {leave}
-print("threads", before, gloo_threads(), "gathered", gathered)
+sys.stdout.write(f"threads {{before}} {{gloo_threads()}} gathered {{gathered}}\\n")
 """
 
 
