@@ -26,7 +26,7 @@ def tensorflow(session: nox.Session) -> None:
 
 @nox.session(python="3.11")
 def horovod(session: nox.Session) -> None:
-    """Make the environment of the Horovod strategies, for which Horovod is built once (about 5 minutes)."""
+    """Make the environment of the Horovod strategies, for which Horovod is built once (2 to 4 minutes)."""
     install(session, "horovod")
     session.run("python", "horovod_impl/build.py")
 
@@ -69,7 +69,7 @@ def horovod_torch(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", requires=["tools", "torch", "tensorflow", "horovod"])
 def compare(session: nox.Session) -> None:
-    """Compare the strategies on this machine and write the PDF report (about 8 minutes; `-- --plan` tells more)."""
+    """Compare the strategies on this machine and write the PDF report (about 9 minutes; `-- --plan` tells more)."""
     run_with_tools(session, "-m", "common.compare", *session.posargs)
 
 
