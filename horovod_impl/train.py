@@ -43,7 +43,8 @@ def main() -> None:
         world_size=hvd.size(),
         backend="gloo" if hvd.gloo_enabled() else "mpi",
         device=contract.device_name(device),
-        all_gather=hvd.allgather_object,
+        # Horovod would name the collective after the value's type, and wait for ever where ranks' types differ.
+        all_gather=partial(hvd.allgather_object, name="run"),
         synchronize=partial(contract.synchronize, device),
     )
     _train(config, run, device)
