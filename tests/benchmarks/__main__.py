@@ -43,7 +43,7 @@ class Arguments:
     """Presets to measure them on."""
     workers: tuple[int, ...] = (1, 2)
     """Numbers of workers."""
-    launches: int = 3
+    launches: int = 5
     """Launches of each case: where the two loops' tensors lie in memory differs from one to the next."""
 
 
