@@ -61,6 +61,30 @@ def tf_mirrored(session: nox.Session) -> None:
     launch(session, "tf_mirrored")
 
 
+@nox.session(venv_backend="none", requires=["tools", "tensorflow"])
+def tf_multi_worker_mirrored(session: nox.Session) -> None:
+    """Train with MultiWorkerMirroredStrategy, 2 processes unless `-- --workers N` or TF_CONFIG says otherwise."""
+    launch(session, "tf_multi_worker_mirrored")
+
+
+@nox.session(venv_backend="none", requires=["tools", "tensorflow"])
+def tf_central_storage(session: nox.Session) -> None:
+    """Train with CentralStorageStrategy, 2 replicas unless `-- --workers N` says otherwise."""
+    launch(session, "tf_central_storage")
+
+
+@nox.session(venv_backend="none", requires=["tools", "tensorflow"])
+def tf_parameter_server(session: nox.Session) -> None:
+    """Train with ParameterServerStrategy, 2 workers and 1 server unless options or TF_CONFIG say otherwise."""
+    launch(session, "tf_parameter_server")
+
+
+@nox.session(venv_backend="none", requires=["tools", "tensorflow"])
+def tf_keras_mirrored(session: nox.Session) -> None:
+    """Train with Keras 3's fit under MirroredStrategy, 2 replicas unless `-- --workers N` says otherwise."""
+    launch(session, "tf_keras_mirrored")
+
+
 @nox.session(venv_backend="none", requires=["tools", "horovod"])
 def horovod_torch(session: nox.Session) -> None:
     """Train with Horovod for torch, 2 workers unless `-- --workers N` says otherwise."""

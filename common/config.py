@@ -4,6 +4,7 @@ import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -66,6 +67,19 @@ class Config:
     """Also save the checkpoint, and measure the test accuracy, every so many steps; 0: only at the end."""
     record: Path | None = None
     """File of the run record; none: a new file in `results/`."""
+    jit_compile: bool = False
+    """TensorFlow: compile each replica's forward and backward pass with XLA."""
+    steps_per_call: int = 1
+    """TensorFlow: steps in each call of the compiled function. Windows end where they would; a call is cut short
+    there."""
+    input: Literal["memory", "tf_data"] = "memory"
+    """TensorFlow: memory keeps all rows on the devices, and a step names its own; tf_data reads them through a tf.data
+    pipeline that runs ahead."""
+    parameter_servers: int = 1
+    """tf_parameter_server: processes that hold the variables, each a part of them."""
+    updates: Literal["asynchronous", "synchronous"] = "asynchronous"
+    """tf_parameter_server: asynchronous applies each worker's gradients as they come, of `--batch` rows of its own in
+    either scaling; synchronous waits for those of all workers, as every other strategy does."""
 
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
@@ -78,7 +92,9 @@ class Config:
             raise UserError(
                 f"--dimensions {self.dimensions}: give an input and an output width at least, all positive."
             )
-        for name in ("batch", "steps", "warmup_steps", "window_steps", "threads", "decay_steps"):
+        counts = ("batch", "steps", "warmup_steps", "window_steps", "threads", "decay_steps")
+        counts = (*counts, "steps_per_call", "parameter_servers")
+        for name in counts:
             if getattr(self, name) < 1:
                 raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: give a whole number above 0.")
         if self.workers is not None and self.workers < 1:
@@ -122,6 +138,38 @@ PRESETS: dict[str, Config] = {
         window_steps=5,
     ),
 }
+
+
+_CUSTOM_LOOPS = ("tf_one_device", "tf_mirrored", "tf_central_storage", "tf_multi_worker_mirrored")
+
+OPTIONS_OF_SOME: dict[str, tuple[str, ...]] = {
+    "jit_compile": (*_CUSTOM_LOOPS, "tf_keras_mirrored"),
+    "steps_per_call": _CUSTOM_LOOPS,
+    "input": _CUSTOM_LOOPS,
+    "parameter_servers": ("tf_parameter_server",),
+    "updates": ("tf_parameter_server",),
+}
+"""Fields of Config that only some strategies act on, and patterns (fnmatch) of those strategies' names."""
+
+
+def has_option(strategy: str, name: str) -> bool:
+    """Whether the strategy acts on this field of Config."""
+    return any(fnmatchcase(strategy, pattern) for pattern in OPTIONS_OF_SOME.get(name, ["*"]))
+
+
+def check_options(config: Config, strategy: str) -> None:
+    """Raises UserError when an option that differs from its default has no effect on the strategy."""
+    for field in dataclasses.fields(config):
+        if getattr(config, field.name) != field.default and not has_option(strategy, field.name):
+            raise UserError(
+                f"--{field.name.replace('_', '-')} has no effect on {strategy}: leave it out, or choose one of "
+                f"{', '.join(OPTIONS_OF_SOME[field.name])}."
+            )
+
+
+def is_synchronous(config: Config, strategy: str) -> bool:
+    """Whether every step of the strategy sees the gradients of all workers, so that it follows the oracle."""
+    return strategy != "tf_parameter_server" or config.updates == "synchronous"
 
 
 def parse_command_line(description: str, arguments: list[str] | None = None) -> Config:

@@ -7,18 +7,32 @@ from collections.abc import Callable
 REFUSED_STATUS = 2
 """Exit status of a program that refused its input before it trained anything."""
 
+FAILED_STATUS = 1
+"""Exit status of a launch that began and couldn't go on."""
+
 
 class UserError(Exception):
     """Something a user can cause and mend. Its text is one sentence that names the cause and the remedy."""
 
 
+class LaunchFailedError(Exception):
+    """A launch that began and can't go on for no fault of its input: a partner that died or never came.
+
+    Its text is one sentence that names the cause and, where there is one, the remedy.
+    """
+
+
 def exit_with_one_line(main: Callable[[], None]) -> None:
     """Call `main`; on a `UserError` print its one sentence and exit with `REFUSED_STATUS`.
 
-    Any other exception is a bug of ours and keeps its traceback.
+    On a `LaunchFailedError` print its sentence, marked as a failure, and exit with `FAILED_STATUS`. Any other exception
+    is a bug of ours and keeps its traceback.
     """
     try:
         main()
+    except LaunchFailedError as error:
+        print(f"lockstep: failed: {error}", file=sys.stderr, flush=True)
+        sys.exit(FAILED_STATUS)
     except UserError as error:
         print(f"lockstep: {error}", file=sys.stderr, flush=True)
         sys.exit(REFUSED_STATUS)

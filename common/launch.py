@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -27,7 +27,7 @@ import psutil
 
 from common import dataset, machine
 from common.checkpoint import read_checkpoint
-from common.config import Config, global_batch, parse_command_line
+from common.config import Config, check_options, global_batch, is_synchronous, parse_command_line
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 
@@ -39,17 +39,25 @@ TIMED_OUT_STATUS = 124
 UNDISTRIBUTED = {"torch_single", "tf_one_device"}
 """The base cases: they have one worker and no other number."""
 
+CLUSTERS = {"tf_multi_worker_mirrored", "tf_parameter_server"}
+"""Strategies of several TensorFlow processes: they start all of them here unless TF_CONFIG or Slurm names a cluster."""
+
 _GRACE_SECONDS = 5.0
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a group of processes ended: the first exit status that isn't 0, or 0, and whether the deadline ended it."""
+    """How a group of processes ended."""
 
     status: int
+    """The first exit status that isn't 0, or 0; negative for a signal."""
     timed_out: bool
+    """Whether the deadline ended it."""
     seconds: float
+    """From the start of the first process to the end of the last."""
+    failed: int | None = None
+    """Which command ended with that status."""
 
 
 def strategies() -> dict[str, Path]:
@@ -57,7 +65,7 @@ def strategies() -> dict[str, Path]:
     found = {}
     for framework, folder in (("torch", "pytorch_impl"), ("tf", "tf_impl")):
         for path in sorted((ROOT / folder).glob("[a-z]*.py")):
-            if path.stem not in ("model", "world"):
+            if path.stem not in ("model", "world", "inputs"):
                 found[f"{framework}_{path.stem}"] = path
     for path in sorted((ROOT / "horovod_impl").glob("train*.py")):
         found["horovod_" + (path.stem.removeprefix("train").strip("_") or "torch")] = path
@@ -67,6 +75,11 @@ def strategies() -> dict[str, Path]:
 def framework_of(strategy: str) -> str:
     """The framework a strategy needs beside NumPy: torch, tensorflow or horovod."""
     return {"torch": "torch", "tf": "tensorflow", "horovod": "horovod"}[strategy.partition("_")[0]]
+
+
+def cluster_is_given() -> bool:
+    """Whether TF_CONFIG, or Slurm in a step that srun started, says which task of which cluster this process is."""
+    return "TF_CONFIG" in os.environ or "SLURM_STEP_NUM_TASKS" in os.environ
 
 
 def python_for(framework: str) -> Path:
@@ -117,24 +130,50 @@ def environment_for(config: Config) -> dict[str, str]:
     return os.environ | settings
 
 
-def run_group(commands: list[list[str]], environment: dict[str, str], deadline_seconds: float) -> Outcome:
+def run_group(
+    commands: list[list[str]],
+    environment: dict[str, str],
+    deadline_seconds: float,
+    waited_for: int | None = None,
+    restarted: Collection[int] = (),
+) -> Outcome:
     """Run the commands side by side until all have ended, one has failed or the deadline is over; then stop everything.
+
+    With `waited_for`, only the first so many have to end by themselves: the others serve them. A command whose number
+    is in `restarted` is started again when a signal ends it, as a cluster's scheduler would.
 
     Everything means every descendant of this process, those included that left their process group or lost their
     parent: this process adopts them (prctl(2), PR_SET_CHILD_SUBREAPER), so it should have no other children.
     """
     ctypes.CDLL(None, use_errno=True).prctl(36, 1)
     started = time.monotonic()
-    processes = []
+    running: dict[int, subprocess.Popen] = {}
+
+    def start(number: int) -> None:
+        running[number] = subprocess.Popen(commands[number], cwd=ROOT, env=environment, start_new_session=True)
+
+    first = set(range(len(commands) if waited_for is None else waited_for))
+    outcome = None
     try:
-        for command in commands:
-            processes.append(subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True))
-        status = _wait(processes, started + deadline_seconds)
+        for number in range(len(commands)):
+            start(number)
+        while outcome is None and first & set(running):
+            ended = _wait_for_one(running, started + deadline_seconds)
+            if ended is None:
+                outcome = (0, True, None)
+                continue
+            status = running.pop(ended).returncode
+            if status < 0 and ended in restarted:
+                print(f"lockstep: note: process {ended} was ended by signal {-status} and is started again.")
+                start(ended)
+            elif status:
+                outcome = (status, False, ended)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename} is missing: delete the folder .nox and run nox again.") from error
     finally:
         stop_descendants()
-    return Outcome(status or 0, status is None, time.monotonic() - started)
+    status, timed_out, failed = outcome or (0, False, None)
+    return Outcome(status, timed_out, time.monotonic() - started, failed)
 
 
 def stop_descendants() -> None:
@@ -154,12 +193,16 @@ def main() -> None:
         raise UserError(f"Name a strategy first: one of {', '.join(strategies())}.")
     strategy, options = arguments[0], arguments[1:]
     config = parse_command_line(__doc__, options)
-    workers = config.workers or (1 if strategy in UNDISTRIBUTED else 2)
-    command = command_for(strategy, workers, [*options, "--workers", str(workers)], _free_port())
-    _refuse_early(config, workers)
-    _enter_private_network()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _exit_on_signal)
+    check_options(config, strategy)
+    if strategy in CLUSTERS and cluster_is_given():
+        # This process is one of several tasks, which others start on their machines and reach over the network.
+        command = command_for(strategy, config.workers or 1, options, port=0)
+    else:
+        workers = config.workers or (1 if strategy in UNDISTRIBUTED else 2)
+        command = command_for(strategy, workers, [*options, "--workers", str(workers)], free_ports(1)[0])
+        refuse_early(config, strategy, workers)
+        _enter_private_network()
+    exit_on_signals()
     outcome = run_group([command], environment_for(config), config.deadline_seconds)
     if outcome.timed_out:
         print(f"lockstep: {strategy} was ended by its deadline of {config.deadline_seconds:g} s.", file=sys.stderr)
@@ -167,13 +210,13 @@ def main() -> None:
     sys.exit(outcome.status if outcome.status >= 0 else 128 - outcome.status)
 
 
-def _refuse_early(config: Config, workers: int) -> None:
+def refuse_early(config: Config, strategy: str, workers: int) -> None:
     """Try here what every worker will need, so that bad input is one line of ours and not a launcher's traceback.
 
     Raises UserError. The data set is in the cache afterwards.
     """
     dataset.load(config)
-    rows = global_batch(config, workers)
+    rows = global_batch(config, workers) if is_synchronous(config, strategy) else config.batch
     if config.record:
         ensure_writable(config.record)
     if config.checkpoint:
@@ -182,23 +225,17 @@ def _refuse_early(config: Config, workers: int) -> None:
             read_checkpoint(config.checkpoint, config, rows)
 
 
-def _wait(processes: list[subprocess.Popen], deadline: float) -> int | None:
-    """The first exit status that isn't 0, 0 when all have ended with it, or None at the deadline."""
-    running = list(processes)
-    while running:
-        seconds_left = deadline - time.monotonic()
-        if seconds_left <= 0:
-            return None
+def _wait_for_one(running: dict[int, subprocess.Popen], deadline: float) -> int | None:
+    """The number of a process that has ended, or None at the deadline."""
+    while (seconds_left := deadline - time.monotonic()) > 0:
+        for number, process in running.items():
+            if process.poll() is not None:
+                return number
+        alone = next(iter(running.values())) if len(running) == 1 else None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            # The kernel wakes this up when the process ends; others are looked at every fifth of a second.
-            running[0].wait(timeout=min(seconds_left, 0.2) if len(running) > 1 else seconds_left)
-        for process in list(running):
-            if process.poll() is None:
-                continue
-            if process.returncode:
-                return process.returncode
-            running.remove(process)
-    return 0
+            # The kernel wakes this up when a single process ends; several are looked at every fifth of a second.
+            alone.wait(seconds_left) if alone else time.sleep(min(seconds_left, 0.2))
+    return None
 
 
 def _signal_all(processes: Iterable[psutil.Process], number: int) -> None:
@@ -209,6 +246,12 @@ def _signal_all(processes: Iterable[psutil.Process], number: int) -> None:
             process.send_signal(signal.SIGCONT)
         except psutil.NoSuchProcess:
             continue
+
+
+def exit_on_signals() -> None:
+    """Leave by SystemExit on the signals that ask for it, so that what was started is stopped."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _exit_on_signal)
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
@@ -238,10 +281,13 @@ def _raise_loopback() -> None:
         fcntl.ioctl(control, set_flags, struct.pack("16sh14x", b"lo", flags | up))
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_ports(count: int) -> list[int]:
+    """So many different TCP ports that nobody listens on."""
+    with contextlib.ExitStack() as probes:
+        sockets = [probes.enter_context(socket.socket()) for _ in range(count)]
+        for probe in sockets:
+            probe.bind(("", 0))
+        return [probe.getsockname()[1] for probe in sockets]
 
 
 if __name__ == "__main__":

@@ -62,6 +62,11 @@ class Placement:
     oversubscribed: bool
 
 
+def unpinned(config: Config, local_world_size: int) -> Placement:
+    """The placement of a process that only coordinates `local_world_size` others on this machine."""
+    return Placement([], oversubscribed=local_world_size * config.threads > len(os.sched_getaffinity(0)))
+
+
 def pin(config: Config, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
     """Keep this process, and every thread it starts from now on, on cores of its own, where there are enough.
 

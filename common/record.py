@@ -79,6 +79,11 @@ class Record:
     """{step, accuracy, training_seconds}: test accuracy after so many steps and so much clocked training."""
     final_accuracy: float | None = None
     """Share of the test rows that the final weights classify rightly, 0 to 1."""
+    staleness: list[int] = field(default_factory=list)
+    """Of every asynchronous update, in the order of the steps: how many others were applied between its reading of the
+    weights and its own being applied; empty for synchronous strategies."""
+    restarted_workers: int = 0
+    """How often a worker was lost and came back while the run went on."""
     checkpoint: str | None = None
     """Name of the file with the final weights, in the record's folder or as a path."""
 

@@ -5,6 +5,7 @@ computation and communication that is being measured.
 """
 
 import dataclasses
+import itertools
 import resource
 import sys
 import time
@@ -20,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from common import dataset, machine, metrics, mlp
 from common.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from common.config import Config, global_batch, local_batch
+from common.config import Config, check_options, global_batch, local_batch
 from common.dataset import Batch, RowOrder, shard_bounds
 from common.files import ensure_writable
 from common.mlp import State
@@ -52,13 +53,15 @@ class Run:
         all_gather: Callable[[object], list] = lambda value: [value],
         synchronize: Callable[[], object] = lambda: None,
     ) -> None:
+        check_options(config, strategy)
         self.config = config
         self._identity = {"strategy": strategy, "framework": framework, "world_size": world_size}
         self._identity |= {"backend": backend, "device": device, "synchronous": synchronous}
-        self._rank, self._world_size, self._replicas = rank, world_size, replicas
+        self._rank, self.world_size, self._replicas = rank, world_size, replicas
         self._all_gather, self._synchronize, self._placement = all_gather, synchronize, placement
-        self.global_batch = global_batch(config, world_size)
-        self._own_rows = local_batch(config, world_size) * replicas
+        # Without synchrony a step is one worker's update, and its batch is all that the update sees.
+        self.global_batch = global_batch(config, world_size) if synchronous else config.batch
+        self._own_rows = local_batch(config, world_size) * replicas if synchronous else config.batch
         self.dataset = dataset.load(config)
         self._record_path = config.record or _new_record_path(config, strategy, world_size)
         if rank == 0:
@@ -82,29 +85,53 @@ class Run:
 
     def steps(self, whole_batch: bool = False) -> Iterator[Batch]:
         """This worker's batch of every step: its shard, or for model-parallel strategies the whole batch."""
+        for batches in self._windows_of_batches(whole_batch):
+            yield from batches
+
+    def calls(self) -> Iterator[list[Batch]]:
+        """This worker's batches for programs that compute several steps in one call, `config.steps_per_call` at a time.
+
+        There are fewer where a window ends. All batches gather their features and labels into one buffer, so such a
+        program uses their `rows`.
+        """
+        size = self.config.steps_per_call
+        for batches in self._windows_of_batches():
+            for start in range(0, len(batches), size):
+                yield batches[start : start + size]
+
+    def rows(self, start: int, stop: int | None = None, whole_batch: bool = False) -> Iterator[np.ndarray]:
+        """Numbers of this worker's rows, or of the whole batch's, in every step from `start` to before `stop`.
+
+        One array (rows,) int64 for each step; without `stop` there is no last one.
+        """
         order = RowOrder(len(self.dataset.train_labels), self.config.seed)
-        rank, rows = (0, self.global_batch) if whole_batch else (self._rank, self._own_rows)
+        rank, count = (0, self.global_batch) if whole_batch else (self._rank, self._own_rows)
+        for step in itertools.count(start) if stop is None else range(start, stop):
+            yield order.cut(*shard_bounds(step, self.global_batch, rank, count))
+
+    def _windows_of_batches(self, whole_batch: bool = False) -> Iterator[list[Batch]]:
+        """Each window's batches. Its clock starts when they are handed out, and every one must have been observed."""
+        rows = self.rows(self.first_step, whole_batch=whole_batch)
+        count = self.global_batch if whole_batch else self._own_rows
         # One buffer for all steps: a new one each time would be memory that no cache holds.
-        buffer = (np.empty((rows, self.config.dimensions[0]), np.float32), np.empty(rows, np.int64))
+        buffer = (np.empty((count, self.config.dimensions[0]), np.float32), np.empty(count, np.int64))
         while self._step < self.config.steps:
             start, self._window_end = self._step, self._end_of_window(self._step)
-            batches = [
-                Batch(step, order.cut(*shard_bounds(step, self.global_batch, rank, rows)), self.dataset, buffer)
-                for step in range(start, self._window_end)
-            ]
-            self._examples += rows * len(batches)
+            batches = [Batch(step, next(rows), self.dataset, buffer) for step in range(start, self._window_end)]
+            self._examples += count * len(batches)
             self._open_window()
-            yield from batches
+            yield batches
             if self._step != self._window_end:
                 raise RuntimeError(f"{self._identity['strategy']} must call observe() once after every step.")
 
-    def observe(self, loss: object) -> None:
-        """Note the step's loss, the mean over this process's rows, and close the window where the step ends one.
+    def observe(self, losses: object, steps: int = 1) -> None:
+        """Note the losses of the last `steps` steps, and close the window where the last of them ends one.
 
-        The loss may be a lazy scalar of the framework: it is read after the window's clock has stopped.
+        A step's loss is the mean over this process's rows. `losses` may be a lazy scalar of the framework, or a lazy
+        vector with one for each step: it is read after the window's clock has stopped.
         """
-        self._pending.append(loss)
-        self._step += 1
+        self._pending.append(losses)
+        self._step += steps
         if self._step == self._window_end:
             self._close_window()
 
@@ -125,10 +152,10 @@ class Run:
         if self.config.checkpoint:
             write_checkpoint(self.config.checkpoint, Checkpoint(state, self._step, self.global_batch), self.config)
 
-    def finish(self, state: State) -> None:
+    def finish(self, state: State, **facts: object) -> None:
         """Gather every rank's times, then let rank 0 save the final state, write the record and print the result.
 
-        Every rank must call it, before the framework's own teardown.
+        Every rank must call it, before the framework's own teardown. `facts` are more fields of the record.
         """
         gathered = self._all_gather(
             {
@@ -142,7 +169,7 @@ class Run:
         )
         if self._rank == 0:
             self._save(state)
-            record = self._record(gathered)
+            record = dataclasses.replace(self._record(gathered), **facts)
             write_record(self._record_path, record)
             _print_result(record, self._record_path)
 
@@ -196,7 +223,8 @@ class Run:
             )
             if machine.has_private_network():
                 self._sent_bytes += machine.loopback_bytes_sent() - self._bytes_at_start
-        self._losses += [float(loss) for loss in self._pending]
+        for losses in self._pending:
+            self._losses += map(float, losses if np.ndim(losses) else [losses])
         self._pending.clear()
         every = self.config.checkpoint_steps
         self.checkpoint_due = bool(every) and self._step % every == 0 and self._step < self.config.steps

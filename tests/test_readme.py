@@ -31,8 +31,9 @@ ENVIRONMENTS = {"torchrun": "torch", "horovodrun": "horovod", "python": "tensorf
 
 def commands():
     text = (ROOT / "README.md").read_text()
-    blocks = [line for block in re.findall(r"```\n(.*?)```", text, re.S) for line in block.splitlines()]
-    words = blocks + re.findall(r"`([^`\n]+)`", re.sub(r"```\n.*?```", "", text, flags=re.S))
+    fences = re.findall(r"```(\w*)\n(.*?)```", text, re.S)
+    blocks = [line for language, block in fences if not language for line in block.splitlines()]
+    words = blocks + re.findall(r"`([^`\n]+)`", re.sub(r"```\w*\n.*?```", "", text, flags=re.S))
     programs = ("nox ", "torchrun ", "horovodrun ", "python ", "python3 ", "pip ")
     return {word for word in words if word.startswith(programs)} - BY_HAND - WITH_PLACES
 

@@ -17,9 +17,10 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from common import machine, mlp
+from common import machine
 from common.config import Config, parse_command_line
 from common.run import Run
+from tf_impl import inputs
 from tf_impl import model as contract
 
 
@@ -51,20 +52,14 @@ def main() -> None:
 def _train(config: Config, run: Run, strategy: tf.distribute.Strategy) -> None:
     with strategy.scope():
         variables = contract.create_variables(config, run.initial_state)
-    # The rows stay on the devices, and each step names its own: feeding them would cost as much as a small step.
-    train_set = strategy.experimental_distribute_values_from_function(
-        lambda context: (tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels))
-    )
+    take = inputs.prepare(run, strategy)
 
-    def forward_backward(rows: tf.Tensor, train_features: tf.Tensor, train_labels: tf.Tensor) -> tuple:
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        own_rows = tf.reshape(rows, (strategy.num_replicas_in_sync, -1))[replica]
-        features, labels = tf.gather(train_features, own_rows), tf.gather(train_labels, own_rows)
+    def forward_backward(features: tf.Tensor, labels: tf.Tensor) -> tuple:
         return contract.loss_and_gradients(config, variables, features, labels, run.global_batch)
 
-    @tf.function(autograph=False)
     def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tf.Tensor:
-        losses, gradients = strategy.run(forward_backward, args=(rows, *train_set))
+        features, labels = take(rows)
+        losses, gradients = strategy.run(forward_backward, args=(features, labels))
         if config.exchange:
             # The line that makes it distributed: every replica's gradients are summed, and each replica gets the sums.
             destinations = list(zip(gradients, variables.parameters, strict=True))
@@ -72,9 +67,9 @@ def _train(config: Config, run: Run, strategy: tf.distribute.Strategy) -> None:
         contract.apply_sgd(config, variables, gradients, learning_rate, strategy)
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
-    for batch in run.steps():
-        learning_rate = mlp.learning_rate(config, batch.step)
-        run.observe(train_step(tf.constant(batch.rows), tf.constant(learning_rate, tf.float32)))
+    train_steps = contract.compile_steps(config, train_step)
+    for batches in run.calls():
+        run.observe(train_steps(batches), steps=len(batches))
         if run.checkpoint_due:
             run.checkpoint(contract.export_state(config, variables))
     run.finish(contract.export_state(config, variables))

@@ -1,12 +1,14 @@
 """The MLP in TensorFlow's own operations, on variables in the contract's layout `(inputs, outputs)`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import tensorflow as tf
 
 from common import machine, mlp
 from common.config import Config
+from common.dataset import Batch
 from common.errors import UserError
 from common.mlp import State
 
@@ -19,21 +21,24 @@ class Variables:
     momenta: list[tf.Variable]
 
 
-def choose_devices(config: Config, replicas: int) -> list[str]:
-    """One device for each replica: GPUs where `--device` and the machine allow it, else logical CPU devices.
+def choose_devices(config: Config, replicas: int, local_rank: int = 0, local_world_size: int = 1) -> list[str]:
+    """One device for each of this process's replicas: GPUs if `--device` and the machine allow it, else logical CPUs.
 
-    Sets the numbers of threads too, so it has to come before TensorFlow's first operation: each replica gets
-    `--threads` of its own. Raises UserError when GPUs are asked for and there aren't enough.
+    Of the processes on this machine each takes GPUs of its own. Sets the numbers of threads too, so it has to come
+    before TensorFlow's first operation: each replica gets `--threads` of its own. Raises UserError when GPUs are asked
+    for and there aren't enough.
     """
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(replicas)
     gpus = tf.config.list_physical_devices("GPU")
-    if config.device == "gpu" and len(gpus) < replicas:
+    needed = replicas * local_world_size
+    if config.device == "gpu" and len(gpus) < needed:
         raise UserError(
-            f"--device gpu, but TensorFlow sees {len(gpus)} GPUs for {replicas} workers: start fewer workers, "
+            f"--device gpu, but TensorFlow sees {len(gpus)} GPUs for {needed} workers: start fewer workers, "
             "install TensorFlow with CUDA, or leave --device out."
         )
-    if config.device != "cpu" and len(gpus) >= replicas:
+    if config.device != "cpu" and len(gpus) >= needed:
+        tf.config.set_visible_devices(gpus[local_rank * replicas :][:replicas], "GPU")
         return [f"/gpu:{index}" for index in range(replicas)]
     tf.config.set_visible_devices([], "GPU")
     [cpu] = tf.config.list_physical_devices("CPU")
@@ -48,22 +53,32 @@ def device_name(devices: Sequence[str]) -> str:
     return "cpu" if len(devices) == 1 else f"{len(devices)} logical CPU devices"
 
 
-def create_variables(config: Config, state: State) -> Variables:
-    """Variables that begin with the contract's weights, and with its momentum or zeros; to be called in a scope."""
+def create_variables(config: Config, state: State, **options: object) -> Variables:
+    """Variables that begin with the contract's weights, and with its momentum or zeros; to be called in a scope.
+
+    `options` are more arguments of every tf.Variable.
+    """
     names = mlp.parameter_names(config)
-    parameters = [tf.Variable(state[name], name=name.replace(".", "_")) for name in names]
+    parameters = [tf.Variable(state[name], name=name.replace(".", "_"), **options) for name in names]
     if not config.momentum:
         return Variables(parameters, [])
     beginnings = [state.get(f"{name}.momentum", tf.zeros_like(state[name])) for name in names]
-    return Variables(parameters, [tf.Variable(beginning) for beginning in beginnings])
+    return Variables(parameters, [tf.Variable(beginning, **options) for beginning in beginnings])
 
 
 def export_state(config: Config, variables: Variables) -> State:
     """The weights and the momentum as NumPy arrays in the contract's layout."""
     names = mlp.parameter_names(config)
-    state = {name: parameter.numpy() for name, parameter in zip(names, variables.parameters, strict=True)}
+    state = {name: _value(parameter) for name, parameter in zip(names, variables.parameters, strict=True)}
     momenta = zip(names, variables.momenta, strict=bool(variables.momenta))
-    return state | {f"{name}.momentum": momentum.numpy() for name, momentum in momenta}
+    return state | {f"{name}.momentum": _value(momentum) for name, momentum in momenta}
+
+
+def _value(variable: tf.Variable) -> np.ndarray:
+    if hasattr(variable, "read_all"):
+        # A variable of each worker's own: the first worker's, as the first replica's elsewhere.
+        return variable.read_all()[0].numpy()
+    return tf.convert_to_tensor(variable).numpy()
 
 
 def forward(config: Config, parameters: Sequence[tf.Variable], features: tf.Tensor) -> tf.Tensor:
@@ -85,11 +100,59 @@ def loss_and_gradients(
 
     With the global batch as divisor, the workers' results add up to the mean over the global batch.
     """
-    with tf.GradientTape() as tape:
-        logits = forward(config, variables.parameters, features)
-        cross_entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        loss = tf.reduce_sum(cross_entropies) / divisor
-    return loss, tape.gradient(loss, variables.parameters)
+
+    def compute(parameters: Sequence[tf.Variable | tf.Tensor], features: tf.Tensor, labels: tf.Tensor) -> tuple:
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            logits = forward(config, parameters, features)
+            cross_entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+            loss = tf.reduce_sum(cross_entropies) / divisor
+        return loss, tape.gradient(loss, parameters)
+
+    if not config.jit_compile:
+        return compute(variables.parameters, features, labels)
+    # XLA gets values: a variable may lie on another device than the replica that reads it.
+    values = [tf.convert_to_tensor(parameter) for parameter in variables.parameters]
+    return tf.function(compute, jit_compile=True, autograph=False)(values, features, labels)
+
+
+def compile_steps(
+    config: Config, train_step: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+) -> Callable[[Sequence[Batch]], tf.Tensor]:
+    """`train_step` compiled: a function that trains one step on each of the batches it is called with.
+
+    `train_step` gets the numbers of a step's rows, (rows,) int64, and its learning rate, and returns its loss. The
+    compiled function returns the losses: (steps,), or with one step per call a scalar.
+    """
+    if config.steps_per_call == 1:
+        one_step = tf.function(train_step, autograph=False)
+
+        def call_one(batches: Sequence[Batch]) -> tf.Tensor:
+            [batch] = batches
+            rate = mlp.learning_rate(config, batch.step)
+            return one_step(tf.constant(batch.rows), tf.constant(rate, tf.float32))
+
+        return call_one
+
+    def loop(rows: tf.Tensor, rates: tf.Tensor) -> tf.Tensor:
+        # A tf.while_loop over both. One step at a time, since the next one reads the weights that this one writes.
+        return tf.map_fn(
+            lambda step: train_step(*step), (rows, rates), fn_output_signature=tf.float32, parallel_iterations=1
+        )
+
+    compiled = None
+
+    def call_all(batches: Sequence[Batch]) -> tf.Tensor:
+        nonlocal compiled
+        rows = np.stack([batch.rows for batch in batches])
+        rates = [mlp.learning_rate(config, batch.step) for batch in batches]
+        if compiled is None:
+            # The number of steps stays open, so that the shorter calls where windows end need no program of their own.
+            signature = [tf.TensorSpec((None, rows.shape[1]), tf.int64), tf.TensorSpec((None,), tf.float32)]
+            compiled = tf.function(loop, input_signature=signature, autograph=False)
+        return compiled(tf.constant(rows), tf.constant(rates, tf.float32))
+
+    return call_all
 
 
 def apply_sgd(
@@ -98,20 +161,25 @@ def apply_sgd(
     gradients: Sequence[tf.Tensor],
     learning_rate: tf.Tensor,
     strategy: tf.distribute.Strategy,
-) -> None:
+) -> list[tf.Operation]:
     """One step of SGD by torch's formula, as `common.mlp.update` documents it, on every replica of each parameter.
 
-    Keras's SGD computes something else with momentum and a schedule, and with momentum and weight decay.
+    Keras's SGD computes something else with momentum and a schedule, and with momentum and weight decay. Returns the
+    operations that write, for whatever has to come after them.
     """
 
-    def apply(parameter: tf.Variable, gradient: tf.Tensor, rate: tf.Tensor, *momentum: tf.Variable) -> None:
+    def apply(
+        parameter: tf.Variable, gradient: tf.Tensor, rate: tf.Tensor, *momentum: tf.Variable
+    ) -> tf.Operation | None:
         direction = gradient + config.weight_decay * parameter if config.weight_decay else gradient
         for buffer in momentum:
             direction = buffer.assign(config.momentum * buffer + direction)
         # The native operation updates in one pass; assign_sub would write rate * direction down first.
-        tf.raw_ops.ResourceApplyGradientDescent(var=parameter.handle, alpha=rate, delta=direction)
+        return tf.raw_ops.ResourceApplyGradientDescent(var=parameter.handle, alpha=rate, delta=direction)
 
+    applied = []
     for position, parameter in enumerate(variables.parameters):
         momentum = variables.momenta[position : position + 1]
         arguments = (gradients[position], learning_rate, *momentum)
-        strategy.extended.update(parameter, apply, args=arguments, group=False)
+        applied += tf.nest.flatten(strategy.extended.update(parameter, apply, args=arguments, group=False))
+    return applied

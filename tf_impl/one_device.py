@@ -17,9 +17,10 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from common import machine, mlp
+from common import machine
 from common.config import check_world_size, parse_command_line
 from common.run import Run
+from tf_impl import inputs
 from tf_impl import model as contract
 
 
@@ -41,23 +42,20 @@ def main() -> None:
     )
     with strategy.scope():
         variables = contract.create_variables(config, run.initial_state)
-        # The rows stay on the device, and each step names its own: feeding them would cost as much as a small step.
-        train_features = tf.constant(run.dataset.train_features)
-        train_labels = tf.constant(run.dataset.train_labels)
+    take = inputs.prepare(run, strategy)
 
-    def forward_backward(rows: tf.Tensor) -> tuple:
-        features, labels = tf.gather(train_features, rows), tf.gather(train_labels, rows)
+    def forward_backward(features: tf.Tensor, labels: tf.Tensor) -> tuple:
         return contract.loss_and_gradients(config, variables, features, labels, run.global_batch)
 
-    @tf.function(autograph=False)
     def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tf.Tensor:
-        loss, gradients = strategy.run(forward_backward, args=(rows,))
+        features, labels = take(rows)
+        loss, gradients = strategy.run(forward_backward, args=(features, labels))
         contract.apply_sgd(config, variables, gradients, learning_rate, strategy)
         return loss
 
-    for batch in run.steps():
-        learning_rate = mlp.learning_rate(config, batch.step)
-        run.observe(train_step(tf.constant(batch.rows), tf.constant(learning_rate, tf.float32)))
+    train_steps = contract.compile_steps(config, train_step)
+    for batches in run.calls():
+        run.observe(train_steps(batches), steps=len(batches))
         if run.checkpoint_due:
             run.checkpoint(contract.export_state(config, variables))
     run.finish(contract.export_state(config, variables))

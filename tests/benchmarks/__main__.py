@@ -22,7 +22,7 @@ from rich.table import Table
 from common import metrics
 from common.config import PRESETS, Config, to_arguments
 from common.errors import exit_with_one_line
-from common.launch import ROOT, command_for, environment_for, strategies
+from common.launch import ROOT, UNDISTRIBUTED, command_for, environment_for, strategies
 
 LOWEST_RATIO = 0.98
 
@@ -33,10 +33,27 @@ Pairs = list[tuple[float, float]]
 class Arguments:
     """Measure what the harness costs."""
 
-    strategies: tuple[Literal["torch_ddp", "horovod_torch", "tf_mirrored"], ...] = (
+    strategies: tuple[
+        Literal[
+            "torch_ddp",
+            "horovod_torch",
+            "tf_one_device",
+            "tf_mirrored",
+            "tf_multi_worker_mirrored",
+            "tf_central_storage",
+            "tf_parameter_server",
+            "tf_keras_mirrored",
+        ],
+        ...,
+    ] = (
         "torch_ddp",
         "horovod_torch",
+        "tf_one_device",
         "tf_mirrored",
+        "tf_multi_worker_mirrored",
+        "tf_central_storage",
+        "tf_parameter_server",
+        "tf_keras_mirrored",
     )
     """Strategies to measure."""
     preset: tuple[Literal["pathway", "wide"], ...] = ("pathway", "wide")
@@ -52,6 +69,7 @@ def main() -> None:
     arguments = tyro.cli(Arguments, description=__doc__)
     console = Console(width=140)
     cases = list(itertools.product(arguments.strategies, arguments.preset, arguments.workers))
+    cases = [case for case in cases if case[2] == 1 or case[0] not in UNDISTRIBUTED]
     pairs: dict[tuple, Pairs] = {case: [] for case in cases}
     launches = cases * arguments.launches
     random.Random(0).shuffle(launches)

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import numpy as np
 
-from common.dataset import Batch, RowOrder, shard_bounds
+from common.dataset import Batch
 from common.run import Run
 
 BareWindow = Callable[[list[np.ndarray]], None]
@@ -28,28 +28,23 @@ class PairedRun(Run):
         self._make_bare_window = make_bare_window
         self._pairs: list[tuple[float, float]] = []
 
-    def steps(self, whole_batch: bool = False) -> Iterator[Batch]:
-        """The strategy's batches; where one of its windows has just closed, the bare loop takes its turn."""
+    def _windows_of_batches(self, whole_batch: bool = False) -> Iterator[list[Batch]]:
+        """The strategy's windows; after each of them the bare loop takes its turn."""
         bare_window = None
-        order = RowOrder(len(self.dataset.train_labels), self.config.seed)
-        for batch in super().steps(whole_batch):
-            yield batch
-            if self._window_start is not None:
-                continue
+        for batches in super()._windows_of_batches(whole_batch):
+            yield batches
             bare_window = bare_window or self._make_bare_window(self)
-            steps = range(self._window_step, self._step)
-            bounds = [shard_bounds(step, self.global_batch, self._rank, self._own_rows) for step in steps]
-            rows = [order.cut(*pair) for pair in bounds]
+            rows = list(self.rows(self._window_step, self._step))
             started = time.perf_counter()
             bare_window(rows)
             seconds = time.perf_counter() - started
             if self._window_step >= self.config.warmup_steps:
                 self._pairs.append((self._windows[-1]["seconds"], seconds))
 
-    def finish(self, state: dict) -> None:
+    def finish(self, state: dict, **facts: object) -> None:
         """Write the pairs, the slowest rank's time of each window, to the file that LOCKSTEP_PAIRS names."""
         slowest = np.max(self._all_gather(self._pairs), axis=0).tolist()
-        super().finish(state)
+        super().finish(state, **facts)
         if self._rank == 0:
             Path(os.environ["LOCKSTEP_PAIRS"]).write_text(json.dumps(slowest))
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.config import (
+    OPTIONS_OF_SOME,
     PRESETS,
     Config,
+    check_options,
     check_world_size,
     from_record,
     global_batch,
@@ -44,6 +46,9 @@ FIELDS = {
     "deadline_seconds": st.floats(0.001, 86400),
     "data_dir": PATH,
     "record": PATH,
+    "jit_compile": st.booleans(),
+    "steps_per_call": WHOLE,
+    "input": st.sampled_from(["memory", "tf_data"]),
 }
 CONFIGS = st.builds(
     lambda preset, changes, saving: dataclasses.replace(PRESETS[preset], **changes, **saving),
@@ -69,6 +74,7 @@ INFINITE, NOT_A_NUMBER = float("inf"), float("nan")
         ({"window_steps": 0}, "--window-steps 0"),
         ({"threads": 0}, "--threads 0"),
         ({"decay_steps": 0}, "--decay-steps 0"),
+        ({"steps_per_call": 0}, "--steps-per-call 0"),
         ({"workers": 0}, "--workers 0"),
         ({"workers": -2}, "--workers -2"),
         ({"seed": -1}, "--seed"),
@@ -93,6 +99,7 @@ INFINITE, NOT_A_NUMBER = float("inf"), float("nan")
         ({"activation": "sigmoid"}, "sigmoid"),
         ({"scaling": "both"}, "both"),
         ({"device": "tpu"}, "tpu"),
+        ({"input": "disk"}, "disk"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(refusal, changes, said):
@@ -243,3 +250,23 @@ def test_the_world_that_was_started_must_be_the_one_asked_for(refusal):
     check_world_size(Config(workers=4), 4, "torchrun")
     text = refusal(lambda: check_world_size(Config(workers=2), 4, "torchrun"))
     assert "--workers 2, but torchrun started 4" in text
+
+
+OTHER_VALUES = {"jit_compile": True, "steps_per_call": 5, "input": "tf_data"}
+
+
+@pytest.mark.parametrize(("option", "value"), OTHER_VALUES.items())
+def test_an_option_of_some_strategies_is_refused_by_the_others(refusal, option, value):
+    changed = Config(**{option: value})
+    check_options(changed, "tf_mirrored")
+    for strategy in ("torch_ddp", "horovod_torch", "tf_parameter_server"):
+        check_options(Config(), strategy)
+        text = refusal(lambda strategy=strategy: check_options(changed, strategy))
+        assert text.startswith(f"--{option.replace('_', '-')} has no effect on {strategy}: leave it out")
+        assert "tf_mirrored" in text
+
+
+def test_the_table_of_options_names_fields_with_defaults_that_no_preset_changes():
+    defaults = {field.name: field.default for field in dataclasses.fields(Config)}
+    for name in OPTIONS_OF_SOME:
+        assert {getattr(preset, name) for preset in PRESETS.values()} == {defaults[name]}

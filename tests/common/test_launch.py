@@ -32,19 +32,19 @@ time.sleep(600)
 GROUP = """
 import json, os, sys
 from common.launch import run_group
-commands, deadline_seconds = json.loads(sys.argv[1])
-outcome = run_group(commands, dict(os.environ), deadline_seconds)
+commands, deadline_seconds, *more = json.loads(sys.argv[1])
+outcome = run_group(commands, dict(os.environ), deadline_seconds, *more)
 print(json.dumps([outcome.status, outcome.timed_out]))
 """
 
 
-def run_group(commands, deadline_seconds):
+def run_group(commands, deadline_seconds, *more):
     """launch.run_group in a process of its own, since it adopts and ends every descendant."""
     import json
 
-    arguments = [sys.executable, "-c", GROUP, json.dumps([commands, deadline_seconds])]
+    arguments = [sys.executable, "-c", GROUP, json.dumps([commands, deadline_seconds, *more])]
     result = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    return json.loads(result.stdout)
+    return json.loads(result.stdout.splitlines()[-1])
 
 
 def python(source, *arguments):
@@ -65,6 +65,31 @@ def test_a_hanging_group_ends_at_its_deadline():
 
 def test_a_stopped_process_ends_at_the_deadline_too():
     assert run_group([python("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")], 1) == [0, True]
+
+
+def test_those_that_serve_end_with_those_that_are_waited_for():
+    assert run_group([python("pass"), python("import time; time.sleep(600)")], 30, 1) == [0, False]
+
+
+ONCE = """
+import os, signal, sys
+try:
+    open(sys.argv[1], "x")
+except FileExistsError:
+    sys.exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_one_that_a_signal_ends_is_started_again_where_that_is_asked_for(tmp_path):
+    command = python(ONCE, str(tmp_path / "first"))
+    assert run_group([command], 30, None, [0]) == [0, False]
+    (tmp_path / "first").unlink()
+    assert run_group([command], 30) == [-signal.SIGKILL, False]
+
+
+def test_one_that_fails_by_itself_is_not_started_again():
+    assert run_group([python("raise SystemExit(7)")], 30, None, [0]) == [7, False]
 
 
 @pytest.mark.parametrize("status", [0, 3])
@@ -120,6 +145,9 @@ def command_line(*arguments):
         (["horovod_torch", "--preset", "mnist", "--data-dir", "/nowhere"], "train-images-idx3-ubyte is missing"),
         (["tf_mirrored", "--record", "/proc/nowhere/run.json"], "can't be written"),
         (["torch_single", "--workers", "2"], "distributes nothing"),
+        (["torch_ddp", "--jit-compile"], "--jit-compile has no effect on torch_ddp: leave it out"),
+        (["tf_mirrored", "--updates", "synchronous"], "choose one of tf_parameter_server"),
+        (["tf_multi_worker_mirrored", "--workers", "3"], "doesn't divide by 3 workers"),
         (["torch_dpd"], "no strategy named 'torch_dpd'"),
         ([], "Name a strategy first"),
     ],

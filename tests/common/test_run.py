@@ -53,8 +53,8 @@ def one_worker(tmp_path):
 
     def make(config, **options):
         config = dataclasses.replace(config, record=config.record or tmp_path / "record.json")
-        identity = {"strategy": "numpy_threads", "framework": "numpy"}
-        return Run(config, **identity, placement=machine.Placement([], oversubscribed=False), **options)
+        options = {"strategy": "numpy_threads", "framework": "numpy"} | options
+        return Run(config, placement=machine.Placement([], oversubscribed=False), **options)
 
     return make
 
@@ -140,6 +140,16 @@ def test_model_parallel_workers_get_the_whole_batch(one_worker):
     assert np.array_equal(batch.rows, dataset.RowOrder(1437, 0).cut(0, 64))
 
 
+def test_the_numbers_of_a_steps_rows_are_those_of_its_batch(one_worker):
+    run = one_worker(CONFIG, rank=1, world_size=2)
+    order = dataset.RowOrder(1437, 0)
+    [early, late] = [next(run.rows(step)) for step in (3, 100)]
+    assert np.array_equal(early, order.cut(3 * 64 + 32, 4 * 64))
+    assert np.array_equal(late, order.cut(100 * 64 + 32, 101 * 64))
+    assert len(list(run.rows(3, 7))) == 4
+    assert np.array_equal(next(run.rows(3, whole_batch=True)), order.cut(3 * 64, 4 * 64))
+
+
 def test_without_exchange_the_replicas_drift_apart_and_the_record_says_so(numpy_launch):
     launched = numpy_launch(dataclasses.replace(CONFIG, exchange=False), 2)
     one, other = launched.states
@@ -150,6 +160,10 @@ def test_without_exchange_the_replicas_drift_apart_and_the_record_says_so(numpy_
 def test_with_exchange_the_replicas_stay_the_same(numpy_launch):
     one, other = numpy_launch(CONFIG, 2).states
     assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_a_strategy_that_would_ignore_an_option_is_refused_before_training(one_worker, refusal):
+    assert "no effect on numpy_threads" in refusal(lambda: one_worker(dataclasses.replace(CONFIG, steps_per_call=2)))
 
 
 def test_losses_that_are_not_finite_are_recorded_as_null(numpy_launch):
@@ -306,6 +320,65 @@ def test_losses_are_read_only_after_the_clock_of_their_window_has_stopped(one_wo
     assert re.fullmatch("CsSCrC?" + "CssSCrrC?" * 4, "".join(events)), "".join(events)
 
 
+def outcome_of(run):
+    """What a run of one worker hands to rank 0 at its end, without anything being written."""
+    gathered = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "_all_gather", lambda value: gathered.append(value) or [value])
+        patch.setattr(run_module, "write_record", lambda path, record: None)
+        patch.setattr(run_module, "write_checkpoint", lambda path, checkpoint, config: None)
+        patch.setattr(machine, "host_facts", dict)
+        patch.setattr(machine, "git_commit", lambda: None)
+        run.finish(run.initial_state)
+    return gathered[0]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(st.integers(1, 12), st.integers(1, 40), st.integers(1, 9), st.integers(1, 20), st.integers(0, 15))
+def test_calls_of_several_steps_change_neither_windows_nor_rows_nor_losses(
+    one_worker, clock, tmp_path, warmup, measured, window, at_once, every
+):
+    config = Config(
+        steps=warmup + measured,
+        warmup_steps=warmup,
+        window_steps=window,
+        checkpoint_steps=every,
+        checkpoint=tmp_path / "never_written",
+    )
+
+    def step_by_step(run):
+        for batch in run.steps():
+            clock.now += 1.0
+            expected.append(batch.rows)
+            run.observe(float(batch.step))
+
+    def in_calls(run):
+        for batches in run.calls():
+            assert 1 <= len(batches) <= at_once
+            clock.now += 1.0 * len(batches)
+            seen.extend(batch.rows for batch in batches)
+            run.observe(np.array([float(batch.step) for batch in batches]), steps=len(batches))
+            last = batches[-1].step
+            assert run.checkpoint_due == (every > 0 and (last + 1) % every == 0 and last + 1 < config.steps)
+
+    expected, seen = [], []
+    one_at_a_time = one_worker(config)
+    step_by_step(one_at_a_time)
+    several = one_worker(dataclasses.replace(config, steps_per_call=at_once), strategy="tf_mirrored")
+    in_calls(several)
+    compared = ("windows", "losses", "examples")
+    one_outcome, other_outcome = outcome_of(one_at_a_time), outcome_of(several)
+    assert {name: other_outcome[name] for name in compared} == {name: one_outcome[name] for name in compared}
+    assert np.array_equal(seen, expected)
+
+
+def test_a_window_whose_steps_were_not_all_observed_is_an_error_of_the_strategy(one_worker):
+    run = one_worker(CONFIG)
+    with pytest.raises(RuntimeError, match=r"observe\(\)"):
+        for _ in run.steps():
+            pass
+
+
 def window_of(step, config):
     """The window that a step after the warm-up belongs to: between them lie full windows and checkpoints."""
     since = step - config.warmup_steps
@@ -324,24 +397,12 @@ def test_windows_hold_every_step_after_the_warm_up_once_and_end_at_checkpoints(
         checkpoint_steps=every,
         checkpoint=tmp_path / "never_written",
     )
-    gathered = []
-
-    def stop_here(values):
-        gathered.append(values)
-        return [values]
-
-    run = one_worker(config, all_gather=stop_here)
+    run = one_worker(config)
     for batch in run.steps():
         clock.now += 1.0
         run.observe(float(batch.step))
         assert run.checkpoint_due == (every > 0 and (batch.step + 1) % every == 0 and batch.step + 1 < config.steps)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "write_record", lambda path, record: None)
-        patch.setattr(run_module, "write_checkpoint", lambda path, checkpoint, config: None)
-        patch.setattr(machine, "host_facts", dict)
-        patch.setattr(machine, "git_commit", lambda: None)
-        run.finish(run.initial_state)
-    result = next(values for values in gathered if isinstance(values, dict))
+    result = outcome_of(run)
     windows = result["windows"]
     steps = [step for each in windows for step in range(each["step"], each["step"] + each["steps"])]
     assert steps == list(range(warmup, config.steps))

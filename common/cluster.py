@@ -1,0 +1,217 @@
+"""A cluster of TensorFlow processes: read from TF_CONFIG and checked, or started here with a TF_CONFIG each.
+
+tf.distribute brings no launcher of its own: whoever starts the processes tells each one by TF_CONFIG (a JSON object in
+the environment) who belongs to the cluster and which task it is; see tensorflow.org/guide/distributed_training.
+"""
+
+import faulthandler
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from common.config import check_options, parse_command_line
+from common.errors import REFUSED_STATUS, LaunchFailedError, UserError
+from common.launch import (
+    TIMED_OUT_STATUS,
+    cluster_is_given,
+    environment_for,
+    exit_on_signals,
+    free_ports,
+    refuse_early,
+    run_group,
+)
+
+_REMEDY = "correct it, or unset it to start all processes here"
+_REPORT_SECONDS = 1.0
+_NAMES = {"worker": "worker", "chief": "the coordinator, chief", "ps": "parameter server"}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Who belongs to the cluster, and which of its tasks this process is."""
+
+    addresses: dict[str, list[str]]
+    """`host:port` of every task, by job: chief, worker, ps."""
+    job: str
+    """This process's job."""
+    index: int
+    """This process's task within its job, from 0."""
+
+    @property
+    def address(self) -> str:
+        """This process's `host:port`."""
+        return self.addresses[self.job][self.index]
+
+    def all_addresses(self, *jobs: str) -> list[str]:
+        """The addresses of these jobs' tasks, job by job in the given order."""
+        return [address for job in jobs for address in self.addresses.get(job, [])]
+
+    def neighbours(self, *jobs: str) -> list[str]:
+        """The addresses of these jobs' tasks on this process's own host, in the order of `all_addresses`."""
+        host = _host(self.address)
+        return [address for address in self.all_addresses(*jobs) if _host(address) == host]
+
+
+def start_unless_given(strategy: str, description: str) -> None:
+    """Where nobody says what the cluster is, start all of it here, wait for its end and exit with its status.
+
+    Every process runs this script again with the same command line and a TF_CONFIG of its own. tf_parameter_server has
+    a coordinator and `--parameter-servers` beside the `--workers`: its cluster ends with the coordinator, and a worker
+    that a signal ended is started again. Raises UserError for what every process would refuse, and LaunchFailedError
+    when one of them failed.
+    """
+    config = parse_command_line(description)
+    if cluster_is_given():
+        return
+    check_options(config, strategy)
+    refuse_early(config, strategy, config.workers or 1)
+    parameter_servers = strategy == "tf_parameter_server"
+    counts = {"worker": config.workers or 1}
+    if parameter_servers:
+        # The coordinator comes first: it is the one that is waited for.
+        counts = {"chief": 1} | counts | {"ps": config.parameter_servers}
+    ports = iter(free_ports(sum(counts.values())))
+    addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
+    tasks = [(job, index) for job, count in counts.items() for index in range(count)]
+    exit_on_signals()
+    outcome = run_group(
+        [["env", f"TF_CONFIG={_tf_config(addresses, *task)}", sys.executable, *sys.argv] for task in tasks],
+        environment_for(config),
+        config.deadline_seconds,
+        waited_for=1 if parameter_servers else None,
+        restarted=[number for number, (job, _) in enumerate(tasks) if parameter_servers and job == "worker"],
+    )
+    if outcome.timed_out:
+        print(f"lockstep: failed: the deadline of {config.deadline_seconds:g} s ended it.", file=sys.stderr)
+        sys.exit(TIMED_OUT_STATUS)
+    if outcome.status == REFUSED_STATUS:
+        sys.exit(REFUSED_STATUS)
+    if outcome.failed is not None:
+        job, index = tasks[outcome.failed]
+        how = f"signal {-outcome.status}" if outcome.status < 0 else f"status {outcome.status}"
+        raise LaunchFailedError(f"{_NAMES[job]} {index} ended with {how}, so all processes were ended.")
+    sys.exit(0)
+
+
+def from_tf_config(jobs: Collection[str]) -> Cluster:
+    """The cluster that TF_CONFIG names, whose tasks belong to `jobs`.
+
+    Raises UserError when TF_CONFIG is malformed or contradicts itself.
+    """
+    try:
+        content = json.loads(os.environ["TF_CONFIG"])
+        addresses = {job: list(tasks) for job, tasks in content["cluster"].items()}
+        job, index = content["task"]["type"], content["task"]["index"]
+    except ValueError as error:
+        raise UserError(f"TF_CONFIG isn't JSON ({error}): {_REMEDY}.") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        form = '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
+        raise UserError(f"TF_CONFIG hasn't the form {form}: {_REMEDY}.") from error
+    cluster = Cluster(addresses, job, index)
+    check(cluster, jobs)
+    return cluster
+
+
+def check(cluster: Cluster, jobs: Collection[str]) -> None:
+    """Raises UserError when the cluster contradicts itself or has other jobs than `jobs`."""
+    everyone = cluster.all_addresses(*cluster.addresses)
+    for job in cluster.addresses:
+        if job not in jobs:
+            raise UserError(f"TF_CONFIG names the job {job!r}, and this strategy has {' and '.join(jobs)}: {_REMEDY}.")
+    for address in everyone:
+        if not isinstance(address, str) or not re.fullmatch(r".+:\d{1,5}", address) or not 0 < _port(address) < 65536:
+            raise UserError(f"TF_CONFIG names the address {address!r}, which isn't host:port: {_REMEDY}.")
+    for address in everyone:
+        if everyone.count(address) > 1:
+            raise UserError(f"TF_CONFIG gives {address} to several tasks: {_REMEDY}.")
+    if cluster.job not in cluster.addresses:
+        raise UserError(f"TF_CONFIG says that this is a {cluster.job!r}, which its cluster hasn't: {_REMEDY}.")
+    count = len(cluster.addresses[cluster.job])
+    if not isinstance(cluster.index, int) or isinstance(cluster.index, bool) or not 0 <= cluster.index < count:
+        raise UserError(
+            f"TF_CONFIG says that this is {cluster.job} {cluster.index}, and the cluster has {count}, "
+            f"counted from 0: {_REMEDY}."
+        )
+
+
+def meet(cluster: Cluster, deadline_seconds: float) -> None:
+    """Wait until every task of the cluster listens on its port, this process among them, which then lets go of its own.
+
+    TensorFlow waits for a partner without end, in C++ that holds the interpreter's lock, so that no signal and no
+    thread of Python gets through: this comes before. Raises UserError when this task's port is taken, and
+    LaunchFailedError when a partner doesn't come in time. From here on the process ends itself at the deadline.
+    """
+    _end_at_deadline(deadline_seconds)
+    deadline = time.monotonic() + deadline_seconds
+    with socket.socket() as listener:
+        # Else the port would be taken for a minute after the last cluster left it (tcp(7), TIME_WAIT).
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", _port(cluster.address)))
+        except OSError as error:
+            raise UserError(
+                f"Port {_port(cluster.address)} of {_NAMES[cluster.job]} {cluster.index} is taken ({error.strerror}): "
+                "end the program that listens there, or give the task another port in TF_CONFIG."
+            ) from error
+        listener.listen(128)
+        for job, addresses in cluster.addresses.items():
+            for index, address in enumerate(addresses):
+                while not is_reachable(address):
+                    if time.monotonic() > deadline - _REPORT_SECONDS:
+                        raise LaunchFailedError(
+                            f"{_NAMES[job]} {index} ({address}) didn't start within the deadline of "
+                            f"{deadline_seconds:g} s: start it on its machine, or correct its address in TF_CONFIG."
+                        )
+                    time.sleep(0.1)
+
+
+def serve_until_gone(address: str, deadline_seconds: float) -> None:
+    """Return once nobody listens on `address` any more, which somebody must have done within `deadline_seconds`.
+
+    A server of TensorFlow would stay for ever; this lets it leave with the coordinator that it serves.
+    """
+    deadline = time.monotonic() + deadline_seconds
+    while not is_reachable(address) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    while is_reachable(address):
+        time.sleep(1)
+
+
+def is_reachable(address: str) -> bool:
+    """Whether somebody listens on `host:port`."""
+    try:
+        socket.create_connection((_host(address), _port(address)), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def _end_at_deadline(deadline_seconds: float) -> None:
+    """End this process at the deadline with one line, or with its stack where TensorFlow keeps the lock for itself."""
+
+    def end() -> None:
+        print(f"lockstep: failed: the deadline of {deadline_seconds:g} s ended it.", file=sys.stderr, flush=True)
+        os._exit(TIMED_OUT_STATUS)
+
+    timer = threading.Timer(deadline_seconds, end)
+    timer.daemon = True
+    timer.start()
+    faulthandler.dump_traceback_later(deadline_seconds + _REPORT_SECONDS, exit=True)
+
+
+def _tf_config(addresses: dict[str, list[str]], job: str, index: int) -> str:
+    return json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]")
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

@@ -1,0 +1,156 @@
+"""A cluster is what TF_CONFIG says, when it says one thing; its tasks find one another, or say who is missing."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from common import cluster
+from common.cluster import Cluster
+from common.errors import UserError
+from common.launch import ROOT, cluster_is_given, free_ports
+
+JOBS = ("chief", "worker", "ps")
+
+
+def tf_config(addresses, job="worker", index=0):
+    return json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
+
+
+def test_a_well_formed_tf_config_names_every_task_and_this_one(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", tf_config({"worker": ["one:1", "two:2"], "ps": ["one:3"]}, "ps"))
+    found = cluster.from_tf_config(JOBS)
+    assert found == Cluster({"worker": ["one:1", "two:2"], "ps": ["one:3"]}, "ps", 0)
+    assert found.address == "one:3"
+    assert found.all_addresses("ps", "chief", "worker") == ["one:3", "one:1", "two:2"]
+    assert found.neighbours("worker", "ps") == ["one:1", "one:3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "isn't JSON"),
+        ("", "isn't JSON"),
+        ("[]", "hasn't the form"),
+        ('{"cluster": {"worker": ["a:1"]}}', "hasn't the form"),
+        ('{"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}', "hasn't the form"),
+        ('{"cluster": {"worker": 5}, "task": {"type": "worker", "index": 0}}', "hasn't the form"),
+        (tf_config({"worker": ["a:1"], "evaluator": ["a:2"]}), "names the job 'evaluator'"),
+        (tf_config({"worker": ["a"]}), "names the address 'a', which isn't host:port"),
+        (tf_config({"worker": ["a:70000"]}), "names the address 'a:70000'"),
+        (tf_config({"worker": [5]}), "names the address 5"),
+        (tf_config({"worker": ["a:1", "a:1"]}), "gives a:1 to several tasks"),
+        (tf_config({"worker": ["a:1"], "ps": ["a:1"]}), "gives a:1 to several tasks"),
+        (tf_config({"worker": ["a:1"]}, "chief"), "this is a 'chief', which its cluster hasn't"),
+        (tf_config({"worker": ["a:1"]}, index=1), "this is worker 1, and the cluster has 1, counted from 0"),
+        (tf_config({"worker": ["a:1"]}, index=-1), "this is worker -1"),
+        (tf_config({"worker": ["a:1"]}, index="0"), "this is worker 0"),
+        (tf_config({"worker": ["a:1"]}, index=True), "this is worker True"),
+    ],
+)
+def test_a_malformed_or_contradictory_tf_config_is_refused_in_one_sentence(text, words, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(UserError, match=re.escape(words)) as error:
+        cluster.from_tf_config(JOBS)
+    assert "unset it" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
+    for name in ("TF_CONFIG", "SLURM_STEP_NUM_TASKS"):
+        monkeypatch.delenv(name, raising=False)
+    assert not cluster_is_given()
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
+    assert cluster_is_given()
+    monkeypatch.delenv("SLURM_STEP_NUM_TASKS")
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    assert cluster_is_given()
+
+
+def test_free_ports_are_all_different():
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+
+
+MEET = """
+import json, socket, sys, time
+from common import cluster
+from common.cluster import Cluster
+from common.errors import exit_with_one_line
+addresses, index, deadline_seconds = json.loads(sys.argv[1])
+exit_with_one_line(lambda: cluster.meet(Cluster({"worker": addresses}, "worker", index), deadline_seconds))
+# What TensorFlow's server does next.
+with socket.create_server(("", int(addresses[index].rpartition(":")[2]))):
+    time.sleep(3)
+"""
+
+
+def start_to_meet(addresses, index, deadline_seconds):
+    command = [sys.executable, "-c", MEET, json.dumps([addresses, index, deadline_seconds])]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+def test_tasks_that_all_start_meet_whatever_their_order():
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    early = [start_to_meet(addresses, index, 30) for index in (2, 0)]
+    time.sleep(1)
+    late = start_to_meet(addresses, 1, 30)
+    assert [process.wait(30) for process in (*early, late)] == [0, 0, 0]
+
+
+def test_a_partner_that_never_starts_is_named_by_the_deadline():
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    alone = start_to_meet(addresses, 0, 2)
+    _, output = alone.communicate(timeout=30)
+    assert alone.returncode == 1
+    assert f"lockstep: failed: worker 1 ({addresses[1]}) didn't start within the deadline of 2 s" in output
+    assert output.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_refused():
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        process = start_to_meet([f"127.0.0.1:{port}"], 0, 30)
+        _, output = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert f"Port {port} of worker 0 is taken" in output
+    assert output.count("\n") == 1
+
+
+STUCK = """
+import sys, time
+from common import cluster
+cluster._end_at_deadline(1)
+while sys.argv[1] == "python": time.sleep(0.1)
+# A C function that keeps the interpreter's lock: pause(2) through PyDLL.
+import ctypes
+ctypes.PyDLL(None).pause()
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "status", "words"),
+    [("python", 124, "lockstep: failed: the deadline of 1 s ended it."), ("c", 1, "Timeout (0:00:02)!")],
+)
+def test_a_process_that_hangs_in_python_or_in_c_ends_itself_at_its_deadline(where, status, words):
+    result = subprocess.run([sys.executable, "-c", STUCK, where], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert result.returncode == status
+    assert words in result.stderr
+
+
+def test_a_server_stays_while_its_coordinator_listens_and_leaves_with_it():
+    with socket.socket() as coordinator:
+        coordinator.bind(("127.0.0.1", 0))
+        coordinator.listen()
+        address = f"127.0.0.1:{coordinator.getsockname()[1]}"
+        source = f"from common import cluster; cluster.serve_until_gone({address!r}, 20)"
+        server = subprocess.Popen([sys.executable, "-c", source], cwd=ROOT)
+        time.sleep(2.5)
+        assert server.poll() is None
+    assert server.wait(20) == 0

@@ -1,0 +1,176 @@
+"""A TensorFlow process among others: its cluster, what the processes tell one another, how it says that one is lost."""
+
+import contextlib
+import os
+import pickle
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import tensorflow as tf
+
+from common import cluster, machine
+from common.cluster import Cluster
+from common.config import Config, check_world_size
+from common.errors import LaunchFailedError, UserError
+from tf_impl.model import Variables
+
+
+def find_cluster(jobs: Collection[str]) -> Cluster:
+    """The cluster of TF_CONFIG, else of the step that Slurm's srun started. Raises UserError when it is no good."""
+    if "TF_CONFIG" in os.environ:
+        return cluster.from_tf_config(jobs)
+    tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
+    try:
+        # Asked to count GPUs, the resolver needs nvidia-smi, and divides by zero where there are none. It only spreads
+        # them over the tasks by CUDA_VISIBLE_DEVICES, which `choose_devices` does here (tensorflow issue 56894).
+        slurm = tf.distribute.cluster_resolver.SlurmClusterResolver(
+            gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
+        )
+        addresses = slurm.cluster_spec().as_dict()
+    except RuntimeError as error:
+        raise UserError(f"Slurm's variables don't name a cluster ({error}): start this program by srun.") from error
+    job, index = slurm.get_task_info()
+    return Cluster(addresses, job, index)
+
+
+def resolver(place: Cluster) -> tf.distribute.cluster_resolver.ClusterResolver:
+    """The cluster as TensorFlow wants it."""
+    return tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(place.addresses), task_type=place.job, task_id=place.index, rpc_layer="grpc"
+    )
+
+
+def check_servers(config: Config, place: Cluster) -> None:
+    """Raises UserError when the cluster isn't one coordinator, `--workers` and `--parameter-servers`."""
+    counts = {job: len(place.addresses.get(job, [])) for job in ("chief", "worker", "ps")}
+    if counts["chief"] != 1 or not counts["worker"] or not counts["ps"]:
+        raise UserError(
+            f"The cluster has {counts['chief']} coordinators (chief), {counts['worker']} workers and {counts['ps']} "
+            "parameter servers (ps): give TF_CONFIG exactly one of the first, and one or more of the others."
+        )
+    check_world_size(config, counts["worker"], "the cluster")
+    if config.parameter_servers not in (1, counts["ps"]):
+        raise UserError(
+            f"--parameter-servers {config.parameter_servers}, but the cluster has {counts['ps']}: give both the same "
+            "number, or leave the option out."
+        )
+
+
+def serve(config: Config, place: Cluster) -> None:
+    """Be a worker or a parameter server until the coordinator has gone."""
+    here = place.neighbours("worker", "ps")
+    machine.pin(config, here.index(place.address), len(here))
+    # With fewer, requests that wait for one another hang (tensorflow.org, "Parameter server training", where it sets
+    # inter_op_parallelism_threads); the task still computes on its own cores only.
+    waiting_threads = len(place.addresses["worker"]) + 1
+    settings = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=config.threads, inter_op_parallelism_threads=config.threads + waiting_threads
+    )
+    cluster.meet(place, config.deadline_seconds)
+    tf.distribute.Server(place.addresses, place.job, place.index, protocol="grpc", config=settings)
+    cluster.serve_until_gone(place.addresses["chief"][0], config.deadline_seconds)
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A loss that a worker computes, fetched when it is read; the coordinator goes on meanwhile."""
+
+    result: tf.distribute.coordinator.RemoteValue
+
+    def __float__(self) -> float:
+        return float(self.result.fetch()[0])
+
+
+def by_shard(variables: Variables, gradients: Sequence[tf.Tensor]) -> tuple[Variables, list[tf.Tensor]]:
+    """The parts of the variables, each of which lies on one server, and those of the gradients that belong to them."""
+    parts = [shards(parameter) for parameter in variables.parameters]
+    pieces = [
+        tf.split(gradient, [part.shape[0] for part in own]) if len(own) > 1 else [gradient]
+        for gradient, own in zip(gradients, parts, strict=True)
+    ]
+    momenta = [shard for momentum in variables.momenta for shard in shards(momentum)]
+    return Variables(list(chain(*parts)), momenta), list(chain(*pieces))
+
+
+def shards(variable: tf.Variable) -> Sequence[tf.Variable]:
+    """The parts of a variable on the servers; a variable that isn't cut is its own only part."""
+    return getattr(variable, "variables", [variable])
+
+
+def number_workers(coordinator: tf.distribute.coordinator.ClusterCoordinator) -> tuple[tf.Variable, list[int]]:
+    """A variable in which each worker keeps a number that it draws when it starts, and the numbers drawn so far.
+
+    A new number in the result of a step says that a worker was lost and came back.
+    """
+    with coordinator.strategy.scope():
+        number = tf.Variable(lambda: tf.random.uniform((), maxval=2**62, dtype=tf.int64), per_worker_variable=True)
+    # Its workers' parts come to be with the first function that reads it.
+    coordinator.schedule(tf.function(lambda: tf.identity(number), autograph=False))
+    coordinator.join()
+    return number, [int(drawn) for drawn in number.read_all()]
+
+
+def check_sum(strategy: tf.distribute.Strategy, world_size: int) -> None:
+    """Raises UserError when an all-reduce of ones over the workers doesn't give `world_size`.
+
+    Without a usable TF_CONFIG the strategy runs quietly with a single replica.
+    """
+
+    @tf.function(autograph=False)
+    def count() -> tf.Tensor:
+        ones = strategy.run(lambda: tf.constant(1.0))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, ones, axis=None)
+
+    total = int(count())
+    if total != world_size:
+        raise UserError(
+            f"An all-reduce reaches {total} workers, and the cluster has {world_size}: give every task the same "
+            "cluster in TF_CONFIG."
+        )
+
+
+def all_gather(strategy: tf.distribute.Strategy, value: object) -> list:
+    """Every worker's object, in the order of ranks, on every worker."""
+    content = pickle.dumps(value)
+    # TensorFlow's gather takes no bytes, and pads what differs in length; the length comes first.
+    length = np.array([len(content)], np.int32)
+    words = np.frombuffer(content + bytes(-len(content) % 4), np.int32)
+    lengths, everything = (_gather(strategy, own) for own in (length, words))
+    ends = np.cumsum([-(-length // 4) for length in lengths])
+    parts = np.split(everything, ends[:-1])
+    return [pickle.loads(part.tobytes()[:length]) for part, length in zip(parts, lengths, strict=True)]
+
+
+def _gather(strategy: tf.distribute.Strategy, own: np.ndarray) -> np.ndarray:
+    @tf.function(autograph=False)
+    def gather() -> tf.Tensor:
+        return strategy.gather(strategy.run(lambda: tf.constant(own)), axis=0)
+
+    return gather().numpy()
+
+
+def synchronize() -> None:
+    """Wait until the device has done all it was given.
+
+    TensorFlow's own `sync_devices` fails in a process with collectives (the operation SyncDevice asks for a remote
+    eager worker); a value computed after everything else on the same stream and read here does it too.
+    """
+    tf.zeros(()).numpy()
+
+
+@contextlib.contextmanager
+def one_line_when_it_breaks() -> Iterator[None]:
+    """Turn TensorFlow's error for a lost partner into LaunchFailedError."""
+    lost = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
+    try:
+        yield
+    except lost as error:
+        raise LaunchFailedError(f"the cluster lost a task ({_what_happened(error)}).") from error
+
+
+def _what_happened(error: tf.errors.OpError) -> str:
+    """The first line of the error that isn't a heading."""
+    lines = [line.strip() for line in str(error.message).splitlines()]
+    return next((line for line in lines if line and not line.endswith(":")), str(error.message))[:200]
