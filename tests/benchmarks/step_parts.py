@@ -1,0 +1,130 @@
+"""Where a step's time goes on one worker: TensorFlow programs, each with a little more, up to the whole step, in turn.
+
+To start it: `.nox/tensorflow/bin/python -m tests.benchmarks.step_parts --preset pathway`. The rate of the matrix
+products alone, on the same shapes and the same thread, is what the machine would allow.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common import dataset, machine, metrics, mlp
+from common.config import PRESETS, Config
+from tf_impl import model as contract
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Measure the parts of a step on one worker."""
+
+    preset: Literal["digits", "pathway", "wide"] = "pathway"
+    """Whose model and batch to use."""
+    rounds: int = 40
+    """Turns of each program."""
+    steps: int = 50
+    """Steps of each program in a turn."""
+
+
+def main() -> None:
+    """Run every program in turn, and print its milliseconds per step beside what it has beyond the one before."""
+    arguments = tyro.cli(Arguments, description=__doc__)
+    config = PRESETS[arguments.preset]
+    machine.pin(config)
+    contract.choose_devices(config, 1)
+    programs = build(config)
+    seconds = {name: [] for name in programs}
+    for _ in range(arguments.rounds + 1):
+        for name, program in programs.items():
+            started = time.perf_counter()
+            for _ in range(arguments.steps):
+                program()
+            seconds[name].append((time.perf_counter() - started) / arguments.steps)
+    table = Table("program", "n", "ms per step", "95 % interval", "beyond the one before", "samples/s")
+    before = 0.0
+    for name, values in seconds.items():
+        # The first turn traces.
+        interval = metrics.median_interval([1000 * value for value in values[1:]])
+        beyond, before = interval.median - before, interval.median
+        cells = [f"{interval.median:.3f}", f"{interval.low:.3f} to {interval.high:.3f}", f"{beyond:.3f}"]
+        table.add_row(name, str(interval.n), *cells, f"{1000 * config.batch / interval.median:,.0f}")
+    console = Console(width=140)
+    console.print(table)
+    rate = operations(config) / (np.median(seconds["matrix products"][1:]) * 1e9)
+    console.print(
+        f"{operations(config) / 1e6:.1f} million operations a step: {rate:.1f} GFLOP/s in the products alone."
+    )
+
+
+def build(config: Config) -> dict[str, Callable[[], object]]:
+    """The programs by name, each with a whole step's arguments; every one has all that those before it have."""
+    rows_of_data = dataset.load(config)
+    train_features, train_labels = tf.constant(rows_of_data.train_features), tf.constant(rows_of_data.train_labels)
+    variables = contract.create_variables(config, mlp.initial_weights(config))
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    batch_rows = np.random.default_rng(0).integers(0, len(rows_of_data.train_labels), (1000, config.batch))
+    features, labels = tf.gather(train_features, batch_rows[0]), tf.gather(train_labels, batch_rows[0])
+
+    def call(rows: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
+        return rate
+
+    def products(rows: tf.Tensor, rate: tf.Tensor) -> Sequence[tf.Tensor]:
+        return _products(config, variables.parameters, features)
+
+    def differentiate(rows: tf.Tensor, rate: tf.Tensor) -> tuple:
+        return contract.loss_and_gradients(config, variables, features, labels, config.batch)
+
+    def differentiate_own_rows(rows: tf.Tensor, rate: tf.Tensor) -> tuple:
+        own_features, own_labels = tf.gather(train_features, rows), tf.gather(train_labels, rows)
+        return contract.loss_and_gradients(config, variables, own_features, own_labels, config.batch)
+
+    def whole_step(rows: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
+        loss, gradients = differentiate_own_rows(rows, rate)
+        contract.apply_sgd(config, variables, gradients, rate, strategy)
+        return loss
+
+    position = iter(range(10**9))
+
+    def stepper(function: Callable) -> Callable[[], object]:
+        compiled = tf.function(function, autograph=False)
+        return lambda: compiled(tf.constant(batch_rows[next(position) % 1000]), tf.constant(0.01))
+
+    with strategy.scope():
+        return {
+            "an empty call": stepper(call),
+            "matrix products": stepper(products),
+            "and the rest of forward and backward": stepper(differentiate),
+            "and fetching the rows": stepper(differentiate_own_rows),
+            "and the update: the whole step": stepper(whole_step),
+        }
+
+
+def operations(config: Config) -> int:
+    """Multiplications and additions of a step's matrix products: two products per layer backward, but for the first."""
+    sizes = [inputs * outputs for inputs, outputs in zip(config.dimensions[:-1], config.dimensions[1:], strict=True)]
+    return 2 * config.batch * (3 * sum(sizes) - sizes[0])
+
+
+def _products(config: Config, parameters: Sequence[tf.Variable], features: tf.Tensor) -> list[tf.Tensor]:
+    """The matrix products of a step and nothing else; the values don't matter."""
+    weights = [tf.convert_to_tensor(parameter) for parameter in parameters if parameter.shape.rank == 2]
+    inputs, values = [], features
+    for weight in weights:
+        inputs.append(values)
+        values = tf.matmul(values, weight)
+    gradient, results = values, []
+    for position in reversed(range(len(weights))):
+        results.append(tf.matmul(inputs[position], gradient, transpose_a=True))
+        if position:
+            gradient = tf.matmul(gradient, weights[position], transpose_b=True)
+    return results
+
+
+if __name__ == "__main__":
+    main()
