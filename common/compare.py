@@ -5,6 +5,7 @@ stopped when it is started again with the same options.
 """
 
 import dataclasses
+import itertools
 import random
 import re
 import secrets
@@ -23,14 +24,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from common import metrics
-from common.config import to_arguments
+from common.config import from_record, is_synchronous, to_arguments
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from common.launch import ROOT, TIMED_OUT_STATUS, framework_of, python_for
+from common.names import shown_name
 from common.plan import FULL_REPETITIONS, Cell, Options, kink_free_seeds, plan_round, plan_table
 from common.record import Record, read_record, read_records, write_record
 
-QUICK_SECONDS = 510.0
+QUICK_SECONDS = 540.0
 """The quick profile starts no round that wouldn't end within this time; set-up checks and report come on top."""
 
 _STOP_SECONDS = 30.0
@@ -100,7 +102,7 @@ def run_cell(cell: Cell, folder: Path) -> Record:
         strategy=cell.strategy,
         framework=framework_of(cell.strategy),
         world_size=cell.workers,
-        synchronous=True,
+        synchronous=is_synchronous(config, cell.strategy),
         scaling=config.scaling,
         status=outcome,
         reason=reason,
@@ -116,32 +118,36 @@ def run_cell(cell: Cell, folder: Path) -> Record:
 def _run_all(console: Console, options: Options, folder: Path, order_seed: int) -> None:
     started, order, cells = time.monotonic(), random.Random(order_seed), []
     seeds = kink_free_seeds(options)
-    repetition, round_seconds = 1, 0.0
-    while _another_round(options, repetition, time.monotonic() - started, round_seconds):
+    # How many times as long as estimated a launch takes on this machine, by those of the last round.
+    pace = 1.0
+    for repetition in itertools.count(1):
         round_cells = plan_round(options, repetition, order, seeds)
+        estimate = sum(cell.estimated_seconds for cell in _without_record(round_cells, folder))
+        if not _another_round(options, repetition, time.monotonic() - started, pace * estimate):
+            return
         cells += round_cells
         write_atomically(folder / "plan.csv", plan_table(cells, order_seed).to_csv(index=False).encode())
         round_started = time.monotonic()
         for cell, record in _run_round(console, options, repetition, round_cells, folder):
             if cell.purpose == "certificate" and record.status != "ok":
-                console.print(
-                    f"  note: {cell.strategy} with {cell.workers} workers has no certificate: {record.reason}"
-                )
-        round_seconds = _seconds_of_throughput(round_cells, time.monotonic() - round_started)
-        repetition += 1
+                name = shown_name(cell.strategy, cell.config)
+                console.print(f"  note: {name} with {cell.workers} workers has no certificate: {record.reason}")
+        if estimate:
+            pace = (time.monotonic() - round_started) / estimate
 
 
 def _another_round(options: Options, repetition: int, seconds: float, round_seconds: float) -> bool:
-    """Whether this repetition is to run: up to the number asked for, else the profile's, else as time allows."""
+    """Whether this repetition is to run: up to the number asked for, else the profile's, else as time allows.
+
+    `seconds` have gone by, and the round would take `round_seconds`.
+    """
     if options.repetitions or options.profile == "full":
         return repetition <= (options.repetitions or FULL_REPETITIONS)
     return repetition == 1 or seconds + round_seconds <= QUICK_SECONDS
 
 
-def _seconds_of_throughput(cells: list[Cell], seconds: float) -> float:
-    """What the throughput launches of a round took, by their share of the estimates; a later round has only those."""
-    estimated = sum(cell.estimated_seconds for cell in cells)
-    return seconds * sum(cell.estimated_seconds for cell in cells if cell.purpose == "throughput") / (estimated or 1)
+def _without_record(cells: list[Cell], folder: Path) -> list[Cell]:
+    return [cell for cell in cells if not (folder / f"{cell.name}.json").exists()]
 
 
 def _run_round(
@@ -149,7 +155,7 @@ def _run_round(
 ) -> Iterator[tuple[Cell, Record]]:
     """Run the cells that have no record yet, showing progress with the time left of this round."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    remaining = [cell for cell in cells if not (folder / f"{cell.name}.json").exists()]
+    remaining = _without_record(cells, folder)
     total = options.repetitions or (FULL_REPETITIONS if options.profile == "full" else None)
     title = f"round {repetition}" + (f" of {total}" if total else " (as many as fit)")
     estimate = sum(cell.estimated_seconds for cell in remaining)
@@ -193,8 +199,9 @@ def _why(status: int | None, deadline_seconds: float, log: str) -> tuple[str, st
     """`unsupported` or `failed`, and one sentence, from a launch's exit status (None: never started) and its log."""
     if status == TIMED_OUT_STATUS:
         return "failed", f"It was ended by its deadline of {deadline_seconds:g} s."
-    refusals = re.findall(r"lockstep: (?!note)(.+)", log)
-    if refusals:
+    if failures := re.findall(r"lockstep: failed: (.+)", log):
+        return "failed", failures[0]
+    if refusals := re.findall(r"lockstep: (?!note)(.+)", log):
         return "unsupported", refusals[0]
     if status == 0:
         return "failed", "It ended without leaving a record."
@@ -225,23 +232,26 @@ def _order_seed(folder: Path, asked_for: int | None) -> int:
 
 
 def _print_plan(console: Console, options: Options) -> None:
-    rounds = options.repetitions or (FULL_REPETITIONS if options.profile == "full" else 1)
+    rounds = options.repetitions or (FULL_REPETITIONS if options.profile == "full" else metrics.FEWEST_LAUNCHES)
     order, seeds = random.Random(0), kink_free_seeds(options)
     cells = [cell for repetition in range(1, rounds + 1) for cell in plan_round(options, repetition, order, seeds)]
     counts: dict[tuple, list[Cell]] = {}
     for cell in cells:
         exchange = "" if cell.config.exchange else "off"
-        key = (cell.strategy, cell.config.preset, cell.config.scaling, cell.workers, exchange, cell.purpose)
+        config, name = cell.config, shown_name(cell.strategy, cell.config)
+        key = (name, config.preset, config.scaling, cell.workers, exchange, cell.purpose)
         counts.setdefault(key, []).append(cell)
     table = Table("strategy", "preset", "scaling", "workers", "exchange", "purpose", "launches", "minutes")
     for key in sorted(counts):
         minutes = sum(cell.estimated_seconds for cell in counts[key]) / 60
         table.add_row(*map(str, key), str(len(counts[key])), f"{minutes:.1f}")
     console.print(table)
-    hours = sum(cell.estimated_seconds for cell in cells) / 3600
-    console.print(f"{len(cells)} launches, about {hours:.1f} hours.")
+    minutes = sum(cell.estimated_seconds for cell in cells) / 60
+    in_words = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.1f} minutes"
+    console.print(f"{len(cells)} launches, about {in_words}.")
     if options.profile == "quick" and not options.repetitions:
-        console.print(f"More rounds of throughput follow while they fit into {QUICK_SECONDS / 60:.1f} minutes in all.")
+        limit = f"{QUICK_SECONDS / 60:.0f} minutes in all"
+        console.print(f"These are {rounds} rounds; fewer or more of them run, as many as fit into {limit}.")
 
 
 def _print_summary(console: Console, records: list[Record]) -> None:
@@ -249,7 +259,8 @@ def _print_summary(console: Console, records: list[Record]) -> None:
     rates: dict[tuple, list[float]] = {}
     for record in records:
         if record.status == "ok" and record.checkpoint is None and record.config["exchange"]:
-            key = (record.config["preset"], record.scaling, record.strategy, record.world_size)
+            name = shown_name(record.strategy, from_record(record.config))
+            key = (record.config["preset"], record.scaling, name, record.world_size)
             rates.setdefault(key, []).append(metrics.throughput(record).samples_per_second)
     table = Table("preset", "scaling", "strategy", "workers", "launches", "samples/s (median)")
     for key in sorted(rates):

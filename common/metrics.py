@@ -86,6 +86,18 @@ def ring_all_reduce_bytes(gradient_bytes: int, world_size: int) -> float:
     return 2 * (world_size - 1) / world_size * gradient_bytes
 
 
+def parameter_server_bytes(gradient_bytes: int, synchronous_workers: int | None) -> float:
+    """Bytes that all processes together send per step where parameter servers hold the weights.
+
+    An asynchronous step (None) is one worker's: it pulls the weights and pushes its gradients, each as large as all
+    gradients (Li et al., "Scaling distributed machine learning with the parameter server", 2014, algorithm 1). In a
+    synchronous one every worker pulls the weights and sends its gradients to the coordinator, which pushes their sum.
+    """
+    if synchronous_workers is None:
+        return 2.0 * gradient_bytes
+    return (2.0 * synchronous_workers + 1) * gradient_bytes
+
+
 def loss_deviation(losses: Sequence[float | None], oracle: Sequence[float]) -> float:
     """Largest relative deviation of a loss from the oracle's of the same step; infinite where a loss isn't finite.
 

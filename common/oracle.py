@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
+from scipy.special import log_softmax
 from threadpoolctl import threadpool_limits
 
 from common import dataset, metrics, mlp
@@ -24,6 +25,8 @@ WEIGHT_TOLERANCE = 5e-6
 
 TOLERATED_STEPS = 100
 """The tolerances hold over so many first steps."""
+
+_ROWS_AT_ONCE = 2048
 
 
 @dataclass(frozen=True)
@@ -87,19 +90,40 @@ def deviation(record: Record, config: Config, folder: Path, oracle: Trajectory) 
     )
 
 
-def _weight_deviation(record: Record, config: Config, folder: Path, oracle: Trajectory) -> float | None:
-    if record.checkpoint is None:
-        return None
+def training_loss(config: Config, weights: mlp.State) -> float:
+    """Mean cross-entropy of all training rows under these weights, in float64; not finite where the weights aren't."""
+    rows = dataset.load(config)
+    exact = {name: weights[name].astype(np.float64) for name in mlp.parameter_names(config)}
+    total = 0.0
+    with threadpool_limits(1), np.errstate(all="ignore"):
+        for start in range(0, len(rows.train_labels), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            logits = mlp.forward(config, exact, rows.train_features[part].astype(np.float64))[-1]
+            labels = rows.train_labels[part]
+            total -= log_softmax(logits, axis=1)[np.arange(len(labels)), labels].sum()
+    return float(total / len(rows.train_labels))
+
+
+def final_weights(record: Record, folder: Path) -> mlp.State:
+    """The weights that the record names, from its `folder`, without the optimizer's state.
+
+    Raises UserError when there are none that can be read.
+    """
     try:
-        state = load_file(folder / record.checkpoint)
+        state = load_file(folder / str(record.checkpoint))
     except (OSError, SafetensorError) as error:
         raise UserError(
             f"The final weights {folder / record.checkpoint} of {record.strategy} can't be read ({error}): "
             "delete its record and run its cell again."
         ) from error
+    return {name: value for name, value in state.items() if not name.endswith(".momentum")}
+
+
+def _weight_deviation(record: Record, config: Config, folder: Path, oracle: Trajectory) -> float | None:
+    if record.checkpoint is None:
+        return None
     names = mlp.parameter_names(config)
-    weights = {name: value for name, value in state.items() if not name.endswith(".momentum")}
-    return metrics.weight_deviation(weights, {name: oracle.state[name] for name in names})
+    return metrics.weight_deviation(final_weights(record, folder), {name: oracle.state[name] for name in names})
 
 
 def _batches(

@@ -1,6 +1,7 @@
 """Which launches a comparison makes, in which order, and how long they will take."""
 
 import dataclasses
+import os
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Literal
 import pandas
 
 from common import oracle
-from common.config import PRESETS, Config, local_batch
+from common.config import PRESETS, Config, is_synchronous, local_batch
 from common.errors import UserError
-from common.launch import UNDISTRIBUTED, framework_of, strategies
+from common.launch import CLUSTERS, UNDISTRIBUTED, framework_of, strategies
+from common.metrics import FEWEST_LAUNCHES
+from common.names import variant
 
 QUICK_CORE = (
     *("torch_single", "tf_one_device", "torch_ddp", "tf_mirrored"),
@@ -22,10 +25,17 @@ QUICK_CORE = (
 FULL_REPETITIONS = 10
 """Launches per cell of the full profile: the fewest that a speed claim may rest on."""
 
-# Rough figures seen on two cores: what starting takes, and the single-worker time of a step by preset.
-_START_SECONDS = {"torch": 4.0, "tensorflow": 4.0, "horovod": 7.0}
-_START_SECONDS_PER_WORKER = {"torch": 1.0, "tensorflow": 0.7, "horovod": 2.0}
-_STEP_SECONDS = {"digits": 0.0005, "mnist": 0.001, "pathway": 0.003, "wide": 0.25}
+ASYNCHRONOUS_STEPS = 1000
+"""Steps of an asynchronous certificate of several workers: enough for a loss that tells how well it trained."""
+
+# Rough figures seen on two cores: start and end of a launch, one worker's step by preset, and what exchange adds to it.
+_START_SECONDS = {"torch": 2.6, "tensorflow": 2.7, "horovod": 4.0}
+_START_SECONDS_PER_WORKER = {"torch": 1.1, "tensorflow": 0.1, "horovod": 0.8}
+_START_SECONDS_ALONE = 2.9
+_CLUSTER_SECONDS, _CLUSTER_SECONDS_PER_PROCESS = 2.0, 1.6
+_STEP_SECONDS = {"digits": 0.0004, "mnist": 0.001, "pathway": 0.0015, "wide": 0.25}
+_EXCHANGE_SECONDS = {"digits": 0.0015, "mnist": 0.0015, "pathway": 0.003, "wide": 0.05}
+_IN_ONE_PROCESS = {"tf_mirrored", "tf_central_storage", "tf_keras_mirrored"}
 
 
 @dataclass(frozen=True)
@@ -33,8 +43,9 @@ class Options:
     """What a comparison covers; every option narrows or widens its profile."""
 
     profile: Literal["quick", "full"] = "quick"
-    """quick: minutes; the core strategies, weak scaling on pathway, the certificate and the accuracy on digits.
-    full: hours; every strategy, weak and strong, three regimes, 10 launches a cell."""
+    """quick: minutes; the core strategies, weak scaling on pathway, the certificate and the accuracy on digits; six
+    launches of the largest worlds that have a core for each worker, fewer of the others. full: hours; every strategy,
+    weak and strong, three regimes, 10 launches a cell."""
     strategies: tuple[str, ...] = ()
     """Only these strategies; none named: the profile's."""
     workers: tuple[int, ...] = (1, 2, 4)
@@ -42,7 +53,7 @@ class Options:
     preset: tuple[str, ...] = ()
     """Measure throughput on these presets; none named: the profile's."""
     repetitions: int | None = None
-    """Launches per throughput cell; none: 10 (full), or as many as fit into the time (quick)."""
+    """Launches of every throughput cell; none: 10 (full), or as many as fit into the time (quick)."""
 
     def __post_init__(self) -> None:
         """Raises UserError for a strategy, a preset or a number that doesn't exist."""
@@ -70,34 +81,43 @@ class Cell:
     @property
     def name(self) -> str:
         """Unique in a comparison, and readable in a list of files."""
-        exchange = "" if self.config.exchange else "-no_exchange"
+        details = [words.replace(" ", "_") for words in variant(self.config)]
+        details += [] if self.config.exchange else ["no_exchange"]
         last = "certificate" if self.purpose == "certificate" else f"{self.repetition:02d}"
-        return f"{self.strategy}-{self.config.preset}-{self.config.scaling}-{self.workers}w{exchange}-{last}"
+        world = [self.strategy, self.config.preset, self.config.scaling, f"{self.workers}w"]
+        return "-".join([*world, *details, last])
 
     @property
     def estimated_seconds(self) -> float:
         """About how long the launch takes on two cores, from its start to its record."""
-        framework = framework_of(self.strategy)
-        start = _START_SECONDS[framework] + _START_SECONDS_PER_WORKER[framework] * self.workers
-        work = local_batch(self.config, self.workers) / PRESETS[self.config.preset].batch * self.workers
-        step = (
-            _STEP_SECONDS[self.config.preset] * max(work / min(self.workers, 2), 0.5) * (1 if self.workers == 1 else 2)
-        )
-        return start + step * self.config.steps
+        return _start_seconds(self.strategy, self.workers) + self.config.steps * _step_seconds(self)
 
 
 def plan_round(options: Options, repetition: int, order: random.Random, seeds: dict[str, int]) -> list[Cell]:
     """The launches of one repetition, shuffled across frameworks; the first one holds the certificate as well.
 
-    Rounds make blocks: each has every cell once, so a machine that slows down slows all of them. `seeds` are the seeds
-    without a kink, by preset, that the certificate trains with.
+    Rounds make blocks: whatever a round has of a number of workers, it has of every strategy, once, so a machine that
+    slows down slows all of them. `seeds` are the seeds without a kink, by preset, that the certificate trains with.
+
+    In the full profile, and with `repetitions`, every round has every cell. In the quick one, starting processes takes
+    most of the time, and six rounds of everything don't fit into ten minutes. What one chooses by is repeated most:
+
+    - every round: the undistributed bases, and the largest worlds in which each worker has a core of its own;
+    - rounds 1 and 4: smaller worlds, which serve as a base of the larger ones;
+    - round 1: the certificate of every world (of asynchronous ones with several workers, that of those largest worlds);
+      those without exchange; and worlds with more workers than cores, whose numbers show that it works, not how it
+      scales;
+    - rounds after the sixth, where strategies are few or the machine is fast: every cell.
     """
     cells = []
     for strategy, workers in _worlds(options):
         if repetition == 1:
-            cells += [_certificate(strategy, workers, preset, seeds[preset]) for preset in certified_presets(options)]
-        for config in _throughput_configs(options, workers):
-            if config.scaling == "weak" or config.batch % workers == 0:
+            for preset in certified_presets(options):
+                certificates = _certificates(strategy, workers, preset, seeds[preset])
+                cells += [cell for cell in certificates if _is_certified(options, cell)]
+        for config in _throughput_configs(options, strategy, workers):
+            divides = config.scaling == "weak" or config.batch % workers == 0
+            if divides and _is_due(options, repetition, strategy, config):
                 cells.append(Cell(strategy, workers, "throughput", repetition, config))
     order.shuffle(cells)
     return cells
@@ -110,7 +130,7 @@ def certified_presets(options: Options) -> tuple[str, ...]:
 
 def kink_free_seeds(options: Options) -> dict[str, int]:
     """The certificate's seed for each of its presets; takes a second or two of NumPy."""
-    configs = {preset: _certificate("", 1, preset, 0).config for preset in certified_presets(options)}
+    configs = {preset: _certificates("", 1, preset, 0)[0].config for preset in certified_presets(options)}
     return {preset: oracle.certificate_config(config, [config.batch]).seed for preset, config in configs.items()}
 
 
@@ -121,6 +141,7 @@ def plan_table(cells: list[Cell], order_seed: int) -> pandas.DataFrame:
             "position": position,
             "cell": cell.name,
             "strategy": cell.strategy,
+            "variant": ", ".join(variant(cell.config)),
             "preset": cell.config.preset,
             "scaling": cell.config.scaling,
             "workers": cell.workers,
@@ -134,6 +155,43 @@ def plan_table(cells: list[Cell], order_seed: int) -> pandas.DataFrame:
     return pandas.DataFrame(rows)
 
 
+def with_long_windows(config: Config) -> Config:
+    """`config` with three windows, four times as long as its own: what asynchronous throughput is measured with.
+
+    A window ends when all of its updates are applied, so the workers run dry there; in short windows that would be a
+    large part of the time.
+    """
+    window_steps = 4 * config.window_steps
+    return dataclasses.replace(config, window_steps=window_steps, steps=config.warmup_steps + 3 * window_steps)
+
+
+def _start_seconds(strategy: str, workers: int) -> float:
+    """Seconds of a launch beside its steps: processes, frameworks, data, first step and end."""
+    if strategy in CLUSTERS:
+        processes = workers + (2 if strategy == "tf_parameter_server" else 0)
+        return _CLUSTER_SECONDS + _CLUSTER_SECONDS_PER_PROCESS * processes
+    if strategy in UNDISTRIBUTED:
+        return _START_SECONDS_ALONE
+    framework = framework_of(strategy)
+    return _START_SECONDS[framework] + _START_SECONDS_PER_WORKER[framework] * workers
+
+
+def _step_seconds(cell: Cell) -> float:
+    config, workers = cell.config, cell.workers
+    busy = min(workers, 2)
+    compute, exchange = _STEP_SECONDS[config.preset], _EXCHANGE_SECONDS[config.preset] * config.exchange
+    work = local_batch(config, workers) / PRESETS[config.preset].batch * workers
+    if cell.strategy in UNDISTRIBUTED | _IN_ONE_PROCESS:
+        return compute * max(work / busy, 0.5)
+    if cell.strategy == "tf_parameter_server":
+        if is_synchronous(config, cell.strategy):
+            return compute * max(work / busy, 0.5) + 2 * workers * exchange
+        return compute / busy + 1.5 * _EXCHANGE_SECONDS[config.preset]
+    # Seen with more workers than cores: they also wait for their turn on a core.
+    crowded = workers / busy
+    return compute * max(work / busy, 0.5) + (workers - 1) * crowded * exchange
+
+
 def _worlds(options: Options) -> list[tuple[str, int]]:
     """Every strategy with every number of workers that it can have."""
     existing = strategies()
@@ -145,20 +203,46 @@ def _worlds(options: Options) -> list[tuple[str, int]]:
     return worlds
 
 
-def _throughput_configs(options: Options, workers: int) -> list[Config]:
+def _is_certified(options: Options, cell: Cell) -> bool:
+    """Whether the profile has this certificate, as `plan_round` says."""
+    if options.profile == "full" or is_synchronous(cell.config, cell.strategy):
+        return True
+    return cell.workers in (1, _largest_without_crowding(options))
+
+
+def _largest_without_crowding(options: Options) -> int:
+    """The largest number of workers asked for that the machine has cores for; the smallest one if it has for none."""
+    counts = sorted(options.workers)
+    return max((count for count in counts if count <= len(os.sched_getaffinity(0))), default=counts[0])
+
+
+def _is_due(options: Options, repetition: int, strategy: str, config: Config) -> bool:
+    """Whether a round has this throughput cell, as `plan_round` says."""
+    if options.profile == "full" or options.repetitions or repetition == 1 or repetition > FEWEST_LAUNCHES:
+        return True
+    main = _largest_without_crowding(options)
+    if not config.exchange or config.workers > main:
+        return False
+    return strategy in UNDISTRIBUTED or config.workers == main or repetition == 4
+
+
+def _throughput_configs(options: Options, strategy: str, workers: int) -> list[Config]:
     full = options.profile == "full"
     configs = []
     for preset in options.preset or (("digits", "pathway", "wide") if full else ("pathway",)):
         for scaling in ("weak", "strong") if full else ("weak",):
             config = dataclasses.replace(PRESETS[preset], scaling=scaling, workers=workers, deadline_seconds=180.0)
+            if not is_synchronous(config, strategy):
+                config = with_long_windows(config)
             configs.append(config)
             # T_comp, the same program without gradient exchange, wherever there is somebody to exchange with.
-            if workers == 2 or (full and workers > 1):
+            if workers > 1 and (full or workers == _largest_without_crowding(options)):
                 configs.append(dataclasses.replace(config, exchange=False))
     return configs
 
 
-def _certificate(strategy: str, workers: int, preset: str, seed: int) -> Cell:
+def _certificates(strategy: str, workers: int, preset: str, seed: int) -> list[Cell]:
+    """One launch; of a strategy that is asynchronous by default a synchronous one, and one as it is by default."""
     config = dataclasses.replace(
         PRESETS[preset],
         scaling="strong",
@@ -169,4 +253,9 @@ def _certificate(strategy: str, workers: int, preset: str, seed: int) -> Cell:
         deadline_seconds=180.0,
         checkpoint=Path("weights.safetensors"),
     )
-    return Cell(strategy, workers, "certificate", 1, config)
+    if is_synchronous(config, strategy):
+        return [Cell(strategy, workers, "certificate", 1, config)]
+    synchronous = dataclasses.replace(config, updates="synchronous")
+    if workers > 1:
+        config = dataclasses.replace(config, steps=ASYNCHRONOUS_STEPS, checkpoint_steps=50)
+    return [Cell(strategy, workers, "certificate", 1, each) for each in (synchronous, config)]

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from common.config import from_record
 from common.metrics import FEWEST_LAUNCHES
+from common.names import shown_name
 from common.record import Record
 
 OUTLIER_SCORE = 3.5
@@ -34,12 +36,14 @@ def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Caut
     kinds = [
         Caution(
             f"Fewer than {FEWEST_LAUNCHES} launches",
-            "the comparison was stopped early or asked for few repetitions",
-            f"no interval is given and nothing is ranked there; run at least {FEWEST_LAUNCHES} repetitions",
+            "the comparison was stopped early, asked for few repetitions, or is a quick one, which repeats most what "
+            "one chooses by",
+            f"no interval is given and nothing is ranked there; run at least {FEWEST_LAUNCHES} (--repetitions)",
         ),
         Caution(
             "More threads than cores",
-            "more workers than this machine has cores for, so they take turns and none is pinned",
+            "more workers, or workers and servers, than this machine has cores for, so they take turns and none is "
+            "pinned",
             "read these numbers as a test that it works, not as scaling; use a machine with more cores",
         ),
         Caution(
@@ -78,7 +82,7 @@ def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Caut
                 ]
                 if found:
                     caution.where.append(_in_words(found, every=len(found) == len(groups)))
-    return [caution for caution in kinds if caution.where] + _mixtures(records)
+    return [caution for caution in kinds if caution.where] + _restarts(records) + _mixtures(records)
 
 
 def _in_words(found: list[tuple[pd.DataFrame, str]], every: bool) -> str:
@@ -124,6 +128,27 @@ def _outliers(seconds: Sequence[float]) -> list[float]:
     if len(seconds) < FEWEST_LAUNCHES:
         return []
     return [value for value in far if 0.6745 * abs(value - median) > OUTLIER_SCORE * deviation]
+
+
+def _restarts(records: Mapping[str, Record]) -> list[Caution]:
+    """Launches in which a worker was lost and came back, which none of their other numbers shows."""
+    where = []
+    for cell, record in records.items():
+        if record.restarted_workers:
+            name = shown_name(record.strategy, from_record(record.config))
+            times = "once" if record.restarted_workers == 1 else f"{record.restarted_workers} times"
+            where.append(f"{name} at {record.world_size}, {record.config['preset']}: {times} ({cell})")
+    if not where:
+        return []
+    return [
+        Caution(
+            "Workers were lost and started again",
+            "a signal ended a worker, such as the system's when memory runs out or a scheduler's that takes it back",
+            "its windows hold the time without that worker, and its counts of rows those computed twice: look at the "
+            "log, then run that cell again",
+            where,
+        )
+    ]
 
 
 def _mixtures(records: Mapping[str, Record]) -> list[Caution]:

@@ -1,4 +1,4 @@
-"""Whether every synchronous launch followed the float64 oracle, step by step and in its final weights."""
+"""Whether every synchronous launch followed the float64 oracle, and how well asynchronous ones trained beside it."""
 
 import dataclasses
 import math
@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from common import dataset, oracle
-from common.config import PRESETS, Config, from_record, to_arguments
+from common.config import OPTIONS_OF_SOME, PRESETS, Config, from_record, to_arguments
 from common.errors import UserError
 from common.mlp import Trajectory
+from common.names import shown_name
 from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
 from common.record import Record
 from reports.results import Results
@@ -47,7 +48,8 @@ class Comparison:
 def compare(results: Results) -> list[Comparison]:
     """Every `ok` launch with exchange, compared with its oracle; each oracle runs once.
 
-    With several workers an asynchronous strategy isn't compared, nor is a launch whose data or weights aren't here.
+    With several workers an asynchronous launch isn't compared (`asynchronous` says what it came to), nor is one whose
+    data or weights aren't here.
     """
     trajectories: dict[tuple[str, int], Trajectory] = {}
     comparisons = []
@@ -85,6 +87,25 @@ def summary(comparisons: list[Comparison]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def asynchronous(results: Results) -> pd.DataFrame:
+    """One row for each asynchronous launch of several workers that kept its final weights.
+
+    `loss` is that of its final weights over the whole training set, `oracle_loss` that of the oracle's weights after as
+    many updates of as many rows, `difference` the first over the second, less 1. `staleness` is the median over the
+    launch's updates, `largest_staleness` the largest. Losses are NaN, and `note` says why, where nothing could be
+    compared.
+    """
+    columns = ["preset", "batch", "seed", "strategy", "workers", "updates", "loss", "oracle_loss", "difference"]
+    columns += ["staleness", "largest_staleness", "note"]
+    trajectories: dict[tuple[str, int], Trajectory] = {}
+    rows = []
+    for record in results.records.values():
+        trained = record.status == "ok" and bool(record.checkpoint) and record.config["exchange"]
+        if trained and not record.synchronous and record.world_size > 1:
+            rows.append(_asynchronous(record, results.folder, trajectories))
+    return pd.DataFrame(rows, columns=columns)
+
+
 def step_deviations(comparison: Comparison) -> np.ndarray:
     """Relative deviation of each loss from the oracle's of the same step; NaN where a loss isn't finite."""
     steps = min(len(comparison.losses), len(comparison.oracle_losses))
@@ -94,9 +115,10 @@ def step_deviations(comparison: Comparison) -> np.ndarray:
 def _compare(cell: str, record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> Comparison:
     config = from_record(record.config)
     maths = _maths(config)
+    strategy = shown_name(record.strategy, config)
     losses = np.array([math.nan if loss is None else loss for loss in record.losses])
     known = {
-        **{"cell": cell, "strategy": record.strategy, "workers": record.world_size},
+        **{"cell": cell, "strategy": strategy, "workers": record.world_size},
         **{"preset": config.preset, "maths": " ".join(to_arguments(maths)), "global_batch": record.examples_per_step},
         **{"seed": config.seed, "first_step": record.first_step, "losses": losses},
         **{"loss": math.nan, "weights": math.nan, "examples": sum(record.examples_by_rank)},
@@ -114,6 +136,26 @@ def _compare(cell: str, record: Record, folder: Path, trajectories: dict[tuple[s
     known["oracle_losses"] = np.array(trajectory.losses[record.first_step :])
     note = "" if deviation.follows else _explain(known, deviation)
     return Comparison(**known, verdict=FOLLOWS if deviation.follows else DEVIATES, note=note)
+
+
+def _asynchronous(record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> dict[str, object]:
+    config = from_record(record.config)
+    maths = _maths(config)
+    row = {
+        **{"preset": config.preset, "batch": record.examples_per_step, "seed": config.seed, "updates": config.steps},
+        **{"strategy": shown_name(record.strategy, config), "workers": record.world_size, "note": ""},
+        **{"loss": math.nan, "oracle_loss": math.nan, "difference": math.nan},
+        "staleness": float(np.median(record.staleness)) if record.staleness else math.nan,
+        "largest_staleness": max(record.staleness, default=math.nan),
+    }
+    try:
+        weights = oracle.final_weights(_found_weights(record, folder), folder)
+        trajectory = _trajectory(maths, record, config.steps, trajectories)
+    except UserError as error:
+        return row | {"note": str(error)}
+    loss, oracle_loss = oracle.training_loss(maths, weights), oracle.training_loss(maths, trajectory.state)
+    difference = loss / oracle_loss - 1 if math.isfinite(loss) else math.inf
+    return row | {"loss": loss, "oracle_loss": oracle_loss, "difference": difference}
 
 
 def _trajectory(
@@ -135,7 +177,7 @@ def _maths(config: Config) -> Config:
     """`config` with everything at its default that decides only how it was measured or by how many workers."""
     preset = PRESETS[config.preset]
     measured = ("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads", "exchange")
-    measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record")
+    measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record", *OPTIONS_OF_SOME)
     return dataclasses.replace(config, **{name: getattr(preset, name) for name in measured})
 
 

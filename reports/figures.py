@@ -4,6 +4,7 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import matplotlib
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.optimize import isotonic_regression
 
 from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
 from reports.certificate import Comparison, step_deviations
+from reports.findings import crowded
 
 _MILLIMETRE = 1 / 25.4
 _WIDTH = 172 * _MILLIMETRE
@@ -108,8 +110,13 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style
 def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
     """Throughput, speed-up over either base, and efficiency by workers for one regime, with every launch."""
     with matplotlib.rc_context(_SETTINGS):
-        columns = 4
-        legend_rows = math.ceil((cells["strategy"].nunique() + 3) / columns)
+        handles = _legend(cells, looks)
+        labels = [handle.get_label() for handle in handles]
+        columns = 3 if max(len(line) for label in labels for line in label.split("\n")) > 25 else 4
+        # The legend is filled column by column.
+        legend_rows = max(
+            sum(1 + label.count("\n") for label in column) for column in np.array_split(np.array(labels), columns)
+        )
         height = 118 + 4 * legend_rows
         figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
         bottom = (10 + 4 * legend_rows) / height
@@ -128,7 +135,7 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style])
         for axes in panels[2:]:
             axes.set_xlabel("workers")
         figure.legend(
-            handles=_legend(cells, looks),
+            handles=handles,
             loc="lower left",
             bbox_to_anchor=(0.06, 0.0),
             ncols=columns,
@@ -147,7 +154,8 @@ def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
     """
     with matplotlib.rc_context(_SETTINGS):
         names = sorted({comparison.strategy for comparison in comparisons})
-        height = max(46.0, 12 + 3.1 * (len(names) + 2))
+        labels = [_broken(name) for name in names]
+        height = max(46.0, 12 + 3.1 * (sum(1 + label.count("\n") for label in labels) + 2))
         figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
         bottom, top = 10 / height, 1 - 5 / height
         left = figure.add_axes((0.06, bottom, 0.345, top - bottom))
@@ -164,7 +172,7 @@ def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
             axes.grid(axis="y")
             axes.set_xlim(-0.02 * len(oracle), 1.02 * len(oracle))
         handles = [Line2D([], [], color="#c9c9c9", linewidth=4.5, label="oracle (NumPy, float64)")]
-        handles += [_handle(name, looks[name]) for name in names]
+        handles += [_handle(label, looks[name]) for name, label in zip(names, labels, strict=True)]
         figure.legend(
             handles=handles, loc="upper left", bbox_to_anchor=(0.79, 1.0), frameon=False, fontsize=6, handlelength=2.4
         )
@@ -241,7 +249,7 @@ def _draw_medians(axes: Axes, cells: pd.DataFrame, values: pd.Series, looks: dic
 
 def _shade_oversubscribed(axes: Axes, cells: pd.DataFrame, label: bool = False) -> None:
     """A grey ground from halfway before the smallest oversubscribed number of workers on, and a note above it."""
-    over = sorted(cells[cells["oversubscribed"]]["workers"].unique())
+    over = crowded(cells)
     if not over:
         return
     below = [workers for workers in cells["workers"].unique() if workers < over[0]]
@@ -264,7 +272,7 @@ def _shade_oversubscribed(axes: Axes, cells: pd.DataFrame, label: bool = False) 
 
 def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:
     workers = sorted(cells["workers"].unique())
-    over = set(cells[cells["oversubscribed"]]["workers"])
+    over = crowded(cells)
     axes.set_xscale("log", base=2)
     axes.set_xticks(workers, [f"{count}†" if count in over else str(count) for count in workers])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -304,10 +312,10 @@ def _label_curves(axes: Axes, cells: pd.DataFrame, looks: dict[str, Style]) -> N
     labels.sort(key=lambda label: label[1])
     to_fraction = axes.transData + axes.transAxes.inverted()
     natural = [to_fraction.transform((label[2], label[1]))[1] for label in labels]
-    heights = _spread(natural, least=min(0.048, 0.98 / max(1, len(labels) - 1)))
+    heights = _spread(natural, [1 + _broken(name).count("\n") for name, *_ in labels])
     for (name, speed, workers, look), height in zip(labels, heights, strict=True):
         axes.annotate(
-            name,
+            _broken(name),
             xy=(workers * 2**look.shift, speed),
             xytext=(1.035, height),
             textcoords="axes fraction",
@@ -327,12 +335,23 @@ def _label_curves(axes: Axes, cells: pd.DataFrame, looks: dict[str, Style]) -> N
         )
 
 
-def _spread(positions: Sequence[float], least: float) -> list[float]:
-    """Ascending `positions` in 0 to 1, moved as little as it takes to stand `least` apart and stay inside."""
+def _spread(positions: Sequence[float], lines: Sequence[int], line: float = 0.048) -> list[float]:
+    """Ascending `positions` in 0 to 1 of labels of so many `lines`, moved as little as it takes to stand apart inside.
+
+    A line takes `line` of the height, or less where there are too many for it.
+    """
+    # Labels are centred on their positions: half of each of two neighbours lies between them.
+    between = [(below + above) / 2 for below, above in pairwise(lines)]
+    line = min(line, 0.98 / max(1.0, sum(between)))
     # Less the distance that it keeps from the first, each must only be no lower than the one before: isotonic.
-    offsets = least * np.arange(len(positions))
+    offsets = line * np.concatenate([[0.0], np.cumsum(between)])
     fitted = isotonic_regression(np.asarray(positions) - offsets).x
     return (np.clip(fitted, 0.0, max(0.0, 1.0 - offsets[-1])) + offsets).tolist()
+
+
+def _broken(name: str) -> str:
+    """A strategy's name with each option of its variant on a line of its own."""
+    return name.replace(", ", ",\n")
 
 
 def _draw_losses(left: Axes, right: Axes, comparison: Comparison, look: Style, phase: float, steps: int) -> None:
@@ -357,7 +376,7 @@ def _finish_deviation_axis(axes: Axes, steps: int) -> None:
 
 
 def _legend(cells: pd.DataFrame, looks: dict[str, Style]) -> list[Line2D]:
-    handles = [_handle(name, looks[name]) for name in sorted(cells["strategy"].unique())]
+    handles = [_handle(_broken(name), looks[name]) for name in sorted(cells["strategy"].unique())]
     handles.append(Line2D([], [], color=_INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times the base"))
     if cells["oversubscribed"].any():
         handles.append(_mark("o", 3.4, 0.6, "\N{DAGGER} more threads than cores"))

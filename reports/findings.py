@@ -54,23 +54,38 @@ def certificate(summary: pd.DataFrame) -> str:
         rows = summary[summary["verdict"] == "deviates"].to_dict("records")
         names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
         text += f" Not the same maths: {_listed(list(dict.fromkeys(names)))}."
-    for verdict, phrase in (("asynchronous", "asynchronous with several workers"), ("not compared", "not compared")):
+    several = "asynchronous with several workers, which has no oracle to follow"
+    for verdict, phrase in (("asynchronous", several), ("not compared", "not compared")):
         if counts.get(verdict):
             text += f" {int(counts[verdict])} more {'is' if counts[verdict] == 1 else 'are'} {phrase}."
     return text
 
 
 def oversubscription(launches: pd.DataFrame) -> str:
-    """A sentence that names the worker counts with more threads than cores; empty where there are none."""
+    """A sentence that names the worker counts with more threads than cores; empty where there are none.
+
+    A strategy with other processes beside its workers may have too many where the others don't: it is named by itself.
+    """
     if launches.empty or not launches["oversubscribed"].any():
         return ""
     over = launches[launches["oversubscribed"]]
-    counts = _listed([str(count) for count in sorted(over["workers"].unique())])
+    everywhere = crowded(launches)
+    places = [f"{_listed([str(count) for count in everywhere])} workers"] if everywhere else []
+    alone = over[~over["workers"].isin(everywhere)]
+    for name, group in alone.groupby("strategy"):
+        counts = _listed([str(count) for count in sorted(group["workers"].unique())])
+        places.append(f"{counts} workers of {name}, which has other processes beside them,")
     cores = _listed([str(count) for count in sorted(over["cores"].dropna().unique())])
     return (
-        f"With {counts} workers there were more threads than the machine's {cores} cores: such numbers are marked † "
+        f"With {_listed(places)} there were more threads than the machine's {cores} cores: such numbers are marked † "
         "and show that it works, not how it scales."
     )
+
+
+def crowded(table: pd.DataFrame) -> list[int]:
+    """The numbers of workers at which every strategy had more threads than the machine has cores."""
+    every = table.groupby("workers")["oversubscribed"].all()
+    return sorted(int(workers) for workers in every[every].index)
 
 
 def _ranking(workers: int, ranked: pd.DataFrame) -> str:
@@ -78,7 +93,7 @@ def _ranking(workers: int, ranked: pd.DataFrame) -> str:
     rows = ranked.to_dict("records")
     best, others = rows[0], rows[1:]
     overlapping = [row["strategy"] for row in others if row["low_seconds"] <= best["high_seconds"]]
-    over = " (more threads than cores)" if ranked["oversubscribed"].any() else ""
+    over = " (more threads than cores)" if ranked["oversubscribed"].all() else ""
     head = f"With {workers} worker{'s' if workers > 1 else ''}{over} "
     numbers = (
         f"{best['samples_per_second']:,.0f} samples/s, 95\u00a0% interval "

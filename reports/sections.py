@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from common.config import from_record
 from common.metrics import FEWEST_LAUNCHES
+from common.names import shown_name
 from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
 from common.record import Record
 from reports import blocks, certificate, figures, findings, tables
@@ -24,20 +26,25 @@ class Material:
     launches: pd.DataFrame
     cells: pd.DataFrame
     comparisons: list[Comparison]
+    asynchronous: pd.DataFrame
+    convenience: pd.DataFrame
     endings: pd.DataFrame
     looks: dict[str, Style]
     images: dict[str, bytes]
 
 
 def gather(results: Results) -> Material:
-    """Every table of the report, and one style per strategy. Raises UserError for a damaged config."""
+    """Every table of the report, and one style per strategy and variant. Raises UserError for a damaged config."""
     launches = tables.launches(results.records)
+    names = [shown_name(record.strategy, from_record(record.config)) for record in results.records.values()]
     return Material(
         launches=launches,
         cells=tables.cells(launches),
         comparisons=certificate.compare(results),
+        asynchronous=certificate.asynchronous(results),
+        convenience=tables.convenience(launches, results.plan),
         endings=tables.endings(results.records, results.plan),
-        looks=figures.styles([record.strategy for record in results.records.values()]),
+        looks=figures.styles(names),
         images={},
     )
 
@@ -112,7 +119,7 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
         rows = [row[:-1] for row in rows]
     columns = ["strategy", "workers", "n", "ms per step", "95 % interval", "samples/s", "speed-up", "efficiency"]
     columns += ["over own 1", "first step, s", "not ok"]
-    notes = [*_base_notes(cells)]
+    notes = [*_base_notes(cells), *_asynchronous_notes(cells)]
     if cells["oversubscribed"].any():
         notes.append("† more threads than cores: shows that it works, not how it scales.")
     if (cells["n"] < FEWEST_LAUNCHES).any():
@@ -155,6 +162,18 @@ def _base_notes(cells: pd.DataFrame) -> list[str]:
     return notes
 
 
+def _asynchronous_notes(cells: pd.DataFrame) -> list[str]:
+    """What a step of the asynchronous cells is, and how they were clocked."""
+    notes = []
+    found = cells[~cells["synchronous"].astype(bool)]
+    for (name, batch, steps), _ in found.groupby(["strategy", "global_batch", "window_steps"]):
+        notes.append(
+            f"{name} is asynchronous: a step is one worker's update, of {batch} rows. It was clocked in windows of "
+            f"{steps} steps, at whose end the workers run dry."
+        )
+    return notes
+
+
 def certificate_section(material: Material) -> list[Block]:
     """Every launch beside its oracle: the curves, and the largest deviations with a verdict."""
     summary = certificate.summary(material.comparisons)
@@ -187,7 +206,51 @@ def certificate_section(material: Material) -> list[Block]:
         parts.append(blocks.figure(file, caption))
     if not summary.empty:
         parts.append(_deviation_table(summary))
-    return parts
+    return parts + _asynchronous_section(material.asynchronous)
+
+
+def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
+    """How well asynchronous launches trained, beside an oracle that had as many updates."""
+    if table.empty:
+        return []
+    explanation = (
+        "An asynchronous update is computed from weights that other workers may change before it is applied; its "
+        "staleness is how many of their updates came in between. Such a run computes other numbers than the oracle, "
+        "and other ones each time, so it can't follow it, and nothing here says that it is wrong. What can be asked "
+        "is how well it trained: the loss of its final weights over the whole training set, beside that of the oracle "
+        "after as many updates of as many rows. A positive difference is a higher loss than the oracle's. Each row is "
+        "a single launch (n = 1)."
+    )
+    columns = ["strategy", "workers", "preset", "rows per update", "seed", "updates", "training loss", "the oracle's"]
+    columns += ["difference", "median staleness", "largest"]
+    rows, notes = [], {}
+    for row in table.sort_values(["preset", "strategy", "workers"]).to_dict("records"):
+        mark = f" ({notes.setdefault(row['note'], len(notes) + 1)})" if row["note"] else ""
+        difference = f"{100 * row['difference']:+.1f} %".replace("-", "\N{MINUS SIGN}")
+        difference = difference if math.isfinite(row["difference"]) else blocks.DASH
+        rows.append(
+            [
+                *[row["strategy"] + mark, str(row["workers"]), row["preset"], str(row["batch"]), str(row["seed"])],
+                *[f"{row['updates']:,}", _loss(row["loss"], row["note"]), _loss(row["oracle_loss"], row["note"])],
+                *[difference, _count(row["staleness"]), _count(row["largest_staleness"])],
+            ]
+        )
+    listed = [f"({number}) {note}." for note, number in notes.items()]
+    return [
+        blocks.heading("Asynchronous launches: how well they trained", level=2),
+        blocks.text(explanation),
+        blocks.table(columns, rows, listed, left=(0, 2)),
+    ]
+
+
+def _loss(value: float, note: str) -> str:
+    if math.isfinite(value):
+        return f"{value:.5f}"
+    return blocks.DASH if note else "not finite"
+
+
+def _count(value: float) -> str:
+    return blocks.DASH if math.isnan(value) else f"{value:g}"
 
 
 def _deviation_table(summary: pd.DataFrame) -> Block:
@@ -258,11 +321,12 @@ def time_section(material: Material) -> list[Block]:
             blocks.text(
                 "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
                 "gradients switched off; exposed communication is the difference. Bytes are those that all processes "
-                "of the launch sent over its own loopback in a step, headers included, beside what all N workers of a "
-                "ring all-reduce send by its formula: 2 (N - 1) times the bytes of the gradients."
+                "of the launch sent over its own loopback in a step, headers included (replicas in one process send "
+                f"none), beside what the algorithm's formula has them send: {_formulas(cells)}."
             )
         )
         parts.append(_split_table(split, cells))
+    parts += _convenience_section(material)
     spread = tables.ranks(launches)
     if not spread.empty:
         names = _names_of(cells)
@@ -282,6 +346,56 @@ def time_section(material: Material) -> list[Block]:
     return parts
 
 
+def _formulas(cells: pd.DataFrame) -> str:
+    ring = "2 (N - 1) times the bytes of the gradients for N workers of a ring all-reduce"
+    servers = cells[cells["bare_strategy"] == tables.PARAMETER_SERVER]
+    said = [ring]
+    if (~servers["synchronous"].astype(bool)).any():
+        said.append("twice those bytes for one worker's asynchronous update on parameter servers (weights one way, ")
+        said[-1] += "gradients the other)"
+    if servers["synchronous"].astype(bool).any():
+        said.append("2 N + 1 times for a synchronous one (the sum of all gradients goes from the coordinator)")
+    return ", ".join(said)
+
+
+def _convenience_section(material: Material) -> list[Block]:
+    """A library's loop against one's own, where both were measured on the same work."""
+    table = material.convenience
+    if table.empty:
+        return []
+    explanation = (
+        "The same means of distribution, with the library's own loop (Keras's fit, Lightning's Trainer) and with a "
+        "loop written out. The factor is how many times as long a step takes with the library's: the median over pairs "
+        "of launches of the same round, with its order-statistic interval over those pairs."
+    )
+    names = _names_of(material.cells)
+    rows = []
+    for row in table.sort_values(["convenient", "regime", "workers"]).to_dict("records"):
+        interval = blocks.DASH
+        if not math.isnan(row["low"]):
+            interval = f"{blocks.ratio(row['low'])} to {blocks.ratio(row['high'])}"
+        rows.append(
+            [
+                *[row["convenient"], row["plain"], str(row["workers"]), names[row["regime"]]],
+                blocks.number(1000 * row["convenient_seconds"]),
+                blocks.number(1000 * row["plain_seconds"]),
+                *[blocks.ratio(row["factor"]), interval, str(row["pairs"])],
+            ]
+        )
+    columns = ["library's loop", "own loop", "workers", "regime", "library's, ms per step", "own, ms per step"]
+    few = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."]
+    return [
+        blocks.heading("What convenience costs", level=2),
+        blocks.text(explanation),
+        blocks.table(
+            [*columns, "factor", "95 % interval", "pairs (n)"],
+            rows,
+            few if (table["pairs"] < FEWEST_LAUNCHES).any() else [],
+            left=(0, 1, 3),
+        ),
+    ]
+
+
 def _split_table(split: pd.DataFrame, cells: pd.DataFrame) -> Block:
     names = _names_of(cells)
     rows = []
@@ -297,11 +411,11 @@ def _split_table(split: pd.DataFrame, cells: pd.DataFrame) -> Block:
                 blocks.number(1000 * row["exposed_seconds"]) if known else blocks.DASH,
                 f"{100 * share:.0f} %" if known else blocks.DASH,
                 blocks.DASH if math.isnan(wire) else f"{wire / 1e6:,.3f}",
-                f"{row['ring_bytes'] / 1e6:,.3f}",
+                f"{row['formula_bytes'] / 1e6:,.3f}",
             ]
         )
     columns = ["strategy", "workers", "regime", "T_step, ms", "T_comp, ms", "exposed, ms", "of T_step"]
-    return blocks.table([*columns, "MB sent, measured", "MB, ring formula"], rows, [], left=(0, 2))
+    return blocks.table([*columns, "MB sent, measured", "MB by formula"], rows, [], left=(0, 2))
 
 
 def cautions_section(material: Material, records: Mapping[str, Record]) -> list[Block]:
@@ -376,14 +490,17 @@ def method_section() -> list[Block]:
                 "no such interval exists, and none is printed. No launch is dropped; those that stopped on the way to "
                 "save checkpoints serve the certificate and the accuracy, and are no part of the throughput.",
                 "Weak scaling keeps the batch of each worker; strong scaling keeps the global batch. They, different "
-                "presets and different options never share a curve.",
+                "presets and different options never share a curve. Options that only some strategies have stand "
+                "beside a strategy's name where they aren't at their default, and make a curve of their own.",
                 "Speed-up is samples per second over the framework's undistributed base, torch_single or "
                 "tf_one_device, with the same batch per worker (weak) or the same global batch (strong); "
                 "\u201cover own 1\u201d is that over one worker of the same strategy. Ratios are those of medians and "
                 "carry no interval of their own. Efficiency is the speed-up per worker.",
                 "Time to first step runs from the start of the process to the end of its first step and is no part of "
                 "the throughput.",
-                "The oracle is float64 NumPy on the same rows; see the section on the same maths.",
+                "The oracle is float64 NumPy on the same rows; see the section on the same maths. Asynchronous "
+                "launches are held to it with one worker only: with more, a step is one worker's update, and the "
+                "order of the updates isn't repeatable.",
             ]
         ),
     ]

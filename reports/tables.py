@@ -2,7 +2,8 @@
 
 A launch is one record. A cell is what may be pooled: the same strategy, workers and exchange in the same regime. A
 regime is everything else that decides what was computed, how it was measured and on what, so that no curve ever joins
-weak and strong scaling, two presets, or two settings.
+weak and strong scaling, two presets, or two settings. Options that only some strategies have are no part of a regime:
+they belong to the name that a strategy is shown under, such as `tf_mirrored, jit_compile`, a curve of its own.
 """
 
 import dataclasses
@@ -12,12 +13,20 @@ from collections.abc import Mapping
 import pandas as pd
 
 from common import metrics, mlp
-from common.config import PRESETS, Config, from_record, to_arguments
+from common.config import OPTIONS_OF_SOME, PRESETS, Config, from_record, to_arguments
 from common.metrics import median_interval
+from common.names import shown_name, variant
+from common.plan import with_long_windows
 from common.record import Record
 
 BASES = {"torch": "torch_single", "tensorflow": "tf_one_device"}
 """The strategy of each framework that doesn't distribute at all, which speed-ups are measured against."""
+
+PARAMETER_SERVER = "tf_parameter_server"
+"""The strategy whose weights lie on servers, which exchanges by no all-reduce."""
+
+CONVENIENT = (("tf_mirrored", "tf_keras_mirrored"), ("torch_ddp", "torch_lightning_ddp"))
+"""Pairs of strategies that distribute by the same means: with a loop of one's own, and with a library's."""
 
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}
 """The test accuracy whose time is reported, for the presets with real data."""
@@ -39,7 +48,7 @@ def regime(record: Record) -> dict[str, str]:
 
     With one worker weak and strong scaling are the same work, so a base may come from either.
     """
-    config = _pooled(from_record(record.config))
+    config = _pooled(record)
     host = record.host
     # A process that holds several replicas calls its cores so many logical devices, which a curve has to join.
     device = "cpu" if "cpu" in record.device.lower() else record.device
@@ -80,7 +89,7 @@ def time_split(cell_table: pd.DataFrame) -> pd.DataFrame:
     `exposed_seconds` is the median step with exchange less the one without.
     """
     columns = ["regime", "strategy", "workers", "step_seconds", "step_n", "compute_seconds", "compute_n"]
-    columns += ["exposed_seconds", "wire_bytes", "ring_bytes"]
+    columns += ["exposed_seconds", "wire_bytes", "formula_bytes"]
     rows = []
     for row in cell_table.to_dict("records"):
         if not row["exchange"] or row["workers"] == 1:
@@ -95,12 +104,47 @@ def time_split(cell_table: pd.DataFrame) -> pd.DataFrame:
         if len(without) or row["wire_bytes"] == row["wire_bytes"]:
             rows.append(
                 {
-                    **{name: row[name] for name in ("regime", "strategy", "workers", "wire_bytes", "ring_bytes")},
+                    **{name: row[name] for name in ("regime", "strategy", "workers", "wire_bytes", "formula_bytes")},
                     "step_seconds": row["seconds"],
                     "step_n": row["n"],
                     "compute_seconds": compute,
                     "compute_n": int(without["n"].iloc[0]) if len(without) else 0,
                     "exposed_seconds": row["seconds"] - compute,
+                }
+            )
+    return pd.DataFrame(rows, columns=columns)
+
+
+def convenience(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    """How many times as long a step takes with a library's loop as with one's own, for each pair in `CONVENIENT`.
+
+    One row for each regime and number of workers with launches of both. `factor` is the median over `pairs` of launches
+    of the same round, which met the same machine (without a plan: of the same place in the order of their names), with
+    its interval, NaN below six pairs; `plain_seconds` and `convenient_seconds` are the medians per step over those
+    pairs.
+    """
+    columns = ["regime", "plain", "convenient", "workers", "pairs", "plain_seconds", "convenient_seconds"]
+    columns += ["factor", "low", "high"]
+    if launch_table.empty:
+        return pd.DataFrame(columns=columns)
+    trained = launch_table[launch_table["exchange"]]
+    by_order = trained.groupby(["regime", "strategy", "workers"]).cumcount()
+    rounds = {} if plan is None else dict(zip(plan["cell"].astype(str), plan["repetition"], strict=True))
+    trained = trained.assign(round=trained["cell"].map(rounds) if rounds else by_order)
+    rows = []
+    for plain, convenient in CONVENIENT:
+        sides = [trained[trained["bare_strategy"] == name] for name in (plain, convenient)]
+        pairs = sides[0].merge(sides[1], on=["regime", "workers", "variant", "round"], suffixes=("_plain", ""))
+        for (regime_name, workers, _), group in pairs.groupby(["regime", "workers", "variant"]):
+            factor = median_interval((group["seconds"] / group["seconds_plain"]).tolist())
+            rows.append(
+                {
+                    **{"regime": regime_name, "workers": workers, "pairs": factor.n, "factor": factor.median},
+                    **{"plain": group["strategy_plain"].iloc[0], "convenient": group["strategy"].iloc[0]},
+                    "plain_seconds": group["seconds_plain"].median(),
+                    "convenient_seconds": group["seconds"].median(),
+                    "low": float("nan") if factor.low is None else factor.low,
+                    "high": float("nan") if factor.high is None else factor.high,
                 }
             )
     return pd.DataFrame(rows, columns=columns)
@@ -170,6 +214,8 @@ def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.Data
 
 def _planned(row: Mapping[str, object]) -> dict[str, object]:
     known = {name: row[name] for name in ("strategy", "preset", "scaling", "workers")}
+    # A plan of an earlier version has no such column.
+    known["strategy"] = ", ".join(filter(None, [str(row["strategy"]), str(row.get("variant", ""))]))
     for_speed = bool(row["exchange"]) and row["purpose"] != "certificate"
     return known | {"ending": "not run", "reason": "", "log": "", "for_speed": for_speed, "options": ""}
 
@@ -177,10 +223,10 @@ def _planned(row: Mapping[str, object]) -> dict[str, object]:
 def _ended(record: Record) -> dict[str, object]:
     config = from_record(record.config)
     return {
-        **{"strategy": record.strategy, "preset": config.preset, "scaling": record.scaling},
+        **{"strategy": shown_name(record.strategy, config), "preset": config.preset, "scaling": record.scaling},
         **{"workers": record.world_size, "ending": record.status, "reason": record.reason or ""},
         **{"log": record.log or "", "for_speed": config.exchange and not config.checkpoint_steps},
-        "options": " ".join(to_arguments(_pooled(config))),
+        "options": " ".join(to_arguments(_pooled(record))),
     }
 
 
@@ -188,23 +234,32 @@ def _is_measured(record: Record) -> bool:
     return record.status == "ok" and bool(record.windows) and not record.config["checkpoint_steps"]
 
 
-def _pooled(config: Config) -> Config:
-    """`config` with everything at its default that may differ between launches of one cell."""
+def _pooled(record: Record) -> Config:
+    """The record's config with everything at its default that may differ between launches on one plot."""
+    config = from_record(record.config)
     preset = PRESETS[config.preset]
-    ignored = ("checkpoint", "record", "data_dir", "workers", "seed", "deadline_seconds", "checkpoint_steps")
+    ignored = ["checkpoint", "record", "data_dir", "workers", "seed", "deadline_seconds", "checkpoint_steps"]
     # The device that was used is in the record; the one that was asked for says less.
-    return dataclasses.replace(config, **{name: getattr(preset, name) for name in (*ignored, "exchange", "device")})
+    ignored += ["exchange", "device", *OPTIONS_OF_SOME]
+    lengths = ("steps", "warmup_steps", "window_steps")
+    long = with_long_windows(preset)
+    if not record.synchronous and all(getattr(config, name) == getattr(long, name) for name in lengths):
+        # Asynchronous launches are clocked in longer windows, for a reason of their own, and share a plot all the same.
+        ignored += lengths
+    return dataclasses.replace(config, **{name: getattr(preset, name) for name in ignored})
 
 
 def _launch(cell: str, record: Record) -> dict[str, object]:
     result = metrics.throughput(record)
     windows = metrics.window_seconds_per_step(record)
     config = from_record(record.config)
-    gradient_bytes = mlp.parameter_bytes(config)
     return {
         "cell": cell,
         **regime(record),
-        "strategy": record.strategy,
+        "strategy": shown_name(record.strategy, config),
+        "bare_strategy": record.strategy,
+        "variant": ", ".join(variant(config)),
+        "synchronous": record.synchronous,
         "framework": record.framework,
         "preset": config.preset,
         "scaling": record.scaling,
@@ -218,15 +273,24 @@ def _launch(cell: str, record: Record) -> dict[str, object]:
         "seconds": result.seconds_per_step,
         "samples_per_second": result.samples_per_second,
         "windows": result.windows,
+        "window_steps": config.window_steps,
         "first_window_ratio": windows[0] / statistics.median(windows[1:]) if len(windows) > 2 else float("nan"),
         "measured_seconds": _measured_seconds(record),
         "first_step_seconds": record.time_to_first_step_s,
         "oversubscribed": record.oversubscribed,
         "wire_bytes": float("nan") if record.wire_bytes_per_step is None else record.wire_bytes_per_step,
-        "ring_bytes": record.world_size * metrics.ring_all_reduce_bytes(gradient_bytes, record.world_size),
+        "formula_bytes": _formula_bytes(record, mlp.parameter_bytes(config)),
         "rank_spread": _rank_spread(record),
         "peak_bytes": max(record.peak_memory_bytes, default=0),
     }
+
+
+def _formula_bytes(record: Record, gradient_bytes: int) -> float:
+    """Bytes that all processes together send in a step, by the formula of the algorithm that the strategy uses."""
+    if record.strategy == PARAMETER_SERVER:
+        workers = record.world_size if record.synchronous else None
+        return metrics.parameter_server_bytes(gradient_bytes, workers)
+    return record.world_size * metrics.ring_all_reduce_bytes(gradient_bytes, record.world_size)
 
 
 def _measured_seconds(record: Record) -> float:
@@ -247,8 +311,9 @@ def _cell(group: pd.DataFrame) -> dict[str, object]:
     interval = median_interval(group["seconds"].tolist())
     first = group.iloc[0]
     kept = ("regime", "work", "options", "strategy", "framework", "preset", "scaling", "batch", "workers", "exchange")
+    kept += ("synchronous", "window_steps", "bare_strategy", "global_batch", "formula_bytes")
     return {
-        **{name: first[name] for name in (*kept, "global_batch", "ring_bytes")},
+        **{name: first[name] for name in kept},
         "n": interval.n,
         "seconds": interval.median,
         "low_seconds": float("nan") if interval.low is None else interval.low,
@@ -292,7 +357,7 @@ def _accuracy(record: Record) -> dict[str, object]:
     looked = len(record.accuracies) > 1
     return {
         "preset": record.config["preset"],
-        "strategy": record.strategy,
+        "strategy": shown_name(record.strategy, from_record(record.config)),
         "workers": record.world_size,
         "global_batch": record.examples_per_step,
         "seed": record.config["seed"],

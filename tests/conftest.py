@@ -18,7 +18,15 @@ from common.record import Record, read_record
 DEADLINE_SECONDS = 240
 
 
-STARTS_STRATEGIES = ("contract/", "pytorch_impl/", "test_readme", "test_scripts", "test_launch", "test_compare")
+STARTS_STRATEGIES = (
+    "contract/",
+    "pytorch_impl/",
+    "tf_impl/",
+    "test_readme",
+    "test_scripts",
+    "test_launch",
+    "test_compare",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -74,13 +74,14 @@ def serve(config: Config, place: Cluster) -> None:
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """A loss that a worker computes, fetched when it is read; the coordinator goes on meanwhile."""
+class Element:
+    """A number in a variable on a server, fetched when it is read."""
 
-    result: tf.distribute.coordinator.RemoteValue
+    variable: tf.Variable
+    position: tuple[int, ...]
 
     def __float__(self) -> float:
-        return float(self.result.fetch()[0])
+        return float(self.variable[self.position])
 
 
 def by_shard(variables: Variables, gradients: Sequence[tf.Tensor]) -> tuple[Variables, list[tf.Tensor]]:
@@ -99,17 +100,20 @@ def shards(variable: tf.Variable) -> Sequence[tf.Variable]:
     return getattr(variable, "variables", [variable])
 
 
-def number_workers(coordinator: tf.distribute.coordinator.ClusterCoordinator) -> tuple[tf.Variable, list[int]]:
+def number_workers(coordinator: tf.distribute.coordinator.ClusterCoordinator) -> tuple[tf.Variable, list[float]]:
     """A variable in which each worker keeps a number that it draws when it starts, and the numbers drawn so far.
 
     A new number in the result of a step says that a worker was lost and came back.
     """
     with coordinator.strategy.scope():
-        number = tf.Variable(lambda: tf.random.uniform((), maxval=2**62, dtype=tf.int64), per_worker_variable=True)
+        # Whole numbers that float32 can tell apart, so that they travel with the loss.
+        number = tf.Variable(
+            lambda: tf.cast(tf.random.uniform((), maxval=2**24, dtype=tf.int32), tf.float32), per_worker_variable=True
+        )
     # Its workers' parts come to be with the first function that reads it.
     coordinator.schedule(tf.function(lambda: tf.identity(number), autograph=False))
     coordinator.join()
-    return number, [int(drawn) for drawn in number.read_all()]
+    return number, [float(drawn) for drawn in number.read_all()]
 
 
 def check_sum(strategy: tf.distribute.Strategy, world_size: int) -> None:

@@ -23,10 +23,11 @@ def make_window(run: Run, coordinator: Coordinator) -> paired.BareWindow:
         parameters = [tf.Variable(value) for value in mlp.initial_weights(config).values()]
         train_features = tf.Variable(run.dataset.train_features, per_worker_variable=True)
         train_labels = tf.Variable(run.dataset.train_labels, per_worker_variable=True)
+        mean_loss = tf.keras.metrics.Mean()
     activate = tf.nn.relu if config.activation == "relu" else tf.tanh
 
     @tf.function(autograph=False)
-    def update(rows: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
+    def update(rows: tf.Tensor, rate: tf.Tensor) -> None:
         values = tf.gather(train_features, rows)
         with tf.GradientTape() as tape:
             for position in range(0, len(parameters), 2 if config.bias else 1):
@@ -37,7 +38,7 @@ def make_window(run: Run, coordinator: Coordinator) -> paired.BareWindow:
             loss = tf.reduce_mean(losses)
         for parameter, gradient in zip(parameters, tape.gradient(loss, parameters), strict=True):
             tf.raw_ops.ResourceApplyGradientDescent(var=parameter.handle, alpha=rate, delta=gradient)
-        return loss
+        mean_loss.update_state(loss)
 
     def window(rows_of_steps: list[np.ndarray]) -> None:
         for position, rows in enumerate(rows_of_steps):

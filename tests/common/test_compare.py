@@ -13,7 +13,7 @@ import pytest
 from common import compare, launch
 from common.config import PRESETS
 from common.launch import ROOT
-from common.plan import Cell
+from common.plan import Cell, Options
 from common.record import read_records
 
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
@@ -37,6 +37,35 @@ def test_a_cell_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_
     record = compare.run_cell(Cell("torch_ddp", 2, "throughput", 1, config), tmp_path)
     assert (record.status, record.world_size) == ("unsupported", 2)
     assert "doesn't divide by 2 workers" in record.reason
+
+
+@pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
+def test_a_cell_that_left_no_record_says_whether_it_would_have_been_synchronous(tmp_path, monkeypatch, updates):
+    monkeypatch.setattr(launch, "ROOT", tmp_path)
+    cell = Cell("tf_parameter_server", 1, "throughput", 1, dataclasses.replace(SMALL, updates=updates))
+    assert compare.run_cell(cell, tmp_path).synchronous == (updates == "synchronous")
+
+
+@pytest.mark.parametrize(
+    ("log", "outcome"),
+    [
+        ("lockstep: note: no private network\nlockstep: a batch of 63\n", ("unsupported", "a batch of 63")),
+        ("lockstep: a batch of 63\nlockstep: failed: worker 1 ended\n", ("failed", "worker 1 ended")),
+        ("lockstep: note: no private network\nTraceback\n", ("failed", "It ended with status 1.")),
+    ],
+)
+def test_a_log_says_whether_a_launch_refused_or_failed(log, outcome):
+    assert compare._why(1, 60.0, log) == outcome
+
+
+def test_a_quick_comparison_starts_a_round_only_where_its_time_is_left():
+    options = Options()
+    assert compare._another_round(options, 1, 0.0, 10_000.0)
+    assert compare._another_round(options, 6, compare.QUICK_SECONDS - 50, 40.0)
+    assert not compare._another_round(options, 6, compare.QUICK_SECONDS - 50, 60.0)
+    asked = Options(repetitions=2)
+    assert compare._another_round(asked, 2, 10_000.0, 10_000.0)
+    assert not compare._another_round(asked, 3, 0.0, 1.0)
 
 
 def test_a_cell_whose_worker_is_killed_is_failed_with_its_log(tmp_path):

@@ -128,6 +128,12 @@ def test_a_ring_all_reduce_sends_twice_all_but_one_share(workers, sent):
     assert metrics.ring_all_reduce_bytes(1000, workers) == pytest.approx(sent)
 
 
+def test_parameter_servers_move_weights_and_gradients():
+    assert metrics.parameter_server_bytes(1000, None) == 2000
+    assert metrics.parameter_server_bytes(1000, 1) == 3000
+    assert metrics.parameter_server_bytes(1000, 4) == 9000
+
+
 def test_the_loss_deviation_is_the_largest_relative_one():
     assert metrics.loss_deviation([2.0, 1.1, 0.5], [2.0, 1.0, 0.5]) == pytest.approx(0.1)
     assert metrics.loss_deviation([1.8], [2.0]) == pytest.approx(0.1)

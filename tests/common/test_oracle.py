@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common import mlp, oracle
+from common import dataset, mlp, oracle
 from common.config import Config
 from common.mlp import KINK_DISTANCE, Kink, Trajectory
 from common.oracle import LOSS_TOLERANCE, WEIGHT_TOLERANCE, certificate_config, deviation, run_oracle
@@ -209,6 +209,23 @@ def test_final_weights_are_found_from_the_records_folder(numpy_launch, tmp_path,
 
 
 # The oracle itself
+
+
+@pytest.mark.parametrize("rows_at_once", [100, 2048])
+def test_the_training_loss_is_the_mean_over_all_training_rows_however_many_come_at_once(monkeypatch, rows_at_once):
+    monkeypatch.setattr(oracle, "_ROWS_AT_ONCE", rows_at_once)
+    config = Config()
+    weights = mlp.initial_weights(config)
+    rows = dataset.load(config)
+    exact = {name: value.astype(np.float64) for name, value in weights.items()}
+    expected, _, _ = mlp.loss_and_gradients(config, exact, rows.train_features.astype(np.float64), rows.train_labels)
+    assert oracle.training_loss(config, weights) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_training_loss_of_weights_that_are_not_finite_is_not_finite():
+    config = Config()
+    weights = {name: np.full_like(value, np.nan) for name, value in mlp.initial_weights(config).items()}
+    assert not np.isfinite(oracle.training_loss(config, weights))
 
 
 def test_the_oracle_trains_the_global_batches_in_float64():

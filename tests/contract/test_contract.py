@@ -14,6 +14,26 @@ DIGITS_SEED = 3
 WORLDS = [
     (name, workers) for name in strategies() for workers in (1, 2, 4) if workers == 1 or name not in UNDISTRIBUTED
 ]
+SYNCHRONOUS = {"tf_parameter_server": {"updates": "synchronous"}}
+"""What makes a strategy follow the oracle that doesn't by default."""
+
+GRID = [
+    pytest.param("pathway", {}, id="pathway"),
+    pytest.param("pathway", {"scaling": "weak"}, id="pathway-weak"),
+    pytest.param("pathway", {"batch": 60, "decay_steps": 50, "bias": True}, id="pathway-bias-short_decay"),
+    pytest.param("digits", {"momentum": 0.9, "weight_decay": 0.01, "seed": 2}, id="digits-momentum-weight_decay"),
+    pytest.param("digits", {"activation": "tanh", "dimensions": (64, 32, 10)}, id="digits-tanh-two_layers"),
+    pytest.param("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "activation": "tanh"}, id="wide-tanh"),
+]
+REFUSED = {"tf_keras_mirrored": "momentum-weight_decay"}
+"""Cases that a strategy refuses, as its own tests show: Keras's SGD computes something else there."""
+
+CELLS = [
+    pytest.param(*world, *case.values, id=f"{world[0]}-{world[1]}-{case.id}")
+    for case in GRID
+    for world in WORLDS
+    if not case.id.endswith(REFUSED.get(world[0], "nothing"))
+]
 LARGEST_CERTAIN = [(name, 1 if name in UNDISTRIBUTED else 2) for name in strategies()]
 
 
@@ -32,32 +52,23 @@ def assert_follows(launched, deviation) -> None:
 
 @pytest.mark.parametrize(("strategy", "workers"), WORLDS)
 def test_a_strategy_follows_the_oracle_on_digits(strategy, workers, launch, deviation_of, tmp_path):
-    launched = launch(strategy, contract_config("digits", workers, tmp_path))
+    launched = launch(strategy, contract_config("digits", workers, tmp_path, **SYNCHRONOUS.get(strategy, {})))
     assert_follows(launched, deviation_of(launched))
     assert launched.record.world_size == workers
 
 
 @pytest.mark.parametrize(("strategy", "workers"), LARGEST_CERTAIN)
 def test_a_strategy_follows_the_oracle_on_pathway(strategy, workers, launch, deviation_of, tmp_path):
-    launched = launch(strategy, contract_config("pathway", workers, tmp_path))
+    launched = launch(strategy, contract_config("pathway", workers, tmp_path, **SYNCHRONOUS.get(strategy, {})))
     assert_follows(launched, deviation_of(launched))
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize(("strategy", "workers"), WORLDS)
-@pytest.mark.parametrize(
-    ("preset", "overrides"),
-    [
-        pytest.param("pathway", {}, id="pathway"),
-        pytest.param("pathway", {"scaling": "weak"}, id="pathway-weak"),
-        pytest.param("pathway", {"batch": 60, "decay_steps": 50, "bias": True}, id="pathway-bias-short_decay"),
-        pytest.param("digits", {"momentum": 0.9, "weight_decay": 0.01, "seed": 2}, id="digits-momentum-weight_decay"),
-        pytest.param("digits", {"activation": "tanh", "dimensions": (64, 32, 10)}, id="digits-tanh-two_layers"),
-        pytest.param("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "activation": "tanh"}, id="wide-tanh"),
-    ],
-)
+@pytest.mark.parametrize(("strategy", "workers", "preset", "overrides"), CELLS)
 def test_the_grid_follows_the_oracle(strategy, workers, preset, overrides, launch, deviation_of, tmp_path):
-    launched = launch(strategy, contract_config(preset, workers, tmp_path, **overrides))
+    launched = launch(
+        strategy, contract_config(preset, workers, tmp_path, **SYNCHRONOUS.get(strategy, {}), **overrides)
+    )
     assert_follows(launched, deviation_of(launched))
 
 
@@ -66,7 +77,10 @@ def test_the_grid_follows_the_oracle(strategy, workers, preset, overrides, launc
 def test_a_resumed_run_follows_the_oracle_as_an_uninterrupted_one_does(
     strategy, workers, launch, deviation_of, tmp_path
 ):
-    config = contract_config("digits", workers, tmp_path, momentum=0.5, weight_decay=0.001, final_learning_rate=0.05)
+    optimizer = {"momentum": 0.5, "weight_decay": 0.001, "final_learning_rate": 0.05}
+    if strategy in REFUSED:
+        optimizer = {"momentum": 0.5}
+    config = contract_config("digits", workers, tmp_path, **SYNCHRONOUS.get(strategy, {}), **optimizer)
     first = launch(strategy, dataclasses.replace(config, steps=60), "first")
     assert first.status == 0, first.output
     second = launch(strategy, config, "second")

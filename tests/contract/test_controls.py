@@ -1,14 +1,12 @@
 """The checks must be able to fail: broken maths, put into the real strategies, is caught every time."""
 
-import dataclasses
-
 import pytest
 
 from common.config import to_arguments
 from common.launch import command_for, environment_for, strategies
 from common.record import read_record
 from tests.conftest import Launched, run_command
-from tests.contract.test_contract import contract_config
+from tests.contract.test_contract import SYNCHRONOUS, contract_config
 
 CONTROLLED = ("torch_ddp", "tf_mirrored", "tf_multi_worker_mirrored", "tf_central_storage", "tf_parameter_server")
 CONTROLLED += ("tf_keras_mirrored", "horovod_torch")
@@ -19,8 +17,7 @@ WITHOUT_COPIES = ("tf_central_storage", "tf_parameter_server")
 
 def launch_control(strategy, control, folder):
     """Run tests/controls/<strategy>.py in place of the strategy's script, under the strategy's own launcher."""
-    changes = {"updates": "synchronous"} if strategy == "tf_parameter_server" else {}
-    config = dataclasses.replace(contract_config("digits", 2, folder), record=folder / "run.json", **changes)
+    config = contract_config("digits", 2, folder, **SYNCHRONOUS.get(strategy, {}), record=folder / "run.json")
     script = str(strategies()[strategy].relative_to(strategies()[strategy].parent.parent))
     command = command_for(strategy, 2, to_arguments(config), port=29400)
     command = [f"tests/controls/{strategy}.py" if part == script else part for part in command]

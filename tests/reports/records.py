@@ -69,6 +69,18 @@ def make_record(
     return Record(**values | fields)
 
 
+def varied(
+    strategy: str,
+    workers: int = 1,
+    milliseconds: tuple[float, ...] = (2.0, 2.0, 2.0, 2.0),
+    synchronous: bool = True,
+    **options: object,
+) -> Record:
+    """A record as `make_record` makes it, of a launch with these options of its strategy."""
+    record = make_record(strategy, workers, milliseconds, synchronous=synchronous)
+    return dataclasses.replace(record, config=record.config | options)
+
+
 def unfinished(status: str, reason: str, strategy: str = "torch_ddp", workers: int = 2) -> Record:
     """A record of a launch that measured nothing, as the comparison writes it."""
     return make_record(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from common.config import from_record
+from common.config import PRESETS, from_record
 from reports import document
 from reports.blocks import DASH
 from reports.results import Results
-from tests.reports.records import make_record, named, unfinished
+from tests.reports.records import make_record, named, unfinished, varied, write_weights
 
 
 def said(content: dict) -> str:
@@ -116,3 +116,44 @@ def test_without_an_ok_record_the_pdf_says_so(tmp_path):
 def test_every_figure_that_the_text_shows_exists(composed):
     content, images = composed
     assert {block["file"] for block in content["blocks"] if block["kind"] == "figure"} == set(images)
+
+
+def test_an_asynchronous_launch_is_shown_by_how_well_it_trained(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
+    config = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
+    facts = {"synchronous": False, "examples_per_step": 64, "staleness": [0, 2, 9]}
+    record = make_record("tf_parameter_server", 2, config=config, checkpoint="w.safetensors", **facts)
+    content, _ = document.compose(Results(tmp_path, named(record), None))
+    [table] = [block for block in content["blocks"] if "median staleness" in block.get("columns", [])]
+    [row] = table["rows"]
+    assert row[:6] == ["tf_parameter_server", "2", "digits", "64", "3", "60"]
+    assert row[6] == row[7]
+    assert row[8][1:] == "0.0 %"
+    assert row[9:] == ["2", "9"]
+    assert "nothing here says that it is wrong" in said(content)
+    assert "a step is one worker's update, of 64 rows" in said(content)
+    assert "1 more is asynchronous with several workers" in said(content)
+
+
+def test_without_asynchronous_launches_nothing_is_said_of_them(content):
+    assert "staleness" not in said(content)
+    assert "What convenience costs" not in said(content)
+
+
+def test_what_convenience_costs_stands_beside_both_times(tmp_path):
+    records = named(make_record("tf_mirrored", 2, (1.0,) * 3), make_record("tf_keras_mirrored", 2, (3.5,) * 3))
+    content, _ = document.compose(Results(tmp_path, records, None))
+    [table] = [block for block in content["blocks"] if "library's loop" in block.get("columns", [])]
+    assert table["rows"] == [
+        ["tf_keras_mirrored", "tf_mirrored", "2", "digits weak", "3.50", "1.00", "3.50", DASH, "1"],
+    ]
+    assert "fewer than 6 pairs" in table["notes"][0]
+
+
+def test_a_variant_has_rows_of_its_own_everywhere(tmp_path):
+    records = named(make_record("tf_mirrored", 2), varied("tf_mirrored", 2, jit_compile=True))
+    content, _ = document.compose(Results(tmp_path, records, None))
+    assert {name for name, _ in summary_rows(content)} == {"tf_mirrored", "tf_mirrored, jit_compile"}
+    tables = [block for block in content["blocks"] if block["kind"] == "table" and block["columns"][0] == "strategy"]
+    with_variant = [table for table in tables if any(row[0] == "tf_mirrored, jit_compile" for row in table["rows"])]
+    assert with_variant == tables

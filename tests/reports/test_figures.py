@@ -8,7 +8,7 @@ import pytest
 
 from reports import certificate, figures, tables
 from reports.results import Results
-from tests.reports.records import make_record, named
+from tests.reports.records import make_record, named, varied
 
 
 def drawn(*records, kind=figures.headline) -> str:
@@ -19,7 +19,7 @@ def drawn(*records, kind=figures.headline) -> str:
 
 def words(svg: str) -> list[str]:
     """The texts of a figure, which stand beside their outlines as comments."""
-    return re.findall(r"<!-- (.*?) -->", svg)
+    return re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)
 
 
 @pytest.mark.parametrize("kind", [figures.headline, figures.curves])
@@ -50,6 +50,13 @@ def test_more_threads_than_cores_are_marked_on_the_plot():
     assert "more threads than cores" not in words(drawn(*records[:2]))
 
 
+def test_a_ground_is_shaded_only_where_every_strategy_has_more_threads_than_cores():
+    servers = make_record("tf_parameter_server", 2, oversubscribed=True)
+    svg = drawn(make_record("torch_ddp", 1), make_record("torch_ddp", 2), servers)
+    assert "more threads than cores" not in words(svg)
+    assert "2†" not in words(svg)
+
+
 def test_every_launch_is_a_point():
     few, many = (
         drawn(*[make_record("torch_ddp", 1, (2 + index / 9,) * 3) for index in range(count)]) for count in (3, 9)
@@ -66,14 +73,26 @@ def test_twenty_strategies_have_twenty_looks_and_families_their_hue():
 
 def test_twenty_labels_stand_apart_and_inside():
     crowded = sorted([0.5] * 10 + [0.51] * 5 + [0.99] * 5)
-    placed = figures._spread(crowded, least=0.048)
+    placed = figures._spread(crowded, [1] * 20)
     assert all(upper - lower > 0.0479 for lower, upper in pairwise(placed))
     assert min(placed) >= 0
     assert max(placed) <= 1
 
 
 def test_labels_that_are_apart_stay_where_they_are():
-    assert figures._spread([0.1, 0.5, 0.9], least=0.05) == pytest.approx([0.1, 0.5, 0.9])
+    assert figures._spread([0.1, 0.5, 0.9], [1, 1, 1]) == pytest.approx([0.1, 0.5, 0.9])
+
+
+def test_a_label_of_two_lines_gets_the_room_of_two():
+    placed = figures._spread([0.5, 0.5, 0.5], [1, 2, 1])
+    assert placed[1] - placed[0] == pytest.approx(1.5 * 0.048)
+    assert placed[2] - placed[1] == pytest.approx(1.5 * 0.048)
+
+
+@pytest.mark.parametrize("kind", [figures.headline, figures.curves])
+def test_a_variant_is_a_curve_of_its_own(kind):
+    svg = drawn(make_record("tf_mirrored", 2), varied("tf_mirrored", 2, jit_compile=True), kind=kind)
+    assert {"tf_mirrored", "tf_mirrored,", "jit_compile"} <= set("\n".join(words(svg)).split("\n"))
 
 
 def test_the_loss_curves_lie_on_the_oracles(tmp_path):

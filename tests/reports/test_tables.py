@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.config import PRESETS
+from common.config import OPTIONS_OF_SOME, PRESETS
 from common.oracle import WEIGHT_TOLERANCE
+from common.plan import with_long_windows
 from reports import certificate, findings, tables
 from reports.cautions import cautions
 from reports.results import Results, read_results
-from tests.reports.records import make_record, named, unfinished, write_all, write_weights
+from tests.reports.records import make_record, named, unfinished, varied, write_all, write_weights
 
 
 def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
@@ -121,8 +122,93 @@ def test_exposed_communication_is_the_step_less_the_step_without_exchange():
     assert row["compute_seconds"] == pytest.approx(0.003)
     assert row["exposed_seconds"] == pytest.approx(0.002)
     # 64 x 128 + 128 x 64 + 64 x 10 weights and 202 biases of 4 bytes, 2 (N - 1) / N of them sent by each of N = 2.
-    assert row["ring_bytes"] == 2 * (8192 + 8192 + 640 + 202) * 4
+    assert row["formula_bytes"] == 2 * (8192 + 8192 + 640 + 202) * 4
     assert row["wire_bytes"] == 200_000
+
+
+@pytest.mark.parametrize(("updates", "times"), [("asynchronous", 2), ("synchronous", 5)])
+def test_bytes_of_parameter_servers_have_a_formula_of_their_own(updates, times):
+    # Two workers: asynchronously one of them pulls and pushes; synchronously both do, and the sum goes to the servers.
+    record = varied("tf_parameter_server", 2, updates=updates, synchronous=updates == "synchronous")
+    launches = tables.launches(named(dataclasses.replace(record, wire_bytes_per_step=1.0)))
+    [row] = tables.time_split(tables.cells(launches)).to_dict("records")
+    assert row["formula_bytes"] == times * (8192 + 8192 + 640 + 202) * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "tf_mirrored"),
+        ({"jit_compile": True}, "tf_mirrored, jit_compile"),
+        ({"steps_per_call": 5, "input": "tf_data"}, "tf_mirrored, 5 steps per call, tf_data input"),
+    ],
+)
+def test_options_of_some_strategies_are_part_of_the_name_and_of_no_regime(options, name):
+    launches = tables.launches(named(make_record("tf_mirrored"), varied("tf_mirrored", **options)))
+    assert sorted(launches["strategy"]) == sorted(["tf_mirrored", name])
+    assert launches["regime"].nunique() == 1
+    assert len(tables.cells(launches)) == len({"tf_mirrored", name})
+
+
+def test_a_variant_has_speed_ups_over_its_own_worker_and_the_plain_base():
+    records = named(
+        make_record("tf_one_device", 1, (2.0, 2.0)),
+        make_record("tf_mirrored", 1, (1.0, 1.0)),
+        varied("tf_mirrored", 1, (4.0, 4.0), jit_compile=True),
+        varied("tf_mirrored", 2, (4.0, 4.0), jit_compile=True),
+    )
+    compiled = cell(tables.cells(tables.launches(records)), "tf_mirrored, jit_compile", 2)
+    assert (compiled["base"], compiled["speed_up"]) == ("tf_one_device", pytest.approx(1.0))
+    assert compiled["own_speed_up"] == pytest.approx(2.0)
+
+
+def test_a_record_from_before_an_option_existed_reads_as_its_default():
+    record = make_record("tf_mirrored")
+    older = {name: value for name, value in record.config.items() if name not in OPTIONS_OF_SOME}
+    launches = tables.launches(named(record, dataclasses.replace(record, config=older)))
+    assert tables.cells(launches)["n"].tolist() == [2]
+
+
+def test_asynchronous_launches_in_long_windows_share_the_plot_of_the_others():
+    base = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2)
+    long = with_long_windows(base)
+    others = make_record("torch_ddp", 2, config=base)
+    asynchronous = make_record("tf_parameter_server", 2, config=long, synchronous=False, examples_per_step=64)
+    launches = tables.launches(named(others, asynchronous))
+    assert launches["regime"].nunique() == 1
+    assert cell(tables.cells(launches), "tf_parameter_server", 2)["samples_per_second"] == pytest.approx(32_000)
+    synchronous = dataclasses.replace(asynchronous, synchronous=True)
+    other_lengths = dataclasses.replace(asynchronous, config=asynchronous.config | {"steps": 400})
+    assert tables.launches(named(others, synchronous))["regime"].nunique() == 2
+    assert tables.launches(named(others, other_lengths))["regime"].nunique() == 2
+
+
+def test_what_convenience_costs_is_the_median_over_pairs_of_the_same_round():
+    own = [make_record("tf_mirrored", 2, (time,) * 3) for time in (1.0, 2.0, 4.0, 1.0, 1.0, 1.0)]
+    keras = [make_record("tf_keras_mirrored", 2, (time,) * 3) for time in (3.0, 6.0, 12.0, 2.9, 3.1, 3.2)]
+    alone = make_record("tf_keras_mirrored", 4, (9.0,) * 3)
+    [row] = tables.convenience(tables.launches(named(*own, *keras, alone)), None).to_dict("records")
+    assert (row["plain"], row["convenient"], row["workers"]) == ("tf_mirrored", "tf_keras_mirrored", 2)
+    assert (row["pairs"], row["factor"]) == (6, pytest.approx(3.0))
+    assert (row["low"], row["high"]) == (pytest.approx(2.9), pytest.approx(3.2))
+    assert (row["plain_seconds"], row["convenient_seconds"]) == (pytest.approx(0.001), pytest.approx(0.00315))
+
+
+def test_launches_of_different_rounds_make_no_pair():
+    records = named(make_record("tf_mirrored", 2, (1.0,) * 3), make_record("tf_keras_mirrored", 2, (3.0,) * 3))
+    plan = pd.DataFrame({"cell": [*records], "repetition": [1, 2]})
+    launches = tables.launches(records)
+    assert tables.convenience(launches, plan).empty
+    [row] = tables.convenience(launches, plan.assign(repetition=1)).to_dict("records")
+    assert row["pairs"] == 1
+    assert math.isnan(row["low"])
+
+
+def test_a_library_that_sets_other_options_is_compared_with_the_same_ones():
+    plain = [make_record("tf_mirrored", 2, (1.0,) * 3), varied("tf_mirrored", 2, (2.0,) * 3, jit_compile=True)]
+    keras = varied("tf_keras_mirrored", 2, (6.0,) * 3, jit_compile=True)
+    [row] = tables.convenience(tables.launches(named(*plain, keras)), None).to_dict("records")
+    assert (row["plain"], row["factor"]) == ("tf_mirrored, jit_compile", pytest.approx(3.0))
 
 
 def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path):
@@ -135,6 +221,13 @@ def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path
     endings = tables.endings(results.records, results.plan)
     assert sorted(endings["ending"]) == ["failed", "not run", "ok", "unsupported"]
     assert findings.endings(endings) == "4 launches were planned: 1 ok, 1 unsupported, 1 failed, 1 not run."
+
+
+def test_a_planned_variant_that_never_ran_stands_under_its_own_name():
+    row = {"cell": "a", "strategy": "tf_parameter_server", "preset": "digits", "scaling": "strong", "workers": 2}
+    plan = pd.DataFrame([row | {"exchange": True, "purpose": "certificate", "variant": "synchronous updates"}])
+    assert tables.endings({}, plan)["strategy"].tolist() == ["tf_parameter_server, synchronous updates"]
+    assert tables.endings({}, plan.drop(columns="variant"))["strategy"].tolist() == ["tf_parameter_server"]
 
 
 def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_data_only():
@@ -164,6 +257,14 @@ def test_six_launches_with_intervals_apart_name_the_fastest():
     [sentence] = findings.fastest(tables.cells(tables.launches(named(*slow, *fast))))
     assert "torch_ddp was the fastest" in sentence
     assert "n = 6" in sentence
+
+
+def test_a_strategy_with_servers_beside_its_workers_is_named_where_it_alone_has_too_many_threads():
+    servers = make_record("tf_parameter_server", 2, oversubscribed=True)
+    others = [make_record("torch_ddp", workers) for workers in (2, 4)]
+    sentence = findings.oversubscription(tables.launches(named(servers, *others)))
+    assert sentence.startswith("With 4 workers and 2 workers of tf_parameter_server, which has other")
+    assert findings.oversubscription(tables.launches(named(others[0]))) == ""
 
 
 def test_overlapping_intervals_name_nobody():
@@ -236,6 +337,57 @@ def test_workers_that_all_compute_the_whole_batch_deviate(tmp_path):
 def test_asynchronous_launches_are_compared_with_one_worker_only(tmp_path):
     comparisons = compared(tmp_path, *(make_record(workers=workers, synchronous=False) for workers in (1, 2)))
     assert [comparison.verdict for comparison in comparisons] == ["follows", "asynchronous"]
+
+
+def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_staleness(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
+    write_weights(tmp_path / "worse.safetensors", seed=3, batch=64, steps=30)
+    config = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
+    facts = {"synchronous": False, "examples_per_step": 64, "config": config, "staleness": [0, 1, 1, 7]}
+    same = make_record("tf_parameter_server", 2, checkpoint="w.safetensors", **facts)
+    worse = make_record("tf_parameter_server", 4, checkpoint="worse.safetensors", **facts)
+    table = certificate.asynchronous(Results(tmp_path, named(same, worse), None))
+    assert abs(cell(table, "tf_parameter_server", 2)["difference"]) < 1e-5
+    assert cell(table, "tf_parameter_server", 4)["difference"] > 0.05
+    assert table["staleness"].tolist() == [1.0, 1.0]
+    assert table["largest_staleness"].tolist() == [7, 7]
+    assert table["updates"].tolist() == [60, 60]
+
+
+def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_how_they_trained(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
+    kept = {"synchronous": False, "checkpoint": "w.safetensors"}
+    silent = make_record("tf_parameter_server", 2, **kept)
+    records = [
+        make_record("tf_parameter_server", 1, **kept),
+        make_record("tf_parameter_server", 2, synchronous=False),
+        make_record("torch_ddp", 2, checkpoint="w.safetensors"),
+        dataclasses.replace(silent, config=silent.config | {"exchange": False}),
+    ]
+    assert certificate.asynchronous(Results(tmp_path, named(*records), None)).empty
+
+
+def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
+    gone = make_record("tf_parameter_server", 2, synchronous=False, checkpoint="gone.safetensors")
+    [row] = certificate.asynchronous(Results(tmp_path, named(gone), None)).to_dict("records")
+    assert math.isnan(row["loss"])
+    assert "gone.safetensors" in row["note"]
+
+
+def test_variants_share_the_oracle_of_the_maths_that_they_have_in_common(tmp_path):
+    records = [make_record("tf_mirrored"), varied("tf_mirrored", jit_compile=True)]
+    summary = certificate.summary(compared(tmp_path, *records))
+    assert summary["strategy"].tolist() == ["tf_mirrored", "tf_mirrored, jit_compile"]
+    assert summary["verdict"].tolist() == ["follows"] * 2
+    assert summary["maths"].nunique() == 1
+
+
+def test_a_worker_that_was_lost_and_came_back_is_cautioned():
+    records = named(make_record("tf_parameter_server", 2, synchronous=False, restarted_workers=2))
+    [caution] = [found for found in cautions(tables.launches({}), records) if "started again" in found.what]
+    assert caution.where == ["tf_parameter_server at 2, digits: 2 times (tf_parameter_server-2w-00)"]
+    assert caution.cause
+    assert caution.remedy
 
 
 def test_launches_without_exchange_take_no_part_in_the_certificate(tmp_path):

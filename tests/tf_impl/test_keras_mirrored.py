@@ -1,0 +1,62 @@
+"""What Keras's SGD computes differently from the contract is refused in one line, before anything is trained."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from tests.contract.test_contract import assert_follows, contract_config
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        ({"momentum": 0.9, "weight_decay": 0.01}, "keeps weight decay out of the momentum"),
+        ({"momentum": 0.9, "final_learning_rate": 0.05}, "multiplied by the learning rate"),
+        ({"momentum": 0.9, "learning_rate": 0.0}, "multiplied by the learning rate"),
+        ({"jit_compile": True}, "one XLA program"),
+    ],
+)
+def test_what_keras_cannot_do_is_refused_in_one_line(options, cause, launch, tmp_path):
+    launched = launch("tf_keras_mirrored", contract_config("digits", 2, tmp_path, **options))
+    assert launched.status == 2
+    [line] = [line for line in launched.output.splitlines() if line.startswith("lockstep: ") and "note:" not in line]
+    assert cause in line
+    assert "or use tf_mirrored." in line
+    assert launched.record is None
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"momentum": 0.9, "final_learning_rate": 0.1},
+        {"weight_decay": 0.01},
+        {"weight_decay": 0.01, "final_learning_rate": 0.05, "decay_steps": 50},
+    ],
+    ids=["momentum", "weight_decay", "weight_decay-schedule"],
+)
+def test_what_keras_does_alike_follows_the_oracle(options, workers, launch, deviation_of, tmp_path):
+    config = contract_config("digits", workers, tmp_path, activation="tanh", **options)
+    launched = launch("tf_keras_mirrored", config)
+    assert_follows(launched, deviation_of(launched))
+
+
+def test_one_worker_compiled_with_xla_follows_the_oracle(launch, deviation_of, tmp_path):
+    launched = launch("tf_keras_mirrored", contract_config("digits", 1, tmp_path, jit_compile=True))
+    assert_follows(launched, deviation_of(launched))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("tf_keras_mirrored", "tf_mirrored"), ("tf_mirrored", "tf_keras_mirrored")]
+)
+def test_a_run_with_momentum_goes_on_with_the_other_strategy(first, second, launch, deviation_of, tmp_path):
+    """Keras keeps another momentum than torch: it has to be converted both ways."""
+    config = contract_config("digits", 2, tmp_path, momentum=0.5, activation="tanh")
+    assert launch(first, dataclasses.replace(config, steps=60), "first").status == 0
+    assert np.abs(load_file(config.checkpoint)["layer0.weight.momentum"]).max() > 0
+    launched = launch(second, config, "second")
+    assert launched.record.first_step == 60
+    assert_follows(launched, deviation_of(launched))

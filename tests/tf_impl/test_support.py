@@ -1,0 +1,38 @@
+"""README's table of what works under each of TensorFlow's strategies says what TensorFlow and Keras do."""
+
+import subprocess
+
+import pytest
+
+from common.launch import ROOT, python_for, strategies
+from tests.tf_impl.keras_fit import SECONDS, STRATEGIES
+
+HEADER = "| strategy | own loop | Keras 3 `fit` |"
+
+
+@pytest.fixture(scope="module")
+def table():
+    """The cells of each row, (own loop, fit), by strategy."""
+    lines = iter((ROOT / "README.md").read_text().splitlines())
+    assert HEADER in lines, "README.md has no table of support"
+    next(lines)
+    rows = {}
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        name, *cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        rows[name] = tuple(cells)
+    return rows
+
+
+def test_the_table_has_every_strategy_with_a_loop_of_its_own(table):
+    """That their loops work is what the contract tests are for."""
+    with_own_loop = {name for name in strategies() if name.startswith("tf_") and "keras" not in name}
+    assert {name for name, (own_loop, _) in table.items() if own_loop == "works"} == with_own_loop == set(STRATEGIES)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_table_says_what_comes_of_fit(strategy, table):
+    command = [str(python_for("tensorflow")), "tests/tf_impl/keras_fit.py", strategy]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS + 60)
+    assert (result.returncode, result.stdout.strip()) == (0, table[strategy][1]), result.stderr
