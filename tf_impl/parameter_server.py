@@ -24,6 +24,7 @@ if __name__ == "__main__":
     exit_with_one_line(lambda: cluster.start_unless_given("tf_parameter_server", __doc__))
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,8 +109,10 @@ def _train_asynchronously(run: Run, coordinator: Coordinator, program: Program) 
     # The server of the first layer, whose gradient comes last, counts the updates. It reads the count with the weights
     # and raises it with the update, so that measuring staleness costs no message of its own. It also keeps what each
     # update tells: results that the coordinator holds on to took a quarter of the speed.
-    first_layer = world.shards(program.variables.parameters[0])[0]
-    with coordinator.strategy.scope(), coordinator.strategy.extended.colocate_vars_with(first_layer):
+    first_layer, strategy = world.shards(program.variables.parameters[0])[0], coordinator.strategy
+    # Without exchange the first layer is on every worker, and any server will do.
+    at_first_layer = strategy.extended.colocate_vars_with(first_layer) if run.config.exchange else nullcontext()
+    with strategy.scope(), at_first_layer:
         updates = tf.Variable(0.0)
         told = tf.Variable(tf.zeros((run.config.steps, 3)))
 
