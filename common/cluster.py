@@ -29,7 +29,7 @@ from common.launch import (
 
 _REMEDY = "correct it, or unset it to start all processes here"
 _REPORT_SECONDS = 1.0
-_NAMES = {"worker": "worker", "chief": "the coordinator, chief", "ps": "parameter server"}
+_NAMES = {"worker": "worker", "chief": "chief", "ps": "parameter server"}
 
 
 @dataclass(frozen=True)
