@@ -23,7 +23,8 @@ def make_window(run: Run, coordinator: Coordinator) -> paired.BareWindow:
         parameters = [tf.Variable(value) for value in mlp.initial_weights(config).values()]
         train_features = tf.Variable(run.dataset.train_features, per_worker_variable=True)
         train_labels = tf.Variable(run.dataset.train_labels, per_worker_variable=True)
-        mean_loss = tf.keras.metrics.Mean()
+        # What a tutorial's optimizer and metric keep on the servers.
+        iterations, mean_loss = tf.Variable(0, dtype=tf.int64), tf.keras.metrics.Mean()
     activate = tf.nn.relu if config.activation == "relu" else tf.tanh
 
     @tf.function(autograph=False)
@@ -38,6 +39,7 @@ def make_window(run: Run, coordinator: Coordinator) -> paired.BareWindow:
             loss = tf.reduce_mean(losses)
         for parameter, gradient in zip(parameters, tape.gradient(loss, parameters), strict=True):
             tf.raw_ops.ResourceApplyGradientDescent(var=parameter.handle, alpha=rate, delta=gradient)
+        iterations.assign_add(1)
         mean_loss.update_state(loss)
 
     def window(rows_of_steps: list[np.ndarray]) -> None:

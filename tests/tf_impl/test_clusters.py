@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -138,6 +139,19 @@ def test_a_partner_that_never_starts_ends_the_task_by_its_deadline_and_frees_the
     for output in outputs.values():
         assert f"({addresses[missing[0]][missing[1]]}) didn't start within the deadline of 15 s" in output
     assert not listening_ports() & {int(address.rpartition(":")[2]) for address in chain(*addresses.values())}
+
+
+@pytest.mark.parametrize("script", [MULTI_WORKER, PARAMETER_SERVER])
+def test_a_port_that_is_taken_is_refused_before_anything_trains(script, tmp_path):
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        others = {"chief": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]} if script == PARAMETER_SERVER else {}
+        cluster = others | {"worker": [f"127.0.0.1:{port}"]}
+        tf_config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
+        task = start_task(script, config_for(tmp_path, workers=None), TF_CONFIG=tf_config)
+        statuses, outputs = end_all({"task": task}, 60)
+    assert statuses["task"] == 2
+    assert f"lockstep: Port {port} of worker 0 is taken" in outputs["task"]
 
 
 def listening_ports():
