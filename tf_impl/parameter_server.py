@@ -24,7 +24,7 @@ if __name__ == "__main__":
     exit_with_one_line(lambda: cluster.start_unless_given("tf_parameter_server", __doc__))
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,9 +110,10 @@ def _train_asynchronously(run: Run, coordinator: Coordinator, program: Program) 
     # and raises it with the update, so that measuring staleness costs no message of its own. It also keeps what each
     # update tells: results that the coordinator holds on to took a quarter of the speed.
     first_layer, strategy = world.shards(program.variables.parameters[0])[0], coordinator.strategy
-    # Without exchange the first layer is on every worker, and any server will do.
-    at_first_layer = strategy.extended.colocate_vars_with(first_layer) if run.config.exchange else nullcontext()
-    with strategy.scope(), at_first_layer:
+    with strategy.scope(), ExitStack() as place:
+        # Without exchange the first layer is on every worker, and any server will do.
+        if run.config.exchange:
+            place.enter_context(strategy.extended.colocate_vars_with(first_layer))
         updates = tf.Variable(0.0)
         told = tf.Variable(tf.zeros((run.config.steps, 3)))
 
