@@ -171,13 +171,13 @@ def meet(cluster: Cluster, deadline_seconds: float) -> None:
                     time.sleep(0.1)
 
 
-def serve_until_gone(address: str, deadline_seconds: float) -> None:
-    """Return once nobody listens on `address` any more, which somebody must have done within `deadline_seconds`.
+def serve_until_gone(address: str) -> None:
+    """Return once somebody has listened on `address` and nobody does any more.
 
-    A server of TensorFlow would stay for ever; this lets it leave with the coordinator that it serves.
+    A server of TensorFlow would stay for ever; this lets it leave with the coordinator that it serves. The coordinator
+    has let go of its port when all tasks met, and may not have taken it again yet.
     """
-    deadline = time.monotonic() + deadline_seconds
-    while not is_reachable(address) and time.monotonic() < deadline:
+    while not is_reachable(address):
         time.sleep(0.1)
     while is_reachable(address):
         time.sleep(1)

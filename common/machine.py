@@ -64,7 +64,7 @@ class Placement:
 
 def unpinned(config: Config, local_world_size: int) -> Placement:
     """The placement of a process that only coordinates `local_world_size` others on this machine."""
-    return Placement([], oversubscribed=local_world_size * config.threads > len(os.sched_getaffinity(0)))
+    return Placement([], oversubscribed=_exceeds_cores(config, local_world_size))
 
 
 def pin(config: Config, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
@@ -72,15 +72,19 @@ def pin(config: Config, local_rank: int = 0, local_world_size: int = 1, replicas
 
     A process that holds several `replicas` gets the cores of all of them. Where cores don't suffice nothing is pinned.
     """
-    cores = sorted(os.sched_getaffinity(0))
-    if local_world_size * config.threads > len(cores):
+    if _exceeds_cores(config, local_world_size):
         return Placement([], oversubscribed=True)
+    cores = sorted(os.sched_getaffinity(0))
     first = local_rank * config.threads
     own = cores[first : first + config.threads * replicas]
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # A thread may end meanwhile.
             os.sched_setaffinity(int(thread), own)
     return Placement(own, oversubscribed=False)
+
+
+def _exceeds_cores(config: Config, local_world_size: int) -> bool:
+    return local_world_size * config.threads > len(os.sched_getaffinity(0))
 
 
 def git_commit() -> str | None:

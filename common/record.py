@@ -18,7 +18,7 @@ class Record:
     """What one launch measured, or why it measured nothing. Every field is one key of the JSON file."""
 
     schema_version: int = SCHEMA_VERSION
-    """Version of this list of fields."""
+    """Raised when a field goes or changes its meaning; one that is added has a default, which older records get."""
     strategy: str
     """Name of the strategy: its folder's framework and its file, as in `torch_ddp`."""
     framework: str
@@ -81,7 +81,8 @@ class Record:
     """Share of the test rows that the final weights classify rightly, 0 to 1."""
     staleness: list[int] = field(default_factory=list)
     """Of every asynchronous update, in the order of the steps: how many others were applied between its reading of the
-    weights and its own being applied; empty for synchronous strategies."""
+    weights and its own being applied, by the count of the server that has the first layer; empty for synchronous
+    strategies."""
     restarted_workers: int = 0
     """How often a worker was lost and came back while the run went on."""
     checkpoint: str | None = None

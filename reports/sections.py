@@ -364,8 +364,8 @@ def _convenience_section(material: Material) -> list[Block]:
     if table.empty:
         return []
     explanation = (
-        "The same means of distribution, with the library's own loop (Keras's fit, Lightning's Trainer) and with a "
-        "loop written out. The factor is how many times as long a step takes with the library's: the median over pairs "
+        "The same means of distribution, with the library's own loop (Keras's fit) and with a loop "
+        "written out. The factor is how many times as long a step takes with the library's: the median over pairs "
         "of launches of the same round, with its order-statistic interval over those pairs."
     )
     names = _names_of(material.cells)

@@ -70,7 +70,7 @@ def serve(config: Config, place: Cluster) -> None:
     )
     cluster.meet(place, config.deadline_seconds)
     tf.distribute.Server(place.addresses, place.job, place.index, protocol="grpc", config=settings)
-    cluster.serve_until_gone(place.addresses["chief"][0], config.deadline_seconds)
+    cluster.serve_until_gone(place.addresses["chief"][0])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import tyro
 from rich.console import Console
@@ -28,33 +28,24 @@ LOWEST_RATIO = 0.98
 
 Pairs = list[tuple[float, float]]
 
+Measured = Literal[
+    "torch_ddp",
+    "horovod_torch",
+    "tf_one_device",
+    "tf_mirrored",
+    "tf_multi_worker_mirrored",
+    "tf_central_storage",
+    "tf_parameter_server",
+    "tf_keras_mirrored",
+]
+"""The strategies that have a bare loop beside this file."""
+
 
 @dataclass(frozen=True)
 class Arguments:
     """Measure what the harness costs."""
 
-    strategies: tuple[
-        Literal[
-            "torch_ddp",
-            "horovod_torch",
-            "tf_one_device",
-            "tf_mirrored",
-            "tf_multi_worker_mirrored",
-            "tf_central_storage",
-            "tf_parameter_server",
-            "tf_keras_mirrored",
-        ],
-        ...,
-    ] = (
-        "torch_ddp",
-        "horovod_torch",
-        "tf_one_device",
-        "tf_mirrored",
-        "tf_multi_worker_mirrored",
-        "tf_central_storage",
-        "tf_parameter_server",
-        "tf_keras_mirrored",
-    )
+    strategies: tuple[Measured, ...] = get_args(Measured)
     """Strategies to measure."""
     preset: tuple[Literal["pathway", "wide"], ...] = ("pathway", "wide")
     """Presets to measure them on."""

@@ -205,6 +205,24 @@ def test_a_bad_cluster_is_refused_in_one_line_by_the_script_and_by_its_session(s
         assert words in lines[0]
 
 
+ALONE = """
+import tensorflow as tf
+from common.errors import exit_with_one_line
+from tf_impl import world
+strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+world.check_sum(strategy, 1)
+exit_with_one_line(lambda: world.check_sum(strategy, 2))
+"""
+
+
+def test_a_strategy_that_quietly_has_one_replica_does_not_pass_for_two():
+    result = subprocess.run(
+        [str(python_for("tensorflow")), "-c", ALONE], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 2
+    assert "An all-reduce reaches 1 workers, and the cluster has 2" in result.stderr
+
+
 def start_locally(script, config):
     """The strategy as `nox -s` starts it, training for longer than the test takes."""
     strategy = "tf_" + script.removeprefix("tf_impl/").removesuffix(".py")
