@@ -44,9 +44,57 @@ def torch_single(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none", requires=["tools", "torch"])
+def torch_data_parallel(session: nox.Session) -> None:
+    """Train with DataParallel, 2 replicas in one process unless `-- --workers N` says otherwise."""
+    launch(session, "torch_data_parallel")
+
+
+@nox.session(venv_backend="none", requires=["tools", "torch"])
+def torch_sync_sgd(session: nox.Session) -> None:
+    """Train with synchronous SGD by hand, 2 workers unless options say otherwise; `-- --backend mpi` uses MPI."""
+    launch(session, "torch_sync_sgd")
+
+
+@nox.session(venv_backend="none", requires=["tools", "torch"])
+def torch_hook_ddp(session: nox.Session) -> None:
+    """Train with a DistributedDataParallel of our own, 2 workers unless `-- --workers N` says otherwise."""
+    launch(session, "torch_hook_ddp")
+
+
+@nox.session(venv_backend="none", requires=["tools", "torch"])
 def torch_ddp(session: nox.Session) -> None:
     """Train with DistributedDataParallel, 2 workers unless `-- --workers N` says otherwise."""
     launch(session, "torch_ddp")
+
+
+@nox.session(venv_backend="none", requires=["tools", "torch"])
+def torch_zero(session: nox.Session) -> None:
+    """Train with ZeroRedundancyOptimizer, 2 workers unless `-- --workers N` says otherwise."""
+    launch(session, "torch_zero")
+
+
+@nox.session(venv_backend="none", requires=["tools", "torch"])
+def torch_fsdp(session: nox.Session) -> None:
+    """Train with FSDP2's fully_shard, 2 workers unless `-- --workers N` says otherwise."""
+    launch(session, "torch_fsdp")
+
+
+@nox.session(venv_backend="none", requires=["tools", "torch"])
+def torch_model_parallel(session: nox.Session) -> None:
+    """Train with a pipeline of layers, 2 stages unless `-- --workers N` says otherwise."""
+    launch(session, "torch_model_parallel")
+
+
+@nox.session(venv_backend="none", requires=["tools", "torch"])
+def torch_tensor_parallel(session: nox.Session) -> None:
+    """Train with split layers, 2 workers unless `-- --workers N` says otherwise."""
+    launch(session, "torch_tensor_parallel")
+
+
+@nox.session(venv_backend="none", requires=["tools", "torch"])
+def torch_lightning_ddp(session: nox.Session) -> None:
+    """Train with Lightning's Trainer over DDP, 2 workers unless `-- --workers N` says otherwise."""
+    launch(session, "torch_lightning_ddp")
 
 
 @nox.session(venv_backend="none", requires=["tools", "tensorflow"])

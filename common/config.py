@@ -77,6 +77,25 @@ class Config:
     pipeline that runs ahead."""
     parameter_servers: int = 1
     """tf_parameter_server: processes that hold the variables, each a part of them."""
+    backend: Literal["auto", "gloo", "nccl", "mpi"] = "auto"
+    """PyTorch: what carries the tensors; auto: NCCL between GPUs, else Gloo. mpi goes through mpi4py, and mpirun
+    implies it."""
+    bucket_megabytes: float = 25.0
+    """torch_ddp, torch_hook_ddp: gradients are exchanged in buckets of about so many MiB, as they become ready."""
+    static_graph: bool = False
+    """torch_ddp: promise that every step uses the same parameters in the same order."""
+    bucket_views: bool = True
+    """torch_ddp: gradients are views into the buckets, so that none is copied there and back."""
+    gradient_hook: Literal["none", "fp16", "bf16", "powersgd"] = "none"
+    """torch_ddp: exchange gradients rounded to 16 bits, or as factors of low rank (PowerSGD). Changes the maths."""
+    bf16_autocast: bool = False
+    """PyTorch: compute the layers' products in bfloat16. Changes the maths."""
+    micro_batches: int = 4
+    """torch_model_parallel: parts of a batch that are in the pipeline at the same time."""
+    check_replicas: bool = False
+    """After every step compare all parameters of all replicas bit by bit, and stop at the first difference."""
+    loader_workers: int = 0
+    """PyTorch: processes of a DataLoader that prepare each worker's batches ahead; 0: taken from memory as needed."""
     updates: Literal["asynchronous", "synchronous"] = "asynchronous"
     """tf_parameter_server: asynchronous applies each worker's gradients as they come, of `--batch` rows of its own in
     either scaling; synchronous waits for those of all workers, as every other strategy does."""
@@ -93,14 +112,18 @@ class Config:
                 f"--dimensions {self.dimensions}: give an input and an output width at least, all positive."
             )
         counts = ("batch", "steps", "warmup_steps", "window_steps", "threads", "decay_steps")
-        counts = (*counts, "steps_per_call", "parameter_servers")
+        counts = (*counts, "steps_per_call", "parameter_servers", "micro_batches")
         for name in counts:
             if getattr(self, name) < 1:
                 raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: give a whole number above 0.")
         if self.workers is not None and self.workers < 1:
             raise UserError(f"--workers {self.workers}: give a whole number above 0.")
-        if self.seed < 0 or self.checkpoint_steps < 0:
-            raise UserError("--seed and --checkpoint-steps can't be negative: give 0 or more.")
+        if min(self.seed, self.checkpoint_steps, self.loader_workers) < 0:
+            raise UserError("--seed, --checkpoint-steps and --loader-workers can't be negative: give 0 or more.")
+        if not 0 < self.bucket_megabytes < float("inf"):
+            raise UserError(f"--bucket-megabytes {self.bucket_megabytes}: give a number above 0.")
+        if self.check_replicas and not self.exchange:
+            raise UserError("--check-replicas with --no-exchange: replicas that don't exchange differ; leave one out.")
         if not 0 <= self.momentum < 1:
             raise UserError(f"--momentum {self.momentum}: give a number from 0 up to, but below, 1.")
         rates = [self.learning_rate, self.weight_decay, self.final_learning_rate or 0.0]
@@ -140,14 +163,28 @@ PRESETS: dict[str, Config] = {
 }
 
 
-_CUSTOM_LOOPS = ("tf_one_device", "tf_mirrored", "tf_central_storage", "tf_multi_worker_mirrored")
+_TF_LOOPS = ("tf_one_device", "tf_mirrored", "tf_central_storage", "tf_multi_worker_mirrored")
+_TORCH_REPLICAS = ("torch_ddp", "torch_hook_ddp", "torch_sync_sgd", "torch_zero", "torch_lightning_ddp")
+_TORCH_PROCESSES = (*_TORCH_REPLICAS, "torch_fsdp", "torch_model_parallel", "torch_tensor_parallel")
+
+MODEL_PARALLEL = {"torch_model_parallel", "torch_tensor_parallel"}
+"""Strategies whose workers each compute a part of the model, on the whole batch."""
 
 OPTIONS_OF_SOME: dict[str, tuple[str, ...]] = {
-    "jit_compile": (*_CUSTOM_LOOPS, "tf_keras_mirrored"),
-    "steps_per_call": _CUSTOM_LOOPS,
-    "input": _CUSTOM_LOOPS,
+    "jit_compile": (*_TF_LOOPS, "tf_keras_mirrored"),
+    "steps_per_call": _TF_LOOPS,
+    "input": _TF_LOOPS,
     "parameter_servers": ("tf_parameter_server",),
     "updates": ("tf_parameter_server",),
+    "backend": _TORCH_PROCESSES,
+    "bucket_megabytes": ("torch_ddp", "torch_hook_ddp"),
+    "static_graph": ("torch_ddp",),
+    "bucket_views": ("torch_ddp",),
+    "gradient_hook": ("torch_ddp",),
+    "bf16_autocast": ("torch_single", "torch_data_parallel", *_TORCH_REPLICAS, "torch_fsdp", "horovod_torch"),
+    "micro_batches": ("torch_model_parallel",),
+    "check_replicas": (*_TORCH_REPLICAS, "horovod_torch", "tf_mirrored", "tf_multi_worker_mirrored"),
+    "loader_workers": ("torch_single", "torch_data_parallel", *_TORCH_REPLICAS, "torch_fsdp", "horovod_torch"),
 }
 """Fields of Config that only some strategies act on, and patterns (fnmatch) of those strategies' names."""
 
@@ -158,13 +195,58 @@ def has_option(strategy: str, name: str) -> bool:
 
 
 def check_options(config: Config, strategy: str) -> None:
-    """Raises UserError when an option that differs from its default has no effect on the strategy."""
+    """Raises UserError when an option that differs from its default has no effect on the strategy, or no meaning."""
     for field in dataclasses.fields(config):
         if getattr(config, field.name) != field.default and not has_option(strategy, field.name):
             raise UserError(
                 f"--{field.name.replace('_', '-')} has no effect on {strategy}: leave it out, or choose one of "
                 f"{', '.join(OPTIONS_OF_SOME[field.name])}."
             )
+    if strategy in MODEL_PARALLEL and not config.exchange:
+        raise UserError(
+            f"--no-exchange: the parts of {strategy}'s model can't compute without each other; leave it out."
+        )
+    if config.backend == "mpi" and strategy != "torch_sync_sgd":
+        raise UserError(f"--backend mpi: {strategy} doesn't use MPI; choose gloo or nccl, or torch_sync_sgd.")
+
+
+def check_layout(config: Config, strategy: str, world_size: int) -> None:
+    """Raises UserError when the model's layers, or the batch, can't be divided among so many parts of one model."""
+    layers = len(config.dimensions) - 1
+    if strategy == "torch_model_parallel":
+        if world_size > layers:
+            raise UserError(
+                f"{world_size} pipeline stages for {layers} layers: use --workers {layers} or fewer, or more layers."
+            )
+        rows = global_batch(config, world_size)
+        if rows % config.micro_batches:
+            raise UserError(
+                f"A batch of {rows} rows doesn't divide into {config.micro_batches} micro-batches: "
+                "give --micro-batches a divisor of it."
+            )
+    if strategy == "torch_tensor_parallel":
+        for layer in range(layers):
+            axis = tensor_parallel_axis(config, layer)
+            width = config.dimensions[layer + axis]
+            if width % world_size:
+                raise UserError(
+                    f"Layer {layer} is split by its {width} {('inputs', 'outputs')[axis]}, which {world_size} workers "
+                    "don't divide: use a number of workers that does, or other --dimensions."
+                )
+
+
+def tensor_parallel_axis(config: Config, layer: int) -> int:
+    """Which axis of the layer's weights (inputs, outputs) tensor parallelism splits: 0, its inputs, or 1, its outputs.
+
+    They take turns, and the last layer is split by its inputs, so that every worker gets all logits.
+    """
+    last = len(config.dimensions) - 2
+    return (last - layer) % 2
+
+
+def same_maths(config: Config) -> bool:
+    """Whether the run computes what the oracle does: no option rounds or approximates on purpose."""
+    return config.gradient_hook == "none" and not config.bf16_autocast
 
 
 def is_synchronous(config: Config, strategy: str) -> bool:

@@ -27,7 +27,7 @@ import psutil
 
 from common import dataset, machine
 from common.checkpoint import read_checkpoint
-from common.config import Config, check_options, global_batch, is_synchronous, parse_command_line
+from common.config import Config, check_layout, check_options, global_batch, is_synchronous, parse_command_line
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 
@@ -42,6 +42,7 @@ UNDISTRIBUTED = {"torch_single", "tf_one_device"}
 CLUSTERS = {"tf_multi_worker_mirrored", "tf_parameter_server"}
 """Strategies of several TensorFlow processes: they start all of them here unless TF_CONFIG or Slurm names a cluster."""
 
+_NO_STRATEGIES = ("model", "world", "inputs", "inference", "mpi")
 _GRACE_SECONDS = 5.0
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net")
 
@@ -65,7 +66,7 @@ def strategies() -> dict[str, Path]:
     found = {}
     for framework, folder in (("torch", "pytorch_impl"), ("tf", "tf_impl")):
         for path in sorted((ROOT / folder).glob("[a-z]*.py")):
-            if path.stem not in ("model", "world", "inputs"):
+            if path.stem not in _NO_STRATEGIES:
                 found[f"{framework}_{path.stem}"] = path
     for path in sorted((ROOT / "horovod_impl").glob("train*.py")):
         found["horovod_" + (path.stem.removeprefix("train").strip("_") or "torch")] = path
@@ -95,8 +96,8 @@ def python_for(framework: str) -> Path:
     raise UserError(f"{framework} isn't installed: run `nox -s {framework}` once, which makes its environment.")
 
 
-def command_for(strategy: str, workers: int, arguments: list[str], port: int) -> list[str]:
-    """The command line that a user would type to start `workers` workers of the strategy.
+def command_for(strategy: str, workers: int, arguments: list[str], port: int, backend: str = "auto") -> list[str]:
+    """The command line that a user would type to start `workers` workers of the strategy; mpirun for backend mpi.
 
     Raises UserError for a strategy that doesn't exist, whose framework isn't installed or that can't have as many.
     """
@@ -107,13 +108,28 @@ def command_for(strategy: str, workers: int, arguments: list[str], port: int) ->
         raise UserError(f"{strategy} distributes nothing: leave --workers out, or choose another strategy.")
     python = str(python_for(framework_of(strategy)))
     script = [str(scripts[strategy].relative_to(ROOT)), *arguments]
-    if strategy in UNDISTRIBUTED or strategy.startswith("tf_"):
+    if strategy in UNDISTRIBUTED | {"torch_data_parallel"} or strategy.startswith("tf_"):
         return [python, *script]
     programs = Path(python).parent
+    if backend == "mpi":
+        return [*_mpirun(programs), "-np", str(workers), python, *script]
     if strategy.startswith("torch_"):
         torchrun = [str(programs / "torchrun"), "--nproc-per-node", str(workers), "--master-port", str(port)]
         return [*torchrun, *script]
     return [str(programs / "horovodrun"), "--gloo", "-np", str(workers), python, *script]
+
+
+def _mpirun(programs: Path) -> list[str]:
+    """mpirun of the framework's environment, else of the system, which leaves pinning and crowding to us.
+
+    Raises UserError when there is none.
+    """
+    found = shutil.which("mpirun", path=programs) or shutil.which("mpirun")
+    if not found:
+        raise UserError("--backend mpi, but there is no mpirun: run `nox -s torch` once, or install Open MPI.")
+    options = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
+    # In a network namespace of its own the launch is root of that namespace, which Open MPI refuses unless asked.
+    return [found, *options, *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
 
 
 def environment_for(config: Config) -> dict[str, str]:
@@ -199,7 +215,8 @@ def main() -> None:
         command = command_for(strategy, config.workers or 1, options, port=0)
     else:
         workers = config.workers or (1 if strategy in UNDISTRIBUTED else 2)
-        command = command_for(strategy, workers, [*options, "--workers", str(workers)], free_ports(1)[0])
+        arguments = [*options, "--workers", str(workers)]
+        command = command_for(strategy, workers, arguments, free_ports(1)[0], config.backend)
         refuse_early(config, strategy, workers)
         _enter_private_network()
     exit_on_signals()
@@ -215,6 +232,12 @@ def refuse_early(config: Config, strategy: str, workers: int) -> None:
 
     Raises UserError. The data set is in the cache afterwards.
     """
+    check_layout(config, strategy, workers)
+    gpus = len(machine.gpu_names())
+    if config.device == "gpu" and gpus < workers:
+        raise UserError(f"--device gpu, but this machine has {gpus} GPUs for {workers} workers: leave --device out.")
+    if config.backend == "nccl" and not gpus:
+        raise UserError("--backend nccl, which joins GPUs, but this machine has none: leave --backend out.")
     dataset.load(config)
     rows = global_batch(config, workers) if is_synchronous(config, strategy) else config.batch
     if config.record:

@@ -108,6 +108,21 @@ def loopback_bytes_sent() -> int:
     return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
 
 
+def watch_memory() -> int:
+    """This process's resident bytes now; from now on `memory_above` tells how far they rise."""
+    with suppress(OSError):  # Where it isn't allowed, an earlier peak counts too.
+        # Resets VmHWM, the largest resident memory so far (proc(5), /proc/pid/clear_refs).
+        Path("/proc/self/clear_refs").write_text("5")
+    return psutil.Process().memory_info().rss
+
+
+def memory_above(start: int) -> int:
+    """How many bytes the largest resident memory since `watch_memory` lies above `start`, which that returned."""
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    # In KiB, though it says kB (proc(5)).
+    return max(int(line.split()[1]) * 1024 - start, 0)
+
+
 def _processor_name() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -10,7 +10,7 @@ from typing import Literal
 import pandas
 
 from common import oracle
-from common.config import PRESETS, Config, is_synchronous, local_batch
+from common.config import MODEL_PARALLEL, PRESETS, Config, is_synchronous, local_batch
 from common.errors import UserError
 from common.launch import CLUSTERS, UNDISTRIBUTED, framework_of, strategies
 from common.metrics import FEWEST_LAUNCHES
@@ -35,7 +35,7 @@ _START_SECONDS_ALONE = 2.9
 _CLUSTER_SECONDS, _CLUSTER_SECONDS_PER_PROCESS = 2.0, 1.6
 _STEP_SECONDS = {"digits": 0.0004, "mnist": 0.001, "pathway": 0.0015, "wide": 0.25}
 _EXCHANGE_SECONDS = {"digits": 0.0015, "mnist": 0.0015, "pathway": 0.003, "wide": 0.05}
-_IN_ONE_PROCESS = {"tf_mirrored", "tf_central_storage", "tf_keras_mirrored"}
+_IN_ONE_PROCESS = {"torch_data_parallel", "tf_mirrored", "tf_central_storage", "tf_keras_mirrored"}
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,8 @@ def _throughput_configs(options: Options, strategy: str, workers: int) -> list[C
                 config = with_long_windows(config)
             configs.append(config)
             # T_comp, the same program without gradient exchange, wherever there is somebody to exchange with.
-            if workers > 1 and (full or workers == _largest_without_crowding(options)):
+            has_exchange_option = workers > 1 and strategy not in MODEL_PARALLEL
+            if has_exchange_option and (full or workers == _largest_without_crowding(options)):
                 configs.append(dataclasses.replace(config, exchange=False))
     return configs
 

@@ -64,7 +64,8 @@ class Record:
     time_to_first_step_s: float | None = None
     """Seconds from the start of the process to the end of its first step, of the slowest rank."""
     windows: list[dict[str, float]] = field(default_factory=list)
-    """{rank, step, steps, seconds}: each clocked window of each rank, with its first step and how many it has."""
+    """{rank, step, steps, seconds}: each clocked window of each rank, with its first step and how many it has; and
+    input_seconds, those of them that the rank waited for its rows, where the strategy measures it."""
     examples_per_step: int = 0
     """Rows that the global batch has."""
     examples_by_rank: list[int] = field(default_factory=list)
@@ -75,6 +76,9 @@ class Record:
     """Bytes sent over the launch's own loopback per step, packet headers included; null without a private network."""
     peak_memory_bytes: list[int] = field(default_factory=list)
     """Largest resident memory of each process."""
+    memory_bytes: list[dict[str, int]] = field(default_factory=list)
+    """{parameters, gradients, optimizer_state, above_import}: what each process holds of the model, and how far its
+    resident memory rose above what it had before the data came, the framework imported; and device_peak on a GPU."""
     accuracies: list[dict[str, float]] = field(default_factory=list)
     """{step, accuracy, training_seconds}: test accuracy after so many steps and so much clocked training."""
     final_accuracy: float | None = None

@@ -5,11 +5,12 @@ computation and communication that is being measured.
 """
 
 import dataclasses
+import hashlib
 import itertools
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from threadpoolctl import threadpool_limits
 
 from common import dataset, machine, metrics, mlp
 from common.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from common.config import Config, check_options, global_batch, local_batch
+from common.config import Config, check_layout, check_options, global_batch, local_batch
 from common.dataset import Batch, RowOrder, shard_bounds
+from common.errors import LaunchFailedError
 from common.files import ensure_writable
 from common.mlp import State
 from common.record import Record, write_record
@@ -32,9 +34,10 @@ class Run:
     """One worker's part in one launch.
 
     A process is one worker; one that holds several replicas gets, by `replicas`, the rows of all of them, theirs in
-    order. `all_gather` hands every rank's object to every rank, by the framework's own means; `synchronize` waits until
-    the device has done all it was given. Raises UserError for a batch that doesn't divide, data that don't fit, a
-    checkpoint or a results folder that can't be used.
+    order. With `one_model` the workers hold parts of one model, no replicas: they all see the whole batch, and rank 0
+    counts its rows for all. `all_gather` hands every rank's object to every rank, by the framework's own means;
+    `synchronize` waits until the device has done all it was given. Raises UserError for a batch that doesn't divide,
+    data that don't fit, a checkpoint or a results folder that can't be used.
     """
 
     def __init__(
@@ -47,13 +50,16 @@ class Run:
         rank: int = 0,
         world_size: int = 1,
         replicas: int = 1,
+        one_model: bool = False,
         backend: str = "none",
         device: str = "cpu",
         synchronous: bool = True,
         all_gather: Callable[[object], list] = lambda value: [value],
         synchronize: Callable[[], object] = lambda: None,
     ) -> None:
+        self._memory_at_start = machine.watch_memory()
         check_options(config, strategy)
+        check_layout(config, strategy, world_size)
         self.config = config
         self._identity = {"strategy": strategy, "framework": framework, "world_size": world_size}
         self._identity |= {"backend": backend, "device": device, "synchronous": synchronous}
@@ -74,6 +80,7 @@ class Run:
         self._windows: list[dict[str, float]] = []
         self._accuracies: list[dict[str, float]] = []
         self._examples = 0
+        self._counts_rows = rank == 0 or not one_model
         self._time_to_first_step = 0.0
         self._training_seconds = 0.0
         self._printed_at = 0.0
@@ -81,6 +88,8 @@ class Run:
         self._window_start: float | None = None
         self.checkpoint_due = False
         """Whether `checkpoint` is to be called after the step that was just observed; then no clock runs."""
+        self.input_seconds: float | None = None
+        """How long the worker has waited for its rows in this window: strategies that measure it add to it."""
         self._bytes_at_start = self._sent_bytes = 0
 
     def steps(self, whole_batch: bool = False) -> Iterator[Batch]:
@@ -118,7 +127,7 @@ class Run:
         while self._step < self.config.steps:
             start, self._window_end = self._step, self._end_of_window(self._step)
             batches = [Batch(step, next(rows), self.dataset, buffer) for step in range(start, self._window_end)]
-            self._examples += count * len(batches)
+            self._examples += count * len(batches) * self._counts_rows
             self._open_window()
             yield batches
             if self._step != self._window_end:
@@ -128,9 +137,11 @@ class Run:
         """Note the losses of the last `steps` steps, and close the window where the last of them ends one.
 
         A step's loss is the mean over this process's rows. `losses` may be a lazy scalar of the framework, or a lazy
-        vector with one for each step: it is read after the window's clock has stopped.
+        vector with one for each step: it is read after the window's clock has stopped. A worker that never sees one, as
+        a pipeline's first stage, says None.
         """
-        self._pending.append(losses)
+        if losses is not None:
+            self._pending.append(losses)
         self._step += steps
         if self._step == self._window_end:
             self._close_window()
@@ -152,10 +163,28 @@ class Run:
         if self.config.checkpoint:
             write_checkpoint(self.config.checkpoint, Checkpoint(state, self._step, self.global_batch), self.config)
 
-    def finish(self, state: State, **facts: object) -> None:
+    def check_replicas(self, *states: State) -> None:
+        """Compare the states of this process's replicas, and of all others', bit by bit (by their SHA-256).
+
+        Every rank calls it, after a step and before `observe`. Raises LaunchFailedError on every rank, naming the first
+        parameter that differs, the step and the first rank that has other bits than rank 0.
+        """
+        digests = [{name: hashlib.sha256(value).digest() for name, value in state.items()} for state in states]
+        replicas = [digest for part in self._all_gather(digests) for digest in part]
+        for name, digest in replicas[0].items():
+            for rank, other in enumerate(replicas):
+                if other[name] != digest:
+                    raise LaunchFailedError(
+                        f"After step {self._step} the parameter {name} of rank {rank} differs from rank 0's: something "
+                        "changed one replica alone, or the strategy doesn't keep them equal."
+                    )
+
+    def finish(self, state: State, held_bytes: Mapping[str, int] | None = None, **facts: object) -> None:
         """Gather every rank's times, then let rank 0 save the final state, write the record and print the result.
 
-        Every rank must call it, before the framework's own teardown. `facts` are more fields of the record.
+        Every rank must call it, before the framework's own teardown; only rank 0's `state` is read. `held_bytes` are
+        those of this process's parameters, gradients and optimizer state, by these names; `facts` are more fields of
+        the record.
         """
         gathered = self._all_gather(
             {
@@ -165,6 +194,7 @@ class Run:
                 "time_to_first_step": self._time_to_first_step,
                 # Linux counts ru_maxrss in KiB (getrusage(2)).
                 "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                "memory": dict(held_bytes or {}) | {"above_import": machine.memory_above(self._memory_at_start)},
             }
         )
         if self._rank == 0:
@@ -190,6 +220,7 @@ class Run:
             self._bytes_at_start = machine.loopback_bytes_sent()
         self._window_step = self._step
         self.checkpoint_due = False
+        self.input_seconds = None if self.input_seconds is None else 0.0
         self._window_start = time.perf_counter()
 
     def _end_of_window(self, step: int) -> int:
@@ -213,14 +244,11 @@ class Run:
         if self._step == self.first_step + 1:
             self._time_to_first_step = time.time() - psutil.Process().create_time()
         if self._window_step >= self.first_step + self.config.warmup_steps:
-            self._windows.append(
-                {
-                    "rank": self._rank,
-                    "step": self._window_step,
-                    "steps": self._step - self._window_step,
-                    "seconds": seconds,
-                }
-            )
+            window = {"rank": self._rank, "step": self._window_step, "steps": self._step - self._window_step}
+            window["seconds"] = seconds
+            if self.input_seconds is not None:
+                window["input_seconds"] = self.input_seconds
+            self._windows.append(window)
             if machine.has_private_network():
                 self._sent_bytes += machine.loopback_bytes_sent() - self._bytes_at_start
         for losses in self._pending:
@@ -238,7 +266,8 @@ class Run:
         self._printed_at = now
         rate = (self._step - self._window_step) * self.global_batch / seconds
         steps = f"step {self._step:>5}/{self.config.steps}"
-        print(f"{steps}   loss {self._losses[-1]:.5f}   {rate:>9,.0f} samples/s", flush=True)
+        loss = f"loss {self._losses[-1]:.5f}   " if self._losses else ""
+        print(f"{steps}   {loss}{rate:>9,.0f} samples/s", flush=True)
 
     def _accuracy(self, state: State) -> float:
         with threadpool_limits(self.config.threads):
@@ -253,7 +282,7 @@ class Run:
     def _record(self, gathered: list[dict]) -> Record:
         config = self.config
         measured_steps = config.steps - self.first_step - config.warmup_steps
-        losses = np.mean([part["losses"] for part in gathered], axis=0).tolist()
+        losses = np.mean([part["losses"] for part in gathered if part["losses"]], axis=0).tolist()
         return Record(
             **self._identity,
             scaling=config.scaling,
@@ -276,6 +305,7 @@ class Run:
             losses=losses,
             wire_bytes_per_step=self._sent_bytes / measured_steps if machine.has_private_network() else None,
             peak_memory_bytes=[part["peak_memory_bytes"] for part in gathered],
+            memory_bytes=[part["memory"] for part in gathered],
             accuracies=self._accuracies,
             final_accuracy=self._accuracies[-1]["accuracy"],
             checkpoint=self._checkpoint_name(),

@@ -21,6 +21,7 @@ from torch.nn.functional import cross_entropy
 from common import machine
 from common.config import Config, check_world_size, parse_command_line
 from common.run import Run
+from horovod_impl import torch_inputs as inputs
 from horovod_impl import torch_model as contract
 
 
@@ -65,19 +66,22 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
     if optimizer.state:
         # Without state Horovod would make some by a step with zero gradients, which moves the weights by weight decay.
         hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    take = inputs.prepare(run, device)
 
     for batch in run.steps():
-        features, labels = contract.to_tensors(batch, device)
+        features, labels = take(batch)
         optimizer.zero_grad()
         loss = cross_entropy(model(features), labels)
         loss.backward()
         optimizer.step()
         schedule.step()
+        if config.check_replicas:
+            run.check_replicas(contract.export_state(config, model, optimizer))
         run.observe(loss.detach())
         # 5. Checkpoint on rank 0 alone: the others pass through.
         if run.checkpoint_due:
             run.checkpoint(contract.export_state(config, model, optimizer))
-    run.finish(contract.export_state(config, model, optimizer))
+    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 torch.nn.Linear keeps its weight as (outputs, inputs), the contract as (inputs, outputs).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import nn
@@ -10,7 +12,6 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from common import machine, mlp
 from common.config import Config
-from common.dataset import Batch
 from common.errors import UserError
 from common.mlp import State
 
@@ -22,7 +23,16 @@ def build_model(config: Config) -> nn.Sequential:
         if layers:
             layers.append(nn.ReLU() if config.activation == "relu" else nn.Tanh())
         layers.append(nn.Linear(inputs, outputs, bias=config.bias))
-    return nn.Sequential(*layers)
+    return (Bf16Sequential if config.bf16_autocast else nn.Sequential)(*layers)
+
+
+class Bf16Sequential(nn.Sequential):
+    """Layers whose products are computed in bfloat16 by torch.autocast; weights, logits and loss stay float32."""
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """The logits, (rows, outputs) float32."""
+        with torch.autocast(features.device.type, torch.bfloat16):
+            return super().forward(features).float()
 
 
 def build_optimizer(config: Config, model: nn.Module) -> torch.optim.SGD:
@@ -41,20 +51,33 @@ def build_schedule(config: Config, optimizer: torch.optim.Optimizer, first_step:
     return LambdaLR(optimizer, factor)
 
 
-def load_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
-    """Copy the contract's weights, and its momentum where it has any, into the model and the optimizer."""
-    for name, parameter in zip(mlp.parameter_names(config), model.parameters(), strict=True):
+def load_state(
+    config: Config,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: State,
+    names: Sequence[str] | None = None,
+) -> None:
+    """Copy the contract's weights into the model, and its momentum, where it has any, into the optimizer.
+
+    `names` are those of the model's parameters, in order, where it has only some of the contract's. An optimizer that
+    updates only some of them gets the momentum of those.
+    """
+    updated = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    for name, parameter in zip(names or mlp.parameter_names(config), model.parameters(), strict=True):
         with torch.no_grad():
             parameter.copy_(torch.from_numpy(state[name].T))
-        if f"{name}.momentum" in state:
+        if f"{name}.momentum" in state and parameter in updated:
             momentum = torch.from_numpy(np.ascontiguousarray(state[f"{name}.momentum"].T))
             optimizer.state[parameter]["momentum_buffer"] = momentum.to(parameter.device)
 
 
-def export_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
-    """The weights and the momentum as NumPy arrays in the contract's layout."""
+def export_state(
+    config: Config, model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[str] | None = None
+) -> State:
+    """The weights and the momentum as NumPy arrays in the contract's layout; `names` as for `load_state`."""
     state: State = {}
-    for name, parameter in zip(mlp.parameter_names(config), model.parameters(), strict=True):
+    for name, parameter in zip(names or mlp.parameter_names(config), model.parameters(), strict=True):
         state[name] = parameter.detach().cpu().numpy().T.copy()
         momentum = optimizer.state.get(parameter, {}).get("momentum_buffer")
         if momentum is not None:
@@ -85,10 +108,21 @@ def device_name(device: torch.device) -> str:
     return "cpu" if device.type == "cpu" else machine.gpu_names()[device.index]
 
 
-def to_tensors(batch: Batch, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """The batch's features and labels on the device; on the CPU they share NumPy's memory."""
-    features, labels = torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
-    return features.to(device), labels.to(device)
+def held_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
+    """Bytes that this process holds of the parameters, their gradients and the optimizer's state."""
+    parameters = list(model.parameters())
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    state = [value for values in optimizer.state.values() for value in values.values() if torch.is_tensor(value)]
+    held = {"parameters": _bytes(parameters), "gradients": _bytes(gradients), "optimizer_state": _bytes(state)}
+    if parameters and parameters[0].is_cuda:
+        held["device_peak"] = torch.cuda.max_memory_allocated()
+    return held
+
+
+def _bytes(tensors: list[torch.Tensor]) -> int:
+    # Of a sharded tensor only the part that is here.
+    local = [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]
+    return sum(tensor.numel() * tensor.element_size() for tensor in local)
 
 
 def synchronize(device: torch.device) -> None:

@@ -19,6 +19,7 @@ from torch.nn.functional import cross_entropy
 from common import machine
 from common.config import check_world_size, parse_command_line
 from common.run import Run
+from pytorch_impl import inputs
 from pytorch_impl import model as contract
 
 
@@ -41,9 +42,10 @@ def main() -> None:
     optimizer = contract.build_optimizer(config, model)
     schedule = contract.build_schedule(config, optimizer, run.first_step)
     contract.load_state(config, model, optimizer, run.initial_state)
+    take = inputs.prepare(run, device)
 
     for batch in run.steps():
-        features, labels = contract.to_tensors(batch, device)
+        features, labels = take(batch)
         optimizer.zero_grad()
         loss = cross_entropy(model(features), labels)
         loss.backward()
@@ -52,7 +54,7 @@ def main() -> None:
         run.observe(loss.detach())
         if run.checkpoint_due:
             run.checkpoint(contract.export_state(config, model, optimizer))
-    run.finish(contract.export_state(config, model, optimizer))
+    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,126 @@
+"""FSDP2: every worker keeps a part of each parameter, of its gradient and of its optimizer state (ZeRO, stage 3).
+
+A layer's whole weights exist only while it computes: gathered before its forward and its backward, freed after.
+
+To start it: `torchrun --nproc-per-node 4 pytorch_impl/fsdp.py --preset digits`.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+from common.errors import exit_with_one_line, require_framework
+
+if __name__ == "__main__":
+    require_framework("torch")
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.functional import cross_entropy
+
+from common import mlp
+from common.config import Config, parse_command_line
+from common.mlp import State
+from common.run import Run
+from pytorch_impl import inputs, world
+from pytorch_impl import model as contract
+
+
+def main() -> None:
+    """Join the world that torchrun started and train the MLP in it, as the command line says."""
+    config = parse_command_line(__doc__)
+    run, device = world.join(config, "torch_fsdp")
+    _train(config, run, device)
+    world.leave()
+
+
+def _train(config: Config, run: Run, device: torch.device) -> None:
+    model = contract.build_model(config).to(device)
+    mesh = init_device_mesh(device.type, (run.world_size,))
+    # The lines that make it sharded: each layer, and what is left, gathers its weights when it needs them, and scatters
+    # the sums of its gradients over their owners in backward.
+    for layer in [module for module in model if isinstance(module, nn.Linear)]:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    if not config.exchange:
+        _switch_exchange_off(model)
+    optimizer = contract.build_optimizer(config, model)
+    schedule = contract.build_schedule(config, optimizer, run.first_step)
+    _load_state(config, model, optimizer, run.initial_state)
+    take = inputs.prepare(run, device)
+
+    for batch in run.steps():
+        features, labels = take(batch)
+        optimizer.zero_grad()
+        loss = cross_entropy(model(features), labels)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        run.observe(loss.detach())
+        if run.checkpoint_due:
+            run.checkpoint(_export_state(config, model, optimizer))
+    run.finish(_export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+    # DTensor's caches keep the mesh for ever, and the mesh would keep the process group, whose threads `world.leave`
+    # has to end (as pytorch issue 190489; Megatron-LM pull request 7029 found these caches too).
+    mesh._pg_registry.clear()
+
+
+def _load_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
+    """Scatter rank 0's weights, and its momentum where it has any, over their owners."""
+
+    def scatter(name: str, parameter: DTensor) -> DTensor:
+        whole = torch.from_numpy(state[name].T.copy()).to(parameter.device)
+        return distribute_tensor(whole, parameter.device_mesh, parameter.placements)
+
+    for name, parameter in zip(mlp.parameter_names(config), model.parameters(), strict=True):
+        with torch.no_grad():
+            parameter.copy_(scatter(name, parameter))
+        if f"{name}.momentum" in state:
+            optimizer.state[parameter]["momentum_buffer"] = scatter(f"{name}.momentum", parameter)
+
+
+def _export_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+    """The whole weights and momentum in the contract's layout, gathered by every worker."""
+    state: State = {}
+    for name, parameter in zip(mlp.parameter_names(config), model.parameters(), strict=True):
+        state[name] = parameter.full_tensor().detach().cpu().numpy().T.copy()
+        momentum = optimizer.state.get(parameter, {}).get("momentum_buffer")
+        if momentum is not None:
+            state[f"{name}.momentum"] = momentum.full_tensor().cpu().numpy().T.copy()
+    return state
+
+
+def _switch_exchange_off(model: nn.Module) -> None:
+    """T_comp's program: every worker takes its own part for everybody's, and its own gradients for the sums."""
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.set_custom_all_gather(OwnPartForAll())
+            module.set_custom_reduce_scatter(OwnGradients())
+
+
+class OwnPartForAll:
+    """In place of an all-gather: this worker's part, as often as there are workers."""
+
+    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """As FSDP's own."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, **_group: object) -> None:
+        output_tensor.view(-1, input_tensor.numel()).copy_(input_tensor.clone())
+
+
+class OwnGradients(OwnPartForAll):
+    """In place of a reduce-scatter: this worker's own gradients of its part."""
+
+    def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, **_group: object) -> None:
+        output_tensor.copy_(input_tensor.clone().view(-1, output_tensor.numel())[dist.get_rank()])
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,71 @@
+"""How the rows of a step reach a PyTorch worker: from memory, or prepared ahead by a DataLoader, `--loader-workers`."""
+
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from common.dataset import Batch
+from common.run import Run
+
+Take = Callable[[Batch], tuple[torch.Tensor, torch.Tensor]]
+"""Called once per step, in order: the worker's features (rows, inputs) float32, labels (rows,) int64, on its device."""
+
+
+def prepare(run: Run, device: torch.device) -> Take:
+    """The function that gives the worker its rows of a step, by the run's `--loader-workers`.
+
+    It adds the time that the worker waits for them to `run.input_seconds`. Copies to a GPU go on beside the waiting.
+    """
+    run.input_seconds = 0.0
+    take_rows = _from_loader(run, device) if run.config.loader_workers else _from_memory
+
+    def take(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        started = time.perf_counter()
+        features, labels = take_rows(batch)
+        features, labels = features.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+        run.input_seconds += time.perf_counter() - started
+        return features, labels
+
+    return take
+
+
+def _from_memory(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """On the CPU the tensors share NumPy's memory."""
+    return torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
+
+
+def _from_loader(run: Run, device: torch.device) -> Take:
+    """A DataLoader whose processes gather the contract's rows, in its order, while the worker computes."""
+    order = list(run.rows(run.first_step, run.config.steps))
+    loader = DataLoader(
+        TrainRows(run.dataset.train_features, run.dataset.train_labels),
+        sampler=order,
+        batch_size=None,
+        num_workers=run.config.loader_workers,
+        pin_memory=device.type == "cuda",
+        worker_init_fn=_leave_the_workers_core,
+    )
+    batches = iter(loader)
+    return lambda _batch: next(batches)
+
+
+class TrainRows(Dataset):
+    """The training rows as torch's DataLoader wants them: an item is a batch, its index an array of row numbers."""
+
+    def __init__(self, features: np.ndarray, labels: np.ndarray) -> None:
+        self._features, self._labels = features, labels
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.from_numpy(self._features[rows]), torch.from_numpy(self._labels[rows])
+
+
+def _leave_the_workers_core(_number: int) -> None:
+    # It inherited the one core that the training process is kept on, where it could only take turns with it.
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))

@@ -1,0 +1,139 @@
+"""MPI for torch_sync_sgd, through mpi4py: joining mpirun's world, averaging gradients in memory that workers share."""
+
+import dataclasses
+import importlib.util
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+
+from common import machine, mlp
+from common.config import Config, check_world_size
+from common.errors import REFUSED_STATUS
+from common.run import Run
+from pytorch_impl import model as contract
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
+"""What Open MPI's and MPICH's mpirun tell a process that they start."""
+
+
+def is_launched() -> bool:
+    """Whether mpirun started this process."""
+    return any(name in os.environ for name in _RANK_VARIABLES)
+
+
+def require_mpi4py() -> None:
+    """End this program, in one line of the first rank's, where mpi4py isn't installed."""
+    if importlib.util.find_spec("mpi4py") is not None:
+        return
+    if any(os.environ.get(name) == "0" for name in _RANK_VARIABLES):
+        print(
+            f"lockstep: mpirun started this, but mpi4py isn't installed for {sys.executable}: run `nox -s torch` once, "
+            "or `pip install mpi4py`.",
+            file=sys.stderr,
+            flush=True,
+        )
+    sys.exit(REFUSED_STATUS)
+
+
+def join(config: Config, strategy: str) -> "tuple[Run, torch.device, MPI.Comm]":
+    """Join the world that mpirun started: this worker's run, its device, and the communicator of all workers."""
+    from mpi4py import MPI  # Starts MPI, so not before mpirun is known to have started this.
+
+    world = MPI.COMM_WORLD
+    node = world.Split_type(MPI.COMM_TYPE_SHARED)
+    check_world_size(config, world.size, "mpirun")
+    placement = machine.pin(config, node.rank, node.size)
+    device = contract.choose_device(config, node.rank, node.size)
+    run = Run(
+        dataclasses.replace(config, backend="mpi"),
+        strategy=strategy,
+        framework="torch",
+        placement=placement,
+        rank=world.rank,
+        world_size=world.size,
+        backend="mpi, shared memory" if node.size == world.size else "mpi",
+        device=contract.device_name(device),
+        all_gather=world.allgather,
+        synchronize=partial(contract.synchronize, device),
+    )
+    return run, device, world
+
+
+def send_weights(world: "MPI.Comm", parameters: list[nn.Parameter]) -> None:
+    """Rank 0's weights, point to point, to every sibling."""
+    for parameter in parameters:
+        values = np.ascontiguousarray(parameter.data.cpu().numpy())
+        if world.rank > 0:
+            world.Recv(values, source=0)
+            parameter.data.copy_(torch.from_numpy(values))
+            continue
+        for sibling in range(1, world.size):
+            world.Send(values, dest=sibling)
+
+
+class GradientMean:
+    """Averages gradients, flattened into one array, over all workers.
+
+    On one machine every worker writes its own into shared memory, sums one part of all workers', and reads the sums of
+    the others (MPI-3.1, section 11.2.3): each byte is written and read in place, and crosses no socket. Over several
+    machines it is MPI's own all-reduce.
+    """
+
+    def __init__(self, world: "MPI.Comm", config: Config) -> None:
+        from mpi4py import MPI
+
+        self._world, self._window = world, None
+        count = mlp.parameter_bytes(config) // 4
+        self._own = self._mean = torch.empty(count)
+        node = world.Split_type(MPI.COMM_TYPE_SHARED)
+        if node.size < world.size:
+            return
+        # Behind every worker's own gradients rank 0's segment has room for the mean.
+        self._window = MPI.Win.Allocate_shared(4 * count * (2 if node.rank == 0 else 1), 4, comm=node)
+        buffers = [self._window.Shared_query(rank)[0] for rank in range(node.size)]
+        segments = [torch.frombuffer(buffer, dtype=torch.float32) for buffer in buffers]
+        self._gradients, self._mean = [segment[:count] for segment in segments], segments[0][count:]
+        self._own = self._gradients[node.rank]
+        ends = np.linspace(0, count, node.size + 1).astype(int)
+        self._part = slice(ends[node.rank], ends[node.rank + 1])
+
+    def __call__(self, parameters: list[nn.Parameter]) -> None:
+        """Leave the mean over all workers in every parameter's `grad`."""
+        gradients = [parameter.grad.flatten() for parameter in parameters]
+        if gradients[0].is_cuda:
+            self._own.copy_(torch.cat(gradients))
+        else:
+            torch.cat(gradients, out=self._own)
+        if self._window is None:
+            from mpi4py import MPI
+
+            self._world.Allreduce(MPI.IN_PLACE, self._own.numpy())
+            self._own /= self._world.size
+        else:
+            self._meet()
+            self._sum_own_part()
+            self._meet()
+        means = self._mean.split([gradient.numel() for gradient in gradients])
+        for parameter, mean in zip(parameters, means, strict=True):
+            parameter.grad = mean.view_as(parameter).to(parameter.device)
+
+    def _sum_own_part(self) -> None:
+        total = self._mean[self._part]
+        total.copy_(self._gradients[0][self._part])
+        for gradients in self._gradients[1:]:
+            total += gradients[self._part]
+        total /= self._world.size
+
+    def _meet(self) -> None:
+        """Wait for all workers, after which what they wrote can be read."""
+        self._window.Sync()
+        self._world.Barrier()
+        self._window.Sync()

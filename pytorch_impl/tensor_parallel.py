@@ -1,0 +1,163 @@
+"""Tensor parallelism: every layer's weights are split over the workers, by its outputs and by its inputs in turn.
+
+A layer split by its outputs gives each worker some of the features; the next one, split by its inputs, makes of them a
+partial product, and the sum of all workers' is the layer's output (Shoeybi et al., "Megatron-LM", 2019, section 3).
+
+To start it: `torchrun --nproc-per-node 4 pytorch_impl/tensor_parallel.py --preset digits`.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+from common.errors import exit_with_one_line, require_framework
+
+if __name__ == "__main__":
+    require_framework("torch")
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy, linear
+
+from common.config import Config, parse_command_line, tensor_parallel_axis
+from common.mlp import State
+from common.run import Run
+from pytorch_impl import model as contract
+from pytorch_impl import world
+
+
+def main() -> None:
+    """Join the world that torchrun started and train the MLP in it, as the command line says."""
+    config = parse_command_line(__doc__)
+    run, device = world.join(config, "torch_tensor_parallel", one_model=True)
+    _train(config, run, device)
+    world.leave()
+
+
+def _train(config: Config, run: Run, device: torch.device) -> None:
+    model = _build_part(config, run.world_size).to(device)
+    optimizer = contract.build_optimizer(config, model)
+    schedule = contract.build_schedule(config, optimizer, run.first_step)
+    contract.load_state(config, model, optimizer, _own_part(config, run.initial_state))
+    inputs = slice(None)
+    if tensor_parallel_axis(config, 0) == 0:
+        inputs = own_slice(config.dimensions[0])
+
+    for batch in run.steps(whole_batch=True):
+        features = torch.from_numpy(batch.features[:, inputs]).to(device)
+        labels = torch.from_numpy(batch.labels).to(device)
+        optimizer.zero_grad()
+        loss = cross_entropy(model(features), labels)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        run.observe(loss.detach())
+        if run.checkpoint_due:
+            run.checkpoint(_export_state(config, model, optimizer))
+    run.finish(_export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+
+
+class SplitByOutputs(nn.Linear):
+    """Some of a layer's outputs, of all its inputs."""
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """(rows, inputs) to (rows, outputs / workers)."""
+        return super().forward(SumGradients.apply(features))
+
+
+class SplitByInputs(nn.Linear):
+    """All of a layer's outputs, of some of its inputs: every worker's partial product, summed."""
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """(rows, inputs / workers) to (rows, outputs)."""
+        outputs = Sum.apply(linear(features, self.weight))
+        return outputs if self.bias is None else outputs + self.bias
+
+
+class Sum(torch.autograd.Function):
+    """All workers' sum forward, nothing backward: Megatron-LM's g."""
+
+    @staticmethod
+    def forward(_context: object, partial: torch.Tensor) -> torch.Tensor:
+        """The line that makes it distributed: the partial products of all workers are summed."""
+        dist.all_reduce(partial)
+        return partial
+
+    @staticmethod
+    def backward(_context: object, gradient: torch.Tensor) -> torch.Tensor:
+        """Each worker's partial product counts once in the sum."""
+        return gradient
+
+
+class SumGradients(torch.autograd.Function):
+    """Nothing forward, all workers' sum backward: Megatron-LM's f."""
+
+    @staticmethod
+    def forward(_context: object, features: torch.Tensor) -> torch.Tensor:
+        """The features as they are."""
+        return features.view_as(features)
+
+    @staticmethod
+    def backward(_context: object, gradient: torch.Tensor) -> torch.Tensor:
+        """Every worker's outputs depend on all features, so their gradients add up."""
+        gradient = gradient.contiguous()
+        dist.all_reduce(gradient)
+        return gradient
+
+
+def own_slice(width: int) -> slice:
+    """The part of a layer's side of this width that this worker has."""
+    part = width // dist.get_world_size()
+    return slice(dist.get_rank() * part, (dist.get_rank() + 1) * part)
+
+
+def _build_part(config: Config, world_size: int) -> nn.Sequential:
+    """The contract's model with this worker's part of every layer in place of the layer."""
+    with torch.device("meta"):
+        whole = contract.build_model(config)
+    modules: list[nn.Module] = []
+    for number, module in enumerate(whole):
+        if not isinstance(module, nn.Linear):
+            modules.append(module)
+        elif tensor_parallel_axis(config, number // 2):
+            modules.append(SplitByOutputs(module.in_features, module.out_features // world_size, bias=config.bias))
+        else:
+            modules.append(SplitByInputs(module.in_features // world_size, module.out_features, bias=config.bias))
+    return nn.Sequential(*modules)
+
+
+def _own_part(config: Config, state: State) -> State:
+    """Of the contract's weights and momentum, this worker's part."""
+    return {name: value[_own_slices(config, name, value)] for name, value in state.items()}
+
+
+def _own_slices(config: Config, name: str, value: np.ndarray) -> tuple[slice, ...]:
+    axis = _split_axis(config, name)
+    return tuple(own_slice(width) if axis == side else slice(None) for side, width in enumerate(value.shape))
+
+
+def _split_axis(config: Config, name: str) -> int | None:
+    """The axis along which the array of this name is split; None: every worker has it whole."""
+    layer, kind, *_ = name.removeprefix("layer").split(".")
+    axis = tensor_parallel_axis(config, int(layer))
+    if kind == "weight":
+        return axis
+    # A bias belongs to the outputs: it is split with them, or added to their sum.
+    return 0 if axis == 1 else None
+
+
+def _export_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+    """The whole state, put together from all workers' parts."""
+    parts = world.all_gather(contract.export_state(config, model, optimizer))
+    state: State = {}
+    for name in parts[0]:
+        axis = _split_axis(config, name)
+        state[name] = parts[0][name] if axis is None else np.concatenate([part[name] for part in parts], axis)
+    return state
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,140 @@
+"""Forward-only throughput, started as a user does: its table, the sentence below it, what it refuses, its own check."""
+
+import re
+import sys
+
+import pytest
+
+from common.launch import python_for, strategies
+from tests.conftest import run_command
+
+PARALLEL = """
+import torch
+from concurrent.futures import ThreadPoolExecutor
+from pytorch_impl.inference import data_parallel, measure, verdict
+cpu, model = torch.device("cpu"), torch.nn.Linear(4, 3)
+features = torch.arange(20.0).reshape(5, 4)
+"""
+
+
+def infer(*options, **environment):
+    command = [str(python_for("torch")), "-m", "pytorch_impl.inference", "--preset", "digits", "--repetitions", "6"]
+    return run_command([*command, *options], **environment)
+
+
+def evaluate(program):
+    return run_command([str(python_for("torch")), "-c", PARALLEL + program])
+
+
+def rows_of(output):
+    """The table's rows as numbers: batch, n, three medians, each with the two ends of its interval."""
+    rows = [line.replace(",", "").strip("│ ") for line in output.splitlines() if line.startswith("│")]
+    return [[float(number) for number in re.findall(r"[\d.]+", row)] for row in rows]
+
+
+def expected_verdict(lower_ends):
+    paying = {batch for batch, low in lower_ends.items() if low > 1}
+    for batch in sorted(lower_ends):
+        if all(later in paying for later in lower_ends if later >= batch):
+            return f"Data parallel over 2 replicas pays from a batch of {batch} on."
+    if paying:
+        batches = ", ".join(str(batch) for batch in sorted(paying))
+        return f"Data parallel over 2 replicas pays at a batch of {batches}, but not at the largest measured."
+    return "Data parallel over 2 replicas didn't pay at any measured batch size."
+
+
+@pytest.fixture(scope="module")
+def output():
+    # The data have 1437 rows, fewer than the largest batch.
+    status, output = infer("--batches", "2000", "1", "64", "1")
+    assert status == 0, output
+    return output
+
+
+def test_every_batch_size_has_one_row_of_positive_numbers_in_their_intervals(output):
+    rows = rows_of(output)
+    assert [row[:2] for row in rows] == [[1, 6], [64, 6], [2000, 6]], output
+    for row in rows:
+        assert len(row) == 11
+        for median, low, high in (row[2:5], row[5:8], row[8:11]):
+            assert 0 < low <= median <= high
+
+
+def test_the_sentence_at_the_end_follows_from_the_tables_ratios(output):
+    lower_ends = {int(row[0]): row[9] for row in rows_of(output)}
+    # A ratio just above 1 is printed as 1.000.
+    rounded_up = {batch: low + 0.0005 for batch, low in lower_ends.items()}
+    assert output.splitlines()[-1] in (expected_verdict(lower_ends), expected_verdict(rounded_up))
+
+
+@pytest.mark.parametrize(
+    ("lower_ends", "sentence"),
+    [
+        ({1: 0.5, 4: 0.9}, "didn't pay at any measured batch size."),
+        ({1: 0.5, 4: 1.0}, "didn't pay at any measured batch size."),
+        ({1: 0.5, 4: 1.1, 16: 0.9, 64: 1.2, 256: 1.3}, "pays from a batch of 64 on."),
+        ({1: 1.1, 4: 1.1}, "pays from a batch of 1 on."),
+        ({1: 0.5, 4: 1.1, 16: 1.2, 64: 0.9}, "pays at a batch of 4, 16, but not at the largest measured."),
+    ],
+)
+def test_data_parallel_pays_from_the_batch_on_that_no_larger_one_contradicts(lower_ends, sentence):
+    status, output = evaluate(f"print(verdict(2, {lower_ends}))")
+    assert (status, output) == (0, f"Data parallel over 2 replicas {sentence}\n")
+    assert output.strip() == expected_verdict(lower_ends)
+
+
+def test_replicas_compute_in_threads_of_their_own_and_their_logits_come_back_in_order():
+    """Five rows over four replicas are parts of two, two and one; one row uses one replica."""
+    status, output = evaluate("""
+import threading
+class Counting(torch.nn.Linear):
+    def forward(self, part):
+        assert threading.current_thread() is not threading.main_thread() and torch.is_inference_mode_enabled()
+        sizes.append(len(part))
+        return super().forward(part)
+sizes, counting = [], Counting(4, 3)
+with ThreadPoolExecutor(4) as pool:
+    parallel = data_parallel(counting, cpu, 4, pool)
+    expected = torch.nn.functional.linear(features, counting.weight, counting.bias)
+    torch.testing.assert_close(parallel(features), expected)
+    torch.testing.assert_close(parallel(features[:1]), expected[:1])
+print(sorted(sizes))
+""")
+    assert (status, output) == (0, "[1, 1, 2, 2]\n")
+
+
+@pytest.mark.parametrize("broken", ["model(features).flip(0)", "model(features) * 1.001", "model(features)[:4]"])
+def test_logits_that_differ_from_one_replicas_are_never_measured(broken):
+    _, output = evaluate(f"measure(model, lambda features: {broken}, features, 6)")
+    assert "RuntimeError: Data parallel's logits of 5 rows aren't one replica's" in output
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        (["--workers", "0"], "--workers 0: give a whole number above 0."),
+        (["--threads", "0"], "--threads 0: give a whole number above 0."),
+        (["--batches", "64", "0"], "--batches 64 0: give one size or more"),
+        (["--repetitions", "5"], "--repetitions 5: give at least 6"),
+        (["--device", "gpu"], "--device gpu, but torch sees 0 GPUs for 2 workers"),
+    ],
+)
+def test_what_cant_be_meant_is_refused_in_one_line(options, cause):
+    status, output = infer(*options, CUDA_VISIBLE_DEVICES="")
+    assert (status, output.count("\n")) == (2, 1), output
+    assert output.startswith(f"lockstep: {cause}")
+
+
+def test_replicas_without_a_core_for_each_thread_are_noted():
+    _, output = infer("--workers", "2", "--threads", "512", "--batches", "1", "--device", "cpu")
+    assert output.startswith("lockstep: note: 2 replicas of --threads 512 don't have a core for each thread.")
+
+
+def test_without_torch_it_says_so_in_one_line():
+    status, output = run_command([sys.executable, "-m", "pytorch_impl.inference"])
+    assert (status, output.count("\n")) == (2, 1)
+    assert output.startswith("lockstep: torch isn't installed")
+
+
+def test_it_is_no_strategy():
+    assert "torch_inference" not in strategies()
