@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from common import dataset, oracle
-from common.config import OPTIONS_OF_SOME, PRESETS, Config, from_record, to_arguments
+from common.config import OPTIONS_OF_SOME, PRESETS, Config, from_record, same_maths, to_arguments
 from common.errors import UserError
 from common.mlp import Trajectory
 from common.names import shown_name
@@ -18,6 +18,8 @@ from common.record import Record
 from reports.results import Results
 
 FOLLOWS, DEVIATES, ASYNCHRONOUS, NOT_COMPARED = "follows", "deviates", "asynchronous", "not compared"
+OTHER_MATHS = "other maths"
+"""The verdict on a launch with an option that rounds or approximates on purpose, wherever its losses are."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Comparison:
     global_batch: int
     seed: int
     first_step: int
+    other_maths: str
+    """Names of the options by which it computes something else than the oracle on purpose; empty for the same maths."""
     verdict: str
     note: str
     """Why a launch wasn't compared, or what its deviation starts at."""
@@ -62,16 +66,17 @@ def compare(results: Results) -> list[Comparison]:
 def summary(comparisons: list[Comparison]) -> pd.DataFrame:
     """One row per strategy, workers, global batch and maths: largest deviations over n launches, and the verdict.
 
-    A single launch that deviates makes the verdict `deviates`.
+    A single launch that deviates makes the verdict `deviates`. Other maths, whose names say so, have rows of their own.
     """
     columns = ["preset", "global_batch", "seed", "strategy", "workers"]
     if not comparisons:
-        return pd.DataFrame(columns=[*columns, "n", "loss", "weights", "examples", "expected", "verdict", "note"])
+        numbers = ["n", "loss", "weights", "examples", "expected", "other_maths", "verdict", "note"]
+        return pd.DataFrame(columns=[*columns, *numbers])
     table = pd.DataFrame([_without_losses(comparison) for comparison in comparisons])
     rows = []
     for key, group in table.groupby([*columns, "maths"]):
         verdicts = set(group["verdict"])
-        order = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, FOLLOWS)
+        order = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, OTHER_MATHS, FOLLOWS)
         miscounted = group[group["examples"] != group["expected_examples"]]
         counted = miscounted.iloc[0] if len(miscounted) else group.iloc[0]
         numbers = {
@@ -80,6 +85,7 @@ def summary(comparisons: list[Comparison]) -> pd.DataFrame:
             "weights": group["weights"].max(),
             "examples": counted["examples"],
             "expected": counted["expected_examples"],
+            "other_maths": counted["other_maths"],
             "verdict": next(verdict for verdict in order if verdict in verdicts),
             "note": "; ".join(dict.fromkeys(note for note in group["note"] if note)),
         }
@@ -121,6 +127,7 @@ def _compare(cell: str, record: Record, folder: Path, trajectories: dict[tuple[s
         **{"cell": cell, "strategy": strategy, "workers": record.world_size},
         **{"preset": config.preset, "maths": " ".join(to_arguments(maths)), "global_batch": record.examples_per_step},
         **{"seed": config.seed, "first_step": record.first_step, "losses": losses},
+        "other_maths": ", ".join(_options_of_other_maths(config)),
         **{"loss": math.nan, "weights": math.nan, "examples": sum(record.examples_by_rank)},
         "expected_examples": record.examples_per_step * (config.steps - record.first_step),
     }
@@ -134,6 +141,8 @@ def _compare(cell: str, record: Record, folder: Path, trajectories: dict[tuple[s
         return Comparison(**known, verdict=NOT_COMPARED, note=str(error), oracle_losses=np.empty(0))
     known |= {"loss": deviation.loss, "weights": math.nan if deviation.weights is None else deviation.weights}
     known["oracle_losses"] = np.array(trajectory.losses[record.first_step :])
+    if known["other_maths"]:
+        return Comparison(**known, verdict=OTHER_MATHS, note=_miscounted(deviation))
     note = "" if deviation.follows else _explain(known, deviation)
     return Comparison(**known, verdict=FOLLOWS if deviation.follows else DEVIATES, note=note)
 
@@ -188,10 +197,21 @@ def _found_weights(record: Record, folder: Path) -> Record:
     return dataclasses.replace(record, checkpoint=Path(record.checkpoint).name)
 
 
+def _options_of_other_maths(config: Config) -> list[str]:
+    preset = PRESETS[config.preset]
+    return [
+        name for name in OPTIONS_OF_SOME if not same_maths(dataclasses.replace(preset, **{name: getattr(config, name)}))
+    ]
+
+
+def _miscounted(deviation: oracle.Deviation) -> str:
+    if deviation.examples == deviation.expected_examples:
+        return ""
+    return f"{deviation.examples:,} rows counted, {deviation.expected_examples:,} expected"
+
+
 def _explain(known: dict[str, object], deviation: oracle.Deviation) -> str:
-    reasons = []
-    if deviation.examples != deviation.expected_examples:
-        reasons.append(f"{deviation.examples:,} rows counted, {deviation.expected_examples:,} expected")
+    reasons = [_miscounted(deviation)] if _miscounted(deviation) else []
     steps = min(len(known["losses"]), len(known["oracle_losses"]))
     ours, theirs = known["losses"][:steps], known["oracle_losses"][:steps]
     outside = np.flatnonzero(~(np.abs(ours - theirs) <= LOSS_TOLERANCE * np.abs(theirs)))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import typst
 
-from reports import blocks, sections, tables
+from reports import blocks, costs, memory, sections, tables
+from reports.material import gather, regime_names
 from reports.results import Results
 
 
@@ -29,14 +30,15 @@ def build(results: Results) -> bytes:
 
 def compose(results: Results) -> tuple[dict[str, object], dict[str, bytes]]:
     """What the document says, in blocks, and its figures as SVG by file name. Raises UserError for a damaged config."""
-    material = sections.gather(results)
+    material = gather(results)
     regimes = tables.regimes(material.launches)
     parts = sections.first_page(material, regimes)
     for name in regimes:
         parts += sections.regime_section(material, name, is_first=name == regimes[0])
     parts += sections.certificate_section(material)
     parts += sections.accuracy_section(results.records)
-    parts += sections.time_section(material)
+    parts += costs.section(material)
+    parts += memory.section(material.memory, regime_names(material.cells))
     parts += sections.cautions_section(material, results.records)
     parts += sections.endings_section(material.endings)
     parts += sections.machine_section(results)

@@ -34,6 +34,8 @@ _HUES = {
 _MARKERS = "osD^vPX<>ph*"
 _MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
 _LINES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
+_MOST_LINES_BESIDE = 20  # Lines of labels that stand apart at the right of a plot; a legend below it holds more.
+_LONGEST_LINE = 34  # Characters that fit into a third of the width, beside a handle.
 
 _SETTINGS = {
     "svg.hashsalt": "lockstep",
@@ -69,7 +71,7 @@ class Style:
 
 
 def styles(strategies: Sequence[str]) -> dict[str, Style]:
-    """One style per strategy: the hue says the family (torch, tf, horovod), the shade and the marker which it is."""
+    """One style per strategy: the hue says the family (torch, tf, horovod), shade, line and marker which it is."""
     ordered = sorted(set(strategies))
     families: dict[str, list[str]] = {}
     for name in ordered:
@@ -78,14 +80,16 @@ def styles(strategies: Sequence[str]) -> dict[str, Style]:
     found = {}
     for family, members in families.items():
         shades = LinearSegmentedColormap.from_list(family, _HUES[family])
+        # Neighbours, such as the variants of one strategy, are far apart in shade: dark, medium, light, dark, ...
+        order = [index for start in range(3) for index in range(start, len(members), 3)]
         for position, name in enumerate(members):
             index = ordered.index(name)
-            shade = (position + 0.5) / len(members)
             shift = 0.0 if len(ordered) == 1 else 0.16 * (index / (len(ordered) - 1) - 0.5)
             found[name] = Style(
-                color=to_hex(shades(shade)),
+                color=to_hex(shades((order.index(position) + 0.5) / len(members))),
                 marker=_MARKERS[index % len(_MARKERS)],
-                line=_LINES[position % len(_LINES)],
+                # Every third has the same kind of shade, so those must differ in their lines.
+                line=_LINES[(position + position // 3) % len(_LINES)],
                 shift=shift,
             )
     return {name: found[name] for name in ordered}
@@ -96,14 +100,22 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style
 
     `cells` and `launches` are the rows of `tables.cells` and `tables.launches` of that regime, with exchange.
     """
+    handles = _legend(cells, looks)
+    beside = _lines_of_labels(cells) <= _MOST_LINES_BESIDE
+    below = 0.0 if beside else _legend_height(handles)
+    height = 88 + below
     with matplotlib.rc_context(_SETTINGS):
-        figure = Figure(figsize=(_WIDTH, 88 * _MILLIMETRE))
-        axes = figure.add_axes((0.085, 0.12, 0.69, 0.83))
+        figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
+        bottom, top = (10.5 + below) / height, 1 - 4.5 / height
+        axes = figure.add_axes((0.085, bottom, 0.69 if beside else 0.905, top - bottom))
         _shade_oversubscribed(axes, cells, label=True)
         _draw_throughput(axes, cells, launches, looks)
         axes.set_xlabel("workers")
         axes.set_ylabel("samples per second, all workers together")
-        _label_curves(axes, cells, looks)
+        if beside:
+            _label_curves(axes, cells, looks)
+        else:
+            _draw_legend(figure, handles)
         return _svg(figure)
 
 
@@ -111,15 +123,10 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style])
     """Throughput, speed-up over either base, and efficiency by workers for one regime, with every launch."""
     with matplotlib.rc_context(_SETTINGS):
         handles = _legend(cells, looks)
-        labels = [handle.get_label() for handle in handles]
-        columns = 3 if max(len(line) for label in labels for line in label.split("\n")) > 25 else 4
-        # The legend is filled column by column.
-        legend_rows = max(
-            sum(1 + label.count("\n") for label in column) for column in np.array_split(np.array(labels), columns)
-        )
-        height = 118 + 4 * legend_rows
+        below = _legend_height(handles)
+        height = 121 + below
         figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
-        bottom = (10 + 4 * legend_rows) / height
+        bottom = (12 + below) / height
         grid = figure.add_gridspec(2, 2, left=0.075, right=0.99, top=0.955, bottom=bottom, hspace=0.36, wspace=0.2)
         panels = [figure.add_subplot(grid[row, column]) for row in range(2) for column in range(2)]
         for axes in panels:
@@ -134,16 +141,7 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style])
         panels[3].set_title("speed-up over one worker of the same strategy")
         for axes in panels[2:]:
             axes.set_xlabel("workers")
-        figure.legend(
-            handles=handles,
-            loc="lower left",
-            bbox_to_anchor=(0.06, 0.0),
-            ncols=columns,
-            frameon=False,
-            fontsize=6.5,
-            handlelength=2.8,
-            columnspacing=1.4,
-        )
+        _draw_legend(figure, handles)
         return _svg(figure)
 
 
@@ -154,12 +152,17 @@ def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
     """
     with matplotlib.rc_context(_SETTINGS):
         names = sorted({comparison.strategy for comparison in comparisons})
-        labels = [_broken(name) for name in names]
-        height = max(46.0, 12 + 3.1 * (sum(1 + label.count("\n") for label in labels) + 2))
+        lines = sum(1 + name.count(", ") for name in names) + 2
+        beside = lines <= _MOST_LINES_BESIDE
+        break_label = _broken if beside else _wrapped
+        handles = [Line2D([], [], color="#c9c9c9", linewidth=4.5, label="oracle (NumPy, float64)")]
+        handles += [_handle(break_label(name), looks[name]) for name in names]
+        below = 0.0 if beside else _legend_height(handles)
+        height = max(46.0, 12 + 3.1 * lines) if beside else 60 + below
         figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
-        bottom, top = 10 / height, 1 - 5 / height
-        left = figure.add_axes((0.06, bottom, 0.345, top - bottom))
-        right = figure.add_axes((0.475, bottom, 0.31, top - bottom))
+        bottom, top = (10 + below) / height, 1 - 5 / height
+        left = figure.add_axes((0.06, bottom, 0.345 if beside else 0.42, top - bottom))
+        right = figure.add_axes((0.475, bottom, 0.31, top - bottom) if beside else (0.56, bottom, 0.43, top - bottom))
         oracle = max((comparison.oracle_losses for comparison in comparisons), key=len)
         left.plot(oracle, color="#c9c9c9", linewidth=4.5, solid_capstyle="round", zorder=1)
         for position, comparison in enumerate(comparisons):
@@ -171,11 +174,13 @@ def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
             axes.set_xlabel("step")
             axes.grid(axis="y")
             axes.set_xlim(-0.02 * len(oracle), 1.02 * len(oracle))
-        handles = [Line2D([], [], color="#c9c9c9", linewidth=4.5, label="oracle (NumPy, float64)")]
-        handles += [_handle(label, looks[name]) for name, label in zip(names, labels, strict=True)]
-        figure.legend(
-            handles=handles, loc="upper left", bbox_to_anchor=(0.79, 1.0), frameon=False, fontsize=6, handlelength=2.4
-        )
+        if beside:
+            figure.legend(
+                **{"handles": handles, "loc": "upper left", "bbox_to_anchor": (0.79, 1.0), "frameon": False},
+                **{"fontsize": 6, "handlelength": 2.4},
+            )
+        else:
+            _draw_legend(figure, handles)
         return _svg(figure)
 
 
@@ -376,13 +381,56 @@ def _finish_deviation_axis(axes: Axes, steps: int) -> None:
 
 
 def _legend(cells: pd.DataFrame, looks: dict[str, Style]) -> list[Line2D]:
-    handles = [_handle(_broken(name), looks[name]) for name in sorted(cells["strategy"].unique())]
+    handles = [_handle(_wrapped(name), looks[name]) for name in sorted(cells["strategy"].unique())]
     handles.append(Line2D([], [], color=_INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times the base"))
     if cells["oversubscribed"].any():
         handles.append(_mark("o", 3.4, 0.6, "\N{DAGGER} more threads than cores"))
     if cells["low_seconds"].notna().any():
         handles.append(_mark("|", 7, 1.8, "95 % interval of the median"))
     return handles
+
+
+def _lines_of_labels(cells: pd.DataFrame) -> int:
+    """How many lines the labels of all curves and ideals take beside a plot."""
+    return sum(1 + name.count(", ") for name in cells["strategy"].unique()) + cells["base"].dropna().nunique()
+
+
+def _legend_columns(handles: Sequence[Line2D]) -> int:
+    longest = max(len(line) for handle in handles for line in handle.get_label().split("\n"))
+    return 3 if longest > 25 else 4
+
+
+def _legend_height(handles: Sequence[Line2D]) -> float:
+    """Millimetres that `_draw_legend` takes: its columns are filled one after another, with as many handles in each."""
+    columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles))
+    return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
+
+
+def _draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """All handles in columns over the whole width, at the bottom of the figure."""
+    figure.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0.06, 0.0, 0.93, 0.0),
+        mode="expand",
+        ncols=_legend_columns(handles),
+        frameon=False,
+        fontsize=6.5,
+        handlelength=2.8,
+    )
+
+
+def _wrapped(name: str) -> str:
+    """A strategy's name broken between the options of its variant, only where a line would get too long."""
+    first, *options = name.split(", ")
+    lines = [first]
+    for option in options:
+        if len(f"{lines[-1]}, {option}") <= _LONGEST_LINE:
+            lines[-1] += f", {option}"
+        else:
+            lines[-1] += ","
+            lines.append(option)
+    return "\n".join(lines)
 
 
 def _mark(marker: str, size: float, edge: float, label: str) -> Line2D:

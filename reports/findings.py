@@ -3,11 +3,16 @@
 import pandas as pd
 
 from common.metrics import FEWEST_LAUNCHES
+from reports import blocks
 
 
 def fastest(cells: pd.DataFrame) -> list[str]:
-    """For one regime's cells: who is fastest at each number of workers, or why nobody can be called that."""
+    """For one regime's cells: who is fastest at each number of workers, or why nobody can be called that.
+
+    Cells of other maths take no part: whoever computes less may well be faster.
+    """
     sentences, few = [], {}
+    cells = cells[cells["same_maths"].astype(bool)]
     for workers, group in cells.groupby("workers"):
         ranked = group[group["n"] >= FEWEST_LAUNCHES].sort_values("seconds")
         if len(ranked) >= 2:
@@ -43,7 +48,7 @@ def endings(table: pd.DataFrame) -> str:
 
 
 def certificate(summary: pd.DataFrame) -> str:
-    """How many settings follow the oracle and which don't, in one sentence or two."""
+    """How many settings follow the oracle and which don't, and how far other maths lead from it."""
     if summary.empty:
         return "No launch could be compared with the oracle."
     counts = summary["verdict"].value_counts()
@@ -54,6 +59,7 @@ def certificate(summary: pd.DataFrame) -> str:
         rows = summary[summary["verdict"] == "deviates"].to_dict("records")
         names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
         text += f" Not the same maths: {_listed(list(dict.fromkeys(names)))}."
+    text += _other_maths(summary[summary["verdict"] == "other maths"])
     several = "asynchronous with several workers, which has no oracle to follow"
     for verdict, phrase in (("asynchronous", several), ("not compared", "not compared")):
         if counts.get(verdict):
@@ -86,6 +92,20 @@ def crowded(table: pd.DataFrame) -> list[int]:
     """The numbers of workers at which every strategy had more threads than the machine has cores."""
     every = table.groupby("workers")["oversubscribed"].all()
     return sorted(int(workers) for workers in every[every].index)
+
+
+def _other_maths(rows: pd.DataFrame) -> str:
+    """A sentence on the settings that round or approximate on purpose; empty where there are none."""
+    if rows.empty:
+        return ""
+    options = sorted({option for options in rows["other_maths"] for option in options.split(", ")})
+    largest = blocks.tiny(rows["loss"].max())
+    if len(rows) == 1:
+        return f" 1 setting computes other maths on purpose ({', '.join(options)}); its largest deviation is {largest}."
+    return (
+        f" {len(rows)} settings compute other maths on purpose ({', '.join(options)}); their largest deviation is "
+        f"{largest}."
+    )
 
 
 def _ranking(workers: int, ranked: pd.DataFrame) -> str:

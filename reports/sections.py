@@ -1,52 +1,19 @@
-"""The sections of the report, each as blocks for the template; figures go into `images` as SVG by file name."""
+"""The sections of the report but those on time and memory, as blocks for the template; figures go into `images`."""
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import pandas as pd
 
-from common.config import from_record
 from common.metrics import FEWEST_LAUNCHES
-from common.names import shown_name
 from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
 from common.record import Record
 from reports import blocks, certificate, figures, findings, tables
 from reports.blocks import Block
 from reports.cautions import cautions
 from reports.certificate import Comparison
-from reports.figures import Style
+from reports.material import Material
 from reports.results import Results
-
-
-@dataclass(frozen=True)
-class Material:
-    """What the sections are made from; `images` gathers their figures as SVG by file name."""
-
-    launches: pd.DataFrame
-    cells: pd.DataFrame
-    comparisons: list[Comparison]
-    asynchronous: pd.DataFrame
-    convenience: pd.DataFrame
-    endings: pd.DataFrame
-    looks: dict[str, Style]
-    images: dict[str, bytes]
-
-
-def gather(results: Results) -> Material:
-    """Every table of the report, and one style per strategy and variant. Raises UserError for a damaged config."""
-    launches = tables.launches(results.records)
-    names = [shown_name(record.strategy, from_record(record.config)) for record in results.records.values()]
-    return Material(
-        launches=launches,
-        cells=tables.cells(launches),
-        comparisons=certificate.compare(results),
-        asynchronous=certificate.asynchronous(results),
-        convenience=tables.convenience(launches, results.plan),
-        endings=tables.endings(results.records, results.plan),
-        looks=figures.styles(names),
-        images={},
-    )
 
 
 def first_page(material: Material, regimes: list[str]) -> list[Block]:
@@ -183,7 +150,8 @@ def certificate_section(material: Material) -> list[Block]:
             "A float64 NumPy run of the same rows is the oracle. A launch follows it when no loss of the first "
             f"{TOLERATED_STEPS} steps is off by more than {blocks.tiny(LOSS_TOLERANCE)} of its value, the final "
             f"weights (where they were kept) by no more than {blocks.tiny(WEIGHT_TOLERANCE)} of their norm, and every "
-            f"row was computed on once. {findings.certificate(summary)}"
+            "row was computed on once. A launch with an option that rounds or approximates on purpose (other maths) "
+            f"isn't held to this: its deviation says what the option costs. {findings.certificate(summary)}"
         ),
     ]
     compared = [comparison for comparison in material.comparisons if len(comparison.oracle_losses)]
@@ -304,120 +272,6 @@ def accuracy_section(records: Mapping[str, Record]) -> list[Block]:
     return [*parts, blocks.table([*columns, "reached target", "time to target"], rows, [], left=(0, 2))]
 
 
-def time_section(material: Material) -> list[Block]:
-    """What communication costs, what goes over the wire, and how far the ranks are apart."""
-    launches, cells = material.launches, material.cells
-    parts = [blocks.heading("Where the time goes")]
-    split = tables.time_split(cells)
-    if split.empty:
-        parts.append(
-            blocks.text(
-                "No launch ran without exchange (--no-exchange) and no bytes were counted: communication isn't "
-                "told apart."
-            )
-        )
-    else:
-        parts.append(
-            blocks.text(
-                "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
-                "gradients switched off; exposed communication is the difference. Bytes are those that all processes "
-                "of the launch sent over its own loopback in a step, headers included (replicas in one process send "
-                f"none), beside what the algorithm's formula has them send: {_formulas(cells)}."
-            )
-        )
-        parts.append(_split_table(split, cells))
-    parts += _convenience_section(material)
-    spread = tables.ranks(launches)
-    if not spread.empty:
-        names = _names_of(cells)
-        rows = [
-            [
-                *[row["strategy"], str(row["workers"]), names[row["regime"]], str(row["n"])],
-                *[f"{row['spread']:.3f}", f"{row['largest_spread']:.3f}", f"{row['peak_bytes'] / 1e6:,.0f}"],
-            ]
-            for row in spread.sort_values(["strategy", "regime", "workers"]).to_dict("records")
-        ]
-        parts.append(blocks.heading("Spread of the ranks, and memory", level=2))
-        parts.append(
-            blocks.text("The slowest rank's time for a window over the median rank's: 1 means that all took as long.")
-        )
-        columns = ["strategy", "workers", "regime", "n", "slowest / median", "largest launch", "largest process, MB"]
-        parts.append(blocks.table(columns, rows, [], left=(0, 2)))
-    return parts
-
-
-def _formulas(cells: pd.DataFrame) -> str:
-    ring = "2 (N - 1) times the bytes of the gradients for N workers of a ring all-reduce"
-    servers = cells[cells["bare_strategy"] == tables.PARAMETER_SERVER]
-    said = [ring]
-    if (~servers["synchronous"].astype(bool)).any():
-        said.append("twice those bytes for one worker's asynchronous update on parameter servers (weights one way, ")
-        said[-1] += "gradients the other)"
-    if servers["synchronous"].astype(bool).any():
-        said.append("2 N + 1 times for a synchronous one (the sum of all gradients goes from the coordinator)")
-    return ", ".join(said)
-
-
-def _convenience_section(material: Material) -> list[Block]:
-    """A library's loop against one's own, where both were measured on the same work."""
-    table = material.convenience
-    if table.empty:
-        return []
-    explanation = (
-        "The same means of distribution, with the library's own loop (Keras's fit) and with a loop "
-        "written out. The factor is how many times as long a step takes with the library's: the median over pairs "
-        "of launches of the same round, with its order-statistic interval over those pairs."
-    )
-    names = _names_of(material.cells)
-    rows = []
-    for row in table.sort_values(["convenient", "regime", "workers"]).to_dict("records"):
-        interval = blocks.DASH
-        if not math.isnan(row["low"]):
-            interval = f"{blocks.ratio(row['low'])} to {blocks.ratio(row['high'])}"
-        rows.append(
-            [
-                *[row["convenient"], row["plain"], str(row["workers"]), names[row["regime"]]],
-                blocks.number(1000 * row["convenient_seconds"]),
-                blocks.number(1000 * row["plain_seconds"]),
-                *[blocks.ratio(row["factor"]), interval, str(row["pairs"])],
-            ]
-        )
-    columns = ["library's loop", "own loop", "workers", "regime", "library's, ms per step", "own, ms per step"]
-    few = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."]
-    return [
-        blocks.heading("What convenience costs", level=2),
-        blocks.text(explanation),
-        blocks.table(
-            [*columns, "factor", "95 % interval", "pairs (n)"],
-            rows,
-            few if (table["pairs"] < FEWEST_LAUNCHES).any() else [],
-            left=(0, 1, 3),
-        ),
-    ]
-
-
-def _split_table(split: pd.DataFrame, cells: pd.DataFrame) -> Block:
-    names = _names_of(cells)
-    rows = []
-    for row in split.sort_values(["strategy", "regime", "workers"]).to_dict("records"):
-        known = row["compute_n"] > 0
-        share = row["exposed_seconds"] / row["step_seconds"]
-        wire = row["wire_bytes"]
-        rows.append(
-            [
-                *[row["strategy"], str(row["workers"]), names[row["regime"]]],
-                f"{blocks.number(1000 * row['step_seconds'])} (n = {row['step_n']})",
-                f"{blocks.number(1000 * row['compute_seconds'])} (n = {row['compute_n']})" if known else blocks.DASH,
-                blocks.number(1000 * row["exposed_seconds"]) if known else blocks.DASH,
-                f"{100 * share:.0f} %" if known else blocks.DASH,
-                blocks.DASH if math.isnan(wire) else f"{wire / 1e6:,.3f}",
-                f"{row['formula_bytes'] / 1e6:,.3f}",
-            ]
-        )
-    columns = ["strategy", "workers", "regime", "T_step, ms", "T_comp, ms", "exposed, ms", "of T_step"]
-    return blocks.table([*columns, "MB sent, measured", "MB by formula"], rows, [], left=(0, 2))
-
-
 def cautions_section(material: Material, records: Mapping[str, Record]) -> list[Block]:
     """Instabilities with cause and remedy."""
     parts = [blocks.heading("Cautions")]
@@ -491,7 +345,8 @@ def method_section() -> list[Block]:
                 "save checkpoints serve the certificate and the accuracy, and are no part of the throughput.",
                 "Weak scaling keeps the batch of each worker; strong scaling keeps the global batch. They, different "
                 "presets and different options never share a curve. Options that only some strategies have stand "
-                "beside a strategy's name where they aren't at their default, and make a curve of their own.",
+                "beside a strategy's name where they aren't at their default, and make a curve of their own. Settings "
+                "that compute other maths are shown and not ranked.",
                 "Speed-up is samples per second over the framework's undistributed base, torch_single or "
                 "tf_one_device, with the same batch per worker (weak) or the same global batch (strong); "
                 "\u201cover own 1\u201d is that over one worker of the same strategy. Ratios are those of medians and "
@@ -512,15 +367,6 @@ def _of_regime(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def _regime_name(cells: pd.DataFrame) -> str:
     return f"{cells['preset'].iloc[0]}, {cells['scaling'].iloc[0]} scaling"
-
-
-def _names_of(cells: pd.DataFrame) -> dict[str, str]:
-    """Short name of each regime: preset and scaling, and the options where those two name several regimes."""
-    firsts = cells.drop_duplicates("regime")
-    short = firsts["preset"] + " " + firsts["scaling"]
-    ambiguous = short.duplicated(keep=False)
-    names = short.where(~ambiguous, short + " (" + firsts["options"] + ")")
-    return dict(zip(firsts["regime"], names, strict=True))
 
 
 def _batch_in_words(cells: pd.DataFrame) -> str:

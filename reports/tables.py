@@ -8,12 +8,12 @@ they belong to the name that a strategy is shown under, such as `tf_mirrored, ji
 
 import dataclasses
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from common import metrics, mlp
-from common.config import OPTIONS_OF_SOME, PRESETS, Config, from_record, to_arguments
+from common.config import MODEL_PARALLEL, OPTIONS_OF_SOME, PRESETS, Config, from_record, same_maths, to_arguments
 from common.metrics import median_interval
 from common.names import shown_name, variant
 from common.plan import with_long_windows
@@ -25,8 +25,11 @@ BASES = {"torch": "torch_single", "tensorflow": "tf_one_device"}
 PARAMETER_SERVER = "tf_parameter_server"
 """The strategy whose weights lie on servers, which exchanges by no all-reduce."""
 
-CONVENIENT = (("tf_mirrored", "tf_keras_mirrored"),)
+CONVENIENT = (("tf_mirrored", "tf_keras_mirrored"), ("torch_ddp", "torch_lightning_ddp"))
 """Pairs of strategies that distribute by the same means: with a loop of one's own, and with a library's."""
+
+IN_ONE_PROCESS = (("torch_ddp", "torch_data_parallel"),)
+"""Pairs of strategies with the same replicas: in a process each, and in the threads of one."""
 
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}
 """The test accuracy whose time is reported, for the presets with real data."""
@@ -115,15 +118,15 @@ def time_split(cell_table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def convenience(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
-    """How many times as long a step takes with a library's loop as with one's own, for each pair in `CONVENIENT`.
+def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """How many times as long a step takes with the second strategy of each of `pairs` as with its first.
 
-    One row for each regime and number of workers with launches of both. `factor` is the median over `pairs` of launches
-    of the same round, which met the same machine (without a plan: of the same place in the order of their names), with
-    its interval, NaN below six pairs; `plain_seconds` and `convenient_seconds` are the medians per step over those
-    pairs.
+    One row for each regime and number of workers with launches of both, under the same options. `factor` is the median
+    over `pairs` of launches of the same round, which met the same machine (without a plan: of the same place in the
+    order of their names), with its interval, NaN below six pairs; `first_seconds` and `second_seconds` are the medians
+    per step over those pairs.
     """
-    columns = ["regime", "plain", "convenient", "workers", "pairs", "plain_seconds", "convenient_seconds"]
+    columns = ["regime", "first", "second", "workers", "pairs", "first_seconds", "second_seconds"]
     columns += ["factor", "low", "high"]
     if launch_table.empty:
         return pd.DataFrame(columns=columns)
@@ -132,21 +135,12 @@ def convenience(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.Dat
     rounds = {} if plan is None else dict(zip(plan["cell"].astype(str), plan["repetition"], strict=True))
     trained = trained.assign(round=trained["cell"].map(rounds) if rounds else by_order)
     rows = []
-    for plain, convenient in CONVENIENT:
-        sides = [trained[trained["bare_strategy"] == name] for name in (plain, convenient)]
-        pairs = sides[0].merge(sides[1], on=["regime", "workers", "variant", "round"], suffixes=("_plain", ""))
-        for (regime_name, workers, _), group in pairs.groupby(["regime", "workers", "variant"]):
-            factor = median_interval((group["seconds"] / group["seconds_plain"]).tolist())
-            rows.append(
-                {
-                    **{"regime": regime_name, "workers": workers, "pairs": factor.n, "factor": factor.median},
-                    **{"plain": group["strategy_plain"].iloc[0], "convenient": group["strategy"].iloc[0]},
-                    "plain_seconds": group["seconds_plain"].median(),
-                    "convenient_seconds": group["seconds"].median(),
-                    "low": float("nan") if factor.low is None else factor.low,
-                    "high": float("nan") if factor.high is None else factor.high,
-                }
-            )
+    for names in pairs:
+        sides = [trained[trained["bare_strategy"] == name] for name in names]
+        same = ["regime", "workers", "variant", "round"]
+        matched = sides[0].merge(sides[1], on=same, suffixes=("_first", ""))
+        for _, group in matched.groupby(["regime", "workers", "variant"]):
+            rows.append(_factor(group))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -164,6 +158,27 @@ def ranks(launch_table: pd.DataFrame) -> pd.DataFrame:
             "peak_bytes": group["peak_bytes"].max(),
         }
         for key, group in spread.groupby(["regime", "strategy", "workers"])
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def inputs(launch_table: pd.DataFrame) -> pd.DataFrame:
+    """Cells whose launches measured how long they waited for their rows.
+
+    `input_seconds` and `step_seconds` are medians over n launches, per step; `share` is the median launch's share.
+    """
+    columns = ["regime", "workers", "bare_strategy", "strategy", "n", "input_seconds", "step_seconds", "share"]
+    if launch_table.empty:
+        return pd.DataFrame(columns=columns)
+    known = launch_table[launch_table["exchange"] & launch_table["input_seconds"].notna()]
+    rows = [
+        {
+            **dict(zip(columns, [*key, len(group)], strict=False)),
+            "input_seconds": group["input_seconds"].median(),
+            "step_seconds": group["seconds"].median(),
+            "share": (group["input_seconds"] / group["seconds"]).median(),
+        }
+        for key, group in known.groupby(["regime", "workers", "bare_strategy", "strategy"])
     ]
     return pd.DataFrame(rows, columns=columns)
 
@@ -210,6 +225,26 @@ def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.Data
         rows.append({"cell": cell, **about, "planned": cell in planned})
     columns = ["cell", "strategy", "preset", "scaling", "workers", "ending", "reason", "log"]
     return pd.DataFrame(rows, columns=[*columns, "for_speed", "options", "planned"])
+
+
+def owned_update_bytes(parameter_bytes: int, world_size: int) -> float:
+    """Bytes that all N workers together send per step where each parameter is updated by its owner alone.
+
+    A ring all-reduce of the gradients, which are as large as the parameters (Patarasuk & Yuan, "Bandwidth optimal
+    all-reduce algorithms for clusters of workstations", 2009, equation 1), then every parameter from its owner to the
+    N - 1 others (torch.distributed.optim.ZeroRedundancyOptimizer: "each rank will broadcast its parameters to all other
+    peers").
+    """
+    return world_size * metrics.ring_all_reduce_bytes(parameter_bytes, world_size) + (world_size - 1) * parameter_bytes
+
+
+def fully_sharded_bytes(parameter_bytes: int, world_size: int) -> float:
+    """Bytes that all N workers together send per step where each keeps 1 / N of every parameter and gradient.
+
+    All-gathers of the parameters before the forward pass and again before the backward pass, and a reduce-scatter of
+    the gradients, each (N - 1) times the model's bytes (Rajbhandari et al., "ZeRO", 2020, section 7.2.2, P_os+g+p).
+    """
+    return 3.0 * (world_size - 1) * parameter_bytes
 
 
 def _planned(row: Mapping[str, object]) -> dict[str, object]:
@@ -260,6 +295,7 @@ def _launch(cell: str, record: Record) -> dict[str, object]:
         "bare_strategy": record.strategy,
         "variant": ", ".join(variant(config)),
         "synchronous": record.synchronous,
+        "same_maths": same_maths(config),
         "framework": record.framework,
         "preset": config.preset,
         "scaling": record.scaling,
@@ -271,6 +307,7 @@ def _launch(cell: str, record: Record) -> dict[str, object]:
         "backend": record.backend,
         "global_batch": record.examples_per_step,
         "seconds": result.seconds_per_step,
+        "input_seconds": _input_seconds_per_step(record),
         "samples_per_second": result.samples_per_second,
         "windows": result.windows,
         "window_steps": config.window_steps,
@@ -279,18 +316,57 @@ def _launch(cell: str, record: Record) -> dict[str, object]:
         "first_step_seconds": record.time_to_first_step_s,
         "oversubscribed": record.oversubscribed,
         "wire_bytes": float("nan") if record.wire_bytes_per_step is None else record.wire_bytes_per_step,
-        "formula_bytes": _formula_bytes(record, mlp.parameter_bytes(config)),
+        "formula_bytes": _formula_bytes(record, config),
         "rank_spread": _rank_spread(record),
         "peak_bytes": max(record.peak_memory_bytes, default=0),
     }
 
 
-def _formula_bytes(record: Record, gradient_bytes: int) -> float:
-    """Bytes that all processes together send in a step, by the formula of the algorithm that the strategy uses."""
+def _formula_bytes(record: Record, config: Config) -> float:
+    """Bytes that all processes together send in a step, by the formula of the algorithm that the strategy uses.
+
+    NaN where what is sent depends on more than the model's size: on where it is cut, or on the rank of its factors.
+    """
+    workers, parameters = record.world_size, mlp.parameter_bytes(config)
+    if record.strategy in MODEL_PARALLEL or config.gradient_hook == "powersgd":
+        return float("nan")
     if record.strategy == PARAMETER_SERVER:
-        workers = record.world_size if record.synchronous else None
-        return metrics.parameter_server_bytes(gradient_bytes, workers)
-    return record.world_size * metrics.ring_all_reduce_bytes(gradient_bytes, record.world_size)
+        return metrics.parameter_server_bytes(parameters, workers if record.synchronous else None)
+    if record.strategy == "torch_data_parallel":
+        return 0.0
+    if record.strategy == "torch_zero":
+        return owned_update_bytes(parameters, workers)
+    if record.strategy == "torch_fsdp":
+        return fully_sharded_bytes(parameters, workers)
+    rounded = config.gradient_hook in ("fp16", "bf16")
+    return workers * metrics.ring_all_reduce_bytes(parameters, workers) / (2 if rounded else 1)
+
+
+def _factor(group: pd.DataFrame) -> dict[str, object]:
+    """`group` are the pairs of one cell: a launch of the first strategy (`_first`) and one of the second."""
+    factor = median_interval((group["seconds"] / group["seconds_first"]).tolist())
+    first = group.iloc[0]
+    return {
+        **{"regime": first["regime"], "workers": first["workers"], "pairs": factor.n, "factor": factor.median},
+        **{"first": first["strategy_first"], "second": first["strategy"]},
+        "first_seconds": group["seconds_first"].median(),
+        "second_seconds": group["seconds"].median(),
+        "low": float("nan") if factor.low is None else factor.low,
+        "high": float("nan") if factor.high is None else factor.high,
+    }
+
+
+def _input_seconds_per_step(record: Record) -> float:
+    """Seconds per step that the rows were waited for, of the median window; of each the rank that waited longest.
+
+    NaN where the strategy doesn't measure it.
+    """
+    longest: dict[float, float] = {}
+    for window in record.windows:
+        if "input_seconds" in window:
+            waited = window["input_seconds"] / window["steps"]
+            longest[window["step"]] = max(waited, longest.get(window["step"], 0.0))
+    return statistics.median(longest.values()) if longest else float("nan")
 
 
 def _measured_seconds(record: Record) -> float:
@@ -311,7 +387,7 @@ def _cell(group: pd.DataFrame) -> dict[str, object]:
     interval = median_interval(group["seconds"].tolist())
     first = group.iloc[0]
     kept = ("regime", "work", "options", "strategy", "framework", "preset", "scaling", "batch", "workers", "exchange")
-    kept += ("synchronous", "window_steps", "bare_strategy", "global_batch", "formula_bytes")
+    kept += ("synchronous", "same_maths", "variant", "window_steps", "bare_strategy", "global_batch", "formula_bytes")
     return {
         **{name: first[name] for name in kept},
         "n": interval.n,

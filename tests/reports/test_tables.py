@@ -3,17 +3,18 @@
 import dataclasses
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from common.config import OPTIONS_OF_SOME, PRESETS
-from common.oracle import WEIGHT_TOLERANCE
 from common.plan import with_long_windows
-from reports import certificate, findings, tables
+from reports import findings, tables
 from reports.cautions import cautions
-from reports.results import Results, read_results
-from tests.reports.records import make_record, named, unfinished, varied, write_all, write_weights
+from reports.results import read_results
+from tests.reports.records import make_record, named, unfinished, varied, write_all
+
+PARAMETER_BYTES = (64 * 128 + 128 * 64 + 64 * 10 + 202) * 4
+"""Weights and biases of digits in float32."""
 
 
 def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
@@ -21,8 +22,8 @@ def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
     return row
 
 
-def compared(tmp_path, *records) -> list[certificate.Comparison]:
-    return certificate.compare(Results(tmp_path, named(*records), None))
+def convenience(launches: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    return tables.factors(launches, plan, tables.CONVENIENT)
 
 
 def test_speed_up_and_efficiency_are_those_worked_out_by_hand():
@@ -121,8 +122,8 @@ def test_exposed_communication_is_the_step_less_the_step_without_exchange():
     assert row["step_seconds"] == pytest.approx(0.005)
     assert row["compute_seconds"] == pytest.approx(0.003)
     assert row["exposed_seconds"] == pytest.approx(0.002)
-    # 64 x 128 + 128 x 64 + 64 x 10 weights and 202 biases of 4 bytes, 2 (N - 1) / N of them sent by each of N = 2.
-    assert row["formula_bytes"] == 2 * (8192 + 8192 + 640 + 202) * 4
+    # 2 (N - 1) / N of them are sent by each of N = 2.
+    assert row["formula_bytes"] == 2 * PARAMETER_BYTES
     assert row["wire_bytes"] == 200_000
 
 
@@ -132,7 +133,32 @@ def test_bytes_of_parameter_servers_have_a_formula_of_their_own(updates, times):
     record = varied("tf_parameter_server", 2, updates=updates, synchronous=updates == "synchronous")
     launches = tables.launches(named(dataclasses.replace(record, wire_bytes_per_step=1.0)))
     [row] = tables.time_split(tables.cells(launches)).to_dict("records")
-    assert row["formula_bytes"] == times * (8192 + 8192 + 640 + 202) * 4
+    assert row["formula_bytes"] == times * PARAMETER_BYTES
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "times"),
+    [
+        ("torch_ddp", {}, 4),  # 2 (N - 1) for N = 3
+        ("torch_ddp", {"gradient_hook": "fp16"}, 2),
+        ("torch_ddp", {"bf16_autocast": True}, 4),
+        ("torch_zero", {}, 6),
+        ("torch_fsdp", {}, 6),
+        ("torch_data_parallel", {}, 0),
+        ("torch_ddp", {"gradient_hook": "powersgd"}, math.nan),
+        ("torch_model_parallel", {}, math.nan),
+        ("torch_tensor_parallel", {}, math.nan),
+    ],
+)
+def test_bytes_have_the_formula_of_the_strategy_where_the_model_alone_decides_them(strategy, options, times):
+    [launch] = tables.launches(named(varied(strategy, 3, **options))).to_dict("records")
+    assert launch["formula_bytes"] == pytest.approx(times * PARAMETER_BYTES, nan_ok=True)
+
+
+def test_whole_parameters_sent_by_their_owners_cost_half_as_much_again_as_the_all_reduce_alone():
+    # 100 bytes and 4 workers: an all-reduce sends 2 x 3 x 100 in all, owners 3 x 100 more; so do three scatters.
+    assert tables.owned_update_bytes(100, 4) == tables.fully_sharded_bytes(100, 4) == 900
+    assert tables.owned_update_bytes(100, 1) == tables.fully_sharded_bytes(100, 1) == 0
 
 
 @pytest.mark.parametrize(
@@ -187,19 +213,44 @@ def test_what_convenience_costs_is_the_median_over_pairs_of_the_same_round():
     own = [make_record("tf_mirrored", 2, (time,) * 3) for time in (1.0, 2.0, 4.0, 1.0, 1.0, 1.0)]
     keras = [make_record("tf_keras_mirrored", 2, (time,) * 3) for time in (3.0, 6.0, 12.0, 2.9, 3.1, 3.2)]
     alone = make_record("tf_keras_mirrored", 4, (9.0,) * 3)
-    [row] = tables.convenience(tables.launches(named(*own, *keras, alone)), None).to_dict("records")
-    assert (row["plain"], row["convenient"], row["workers"]) == ("tf_mirrored", "tf_keras_mirrored", 2)
+    [row] = convenience(tables.launches(named(*own, *keras, alone)), None).to_dict("records")
+    assert (row["first"], row["second"], row["workers"]) == ("tf_mirrored", "tf_keras_mirrored", 2)
     assert (row["pairs"], row["factor"]) == (6, pytest.approx(3.0))
     assert (row["low"], row["high"]) == (pytest.approx(2.9), pytest.approx(3.2))
-    assert (row["plain_seconds"], row["convenient_seconds"]) == (pytest.approx(0.001), pytest.approx(0.00315))
+    assert (row["first_seconds"], row["second_seconds"]) == (pytest.approx(0.001), pytest.approx(0.00315))
+
+
+def test_replicas_in_one_process_are_paired_with_replicas_in_a_process_each():
+    records = named(
+        make_record("torch_ddp", 2, (2.0,) * 3),
+        make_record("torch_data_parallel", 2, (3.0,) * 3, rank_factors=(1.0,)),
+        make_record("torch_lightning_ddp", 2, (5.0,) * 3),
+    )
+    [row] = tables.factors(tables.launches(records), None, tables.IN_ONE_PROCESS).to_dict("records")
+    assert (row["first"], row["second"], row["factor"]) == ("torch_ddp", "torch_data_parallel", pytest.approx(1.5))
+    [row] = convenience(tables.launches(records), None).to_dict("records")
+    assert (row["first"], row["second"], row["factor"]) == ("torch_ddp", "torch_lightning_ddp", pytest.approx(2.5))
+
+
+def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_longest():
+    # Windows of ten steps: rank 1 waits 2, 4 and 9 ms in them, rank 0 a millisecond in each.
+    record = make_record("torch_ddp", 2, (2.0, 2.0, 2.0))
+    waits = {(0, 20): 0.001, (0, 30): 0.001, (0, 40): 0.001, (1, 20): 0.002, (1, 30): 0.004, (1, 40): 0.009}
+    windows = [window | {"input_seconds": waits[window["rank"], window["step"]]} for window in record.windows]
+    silent = make_record("tf_mirrored", 2)
+    launches = tables.launches(named(dataclasses.replace(record, windows=windows), silent))
+    [row] = tables.inputs(launches).to_dict("records")
+    assert (row["strategy"], row["workers"], row["n"]) == ("torch_ddp", 2, 1)
+    assert row["input_seconds"] == pytest.approx(0.0004)
+    assert row["share"] == pytest.approx(0.2)
 
 
 def test_launches_of_different_rounds_make_no_pair():
     records = named(make_record("tf_mirrored", 2, (1.0,) * 3), make_record("tf_keras_mirrored", 2, (3.0,) * 3))
     plan = pd.DataFrame({"cell": [*records], "repetition": [1, 2]})
     launches = tables.launches(records)
-    assert tables.convenience(launches, plan).empty
-    [row] = tables.convenience(launches, plan.assign(repetition=1)).to_dict("records")
+    assert convenience(launches, plan).empty
+    [row] = convenience(launches, plan.assign(repetition=1)).to_dict("records")
     assert row["pairs"] == 1
     assert math.isnan(row["low"])
 
@@ -207,8 +258,8 @@ def test_launches_of_different_rounds_make_no_pair():
 def test_a_library_that_sets_other_options_is_compared_with_the_same_ones():
     plain = [make_record("tf_mirrored", 2, (1.0,) * 3), varied("tf_mirrored", 2, (2.0,) * 3, jit_compile=True)]
     keras = varied("tf_keras_mirrored", 2, (6.0,) * 3, jit_compile=True)
-    [row] = tables.convenience(tables.launches(named(*plain, keras)), None).to_dict("records")
-    assert (row["plain"], row["factor"]) == ("tf_mirrored, jit_compile", pytest.approx(3.0))
+    [row] = convenience(tables.launches(named(*plain, keras)), None).to_dict("records")
+    assert (row["first"], row["factor"]) == ("tf_mirrored, jit_compile", pytest.approx(3.0))
 
 
 def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path):
@@ -259,6 +310,17 @@ def test_six_launches_with_intervals_apart_name_the_fastest():
     assert "n = 6" in sentence
 
 
+def test_other_maths_is_measured_and_not_ranked():
+    exact = [make_record("torch_ddp", 1, (2.0 + index / 100,) * 2) for index in range(6)]
+    single = [make_record("torch_single", 1, (1.5 + index / 100,) * 2) for index in range(6)]
+    rounded = [varied("torch_ddp", 1, (1.0 + index / 100,) * 2, bf16_autocast=True) for index in range(6)]
+    cells = tables.cells(tables.launches(named(*exact, *single, *rounded)))
+    assert cell(cells, "torch_ddp, bf16_autocast, other maths", 1)["n"] == 6
+    [sentence] = findings.fastest(cells)
+    assert "torch_single was the fastest" in sentence
+    assert "bf16_autocast" not in sentence
+
+
 def test_a_strategy_with_servers_beside_its_workers_is_named_where_it_alone_has_too_many_threads():
     servers = make_record("tf_parameter_server", 2, oversubscribed=True)
     others = [make_record("torch_ddp", workers) for workers in (2, 4)]
@@ -292,116 +354,9 @@ def test_a_quiet_comparison_has_no_caution():
     assert cautions(tables.launches(records), records) == []
 
 
-def test_float32_on_the_same_rows_follows_the_oracle(tmp_path):
-    write_weights(tmp_path / "w.safetensors", seed=3, batch=128, steps=60)
-    [row] = certificate.summary(compared(tmp_path, make_record(workers=2, checkpoint="w.safetensors"))).to_dict(
-        "records"
-    )
-    assert row["verdict"] == "follows"
-    assert 0 < row["loss"] < 1e-6
-    assert 0 < row["weights"] < 1e-6
-
-
-def test_broken_maths_deviates_with_the_step_at_which_it_does(tmp_path):
-    losses = list(make_record().losses)
-    losses[17] *= 1.0001
-    [comparison] = compared(tmp_path, make_record(losses=losses))
-    assert comparison.verdict == "deviates"
-    assert comparison.loss == pytest.approx(1e-4, rel=0.01)
-    assert "leave the tolerance at step 17" in comparison.note
-
-
-@pytest.mark.parametrize("losses", [None, float("nan")])
-def test_a_loss_that_is_not_finite_deviates(tmp_path, losses):
-    record = make_record()
-    broken = [*record.losses[:5], losses, *record.losses[6:]]
-    write_all(tmp_path, named(make_record(losses=broken)))
-    [comparison] = certificate.compare(read_results(tmp_path))
-    assert (comparison.verdict, comparison.loss) == ("deviates", math.inf)
-    assert np.isnan(certificate.step_deviations(comparison)[5])
-
-
-def test_wrong_weights_deviate_even_where_the_losses_agree(tmp_path):
-    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60, factor=1.001)
-    [comparison] = compared(tmp_path, make_record(checkpoint="w.safetensors"))
-    assert comparison.verdict == "deviates"
-    assert comparison.weights > WEIGHT_TOLERANCE
-
-
-def test_workers_that_all_compute_the_whole_batch_deviate(tmp_path):
-    [comparison] = compared(tmp_path, make_record(workers=2, examples_by_rank=[60 * 128] * 2))
-    assert comparison.verdict == "deviates"
-    assert "15,360 rows counted, 7,680 expected" in comparison.note
-
-
-def test_asynchronous_launches_are_compared_with_one_worker_only(tmp_path):
-    comparisons = compared(tmp_path, *(make_record(workers=workers, synchronous=False) for workers in (1, 2)))
-    assert [comparison.verdict for comparison in comparisons] == ["follows", "asynchronous"]
-
-
-def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_staleness(tmp_path):
-    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
-    write_weights(tmp_path / "worse.safetensors", seed=3, batch=64, steps=30)
-    config = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
-    facts = {"synchronous": False, "examples_per_step": 64, "config": config, "staleness": [0, 1, 1, 7]}
-    same = make_record("tf_parameter_server", 2, checkpoint="w.safetensors", **facts)
-    worse = make_record("tf_parameter_server", 4, checkpoint="worse.safetensors", **facts)
-    table = certificate.asynchronous(Results(tmp_path, named(same, worse), None))
-    assert abs(cell(table, "tf_parameter_server", 2)["difference"]) < 1e-5
-    assert cell(table, "tf_parameter_server", 4)["difference"] > 0.05
-    assert table["staleness"].tolist() == [1.0, 1.0]
-    assert table["largest_staleness"].tolist() == [7, 7]
-    assert table["updates"].tolist() == [60, 60]
-
-
-def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_how_they_trained(tmp_path):
-    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
-    kept = {"synchronous": False, "checkpoint": "w.safetensors"}
-    silent = make_record("tf_parameter_server", 2, **kept)
-    records = [
-        make_record("tf_parameter_server", 1, **kept),
-        make_record("tf_parameter_server", 2, synchronous=False),
-        make_record("torch_ddp", 2, checkpoint="w.safetensors"),
-        dataclasses.replace(silent, config=silent.config | {"exchange": False}),
-    ]
-    assert certificate.asynchronous(Results(tmp_path, named(*records), None)).empty
-
-
-def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
-    gone = make_record("tf_parameter_server", 2, synchronous=False, checkpoint="gone.safetensors")
-    [row] = certificate.asynchronous(Results(tmp_path, named(gone), None)).to_dict("records")
-    assert math.isnan(row["loss"])
-    assert "gone.safetensors" in row["note"]
-
-
-def test_variants_share_the_oracle_of_the_maths_that_they_have_in_common(tmp_path):
-    records = [make_record("tf_mirrored"), varied("tf_mirrored", jit_compile=True)]
-    summary = certificate.summary(compared(tmp_path, *records))
-    assert summary["strategy"].tolist() == ["tf_mirrored", "tf_mirrored, jit_compile"]
-    assert summary["verdict"].tolist() == ["follows"] * 2
-    assert summary["maths"].nunique() == 1
-
-
 def test_a_worker_that_was_lost_and_came_back_is_cautioned():
     records = named(make_record("tf_parameter_server", 2, synchronous=False, restarted_workers=2))
     [caution] = [found for found in cautions(tables.launches({}), records) if "started again" in found.what]
     assert caution.where == ["tf_parameter_server at 2, digits: 2 times (tf_parameter_server-2w-00)"]
     assert caution.cause
     assert caution.remedy
-
-
-def test_launches_without_exchange_take_no_part_in_the_certificate(tmp_path):
-    record = make_record(workers=2)
-    silent = dataclasses.replace(record, config=record.config | {"exchange": False})
-    assert compared(tmp_path, silent) == []
-
-
-def test_weights_that_are_gone_are_reported_as_not_compared(tmp_path):
-    [comparison] = compared(tmp_path, make_record(checkpoint="gone.safetensors"))
-    assert comparison.verdict == "not compared"
-    assert "gone.safetensors" in comparison.note
-
-
-def test_other_rows_are_reported_as_not_compared(tmp_path):
-    [comparison] = compared(tmp_path, make_record(data_sha256="0" * 64))
-    assert comparison.verdict == "not compared"

@@ -1,0 +1,195 @@
+"""Where the time goes: exchange, rows, the spread of the ranks, and what a library's loop or a single process costs."""
+
+import math
+
+import pandas as pd
+
+from common.metrics import FEWEST_LAUNCHES
+from reports import blocks, tables
+from reports.blocks import Block
+from reports.material import Material, regime_names
+
+_PAIRED = "the median over pairs of launches of the same round, with its order-statistic interval over those pairs"
+
+
+def section(material: Material) -> list[Block]:
+    """What communication costs, what goes over the wire, and what else takes time beside the training itself."""
+    names = regime_names(material.cells)
+    return [
+        *_communication(material.cells, names),
+        *_convenience(material.convenience, names),
+        *_one_process(material.one_process, names),
+        *_inputs(material.launches, names),
+        *_spread(material.launches, names),
+    ]
+
+
+def _communication(cells: pd.DataFrame, names: dict[str, str]) -> list[Block]:
+    heading = blocks.heading("Where the time goes")
+    split = tables.time_split(cells)
+    if split.empty:
+        nothing = (
+            "No launch ran without exchange (--no-exchange) and no bytes were counted: communication isn't told apart."
+        )
+        return [heading, blocks.text(nothing)]
+    explanation = (
+        "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
+        "gradients switched off; exposed communication is the difference. Bytes are those that all processes "
+        "of the launch sent over its own loopback in a step, headers included (replicas in one process send "
+        f"none), beside what the algorithm's formula has them send: {_formulas(cells)}."
+    )
+    return [heading, blocks.text(explanation), _split_table(split, names)]
+
+
+def _formulas(cells: pd.DataFrame) -> str:
+    present = set(cells["bare_strategy"])
+    said = ["2 (N - 1) times the bytes of the gradients for N workers of a ring all-reduce"]
+    if cells["variant"].str.contains("(?:fp16|bf16) gradient hook").any():
+        said.append("half of that where a hook rounds them to 16 bits")
+    if "torch_zero" in present:
+        said.append("3 (N - 1) times for torch_zero (the same, then each parameter from its owner to the others)")
+    if "torch_fsdp" in present:
+        said.append("3 (N - 1) times for torch_fsdp (parameters gathered for forward and for backward, ")
+        said[-1] += "gradients reduced and scattered)"
+    servers = cells[cells["bare_strategy"] == tables.PARAMETER_SERVER]
+    if (~servers["synchronous"].astype(bool)).any():
+        said.append("twice those bytes for one worker's asynchronous update on parameter servers (weights one way, ")
+        said[-1] += "gradients the other)"
+    if servers["synchronous"].astype(bool).any():
+        said.append("2 N + 1 times for a synchronous update on parameter servers (the sum goes from the coordinator)")
+    without = cells["formula_bytes"].isna()
+    end = ". There is none where it depends on how the model is cut, or on the rank of a hook's factors"
+    return ", ".join(said) + (end if without.any() else "")
+
+
+def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
+    rows = []
+    for row in split.sort_values(["strategy", "regime", "workers"]).to_dict("records"):
+        known = row["compute_n"] > 0
+        share = row["exposed_seconds"] / row["step_seconds"]
+        rows.append(
+            [
+                *[row["strategy"], str(row["workers"]), names[row["regime"]]],
+                f"{blocks.number(1000 * row['step_seconds'])} (n = {row['step_n']})",
+                f"{blocks.number(1000 * row['compute_seconds'])} (n = {row['compute_n']})" if known else blocks.DASH,
+                blocks.number(1000 * row["exposed_seconds"]) if known else blocks.DASH,
+                f"{round(100 * share)} %" if known else blocks.DASH,
+                *[_megabytes(row["wire_bytes"]), _megabytes(row["formula_bytes"])],
+            ]
+        )
+    columns = ["strategy", "workers", "regime", "T_step, ms", "T_comp, ms", "exposed, ms", "of T_step"]
+    return blocks.table([*columns, "MB sent, measured", "MB by formula"], rows, [], left=(0, 2))
+
+
+def _megabytes(count: float) -> str:
+    return blocks.DASH if math.isnan(count) else f"{count / 1e6:,.3f}"
+
+
+def _convenience(table: pd.DataFrame, names: dict[str, str]) -> list[Block]:
+    """A library's loop against one's own, where both were measured on the same work."""
+    if table.empty:
+        return []
+    explanation = (
+        "The same means of distribution, with a library's loop (Keras's fit, Lightning's Trainer) and with a loop "
+        f"written out. The factor is how many times as long a step takes with the library's: {_PAIRED}."
+    )
+    sides = ("library's", "own")
+    return [
+        blocks.heading("What convenience costs", level=2),
+        blocks.text(explanation),
+        _factor_table(table, ("library's loop", "own loop"), sides, names),
+    ]
+
+
+def _one_process(table: pd.DataFrame, names: dict[str, str]) -> list[Block]:
+    """Replicas in the threads of one process against a process each, where both were measured on the same work."""
+    if table.empty:
+        return []
+    explanation = (
+        "The same replicas on the same rows, in the threads of one process, which take turns in the interpreter, and "
+        "in a process each. Tutorials claim a factor of 2 to 3. The factor is how many times as long a step takes in "
+        f"one process: {_PAIRED}.{_range(table[table['workers'] > 1], names)}"
+    )
+    return [
+        blocks.heading("What one process costs", level=2),
+        blocks.text(explanation),
+        _factor_table(table, ("in one process", "a process each"), ("one process's", "processes'"), names),
+    ]
+
+
+def _range(table: pd.DataFrame, names: dict[str, str]) -> str:
+    if table.empty:
+        return ""
+    ordered = table.sort_values("factor").to_dict("records")
+    least, most = (
+        f"{blocks.ratio(row['factor'])} ({names[row['regime']]}, {row['workers']} workers, n = {row['pairs']})"
+        for row in (ordered[0], ordered[-1])
+    )
+    return f" Here it is {least}." if len(ordered) == 1 else f" Here it goes from {least} to {most}."
+
+
+def _factor_table(table: pd.DataFrame, titles: tuple[str, str], sides: tuple[str, str], names: dict[str, str]) -> Block:
+    """The rows of `tables.factors`; the second strategy of each pair stands first, under the first of `titles`."""
+    rows = []
+    for row in table.sort_values(["second", "regime", "workers"]).to_dict("records"):
+        interval = blocks.DASH
+        if not math.isnan(row["low"]):
+            interval = f"{blocks.ratio(row['low'])} to {blocks.ratio(row['high'])}"
+        rows.append(
+            [
+                *[row["second"], row["first"], str(row["workers"]), names[row["regime"]]],
+                *[blocks.number(1000 * row["second_seconds"]), blocks.number(1000 * row["first_seconds"])],
+                *[blocks.ratio(row["factor"]), interval, str(row["pairs"])],
+            ]
+        )
+    columns = [*titles, "workers", "regime", *(f"{side}, ms per step" for side in sides)]
+    few = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."]
+    notes = few if (table["pairs"] < FEWEST_LAUNCHES).any() else []
+    return blocks.table([*columns, "factor", "95 % interval", "pairs (n)"], rows, notes, left=(0, 1, 3))
+
+
+def _inputs(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
+    """How long a step waits for its rows: taken from memory, or prepared ahead by other processes."""
+    table = tables.inputs(launches)
+    if table.empty:
+        return []
+    explanation = (
+        "Time of a step in which the rank that waits longest waits for its rows, and its share of the whole step. Rows "
+        "come out of memory as they are needed, or from so many processes of a DataLoader beside each worker, which "
+        "prepare them ahead."
+    )
+    rows = [
+        [
+            *[row["name"], str(row["workers"]), row["strategy"], str(row["n"])],
+            *[blocks.number(1000 * row["input_seconds"]), blocks.number(1000 * row["step_seconds"])],
+            f"{100 * row['share']:.1f} %",
+        ]
+        for row in table.assign(name=table["regime"].map(names))
+        .sort_values(["name", "workers", "bare_strategy", "strategy"])
+        .to_dict("records")
+    ]
+    columns = ["regime", "workers", "strategy", "n", "waits for rows, ms", "step, ms", "of the step"]
+    return [
+        blocks.heading("Waiting for rows", level=2),
+        blocks.text(explanation),
+        blocks.table(columns, rows, [], left=(0, 2)),
+    ]
+
+
+def _spread(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
+    spread = tables.ranks(launches)
+    if spread.empty:
+        return []
+    rows = [
+        [
+            *[row["strategy"], str(row["workers"]), names[row["regime"]], str(row["n"])],
+            *[f"{row['spread']:.3f}", f"{row['largest_spread']:.3f}", f"{row['peak_bytes'] / 1e6:,.0f}"],
+        ]
+        for row in spread.sort_values(["strategy", "regime", "workers"]).to_dict("records")
+    ]
+    columns = ["strategy", "workers", "regime", "n", "slowest / median", "largest launch", "largest process, MB"]
+    return [
+        blocks.heading("Spread of the ranks, and memory", level=2),
+        blocks.text("The slowest rank's time for a window over the median rank's: 1 means that all took as long."),
+        blocks.table(columns, rows, [], left=(0, 2)),
+    ]

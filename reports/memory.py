@@ -1,0 +1,151 @@
+"""What each process holds of the model and how far its memory rises, beside what DistributedDataParallel's takes."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from common.record import Record
+from reports import blocks
+from reports.blocks import Block
+
+REFERENCE = "torch_ddp"
+"""The strategy whose every process holds all of the model, which the others are set beside."""
+
+SHARDING = ("torch_zero", "torch_fsdp")
+"""Strategies that divide what a process holds among the workers, in order to save memory."""
+
+_PARTS = ("parameters", "gradients", "optimizer_state")
+_MEASURED = (*_PARTS, "held", "above_import", "device_peak")
+
+
+def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
+    """One row per cell with exchange whose records tell of memory: bytes, medians over n launches.
+
+    `parameters`, `gradients`, `optimizer_state` and their sum `held` are those of the process that holds most,
+    `above_import` and, on GPUs, `device_peak` the largest process's; NaN where the strategy doesn't tell. `held_factor`
+    and `peak_factor` are over `torch_ddp`'s `reference_held` and `reference_peak` of the same regime and number of
+    workers, NaN where it wasn't measured; a peak is the GPU's where both have one.
+    """
+    keys = ["regime", "workers", "bare_strategy", "strategy"]
+    rows = []
+    for key, group in launches[launches["exchange"].astype(bool)].groupby(keys) if len(launches) else ():
+        told = [_of_launch(records[cell]) for cell in group["cell"] if any(records[cell].memory_bytes)]
+        if told:
+            rows.append(dict(zip(keys, key, strict=True)) | {"n": len(told)} | pd.DataFrame(told).median().to_dict())
+    columns = [*keys, "n", *_MEASURED]
+    by_cell = {(row["regime"], row["workers"]): row for row in rows if row["strategy"] == REFERENCE}
+    factors = [_beside(row, by_cell.get((row["regime"], row["workers"]))) for row in rows]
+    ratios = ["reference_n", "reference_held", "reference_peak", "peak", "held_factor", "peak_factor"]
+    return pd.DataFrame(rows, columns=columns).join(pd.DataFrame(factors, columns=ratios))
+
+
+def section(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+    """The rows of `table` with what they say of sharding; nothing without rows. `names` are those of the regimes."""
+    if found.empty:
+        return []
+    explanation = (
+        "Megabytes of the parameters, their gradients and the optimizer's state in the process that holds most of them "
+        "at the end, and their sum. The peak is how far the largest process's resident memory rose above what it was "
+        "before the data came, with the framework imported: it has the data, activations and buffers too. A process "
+        "with several replicas is counted as a whole. Both factors are over torch_ddp's in the same regime with as "
+        "many workers."
+    )
+    said = [*shardings(found, names), *_without_state(found)]
+    return [
+        blocks.heading("What each process holds", level=2),
+        blocks.text(explanation),
+        *([blocks.items(said)] if said else []),
+        _table_block(found, names),
+    ]
+
+
+def shardings(found: pd.DataFrame, names: Mapping[str, str]) -> list[str]:
+    """A sentence for each sharding strategy: how its peak compares with DistributedDataParallel's.
+
+    Of its cells with several workers it names the one with the most to shard (the largest model, then the most
+    workers), and the range over all.
+    """
+    sentences = []
+    compared = found[(found["workers"] > 1) & found["peak_factor"].notna() & found["bare_strategy"].isin(SHARDING)]
+    for name, group in compared.groupby("strategy"):
+        largest = group.sort_values(["reference_held", "workers", "n"]).iloc[-1]
+        reference = f"{_megabytes(largest['reference_peak'])} (n = {largest['reference_n']:.0f})"
+        sentence = (
+            f"{name} with {largest['workers']} workers on {names[largest['regime']]}: peak "
+            f"{_megabytes(largest['peak'])} MB (n = {largest['n']}) against {REFERENCE}'s {reference}: "
+            f"{_in_words(largest['peak_factor'])}"
+        )
+        if len(group) > 1:
+            sentence += (
+                f". Over its {len(group)} cells beside {REFERENCE}'s, peaks go from "
+                f"{_signed(group['peak_factor'].min())} to {_signed(group['peak_factor'].max())}"
+            )
+        sentences.append(f"{sentence}.")
+    return sentences
+
+
+def _of_launch(record: Record) -> dict[str, float]:
+    parts = [{name: process.get(name, float("nan")) for name in _MEASURED} for process in record.memory_bytes]
+    for process in parts:
+        process["held"] = sum(process[name] for name in _PARTS)
+    processes = pd.DataFrame(parts)
+    most = processes["held"].idxmax() if processes["held"].notna().any() else 0
+    largest = {name: processes[name].max() for name in ("above_import", "device_peak")}
+    return processes.loc[most].to_dict() | largest
+
+
+def _beside(row: Mapping[str, object], reference: Mapping[str, object] | None) -> dict[str, float]:
+    if reference is None:
+        return {}
+    on_device = all(pd.notna(side["device_peak"]) for side in (row, reference))
+    peak = "device_peak" if on_device else "above_import"
+    return {
+        **{"reference_n": reference["n"], "reference_held": reference["held"], "reference_peak": reference[peak]},
+        **{"peak": row[peak], "peak_factor": row[peak] / reference[peak] if reference[peak] else float("nan")},
+        "held_factor": row["held"] / reference["held"] if reference["held"] else float("nan"),
+    }
+
+
+def _in_words(factor: float) -> str:
+    """What a peak of `factor` times the reference's means, beside what is claimed for sharding."""
+    claim = "sharding is often said to save over 60\u00a0%"
+    change = f"{abs(100 * (factor - 1)):.0f}\u00a0%"
+    if change.startswith("0"):
+        return f"it makes no difference; {claim}"
+    return f"it costs {change} more; {claim}" if factor > 1 else f"it saves {change}; {claim}"
+
+
+def _signed(factor: float) -> str:
+    return f"{100 * (factor - 1):+.0f}\u00a0%".replace("-", "\N{MINUS SIGN}")
+
+
+def _without_state(found: pd.DataFrame) -> list[str]:
+    state = found["optimizer_state"].dropna()
+    if state.empty or state.any():
+        return []
+    return [
+        "Plain SGD without momentum keeps no state between steps: the optimizer has nothing here that could be sharded."
+    ]
+
+
+def _table_block(found: pd.DataFrame, names: Mapping[str, str]) -> Block:
+    measured = [name for name in _MEASURED if name != "device_peak" or found["device_peak"].notna().any()]
+    rows = []
+    for row in (
+        found.assign(name=found["regime"].map(names)).sort_values(["strategy", "name", "workers"]).to_dict("records")
+    ):
+        rows.append(
+            [
+                *[row["strategy"], str(row["workers"]), row["name"], str(row["n"])],
+                *[_megabytes(row[name]) for name in measured],
+                *[blocks.ratio(row["held_factor"]), blocks.ratio(row["peak_factor"])],
+            ]
+        )
+    titles = ["parameters", "gradients", "state", "sum", "peak", "GPU peak"]
+    columns = ["strategy", "workers", "regime", "n", *titles[: len(measured)], "sum, factor", "peak, factor"]
+    return blocks.table(columns, rows, [], left=(0, 2))
+
+
+def _megabytes(count: float) -> str:
+    """Whole megabytes (10**6 bytes), or three digits where there are fewer."""
+    return blocks.number(count / 1e6)

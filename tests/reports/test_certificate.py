@@ -1,0 +1,161 @@
+"""The certificate: what follows the oracle, what doesn't, and what isn't held to it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.config import PRESETS
+from common.oracle import WEIGHT_TOLERANCE
+from reports import certificate, findings
+from reports.results import Results, read_results
+from tests.reports.records import make_record, named, varied, write_all, write_weights
+
+
+def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
+    [row] = table[(table["strategy"] == strategy) & (table["workers"] == workers)].to_dict("records")
+    return row
+
+
+def compared(tmp_path, *records) -> list[certificate.Comparison]:
+    return certificate.compare(Results(tmp_path, named(*records), None))
+
+
+def test_float32_on_the_same_rows_follows_the_oracle(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=128, steps=60)
+    [row] = certificate.summary(compared(tmp_path, make_record(workers=2, checkpoint="w.safetensors"))).to_dict(
+        "records"
+    )
+    assert row["verdict"] == "follows"
+    assert 0 < row["loss"] < 1e-6
+    assert 0 < row["weights"] < 1e-6
+
+
+def test_broken_maths_deviates_with_the_step_at_which_it_does(tmp_path):
+    losses = list(make_record().losses)
+    losses[17] *= 1.0001
+    [comparison] = compared(tmp_path, make_record(losses=losses))
+    assert comparison.verdict == "deviates"
+    assert comparison.loss == pytest.approx(1e-4, rel=0.01)
+    assert "leave the tolerance at step 17" in comparison.note
+
+
+@pytest.mark.parametrize("losses", [None, float("nan")])
+def test_a_loss_that_is_not_finite_deviates(tmp_path, losses):
+    record = make_record()
+    broken = [*record.losses[:5], losses, *record.losses[6:]]
+    write_all(tmp_path, named(make_record(losses=broken)))
+    [comparison] = certificate.compare(read_results(tmp_path))
+    assert (comparison.verdict, comparison.loss) == ("deviates", math.inf)
+    assert np.isnan(certificate.step_deviations(comparison)[5])
+
+
+def test_wrong_weights_deviate_even_where_the_losses_agree(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60, factor=1.001)
+    [comparison] = compared(tmp_path, make_record(checkpoint="w.safetensors"))
+    assert comparison.verdict == "deviates"
+    assert comparison.weights > WEIGHT_TOLERANCE
+
+
+def test_workers_that_all_compute_the_whole_batch_deviate(tmp_path):
+    [comparison] = compared(tmp_path, make_record(workers=2, examples_by_rank=[60 * 128] * 2))
+    assert comparison.verdict == "deviates"
+    assert "15,360 rows counted, 7,680 expected" in comparison.note
+
+
+def test_asynchronous_launches_are_compared_with_one_worker_only(tmp_path):
+    comparisons = compared(tmp_path, *(make_record(workers=workers, synchronous=False) for workers in (1, 2)))
+    assert [comparison.verdict for comparison in comparisons] == ["follows", "asynchronous"]
+
+
+def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_staleness(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
+    write_weights(tmp_path / "worse.safetensors", seed=3, batch=64, steps=30)
+    config = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
+    facts = {"synchronous": False, "examples_per_step": 64, "config": config, "staleness": [0, 1, 1, 7]}
+    same = make_record("tf_parameter_server", 2, checkpoint="w.safetensors", **facts)
+    worse = make_record("tf_parameter_server", 4, checkpoint="worse.safetensors", **facts)
+    table = certificate.asynchronous(Results(tmp_path, named(same, worse), None))
+    assert abs(cell(table, "tf_parameter_server", 2)["difference"]) < 1e-5
+    assert cell(table, "tf_parameter_server", 4)["difference"] > 0.05
+    assert table["staleness"].tolist() == [1.0, 1.0]
+    assert table["largest_staleness"].tolist() == [7, 7]
+    assert table["updates"].tolist() == [60, 60]
+
+
+def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_how_they_trained(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
+    kept = {"synchronous": False, "checkpoint": "w.safetensors"}
+    silent = make_record("tf_parameter_server", 2, **kept)
+    records = [
+        make_record("tf_parameter_server", 1, **kept),
+        make_record("tf_parameter_server", 2, synchronous=False),
+        make_record("torch_ddp", 2, checkpoint="w.safetensors"),
+        dataclasses.replace(silent, config=silent.config | {"exchange": False}),
+    ]
+    assert certificate.asynchronous(Results(tmp_path, named(*records), None)).empty
+
+
+def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
+    gone = make_record("tf_parameter_server", 2, synchronous=False, checkpoint="gone.safetensors")
+    [row] = certificate.asynchronous(Results(tmp_path, named(gone), None)).to_dict("records")
+    assert math.isnan(row["loss"])
+    assert "gone.safetensors" in row["note"]
+
+
+def test_variants_share_the_oracle_of_the_maths_that_they_have_in_common(tmp_path):
+    records = [make_record("tf_mirrored"), varied("tf_mirrored", jit_compile=True)]
+    summary = certificate.summary(compared(tmp_path, *records))
+    assert summary["strategy"].tolist() == ["tf_mirrored", "tf_mirrored, jit_compile"]
+    assert summary["verdict"].tolist() == ["follows"] * 2
+    assert summary["maths"].nunique() == 1
+
+
+def test_launches_without_exchange_take_no_part_in_the_certificate(tmp_path):
+    record = make_record(workers=2)
+    silent = dataclasses.replace(record, config=record.config | {"exchange": False})
+    assert compared(tmp_path, silent) == []
+
+
+def test_weights_that_are_gone_are_reported_as_not_compared(tmp_path):
+    [comparison] = compared(tmp_path, make_record(checkpoint="gone.safetensors"))
+    assert comparison.verdict == "not compared"
+    assert "gone.safetensors" in comparison.note
+
+
+def test_other_rows_are_reported_as_not_compared(tmp_path):
+    [comparison] = compared(tmp_path, make_record(data_sha256="0" * 64))
+    assert comparison.verdict == "not compared"
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.0])
+def test_other_maths_neither_follows_nor_deviates_wherever_its_losses_are(tmp_path, factor):
+    rounded = varied("torch_ddp", 2, gradient_hook="fp16")
+    rounded = dataclasses.replace(rounded, losses=[factor * loss for loss in rounded.losses])
+    [comparison] = compared(tmp_path, rounded)
+    assert comparison.verdict == "other maths"
+    assert comparison.other_maths == "gradient_hook"
+    assert comparison.loss == pytest.approx(factor - 1, rel=0.01, abs=1e-6)
+    assert comparison.note == ""
+
+
+def test_other_maths_that_lost_rows_says_so(tmp_path):
+    [comparison] = compared(
+        tmp_path, dataclasses.replace(varied("torch_ddp", bf16_autocast=True), examples_by_rank=[5])
+    )
+    assert comparison.note == "5 rows counted, 3,840 expected"
+
+
+def test_other_maths_is_told_apart_in_words_with_its_options_and_largest_deviation(tmp_path):
+    exact = make_record()
+    rounded = [varied("torch_ddp", gradient_hook="fp16"), varied("torch_single", bf16_autocast=True)]
+    rounded = [dataclasses.replace(record, losses=[1.02 * loss for loss in exact.losses]) for record in rounded]
+    summary = certificate.summary(compared(tmp_path, exact, *rounded))
+    assert findings.certificate(summary) == (
+        "1 of 1 compared settings follow the float64 oracle. 2 settings compute other maths on purpose "
+        "(bf16_autocast, gradient_hook); their largest deviation is 2.0e-2."
+    )
+    alone = certificate.summary(compared(tmp_path, exact, rounded[0]))
+    assert "1 setting computes other maths on purpose (gradient_hook); its largest" in findings.certificate(alone)
