@@ -25,6 +25,12 @@ QUICK_CORE = (
 FULL_REPETITIONS = 10
 """Launches per cell of the full profile: the fewest that a speed claim may rest on."""
 
+VARIANTS: dict[str, tuple[dict[str, object], ...]] = {
+    "torch_ddp": ({"loader_workers": 1},),
+    "torch_sync_sgd": ({"backend": "mpi"},),
+}
+"""Options with which the full profile launches a strategy as well: other ways to feed it and to carry its tensors."""
+
 ASYNCHRONOUS_STEPS = 1000
 """Steps of an asynchronous certificate of several workers: enough for a loss that tells how well it trained."""
 
@@ -113,7 +119,7 @@ def plan_round(options: Options, repetition: int, order: random.Random, seeds: d
     for strategy, workers in _worlds(options):
         if repetition == 1:
             for preset in certified_presets(options):
-                certificates = _certificates(strategy, workers, preset, seeds[preset])
+                certificates = _certificates(options, strategy, workers, preset, seeds[preset])
                 cells += [cell for cell in certificates if _is_certified(options, cell)]
         for config in _throughput_configs(options, strategy, workers):
             divides = config.scaling == "weak" or config.batch % workers == 0
@@ -130,7 +136,7 @@ def certified_presets(options: Options) -> tuple[str, ...]:
 
 def kink_free_seeds(options: Options) -> dict[str, int]:
     """The certificate's seed for each of its presets; takes a second or two of NumPy."""
-    configs = {preset: _certificates("", 1, preset, 0)[0].config for preset in certified_presets(options)}
+    configs = {preset: _certificates(options, "", 1, preset, 0)[0].config for preset in certified_presets(options)}
     return {preset: oracle.certificate_config(config, [config.batch]).seed for preset, config in configs.items()}
 
 
@@ -234,16 +240,19 @@ def _throughput_configs(options: Options, strategy: str, workers: int) -> list[C
             config = dataclasses.replace(PRESETS[preset], scaling=scaling, workers=workers, deadline_seconds=180.0)
             if not is_synchronous(config, strategy):
                 config = with_long_windows(config)
-            configs.append(config)
+            variants = [config]
+            if full:
+                variants += [dataclasses.replace(config, **values) for values in VARIANTS.get(strategy, ())]
+            configs += variants
             # T_comp, the same program without gradient exchange, wherever there is somebody to exchange with.
             has_exchange_option = workers > 1 and strategy not in MODEL_PARALLEL
             if has_exchange_option and (full or workers == _largest_without_crowding(options)):
-                configs.append(dataclasses.replace(config, exchange=False))
+                configs += [dataclasses.replace(variant, exchange=False) for variant in variants]
     return configs
 
 
-def _certificates(strategy: str, workers: int, preset: str, seed: int) -> list[Cell]:
-    """One launch; of a strategy that is asynchronous by default a synchronous one, and one as it is by default."""
+def _certificates(options: Options, strategy: str, workers: int, preset: str, seed: int) -> list[Cell]:
+    """A launch of each variant; of a strategy that is asynchronous by default a synchronous one and one as it is."""
     config = dataclasses.replace(
         PRESETS[preset],
         scaling="strong",
@@ -255,7 +264,9 @@ def _certificates(strategy: str, workers: int, preset: str, seed: int) -> list[C
         checkpoint=Path("weights.safetensors"),
     )
     if is_synchronous(config, strategy):
-        return [Cell(strategy, workers, "certificate", 1, config)]
+        variants = VARIANTS.get(strategy, ()) if options.profile == "full" else ()
+        configs = [config, *(dataclasses.replace(config, **values) for values in variants)]
+        return [Cell(strategy, workers, "certificate", 1, each) for each in configs]
     synchronous = dataclasses.replace(config, updates="synchronous")
     if workers > 1:
         config = dataclasses.replace(config, steps=ASYNCHRONOUS_STEPS, checkpoint_steps=50)

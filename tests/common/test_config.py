@@ -9,15 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.config import (
+    MODEL_PARALLEL,
     OPTIONS_OF_SOME,
     PRESETS,
     Config,
+    check_layout,
     check_options,
     check_world_size,
     from_record,
     global_batch,
     local_batch,
     parse_command_line,
+    same_maths,
+    tensor_parallel_axis,
     to_arguments,
 )
 
@@ -100,6 +104,13 @@ INFINITE, NOT_A_NUMBER = float("inf"), float("nan")
         ({"scaling": "both"}, "both"),
         ({"device": "tpu"}, "tpu"),
         ({"input": "disk"}, "disk"),
+        ({"backend": "smoke"}, "smoke"),
+        ({"gradient_hook": "int8"}, "int8"),
+        ({"bucket_megabytes": 0.0}, "--bucket-megabytes 0.0"),
+        ({"bucket_megabytes": NOT_A_NUMBER}, "--bucket-megabytes nan"),
+        ({"micro_batches": 0}, "--micro-batches 0"),
+        ({"loader_workers": -1}, "--loader-workers can't be negative"),
+        ({"check_replicas": True, "exchange": False}, "--check-replicas with --no-exchange"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(refusal, changes, said):
@@ -264,6 +275,51 @@ def test_an_option_of_some_strategies_is_refused_by_the_others(refusal, option, 
         text = refusal(lambda strategy=strategy: check_options(changed, strategy))
         assert text.startswith(f"--{option.replace('_', '-')} has no effect on {strategy}: leave it out")
         assert "tf_mirrored" in text
+
+
+def test_parts_of_one_model_cannot_be_told_not_to_exchange(refusal):
+    for strategy in MODEL_PARALLEL:
+        text = refusal(lambda strategy=strategy: check_options(Config(exchange=False), strategy))
+        assert text.startswith("--no-exchange: the parts of")
+    check_options(Config(exchange=False), "torch_ddp")
+
+
+def test_only_synchronous_sgd_by_hand_reaches_mpi(refusal):
+    check_options(Config(backend="mpi"), "torch_sync_sgd")
+    assert "torch_ddp doesn't use MPI" in refusal(lambda: check_options(Config(backend="mpi"), "torch_ddp"))
+
+
+def test_a_pipeline_has_no_more_stages_than_layers(refusal):
+    check_layout(Config(batch=60), "torch_model_parallel", 3)
+    text = refusal(lambda: check_layout(Config(), "torch_model_parallel", 4))
+    assert "4 pipeline stages for 3 layers: use --workers 3 or fewer" in text
+    check_layout(Config(), "torch_ddp", 4)
+
+
+def test_micro_batches_divide_the_global_batch(refusal):
+    check_layout(Config(batch=64, micro_batches=64), "torch_model_parallel", 2)
+    text = refusal(lambda: check_layout(Config(batch=64, micro_batches=5), "torch_model_parallel", 2))
+    assert "A batch of 64 rows doesn't divide into 5 micro-batches" in text
+
+
+def test_layers_are_split_by_inputs_and_outputs_in_turn_and_the_last_by_its_inputs():
+    three, four = Config(), Config(dimensions=(64, 8, 8, 8, 10))
+    assert [tensor_parallel_axis(three, layer) for layer in range(3)] == [0, 1, 0]
+    assert [tensor_parallel_axis(four, layer) for layer in range(4)] == [1, 0, 1, 0]
+
+
+def test_a_tensor_parallel_degree_divides_every_split_side(refusal):
+    check_layout(Config(), "torch_tensor_parallel", 4)
+    text = refusal(lambda: check_layout(Config(batch=63), "torch_tensor_parallel", 3))
+    assert "Layer 0 is split by its 64 inputs, which 3 workers don't divide" in text
+    outputs = Config(dimensions=(64, 30, 10))
+    assert "Layer 0 is split by its 30 outputs" in refusal(lambda: check_layout(outputs, "torch_tensor_parallel", 4))
+
+
+def test_options_that_round_or_approximate_are_other_maths():
+    assert same_maths(Config())
+    assert not same_maths(Config(bf16_autocast=True))
+    assert not any(same_maths(Config(gradient_hook=hook)) for hook in ("fp16", "bf16", "powersgd"))
 
 
 def test_the_table_of_options_names_fields_with_defaults_that_no_preset_changes():

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common import launch
+from common import launch, machine
 from common.config import Config
 from common.errors import UserError
 from common.launch import ROOT
@@ -104,7 +104,7 @@ def test_every_strategy_file_is_found_by_its_name():
     assert found["torch_ddp"] == ROOT / "pytorch_impl" / "ddp.py"
     assert found["tf_mirrored"] == ROOT / "tf_impl" / "mirrored.py"
     assert found["horovod_torch"] == ROOT / "horovod_impl" / "train.py"
-    assert not {"torch_model", "tf_model", "torch_world", "horovod_build"} & set(found)
+    assert not {"torch_model", "tf_model", "torch_world", "torch_mpi", "torch_inference", "horovod_build"} & set(found)
 
 
 def test_an_unknown_strategy_is_refused_with_those_that_exist():
@@ -115,6 +115,41 @@ def test_an_unknown_strategy_is_refused_with_those_that_exist():
 def test_a_base_case_with_two_workers_is_refused():
     with pytest.raises(UserError, match="distributes nothing"):
         launch.command_for("torch_single", 2, [], 29500)
+
+
+def test_over_mpi_the_workers_are_started_by_mpirun_which_pins_none_of_them(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    command = launch.command_for("torch_sync_sgd", 4, ["--backend", "mpi"], 29500, backend="mpi")
+    assert Path(command[0]).name == "mpirun"
+    assert command[1:] == [
+        *("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-np", "4", str(launch.python_for("torch"))),
+        *("pytorch_impl/sync_sgd.py", "--backend", "mpi"),
+    ]
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "--allow-run-as-root" in launch.command_for("torch_sync_sgd", 4, [], 29500, backend="mpi")
+
+
+def test_without_mpirun_mpi_is_refused_with_what_brings_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch.shutil, "which", lambda program, path=None: None)
+    with pytest.raises(UserError, match="there is no mpirun: run `nox -s torch` once"):
+        launch.command_for("torch_sync_sgd", 2, [], 29500, backend="mpi")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (Config(device="gpu"), "this machine has 1 GPUs for 2 workers"),
+        (Config(backend="nccl", device="cpu"), None),
+    ],
+)
+def test_gpus_that_are_asked_for_have_to_be_there(config, words, monkeypatch, tmp_path):
+    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"])
+    if words is None:
+        launch.refuse_early(config, "torch_ddp", 2)
+        monkeypatch.setattr(machine, "gpu_names", list)
+        words = "--backend nccl, which joins GPUs, but this machine has none"
+    with pytest.raises(UserError, match=words):
+        launch.refuse_early(config, "torch_ddp", 2)
 
 
 def test_a_framework_that_is_not_installed_is_named_with_the_session_that_installs_it(tmp_path, monkeypatch):
@@ -148,6 +183,9 @@ def command_line(*arguments):
         (["torch_ddp", "--jit-compile"], "--jit-compile has no effect on torch_ddp: leave it out"),
         (["tf_mirrored", "--updates", "synchronous"], "choose one of tf_parameter_server"),
         (["tf_multi_worker_mirrored", "--workers", "3"], "doesn't divide by 3 workers"),
+        (["torch_model_parallel", "--workers", "4"], "4 pipeline stages for 3 layers"),
+        (["torch_ddp", "--backend", "mpi"], "torch_ddp doesn't use MPI"),
+        (["torch_ddp", "--check-replicas", "--no-exchange"], "--check-replicas with --no-exchange"),
         (["torch_dpd"], "no strategy named 'torch_dpd'"),
         ([], "Name a strategy first"),
     ],

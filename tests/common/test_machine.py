@@ -62,6 +62,19 @@ def test_a_thread_that_ends_meanwhile_is_no_error(monkeypatch, affinity):
     assert machine.pin(Config(), 0, 1) == Placement([0], oversubscribed=False)
 
 
+def test_memory_counts_from_where_the_watch_began_and_keeps_its_peak():
+    megabyte = 2**20
+    before = bytearray(80 * megabyte)
+    del before
+    start = machine.watch_memory()
+    held = bytearray(40 * megabyte)
+    during = machine.memory_above(start)
+    del held
+    assert 38 * megabyte < during < 70 * megabyte
+    # The kernel sums up its counters of pages now and then, so a peak is known to some pages.
+    assert machine.memory_above(start) > during - megabyte
+
+
 def test_the_facts_of_the_host_are_there_and_are_json():
     facts = machine.host_facts()
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts

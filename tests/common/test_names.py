@@ -20,6 +20,10 @@ def test_the_defaults_show_the_bare_name(preset):
         ({"steps_per_call": 5, "jit_compile": True}, ["jit_compile", "5 steps per call"]),
         ({"input": "tf_data"}, ["tf_data input"]),
         ({"updates": "synchronous", "parameter_servers": 2}, ["2 parameter servers", "synchronous updates"]),
+        ({"bucket_views": False, "loader_workers": 2}, ["no bucket_views", "2 loader workers"]),
+        ({"backend": "mpi"}, ["mpi backend"]),
+        ({"gradient_hook": "fp16"}, ["fp16 gradient hook", "other maths"]),
+        ({"bf16_autocast": True}, ["bf16_autocast", "other maths"]),
     ],
 )
 def test_options_that_differ_stand_beside_it_in_words(options, words):

@@ -153,6 +153,23 @@ def test_the_full_profile_covers_every_strategy_both_scalings_and_three_regimes(
     }
 
 
+def test_the_full_profile_certifies_and_clocks_mpi_and_a_loader_beside_the_defaults():
+    cells = cells_of(Options(profile="full", strategies=("torch_sync_sgd", "torch_ddp"), workers=(2,)))
+    for purpose in ("certificate", "throughput"):
+        of_purpose = [cell.config for cell in cells if cell.purpose == purpose]
+        assert {(config.backend, config.loader_workers) for config in of_purpose} == {
+            ("auto", 0),
+            ("mpi", 0),
+            ("auto", 1),
+        }
+    assert {cell.config.exchange for cell in cells if cell.config.backend == "mpi"} == {True, False}
+
+
+def test_parts_of_one_model_are_never_launched_without_exchange():
+    cells = cells_of(Options(profile="full", strategies=("torch_model_parallel", "torch_tensor_parallel")))
+    assert {cell.config.exchange for cell in cells} == {True}
+
+
 def test_no_cell_is_planned_twice_and_every_round_has_the_same_throughput_cells():
     cells = [cell for repetition in (1, 2, 3) for cell in cells_of(Options(profile="full"), repetition)]
     assert len({cell.name for cell in cells}) == len(cells)

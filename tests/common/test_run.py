@@ -15,6 +15,7 @@ from common import dataset, machine, mlp
 from common import run as run_module
 from common.checkpoint import read_checkpoint
 from common.config import Config
+from common.errors import LaunchFailedError
 from common.metrics import throughput
 from common.record import Record, read_record
 from common.run import Run
@@ -138,6 +139,78 @@ def test_model_parallel_workers_get_the_whole_batch(one_worker):
     run = one_worker(CONFIG, rank=1, world_size=2)
     batch = next(run.steps(whole_batch=True))
     assert np.array_equal(batch.rows, dataset.RowOrder(1437, 0).cut(0, 64))
+
+
+def test_of_parts_of_one_model_only_rank_0_counts_the_rows(numpy_launch):
+    launched = numpy_launch(CONFIG, 2, whole_batch=True, one_model=True)
+    assert launched.record.examples_by_rank == [30 * 64, 0]
+    uncounted = numpy_launch(CONFIG, 2, whole_batch=True)
+    assert uncounted.record.examples_by_rank == [30 * 64, 30 * 64]
+
+
+def test_a_worker_that_sees_no_loss_leaves_it_to_those_that_do(numpy_launch, capsys):
+    def seen_by_the_last(rank_and_loss):
+        return rank_and_loss if threading.current_thread() in last else None
+
+    last = set()
+    launched = numpy_launch(
+        CONFIG,
+        2,
+        on_step=lambda run, rank: last.add(threading.current_thread()) if rank else None,
+        loss_of=seen_by_the_last,
+        whole_batch=True,
+        one_model=True,
+    )
+    whole = numpy_launch(CONFIG, 1)
+    assert launched.record.losses == pytest.approx(whole.record.losses)
+    assert "step    30/30   " in capsys.readouterr().out
+
+
+def test_replicas_that_are_equal_are_found_equal(numpy_launch):
+    numpy_launch(CONFIG, 2, on_step=lambda run, rank: run.check_replicas(run.initial_state))
+
+
+@pytest.mark.parametrize("bit", [0, 31])
+def test_the_first_replica_that_differs_by_a_bit_is_named_with_parameter_and_step(numpy_launch, bit):
+    def spoil(run, rank):
+        state = {name: value.copy() for name, value in run.initial_state.items()}
+        if rank == 1 and len(run._losses) + len(run._pending) == 4:
+            state["layer1.bias"].view(np.uint32)[3] ^= 1 << bit
+        run.check_replicas(state)
+
+    with pytest.raises(
+        LaunchFailedError, match=r"After step 4 the parameter layer1.bias of rank 1 differs from rank 0's"
+    ):
+        numpy_launch(CONFIG, 2, on_step=spoil)
+
+
+def test_replicas_of_one_process_are_compared_too(one_worker):
+    run = one_worker(CONFIG, world_size=2, replicas=2)
+    other = run.initial_state | {"layer2.weight": run.initial_state["layer2.weight"] + 1}
+    run.check_replicas(run.initial_state, run.initial_state)
+    with pytest.raises(LaunchFailedError, match=r"layer2.weight of rank 1"):
+        run.check_replicas(run.initial_state, other)
+
+
+def test_what_a_worker_holds_is_in_the_record_with_its_peak(one_worker):
+    run = one_worker(CONFIG)
+    for _ in run.steps():
+        run.observe(1.0)
+    run.finish(run.initial_state, {"parameters": 12, "gradients": 12, "optimizer_state": 0})
+    [memory] = read_record(run.config.record).memory_bytes
+    assert memory | {"above_import": 0} == {"parameters": 12, "gradients": 12, "optimizer_state": 0, "above_import": 0}
+    assert memory["above_import"] > 0
+
+
+def test_waiting_for_rows_is_told_per_window_where_it_is_measured(one_worker):
+    run = one_worker(CONFIG)
+    run.input_seconds = 0.0
+    for _ in run.steps():
+        run.input_seconds += 0.25
+        run.observe(1.0)
+    run.finish(run.initial_state)
+    windows = read_record(run.config.record).windows
+    assert [window["input_seconds"] for window in windows] == [0.25 * window["steps"] for window in windows]
 
 
 def test_the_numbers_of_a_steps_rows_are_those_of_its_batch(one_worker):
