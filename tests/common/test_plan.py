@@ -156,12 +156,9 @@ def test_the_full_profile_covers_every_strategy_both_scalings_and_three_regimes(
 def test_the_full_profile_certifies_and_clocks_mpi_and_a_loader_beside_the_defaults():
     cells = cells_of(Options(profile="full", strategies=("torch_sync_sgd", "torch_ddp"), workers=(2,)))
     for purpose in ("certificate", "throughput"):
-        of_purpose = [cell.config for cell in cells if cell.purpose == purpose]
-        assert {(config.backend, config.loader_workers) for config in of_purpose} == {
-            ("auto", 0),
-            ("mpi", 0),
-            ("auto", 1),
-        }
+        configs = [cell.config for cell in cells if cell.purpose == purpose]
+        variants = {(config.backend, config.loader_workers) for config in configs}
+        assert variants == {("auto", 0), ("mpi", 0), ("auto", 1)}
     assert {cell.config.exchange for cell in cells if cell.config.backend == "mpi"} == {True, False}
 
 

@@ -178,9 +178,7 @@ def test_the_first_replica_that_differs_by_a_bit_is_named_with_parameter_and_ste
             state["layer1.bias"].view(np.uint32)[3] ^= 1 << bit
         run.check_replicas(state)
 
-    with pytest.raises(
-        LaunchFailedError, match=r"After step 4 the parameter layer1.bias of rank 1 differs from rank 0's"
-    ):
+    with pytest.raises(LaunchFailedError, match=r"After step 4 the parameter layer1.bias of rank 1 differs"):
         numpy_launch(CONFIG, 2, on_step=spoil)
 
 
@@ -194,12 +192,13 @@ def test_replicas_of_one_process_are_compared_too(one_worker):
 
 def test_what_a_worker_holds_is_in_the_record_with_its_peak(one_worker):
     run = one_worker(CONFIG)
+    held = np.ones(10_000_000)
     for _ in run.steps():
-        run.observe(1.0)
+        run.observe(held[0])
     run.finish(run.initial_state, {"parameters": 12, "gradients": 12, "optimizer_state": 0})
     [memory] = read_record(run.config.record).memory_bytes
-    assert memory | {"above_import": 0} == {"parameters": 12, "gradients": 12, "optimizer_state": 0, "above_import": 0}
-    assert memory["above_import"] > 0
+    assert memory.pop("above_import") > 0.9 * held.nbytes
+    assert memory == {"parameters": 12, "gradients": 12, "optimizer_state": 0}
 
 
 def test_waiting_for_rows_is_told_per_window_where_it_is_measured(one_worker):
