@@ -1,7 +1,8 @@
 """What the harness costs: each strategy against a bare loop of the same framework, in turn, on the same rows.
 
-To start it: `nox -s benchmark`. A ratio is the strategy's samples per second over the bare loop's; the claim is that
-the lower end of its 95 % interval is at least 0.98.
+To start it: `nox -s benchmark`. A ratio is the strategy's samples per second over the bare loop's; a claim holds when
+the lower end of its 95 % interval is at least what `claimed` says. Two of the bare loops are another strategy's:
+torch_hook_ddp and torch_sync_sgd (over MPI's shared memory) run beside DistributedDataParallel over Gloo.
 """
 
 import dataclasses
@@ -24,12 +25,12 @@ from common.config import PRESETS, Config, to_arguments
 from common.errors import exit_with_one_line
 from common.launch import ROOT, UNDISTRIBUTED, command_for, environment_for, strategies
 
-LOWEST_RATIO = 0.98
-
 Pairs = list[tuple[float, float]]
 
 Measured = Literal[
     "torch_ddp",
+    "torch_hook_ddp",
+    "torch_sync_sgd",
     "horovod_torch",
     "tf_one_device",
     "tf_mirrored",
@@ -68,26 +69,36 @@ def main() -> None:
         console.print(f"{position}/{len(launches)} {' '.join(map(str, case))}")
         pairs[case] += measure(*case)
     table = Table(
-        "strategy", "preset", "workers", "pairs", "ms per step", "bare", "ratio", "95 % interval", "at least 0.98"
+        "strategy", "preset", "workers", "pairs", "ms per step", "bare", "ratio", "95 % interval", "claimed", "holds"
     )
     for case in cases:
-        table.add_row(*map(str, case), *row_of(case[1], pairs[case]))
+        table.add_row(*map(str, case), *row_of(case, pairs[case]))
     console.print(table)
 
 
-def row_of(preset: str, pairs: Pairs) -> list[str]:
-    """One case's cells: n, both medians in milliseconds per step, the ratio with its interval, and the verdict."""
-    steps = config_for(preset, 1).window_steps
+def claimed(strategy: str, preset: str, workers: int) -> float | None:
+    """The ratio that is claimed at least: 0.98 of a bare loop of the same strategy; None: nothing is claimed."""
+    if strategy == "torch_hook_ddp":
+        return 0.9
+    if strategy == "torch_sync_sgd":
+        return 1.25 if (preset, workers) == ("pathway", 2) else None
+    return 0.98
+
+
+def row_of(case: tuple[str, str, int], pairs: Pairs) -> list[str]:
+    """One case's cells: n, both medians in milliseconds per step, the ratio with its interval, claim and verdict."""
+    steps = config_for(case[1], 1).window_steps
     ratio = metrics.median_interval([bare / harness for harness, bare in pairs])
     harness, bare = (metrics.median_interval(seconds).median * 1000 / steps for seconds in zip(*pairs, strict=True))
-    verdict = "yes" if ratio.low >= LOWEST_RATIO else "no"
+    claim = claimed(*case)
     return [
         str(ratio.n),
         f"{harness:.3f}",
         f"{bare:.3f}",
         f"{ratio.median:.3f}",
         f"{ratio.low:.3f} to {ratio.high:.3f}",
-        verdict,
+        "" if claim is None else f"{claim}",
+        "" if claim is None else ("yes" if ratio.low >= claim else "no"),
     ]
 
 
@@ -102,9 +113,10 @@ def config_for(preset: str, workers: int) -> Config:
 def measure(strategy: str, preset: str, workers: int) -> Pairs:
     """Seconds of each window of the strategy and of the bare loop that followed it, from one launch."""
     with tempfile.TemporaryDirectory() as folder:
-        config = dataclasses.replace(config_for(preset, workers), record=Path(folder, "record.json"))
+        backend = "mpi" if strategy == "torch_sync_sgd" else "auto"
+        config = dataclasses.replace(config_for(preset, workers), record=Path(folder, "record.json"), backend=backend)
         script = str(strategies()[strategy].relative_to(ROOT))
-        command = command_for(strategy, workers, to_arguments(config), port=29410)
+        command = command_for(strategy, workers, to_arguments(config), 29410, backend)
         command = [f"tests/benchmarks/{strategy}.py" if part == script else part for part in command]
         pairs = Path(folder, "pairs.json")
         environment = environment_for(config) | {"LOCKSTEP_PAIRS": str(pairs), "PYTHONPATH": os.fspath(ROOT)}

@@ -41,15 +41,17 @@ class PairedRun(Run):
             if self._window_step >= self.config.warmup_steps:
                 self._pairs.append((self._windows[-1]["seconds"], seconds))
 
-    def finish(self, state: dict, **facts: object) -> None:
+    def finish(self, *arguments: object, **facts: object) -> None:
         """Write the pairs, the slowest rank's time of each window, to the file that LOCKSTEP_PAIRS names."""
         slowest = np.max(self._all_gather(self._pairs), axis=0).tolist()
-        super().finish(state, **facts)
+        super().finish(*arguments, **facts)
         if self._rank == 0:
             Path(os.environ["LOCKSTEP_PAIRS"]).write_text(json.dumps(slowest))
 
 
-def main(strategy: ModuleType, make_bare_window: Callable[[Run], BareWindow]) -> None:
-    """Run the strategy's own main with the bare loop in turn."""
-    strategy.Run = partial(PairedRun, make_bare_window=make_bare_window)
+def main(
+    strategy: ModuleType, make_bare_window: Callable[[Run], BareWindow], joined_by: ModuleType | None = None
+) -> None:
+    """Run the strategy's own main with the bare loop in turn; `joined_by` is another module that makes its Run."""
+    (joined_by or strategy).Run = partial(PairedRun, make_bare_window=make_bare_window)
     strategy.main()

@@ -9,7 +9,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from common.run import Run
-from pytorch_impl import ddp
+from pytorch_impl import ddp, world
 from tests.benchmarks import bare_torch, paired
 
 
@@ -21,4 +21,4 @@ def make_bare_window(run: Run) -> paired.BareWindow:
 
 
 if __name__ == "__main__":
-    paired.main(ddp, make_bare_window)
+    paired.main(ddp, make_bare_window, joined_by=world)
