@@ -164,6 +164,7 @@ PRESETS: dict[str, Config] = {
 
 
 _TF_LOOPS = ("tf_one_device", "tf_mirrored", "tf_central_storage", "tf_multi_worker_mirrored")
+_TF_REPLICAS = ("tf_mirrored", "tf_multi_worker_mirrored", "tf_keras_mirrored")
 _TORCH_REPLICAS = ("torch_ddp", "torch_hook_ddp", "torch_sync_sgd", "torch_zero", "torch_lightning_ddp")
 _TORCH_PROCESSES = (*_TORCH_REPLICAS, "torch_fsdp", "torch_model_parallel", "torch_tensor_parallel")
 
@@ -183,7 +184,7 @@ OPTIONS_OF_SOME: dict[str, tuple[str, ...]] = {
     "gradient_hook": ("torch_ddp",),
     "bf16_autocast": ("torch_single", "torch_data_parallel", *_TORCH_REPLICAS, "torch_fsdp", "horovod_torch"),
     "micro_batches": ("torch_model_parallel",),
-    "check_replicas": (*_TORCH_REPLICAS, "horovod_torch", "tf_mirrored", "tf_multi_worker_mirrored"),
+    "check_replicas": (*_TORCH_REPLICAS, "horovod_torch", *_TF_REPLICAS),
     "loader_workers": ("torch_single", "torch_data_parallel", *_TORCH_REPLICAS, "torch_fsdp", "horovod_torch"),
 }
 """Fields of Config that only some strategies act on, and patterns (fnmatch) of those strategies' names."""

@@ -163,10 +163,10 @@ class Run:
         if self.config.checkpoint:
             write_checkpoint(self.config.checkpoint, Checkpoint(state, self._step, self.global_batch), self.config)
 
-    def check_replicas(self, *states: State) -> None:
+    def check_replicas(self, *states: State, steps: int = 1) -> None:
         """Compare the states of this process's replicas, and of all others', bit by bit (by their SHA-256).
 
-        Every rank calls it, after a step and before `observe`. Raises LaunchFailedError on every rank, naming the first
+        Every rank calls it, after a step, or after so many `steps` of one call, and before `observe`. Raises LaunchFailedError on every rank, naming the first
         parameter that differs, the step and the first rank that has other bits than rank 0.
         """
         digests = [{name: hashlib.sha256(value).digest() for name, value in state.items()} for state in states]
@@ -175,7 +175,7 @@ class Run:
             for rank, other in enumerate(replicas):
                 if other[name] != digest:
                     raise LaunchFailedError(
-                        f"After step {self._step} the parameter {name} of rank {rank} differs from rank 0's: something "
+                        f"After step {self._step + steps - 1} the parameter {name} of rank {rank} differs from rank 0's: something "
                         "changed one replica alone, or the strategy doesn't keep them equal."
                     )
 

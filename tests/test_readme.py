@@ -14,11 +14,13 @@ BY_HAND = {"nox -s compare", "nox -s tests", "nox -s contract", "python3 -m pip 
 
 WITH_PLACES = {
     "python -m reports --results DIR --out FILE.pdf",
-    "torchrun --nnodes 2 ...",
     "horovodrun -H host1:2,host2:2 ...",
     "pip install torch==2.13.0",
 }
 """These name what a reader has to fill in; tests/reports runs the first, the environments the last."""
+
+MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+"""CI may be root of its container, which Open MPI's mpirun refuses unless told so; a user isn't."""
 
 ADDED = {
     "nox -s benchmark": " -- --strategies torch_ddp --preset pathway --workers 1 --launches 1",
@@ -26,7 +28,11 @@ ADDED = {
 }
 """What the tests add to a command that would otherwise take many minutes or want an earlier comparison."""
 
-ENVIRONMENTS = {"torchrun": "torch", "horovodrun": "horovod", "python": "tensorflow", "nox": "tools"}
+ENVIRONMENTS = {
+    **{"torchrun": "torch", "mpirun": "torch", "python -m pytorch_impl": "torch"},
+    **{"horovodrun": "horovod", "python tf_impl": "tensorflow", "nox": "tools"},
+}
+"""Which environment a command that begins like this is typed in."""
 
 
 def commands():
@@ -34,7 +40,7 @@ def commands():
     fences = re.findall(r"```(\w*)\n(.*?)```", text, re.S)
     blocks = [line for language, block in fences if not language for line in block.splitlines()]
     words = blocks + re.findall(r"`([^`\n]+)`", re.sub(r"```\w*\n.*?```", "", text, flags=re.S))
-    programs = ("nox ", "torchrun ", "horovodrun ", "python ", "python3 ", "pip ")
+    programs = ("nox ", "torchrun ", "mpirun ", "horovodrun ", "python ", "python3 ", "pip ")
     return {word for word in words if word.startswith(programs)} - BY_HAND - WITH_PLACES
 
 
@@ -42,13 +48,14 @@ def commands():
 def test_a_command_of_the_readme_works_as_written(command, tmp_path, launch):
     if command == "nox -s report":
         assert launch("torch_single", Config()).status == 0
-    environment = ROOT / ".nox" / ENVIRONMENTS[command.split()[0]]
+    [name] = [name for beginning, name in ENVIRONMENTS.items() if command.startswith(beginning)]
+    environment = ROOT / ".nox" / name
     path = f"{environment / 'bin'}:{os.environ['PATH']}"
     result = subprocess.run(
         command + ADDED.get(command, "").format(folder=tmp_path),
         shell=True,
         cwd=ROOT,
-        env=os.environ | {"PATH": path, "VIRTUAL_ENV": str(environment)},
+        env=os.environ | {"PATH": path, "VIRTUAL_ENV": str(environment)} | MPI_AS_ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

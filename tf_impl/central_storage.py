@@ -75,7 +75,7 @@ def _train(config: Config, run: Run, strategy: tf.distribute.Strategy) -> None:
         run.observe(train_steps(batches), steps=len(batches))
         if run.checkpoint_due:
             run.checkpoint(contract.export_state(config, variables))
-    run.finish(contract.export_state(config, variables))
+    run.finish(contract.export_state(config, variables), contract.held_bytes(variables, strategy))
 
 
 def _first_replicas(strategy: tf.distribute.Strategy, gradients: list) -> list[tf.Tensor]:

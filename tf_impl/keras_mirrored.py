@@ -62,7 +62,8 @@ def _train(config: Config, run: Run, strategy: tf.distribute.Strategy) -> None:
     # The rows are counted where they were used: every replica's own, with which Keras has weighted its running mean.
     [running_mean] = model.metrics
     examples = int(tf.convert_to_tensor(running_mean.count))
-    run.finish(export_state(config, model), examples_by_rank=[examples])
+    held = contract.held_bytes(variables_of(model), strategy)
+    run.finish(export_state(config, model), held, examples_by_rank=[examples])
 
 
 def create_batches(config: Config, run: Run) -> tf.data.Dataset:
@@ -115,6 +116,12 @@ def export_state(config: Config, model: keras.Model) -> State:
     }
 
 
+def variables_of(model: keras.Model) -> contract.Variables:
+    """TensorFlow's variables inside Keras's, with the momentum as Keras keeps it."""
+    parameters, momenta = model.trainable_variables, model.optimizer.momentums
+    return contract.Variables([keeper.value for keeper in parameters], [keeper.value for keeper in momenta])
+
+
 class Clock(keras.callbacks.Callback):
     """Tells the run when a step begins and which loss it had, and saves checkpoints."""
 
@@ -129,6 +136,8 @@ class Clock(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         """Note the step's loss; `fit` gives the mean over all steps so far."""
         before, self._sum = self._sum, logs["loss"] * (batch + 1)
+        if self._config.check_replicas:
+            self._run.check_replicas(*contract.export_replicas(self._config, variables_of(self.model)))
         self._run.observe(self._sum - before)
         if self._run.checkpoint_due:
             self._run.checkpoint(export_state(self._config, self.model))

@@ -69,10 +69,14 @@ def _train(config: Config, run: Run, strategy: tf.distribute.Strategy) -> None:
 
     train_steps = contract.compile_steps(config, train_step)
     for batches in run.calls():
-        run.observe(train_steps(batches), steps=len(batches))
+        losses = train_steps(batches)
+        if config.check_replicas:
+            # Of the steps in one call only what the last one left can be seen.
+            run.check_replicas(*contract.export_replicas(config, variables), steps=len(batches))
+        run.observe(losses, steps=len(batches))
         if run.checkpoint_due:
             run.checkpoint(contract.export_state(config, variables))
-    run.finish(contract.export_state(config, variables))
+    run.finish(contract.export_state(config, variables), contract.held_bytes(variables, strategy))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,41 @@ def export_state(config: Config, variables: Variables) -> State:
     return state | {f"{name}.momentum": _value(momentum) for name, momentum in momenta}
 
 
+def export_replicas(config: Config, variables: Variables) -> list[State]:
+    """What `export_state` gives, of every replica in this process, in their order."""
+
+    def of_one(replica: int) -> Variables:
+        parameters, momenta = (
+            [_copies(variable)[replica] for variable in part] for part in (variables.parameters, variables.momenta)
+        )
+        return Variables(parameters, momenta)
+
+    return [export_state(config, of_one(replica)) for replica in range(len(_copies(variables.parameters[0])))]
+
+
+def held_bytes(variables: Variables, strategy: tf.distribute.Strategy) -> dict[str, int]:
+    """Bytes that this process holds of the parameters, their gradients and the optimizer's state.
+
+    Every copy of a variable counts. TensorFlow keeps no gradients after a step; in a step each replica of this process
+    makes one as large as each parameter.
+    """
+    replicas = len(strategy.extended.worker_devices)
+    return {
+        "parameters": _bytes([copy for parameter in variables.parameters for copy in _copies(parameter)]),
+        "gradients": replicas * _bytes(variables.parameters),
+        "optimizer_state": _bytes([copy for momentum in variables.momenta for copy in _copies(momentum)]),
+    }
+
+
+def _copies(variable: tf.Variable) -> Sequence[tf.Variable]:
+    """The variable of every replica in this process; one that isn't mirrored is its own only copy."""
+    return getattr(variable, "values", [variable])
+
+
+def _bytes(variables: Sequence[tf.Variable]) -> int:
+    return sum(variable.shape.num_elements() * variable.dtype.size for variable in variables)
+
+
 def _value(variable: tf.Variable) -> np.ndarray:
     if hasattr(variable, "read_all"):
         # A variable of each worker's own: the first worker's, as the first replica's elsewhere.

@@ -58,7 +58,7 @@ def main() -> None:
         run.observe(train_steps(batches), steps=len(batches))
         if run.checkpoint_due:
             run.checkpoint(contract.export_state(config, variables))
-    run.finish(contract.export_state(config, variables))
+    run.finish(contract.export_state(config, variables), contract.held_bytes(variables, strategy))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,80 @@
+"""With --check-replicas a run ends like any other while its replicas are equal, and stops at the first that isn't."""
+
+import re
+import sys
+
+import pytest
+
+from common.config import has_option, to_arguments
+from common.errors import REFUSED_STATUS
+from common.launch import command_for, environment_for, free_ports, strategies
+from tests.conftest import run_command
+from tests.contract.test_contract import assert_follows, contract_config
+
+CHECKED = [name for name in strategies() if has_option(name, "check_replicas")]
+QUICK = ("torch_ddp", "tf_mirrored", "horovod_torch")
+STARTED_APART = ("torch_ddp", "tf_mirrored", "tf_multi_worker_mirrored", "tf_keras_mirrored", "horovod_torch")
+
+# A control, other than a strategy's script, leaves the error its traceback. A cluster's processes are started again
+# with this script's arguments, so that what it runs has to be in the environment.
+SCRIPT = """
+import importlib
+import os
+import sys
+
+sys.path.insert(0, os.getcwd())
+
+from common.errors import exit_with_one_line
+
+exit_with_one_line(lambda: importlib.import_module(os.environ["LOCKSTEP_CONTROL_MODULE"]))
+"""
+
+
+def checked_config(folder, **overrides):
+    return contract_config("digits", 2, folder, steps=60, check_replicas=True, **overrides)
+
+
+@pytest.mark.parametrize(
+    "strategy", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.grid]) for name in CHECKED]
+)
+def test_a_strategy_whose_replicas_are_compared_follows_the_oracle(strategy, launch, deviation_of, tmp_path):
+    """With momentum, of which each replica has its own as well, or only a part."""
+    launched = launch(strategy, checked_config(tmp_path, momentum=0.5))
+    assert_follows(launched, deviation_of(launched))
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("strategy", [name for name in CHECKED if has_option(name, "steps_per_call")])
+def test_replicas_are_compared_after_calls_of_several_steps(strategy, launch, deviation_of, tmp_path):
+    launched = launch(strategy, checked_config(tmp_path, steps_per_call=7))
+    assert_follows(launched, deviation_of(launched))
+
+
+@pytest.mark.parametrize("strategy", STARTED_APART)
+def test_replicas_that_start_apart_stop_the_run_after_its_first_step(strategy, tmp_path):
+    config = checked_config(tmp_path, record=tmp_path / "run.json")
+    starter = tmp_path / "start_control.py"
+    starter.write_text(SCRIPT)
+    script = str(strategies()[strategy].relative_to(strategies()[strategy].parent.parent))
+    command = command_for(strategy, 2, to_arguments(config), free_ports(1)[0])
+    environment = environment_for(config) | {
+        "LOCKSTEP_CONTROL": "skipped_broadcast",
+        "LOCKSTEP_CONTROL_MODULE": f"tests.controls.{strategy}",
+    }
+    status, output = run_command([str(starter) if part == script else part for part in command], **environment)
+    assert status != 0
+    # Each process says it, and the lines of two may run into one another.
+    said = re.findall(r"lockstep: failed: After step \d+ the parameter \S+ of rank \d+ differs from rank 0's", output)
+    assert set(said) == {
+        "lockstep: failed: After step 0 the parameter layer0.weight of rank 1 differs from rank 0's"
+    }, output
+    assert "LaunchFailedError" not in output
+    assert list(tmp_path.iterdir()) == [starter]
+
+
+def test_comparing_replicas_that_exchange_nothing_is_refused_in_one_line():
+    command = [sys.executable, "-m", "common.launch", "torch_ddp", "--check-replicas", "--no-exchange"]
+    status, output = run_command(command)
+    assert status == REFUSED_STATUS
+    [line] = output.splitlines()
+    assert line.startswith("lockstep: --check-replicas with --no-exchange")
