@@ -166,8 +166,9 @@ class Run:
     def check_replicas(self, *states: State, steps: int = 1) -> None:
         """Compare the states of this process's replicas, and of all others', bit by bit (by their SHA-256).
 
-        Every rank calls it, after a step, or after so many `steps` of one call, and before `observe`. Raises LaunchFailedError on every rank, naming the first
-        parameter that differs, the step and the first rank that has other bits than rank 0.
+        Every rank calls it, after a step, or after so many `steps` of one call, and before `observe`. Raises
+        LaunchFailedError on every rank, naming the first parameter that differs, the step and the first rank that has
+        other bits than rank 0.
         """
         digests = [{name: hashlib.sha256(value).digest() for name, value in state.items()} for state in states]
         replicas = [digest for part in self._all_gather(digests) for digest in part]
@@ -175,8 +176,8 @@ class Run:
             for rank, other in enumerate(replicas):
                 if other[name] != digest:
                     raise LaunchFailedError(
-                        f"After step {self._step + steps - 1} the parameter {name} of rank {rank} differs from rank 0's: something "
-                        "changed one replica alone, or the strategy doesn't keep them equal."
+                        f"After step {self._step + steps - 1} the parameter {name} of rank {rank} differs from rank "
+                        "0's: something changed one replica alone, or the strategy doesn't keep them equal."
                     )
 
     def finish(self, state: State, held_bytes: Mapping[str, int] | None = None, **facts: object) -> None:

@@ -44,6 +44,26 @@ def test_leaving_the_world_ends_its_gloo_threads(launch, tmp_path):
     assert [int(line[1]) > 0 and int(line[2]) == 0 for line in lines] == [True, True], output
 
 
+FSDP_SCRIPT = """
+import os, sys
+sys.path.insert(0, {root!r})
+from pytorch_impl import fsdp
+sys.argv[1:] = ["--steps", "60", "--record", {record!r}]
+fsdp.main()
+names = [open(f"/proc/self/task/{{thread}}/comm").read() for thread in os.listdir("/proc/self/task")]
+sys.stdout.write(f"threads left {{sum('gloo' in name for name in names)}}\\n")
+"""
+
+
+def test_leaving_after_fsdp_ends_the_threads_that_dtensors_caches_would_keep(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(FSDP_SCRIPT.format(root=str(ROOT), record=str(tmp_path / "run.json")))
+    torchrun = python_for("torch").parent / "torchrun"
+    status, output = run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", "29421", str(script)])
+    assert status == 0, output
+    assert output.count("threads left 0") == 2, output
+
+
 def test_every_rank_gets_every_ranks_value_in_order(tmp_path):
     _, output = run_world(tmp_path, "world.leave()")
     # Three rows of four ones through two outputs: every weight's gradient is 3.
