@@ -15,11 +15,13 @@ if __name__ == "__main__":
     require_framework("torch")
 
 import torch
+import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from common.config import Config, parse_command_line
+from common.errors import UserError
 from common.run import Run
 from pytorch_impl import inputs, world
 from pytorch_impl import model as contract
@@ -28,6 +30,12 @@ from pytorch_impl import model as contract
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
     config = parse_command_line(__doc__)
+    if config.gradient_hook == "bf16" and not dist.is_nccl_available():
+        # Gloo could carry bfloat16, but register_comm_hook asks for these and not for the backend.
+        raise UserError(
+            "--gradient-hook bf16: DistributedDataParallel takes it only in builds of torch with CUDA and NCCL: "
+            "choose fp16, or install such a build."
+        )
     run, device = world.join(config, "torch_ddp")
     _train(config, run, device)
     world.leave()

@@ -50,6 +50,8 @@ def join(config: Config, strategy: str) -> "tuple[Run, torch.device, MPI.Comm]":
     world = MPI.COMM_WORLD
     node = world.Split_type(MPI.COMM_TYPE_SHARED)
     check_world_size(config, world.size, "mpirun")
+    # mpirun may have bound each rank to a core of its own, and what is pinned here is cut from those of all ranks.
+    os.sched_setaffinity(0, set().union(*node.allgather(os.sched_getaffinity(0))))
     placement = machine.pin(config, node.rank, node.size)
     device = contract.choose_device(config, node.rank, node.size)
     run = Run(

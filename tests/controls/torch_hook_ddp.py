@@ -1,0 +1,32 @@
+"""torch_hook_ddp with its maths broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from types import SimpleNamespace
+
+import torch.distributed as dist
+
+from pytorch_impl import hook_ddp
+from tests.controls.broken_torch import break_maths, start_apart
+
+CONTROL = os.environ["LOCKSTEP_CONTROL"]
+
+
+def replace_in_hook_ddp(**functions):
+    """Other functions of torch.distributed for this module alone."""
+    hook_ddp.dist = SimpleNamespace(**vars(dist) | functions)
+
+
+if CONTROL == "sum":
+    # It is the divisor.
+    replace_in_hook_ddp(get_world_size=lambda: 1)
+elif CONTROL == "skipped_broadcast":
+    start_apart()
+    replace_in_hook_ddp(broadcast=lambda *_, **__: None)
+else:
+    break_maths(CONTROL)
+hook_ddp.main()

@@ -1,0 +1,33 @@
+"""torch_lightning_ddp with its maths broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from pytorch_lightning.strategies import DDPStrategy
+
+from pytorch_impl import lightning_ddp
+from tests.controls.broken_torch import break_maths, start_apart, sum_hook
+
+CONTROL = os.environ["LOCKSTEP_CONTROL"]
+
+
+class Summing(DDPStrategy):
+    """Lightning's own option for such hooks acts on GPUs only."""
+
+    def configure_ddp(self):
+        super().configure_ddp()
+        self.model.register_comm_hook(None, sum_hook)
+
+
+if CONTROL == "sum":
+    lightning_ddp.DDPStrategy = Summing
+elif CONTROL == "skipped_broadcast":
+    start_apart()
+    lightning_ddp.DDPStrategy = partial(DDPStrategy, init_sync=False)
+else:
+    break_maths(CONTROL)
+lightning_ddp.main()
