@@ -80,8 +80,9 @@ class Config:
     backend: Literal["auto", "gloo", "nccl", "mpi"] = "auto"
     """PyTorch: what carries the tensors; auto: NCCL between GPUs, else Gloo. mpi goes through mpi4py, and mpirun
     implies it."""
-    bucket_megabytes: float = 25.0
-    """torch_ddp, torch_hook_ddp: gradients are exchanged in buckets of about so many MiB, as they become ready."""
+    bucket_megabytes: float | None = None
+    """torch_ddp, torch_hook_ddp: gradients are exchanged in buckets of about so many MiB, as they become ready; none:
+    torch's own choice, 25 after a first one of 1."""
     static_graph: bool = False
     """torch_ddp: promise that every step uses the same parameters in the same order."""
     bucket_views: bool = True
@@ -120,7 +121,7 @@ class Config:
             raise UserError(f"--workers {self.workers}: give a whole number above 0.")
         if min(self.seed, self.checkpoint_steps, self.loader_workers) < 0:
             raise UserError("--seed, --checkpoint-steps and --loader-workers can't be negative: give 0 or more.")
-        if not 0 < self.bucket_megabytes < float("inf"):
+        if self.bucket_megabytes is not None and not 0 < self.bucket_megabytes < float("inf"):
             raise UserError(f"--bucket-megabytes {self.bucket_megabytes}: give a number above 0.")
         if self.check_replicas and not self.exchange:
             raise UserError("--check-replicas with --no-exchange: replicas that don't exchange differ; leave one out.")
@@ -219,7 +220,7 @@ def check_layout(config: Config, strategy: str, world_size: int) -> None:
             raise UserError(
                 f"{world_size} pipeline stages for {layers} layers: use --workers {layers} or fewer, or more layers."
             )
-        rows = global_batch(config, world_size)
+        rows = global_batch(config, world_size, one_model=True)
         if rows % config.micro_batches:
             raise UserError(
                 f"A batch of {rows} rows doesn't divide into {config.micro_batches} micro-batches: "
@@ -311,8 +312,14 @@ def local_batch(config: Config, world_size: int) -> int:
     return config.batch // world_size
 
 
-def global_batch(config: Config, world_size: int) -> int:
-    """Rows per step of all workers together. Raises UserError as `local_batch` does."""
+def global_batch(config: Config, world_size: int, one_model: bool = False) -> int:
+    """Rows per step of all workers together.
+
+    With `one_model` the workers hold parts of one model, and none has rows of its own. Raises UserError as
+    `local_batch` does.
+    """
+    if one_model:
+        return config.batch * (world_size if config.scaling == "weak" else 1)
     return local_batch(config, world_size) * world_size
 
 

@@ -27,7 +27,15 @@ import psutil
 
 from common import dataset, machine
 from common.checkpoint import read_checkpoint
-from common.config import Config, check_layout, check_options, global_batch, is_synchronous, parse_command_line
+from common.config import (
+    MODEL_PARALLEL,
+    Config,
+    check_layout,
+    check_options,
+    global_batch,
+    is_synchronous,
+    parse_command_line,
+)
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 
@@ -239,7 +247,9 @@ def refuse_early(config: Config, strategy: str, workers: int) -> None:
     if config.backend == "nccl" and not gpus:
         raise UserError("--backend nccl, which joins GPUs, but this machine has none: leave --backend out.")
     dataset.load(config)
-    rows = global_batch(config, workers) if is_synchronous(config, strategy) else config.batch
+    rows = config.batch
+    if is_synchronous(config, strategy):
+        rows = global_batch(config, workers, one_model=strategy in MODEL_PARALLEL)
     if config.record:
         ensure_writable(config.record)
     if config.checkpoint:

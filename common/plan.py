@@ -10,7 +10,7 @@ from typing import Literal
 import pandas
 
 from common import oracle
-from common.config import MODEL_PARALLEL, PRESETS, Config, is_synchronous, local_batch
+from common.config import MODEL_PARALLEL, PRESETS, Config, global_batch, is_synchronous
 from common.errors import UserError
 from common.launch import CLUSTERS, UNDISTRIBUTED, framework_of, strategies
 from common.metrics import FEWEST_LAUNCHES
@@ -122,7 +122,7 @@ def plan_round(options: Options, repetition: int, order: random.Random, seeds: d
                 certificates = _certificates(options, strategy, workers, preset, seeds[preset])
                 cells += [cell for cell in certificates if _is_certified(options, cell)]
         for config in _throughput_configs(options, strategy, workers):
-            divides = config.scaling == "weak" or config.batch % workers == 0
+            divides = config.scaling == "weak" or config.batch % workers == 0 or strategy in MODEL_PARALLEL
             if divides and _is_due(options, repetition, strategy, config):
                 cells.append(Cell(strategy, workers, "throughput", repetition, config))
     order.shuffle(cells)
@@ -186,7 +186,8 @@ def _step_seconds(cell: Cell) -> float:
     config, workers = cell.config, cell.workers
     busy = min(workers, 2)
     compute, exchange = _STEP_SECONDS[config.preset], _EXCHANGE_SECONDS[config.preset] * config.exchange
-    work = local_batch(config, workers) / PRESETS[config.preset].batch * workers
+    rows = global_batch(config, workers, one_model=cell.strategy in MODEL_PARALLEL)
+    work = rows / PRESETS[config.preset].batch
     if cell.strategy in UNDISTRIBUTED | _IN_ONE_PROCESS:
         return compute * max(work / busy, 0.5)
     if cell.strategy == "tf_parameter_server":

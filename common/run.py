@@ -66,8 +66,11 @@ class Run:
         self._rank, self.world_size, self._replicas = rank, world_size, replicas
         self._all_gather, self._synchronize, self._placement = all_gather, synchronize, placement
         # Without synchrony a step is one worker's update, and its batch is all that the update sees.
-        self.global_batch = global_batch(config, world_size) if synchronous else config.batch
-        self._own_rows = local_batch(config, world_size) * replicas if synchronous else config.batch
+        self.global_batch = self._own_rows = config.batch
+        if synchronous:
+            self.global_batch = self._own_rows = global_batch(config, world_size, one_model)
+            if not one_model:
+                self._own_rows = local_batch(config, world_size) * replicas
         self.dataset = dataset.load(config)
         self._record_path = config.record or _new_record_path(config, strategy, world_size)
         if rank == 0:

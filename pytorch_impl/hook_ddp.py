@@ -40,7 +40,7 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
     schedule = contract.build_schedule(config, optimizer, run.first_step)
     contract.load_state(config, model, optimizer, run.initial_state)
     # The line that makes it distributed: rank 0's weights are broadcast here, and gradients averaged in every backward.
-    model = HookDDP(model, int(config.bucket_megabytes * 2**20), config.exchange)
+    model = HookDDP(model, int((config.bucket_megabytes or 25) * 2**20), config.exchange)
     take = inputs.prepare(run, device)
 
     for batch in run.steps():

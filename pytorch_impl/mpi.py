@@ -45,6 +45,8 @@ def require_mpi4py() -> None:
 
 def join(config: Config, strategy: str) -> "tuple[Run, torch.device, MPI.Comm]":
     """Join the world that mpirun started: this worker's run, its device, and the communicator of all workers."""
+    # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.
+    os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     from mpi4py import MPI  # Starts MPI, so not before mpirun is known to have started this.
 
     world = MPI.COMM_WORLD
@@ -128,10 +130,11 @@ class GradientMean:
             parameter.grad = mean.view_as(parameter).to(parameter.device)
 
     def _sum_own_part(self) -> None:
+        own, *others = [gradients[self._part] for gradients in self._gradients]
         total = self._mean[self._part]
-        total.copy_(self._gradients[0][self._part])
-        for gradients in self._gradients[1:]:
-            total += gradients[self._part]
+        torch.add(own, others.pop() if others else 0, out=total)
+        for gradients in others:
+            total += gradients
         total /= self._world.size
 
     def _meet(self) -> None:

@@ -290,7 +290,7 @@ def test_only_synchronous_sgd_by_hand_reaches_mpi(refusal):
 
 
 def test_a_pipeline_has_no_more_stages_than_layers(refusal):
-    check_layout(Config(batch=60), "torch_model_parallel", 3)
+    check_layout(Config(), "torch_model_parallel", 3)
     text = refusal(lambda: check_layout(Config(), "torch_model_parallel", 4))
     assert "4 pipeline stages for 3 layers: use --workers 3 or fewer" in text
     check_layout(Config(), "torch_ddp", 4)
@@ -300,6 +300,11 @@ def test_micro_batches_divide_the_global_batch(refusal):
     check_layout(Config(batch=64, micro_batches=64), "torch_model_parallel", 2)
     text = refusal(lambda: check_layout(Config(batch=64, micro_batches=5), "torch_model_parallel", 2))
     assert "A batch of 64 rows doesn't divide into 5 micro-batches" in text
+
+
+def test_parts_of_one_model_need_no_batch_that_they_divide():
+    assert global_batch(Config(batch=64), 3, one_model=True) == 64
+    assert global_batch(Config(batch=64, scaling="weak"), 3, one_model=True) == 192
 
 
 def test_layers_are_split_by_inputs_and_outputs_in_turn_and_the_last_by_its_inputs():
