@@ -130,9 +130,9 @@ class GradientMean:
             parameter.grad = mean.view_as(parameter).to(parameter.device)
 
     def _sum_own_part(self) -> None:
-        own, *others = [gradients[self._part] for gradients in self._gradients]
+        first, *others = [gradients[self._part] for gradients in self._gradients]
         total = self._mean[self._part]
-        torch.add(own, others.pop() if others else 0, out=total)
+        torch.add(first, others.pop() if others else 0, out=total)
         for gradients in others:
             total += gradients
         total /= self._world.size
