@@ -6,6 +6,7 @@ To start it: `torchrun --nproc-per-node 4 pytorch_impl/hook_ddp.py --preset digi
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
@@ -71,7 +72,7 @@ class HookDDP(nn.Module):
         self.module = module
         for parameter in module.parameters():
             dist.broadcast(parameter.data, src=0)
-        self._works: list[tuple[dist.Work, torch.Tensor, list[nn.Parameter]]] = []
+        self._works: list[dist.Work] = []
         if exchange:
             for bucket in _cut_into_buckets(list(module.parameters())[::-1], bucket_bytes):
                 self._watch(bucket)
@@ -82,27 +83,28 @@ class HookDDP(nn.Module):
 
     def _watch(self, bucket: list[nn.Parameter]) -> None:
         """Start the all-reduce of the bucket's gradients whenever backward has made the last of them."""
-        ready: list[nn.Parameter] = []
+        sizes = [parameter.numel() for parameter in bucket]
+        flat = torch.empty(sum(sizes), device=bucket[0].device)
+        ready = 0
 
-        def on_gradient(parameter: nn.Parameter) -> None:
-            ready.append(parameter)
-            if len(ready) < len(bucket):
-                return
-            ready.clear()
-            if not self._works:
-                # torch runs this at the end of the backward that is going on, so that no caller has to wait by hand.
-                torch.autograd.Variable._execution_engine.queue_callback(self._wait)
-            flat = torch.cat([parameter.grad.flatten() for parameter in bucket]).div_(dist.get_world_size())
-            self._works.append((dist.all_reduce(flat, async_op=True), flat, bucket))
+        def on_gradient(share: torch.Tensor, parameter: nn.Parameter) -> None:
+            nonlocal ready
+            # Into the bucket while it is in the cache; from now on the gradient is a view of what is being summed.
+            torch.div(parameter.grad, dist.get_world_size(), out=share)
+            parameter.grad = share
+            ready = (ready + 1) % len(bucket)
+            if ready == 0:
+                if not self._works:
+                    # torch runs this at the end of the backward that is going on, so no caller has to wait by hand.
+                    torch.autograd.Variable._execution_engine.queue_callback(self._wait)
+                self._works.append(dist.all_reduce(flat, async_op=True))
 
-        for parameter in bucket:
-            parameter.register_post_accumulate_grad_hook(on_gradient)
+        for parameter, part in zip(bucket, flat.split(sizes), strict=True):
+            parameter.register_post_accumulate_grad_hook(partial(on_gradient, part.view_as(parameter)))
 
     def _wait(self) -> None:
-        for work, flat, bucket in self._works:
+        for work in self._works:
             work.wait()
-            for parameter, mean in zip(bucket, flat.split([each.numel() for each in bucket]), strict=True):
-                parameter.grad = mean.view_as(parameter)
         self._works.clear()
 
 
