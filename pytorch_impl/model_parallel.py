@@ -61,6 +61,7 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
             arriving = [dist.irecv(activations[number], stage - 1, tag=number) for number in micro_batches]
             features = [activation.detach().requires_grad_() for activation in activations]
         outputs, sending, loss = [], [], None
+        # Forward: this stage computes on one micro-batch while the next stage does on the one before.
         for number in micro_batches:
             if stage > 0:
                 arriving[number].wait()
@@ -70,11 +71,11 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
 
         if stage == last:
             labels = torch.from_numpy(batch.labels).to(device)
-            logits = torch.cat(outputs)
-            loss = cross_entropy(logits, labels)
+            loss = cross_entropy(torch.cat(outputs), labels)
             gradients = torch.autograd.grad(loss, outputs)
         else:
             arriving = [dist.irecv(gradients[number], stage + 1, tag=number) for number in micro_batches]
+        # Backward, in the same order; the gradients of the weights add up over the micro-batches.
         for number in micro_batches:
             if stage < last:
                 arriving[number].wait()

@@ -35,8 +35,8 @@ def _communication(cells: pd.DataFrame, names: dict[str, str]) -> list[Block]:
     explanation = (
         "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
         "gradients switched off; exposed communication is the difference. Bytes are those that all processes "
-        "of the launch sent over its own loopback in a step, headers included (replicas in one process send "
-        f"none), beside what the algorithm's formula has them send: {_formulas(cells)}."
+        "of the launch sent over its own loopback in a step, headers included (replicas in one process send none, "
+        f"nor do workers that share memory), beside what the algorithm's formula has them send: {_formulas(cells)}."
     )
     return [heading, blocks.text(explanation), _split_table(split, names)]
 

@@ -332,7 +332,7 @@ def _formula_bytes(record: Record, config: Config) -> float:
         return float("nan")
     if record.strategy == PARAMETER_SERVER:
         return metrics.parameter_server_bytes(parameters, workers if record.synchronous else None)
-    if record.strategy == "torch_data_parallel":
+    if record.strategy == "torch_data_parallel" or "shared memory" in record.backend:
         return 0.0
     if record.strategy == "torch_zero":
         return owned_update_bytes(parameters, workers)

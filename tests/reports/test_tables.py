@@ -136,6 +136,12 @@ def test_bytes_of_parameter_servers_have_a_formula_of_their_own(updates, times):
     assert row["formula_bytes"] == times * PARAMETER_BYTES
 
 
+def test_workers_that_share_memory_send_nothing():
+    record = make_record("torch_sync_sgd", workers=2, backend="mpi, shared memory")
+    [launch] = tables.launches(named(record)).to_dict("records")
+    assert launch["formula_bytes"] == 0
+
+
 @pytest.mark.parametrize(
     ("strategy", "options", "times"),
     [
