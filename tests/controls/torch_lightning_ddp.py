@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from pytorch_lightning.strategies import DDPStrategy
 
 from pytorch_impl import lightning_ddp
-from tests.controls.broken_torch import break_maths, start_apart, sum_hook
+from tests.controls.broken_torch import break_maths, rounded, start_apart, sum_hook
 
 CONTROL = os.environ["LOCKSTEP_CONTROL"]
 
@@ -23,8 +23,16 @@ class Summing(DDPStrategy):
         self.model.register_comm_hook(None, sum_hook)
 
 
+def round_gradients(model, _optimizer):
+    """Lightning computes the gradients inside of the optimizer's step, so a hook before that finds none."""
+    for parameter in model.parameters():
+        parameter.grad = rounded(parameter.grad)
+
+
 if CONTROL == "sum":
     lightning_ddp.DDPStrategy = Summing
+elif CONTROL == "float16":
+    lightning_ddp.MLP.on_before_optimizer_step = round_gradients
 elif CONTROL == "skipped_broadcast":
     start_apart()
     lightning_ddp.DDPStrategy = partial(DDPStrategy, init_sync=False)
