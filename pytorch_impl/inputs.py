@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -47,7 +48,9 @@ def _from_loader(run: Run, device: torch.device) -> Take:
         batch_size=None,
         num_workers=run.config.loader_workers,
         pin_memory=device.type == "cuda",
-        worker_init_fn=_leave_the_workers_core,
+        # They would inherit the one core that this process is kept on, where they could only take turns with it: the
+        # launcher's are those that the user meant.
+        worker_init_fn=partial(_move_to, os.sched_getaffinity(os.getppid())),
     )
     batches = iter(loader)
     return lambda _batch: next(batches)
@@ -66,6 +69,5 @@ class TrainRows(Dataset):
         return torch.from_numpy(self._features[rows]), torch.from_numpy(self._labels[rows])
 
 
-def _leave_the_workers_core(_number: int) -> None:
-    # It inherited the one core that the training process is kept on, where it could only take turns with it.
-    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+def _move_to(cores: set[int], _number: int) -> None:
+    os.sched_setaffinity(0, cores)
