@@ -112,6 +112,7 @@ class OwnPartForAll:
         return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, **_group: object) -> None:
+        # FSDP hands over the input as a part of the output.
         output_tensor.view(-1, input_tensor.numel()).copy_(input_tensor.clone())
 
 
@@ -119,7 +120,7 @@ class OwnGradients(OwnPartForAll):
     """In place of a reduce-scatter: this worker's own gradients of its part."""
 
     def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, **_group: object) -> None:
-        output_tensor.copy_(input_tensor.clone().view(-1, output_tensor.numel())[dist.get_rank()])
+        output_tensor.copy_(input_tensor.view(-1, output_tensor.numel())[dist.get_rank()])
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ def main() -> None:
     config = parse_command_line(__doc__)
     if mpi.is_launched():
         mpi.require_mpi4py()
+        if config.backend not in ("auto", "mpi"):
+            raise UserError(f"--backend {config.backend}, but mpirun started this: leave it out, or use torchrun.")
         run, device, workers = mpi.join(config, "torch_sync_sgd")
         _train(run.config, run, device, partial(mpi.send_weights, workers), mpi.GradientMean(workers, config))
         return

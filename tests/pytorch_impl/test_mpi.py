@@ -66,6 +66,15 @@ def test_a_world_that_disagrees_with_workers_is_refused(tmp_path):
     assert not (tmp_path / "run.json").exists()
 
 
+def test_another_backend_than_the_one_that_mpirun_means_is_refused(tmp_path):
+    status, output = mpirun("--backend", "gloo", "--record", str(tmp_path / "run.json"))
+    assert status == 2
+    assert set(own_lines(output)) == {
+        "lockstep: --backend gloo, but mpirun started this: leave it out, or use torchrun."
+    }
+    assert not (tmp_path / "run.json").exists()
+
+
 def test_ranks_whose_python_lacks_mpi4py_say_so_in_one_line_together(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(HIDE_MPI4PY)
     record = tmp_path / "run.json"
