@@ -79,7 +79,7 @@ class Config:
     """tf_parameter_server: processes that hold the variables, each a part of them."""
     backend: Literal["auto", "gloo", "nccl", "mpi"] = "auto"
     """PyTorch: what carries the tensors; auto: NCCL between GPUs, else Gloo. mpi goes through mpi4py, and mpirun
-    implies it."""
+    implies it. Horovod: its controller, gloo or mpi, which carries the tensors of CPUs too; auto: the launcher's."""
     bucket_megabytes: float | None = None
     """torch_ddp, torch_hook_ddp: gradients are exchanged in buckets of about so many MiB, as they become ready; none:
     torch's own choice, 25 after a first one of 1."""
@@ -93,6 +93,23 @@ class Config:
     """PyTorch: compute the layers' products in bfloat16. Changes the maths."""
     micro_batches: int = 4
     """torch_model_parallel: parts of a batch that are in the pipeline at the same time."""
+    compression: Literal["none", "fp16"] = "none"
+    """Horovod: exchange gradients rounded to 16 bits. Changes the maths."""
+    adasum: bool = False
+    """Horovod over MPI: combine gradients by Adasum, which adds what is orthogonal in them and averages what is
+    parallel (arXiv 2006.02924). Changes the maths."""
+    fusion_megabytes: float | None = None
+    """Horovod: gradients found ready at the same time are exchanged together, up to so many MiB; 0: each alone; none:
+    Horovod's own choice, 128."""
+    cycle_milliseconds: float | None = None
+    """Horovod: how often it looks for gradients that are ready; 0: without a pause; none: Horovod's own choice, 1."""
+    autotune: bool = False
+    """Horovod: let it try fusion thresholds and cycle times while it trains, and keep the best."""
+    hierarchical_all_reduce: bool = False
+    """Horovod over NCCL: sum gradients within each machine first, then between machines."""
+    trace: bool = False
+    """Horovod: have it write its timeline beside the record (`.trace`, for chrome://tracing or Perfetto), and note the
+    sums of its phases in the record."""
     check_replicas: bool = False
     """After every step compare all parameters of all replicas bit by bit, and stop at the first difference."""
     loader_workers: int = 0
@@ -123,6 +140,10 @@ class Config:
             raise UserError("--seed, --checkpoint-steps and --loader-workers can't be negative: give 0 or more.")
         if self.bucket_megabytes is not None and not 0 < self.bucket_megabytes < float("inf"):
             raise UserError(f"--bucket-megabytes {self.bucket_megabytes}: give a number above 0.")
+        for name in ("fusion_megabytes", "cycle_milliseconds"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise UserError(f"--{name.replace('_', '-')} {value}: give 0 or more.")
         if self.check_replicas and not self.exchange:
             raise UserError("--check-replicas with --no-exchange: replicas that don't exchange differ; leave one out.")
         if not 0 <= self.momentum < 1:
@@ -164,7 +185,7 @@ PRESETS: dict[str, Config] = {
 }
 
 
-_TF_LOOPS = ("tf_one_device", "tf_mirrored", "tf_central_storage", "tf_multi_worker_mirrored")
+_TF_LOOPS = ("tf_one_device", "tf_mirrored", "tf_central_storage", "tf_multi_worker_mirrored", "horovod_tensorflow")
 _TF_REPLICAS = ("tf_mirrored", "tf_multi_worker_mirrored", "tf_keras_mirrored")
 _TORCH_REPLICAS = ("torch_ddp", "torch_hook_ddp", "torch_sync_sgd", "torch_zero", "torch_lightning_ddp")
 _TORCH_PROCESSES = (*_TORCH_REPLICAS, "torch_fsdp", "torch_model_parallel", "torch_tensor_parallel")
@@ -173,19 +194,26 @@ MODEL_PARALLEL = {"torch_model_parallel", "torch_tensor_parallel"}
 """Strategies whose workers each compute a part of the model, on the whole batch."""
 
 OPTIONS_OF_SOME: dict[str, tuple[str, ...]] = {
-    "jit_compile": (*_TF_LOOPS, "tf_keras_mirrored"),
+    "jit_compile": (*_TF_LOOPS, "tf_keras_mirrored", "horovod_keras"),
     "steps_per_call": _TF_LOOPS,
     "input": _TF_LOOPS,
     "parameter_servers": ("tf_parameter_server",),
     "updates": ("tf_parameter_server",),
-    "backend": _TORCH_PROCESSES,
+    "backend": (*_TORCH_PROCESSES, "horovod_*"),
     "bucket_megabytes": ("torch_ddp", "torch_hook_ddp"),
     "static_graph": ("torch_ddp",),
     "bucket_views": ("torch_ddp",),
     "gradient_hook": ("torch_ddp",),
     "bf16_autocast": ("torch_single", "torch_data_parallel", *_TORCH_REPLICAS, "torch_fsdp", "horovod_torch"),
     "micro_batches": ("torch_model_parallel",),
-    "check_replicas": (*_TORCH_REPLICAS, "horovod_torch", *_TF_REPLICAS),
+    "compression": ("horovod_*",),
+    "adasum": ("horovod_*",),
+    "fusion_megabytes": ("horovod_*",),
+    "cycle_milliseconds": ("horovod_*",),
+    "autotune": ("horovod_*",),
+    "hierarchical_all_reduce": ("horovod_*",),
+    "trace": ("horovod_*",),
+    "check_replicas": (*_TORCH_REPLICAS, "horovod_*", *_TF_REPLICAS),
     "loader_workers": ("torch_single", "torch_data_parallel", *_TORCH_REPLICAS, "torch_fsdp", "horovod_torch"),
 }
 """Fields of Config that only some strategies act on, and patterns (fnmatch) of those strategies' names."""
@@ -208,13 +236,22 @@ def check_options(config: Config, strategy: str) -> None:
         raise UserError(
             f"--no-exchange: the parts of {strategy}'s model can't compute without each other; leave it out."
         )
-    if config.backend == "mpi" and strategy != "torch_sync_sgd":
+    is_horovod = strategy.startswith("horovod_")
+    if config.backend == "mpi" and strategy != "torch_sync_sgd" and not is_horovod:
         raise UserError(f"--backend mpi: {strategy} doesn't use MPI; choose gloo or nccl, or torch_sync_sgd.")
+    if config.backend == "nccl" and is_horovod:
+        raise UserError("--backend nccl: Horovod takes NCCL by itself, where its build has it; choose gloo or mpi.")
+    if config.adasum and config.backend != "mpi":
+        raise UserError("--adasum: between CPUs Horovod has Adasum over MPI alone; add --backend mpi.")
 
 
 def check_layout(config: Config, strategy: str, world_size: int) -> None:
     """Raises UserError when the model's layers, or the batch, can't be divided among so many parts of one model."""
     layers = len(config.dimensions) - 1
+    if config.adasum and world_size & (world_size - 1):
+        raise UserError(
+            f"--adasum with {world_size} workers: Horovod combines them in pairs; use 1, 2, 4, 8 and so on."
+        )
     if strategy == "torch_model_parallel":
         if world_size > layers:
             raise UserError(
@@ -248,7 +285,7 @@ def tensor_parallel_axis(config: Config, layer: int) -> int:
 
 def same_maths(config: Config) -> bool:
     """Whether the run computes what the oracle does: no option rounds or approximates on purpose."""
-    return config.gradient_hook == "none" and not config.bf16_autocast
+    return config.gradient_hook == config.compression == "none" and not (config.bf16_autocast or config.adasum)
 
 
 def is_synchronous(config: Config, strategy: str) -> bool:

@@ -120,21 +120,21 @@ def command_for(strategy: str, workers: int, arguments: list[str], port: int, ba
         return [python, *script]
     programs = Path(python).parent
     if backend == "mpi":
-        return [*_mpirun(programs), "-np", str(workers), python, *script]
+        return [*_mpirun(programs, framework_of(strategy)), "-np", str(workers), python, *script]
     if strategy.startswith("torch_"):
         torchrun = [str(programs / "torchrun"), "--nproc-per-node", str(workers), "--master-port", str(port)]
         return [*torchrun, *script]
     return [str(programs / "horovodrun"), "--gloo", "-np", str(workers), python, *script]
 
 
-def _mpirun(programs: Path) -> list[str]:
+def _mpirun(programs: Path, framework: str) -> list[str]:
     """mpirun of the framework's environment, else of the system, which leaves pinning and crowding to us.
 
     Raises UserError when there is none.
     """
     found = shutil.which("mpirun", path=programs) or shutil.which("mpirun")
     if not found:
-        raise UserError("--backend mpi, but there is no mpirun: run `nox -s torch` once, or install Open MPI.")
+        raise UserError(f"--backend mpi, but there is no mpirun: run `nox -s {framework}` once, or install Open MPI.")
     options = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
     # In a network namespace of its own the launch is root of that namespace, which Open MPI refuses unless asked.
     return [found, *options, *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
@@ -246,6 +246,11 @@ def refuse_early(config: Config, strategy: str, workers: int) -> None:
         raise UserError(f"--device gpu, but this machine has {gpus} GPUs for {workers} workers: leave --device out.")
     if config.backend == "nccl" and not gpus:
         raise UserError("--backend nccl, which joins GPUs, but this machine has none: leave --backend out.")
+    if config.hierarchical_all_reduce and not gpus:
+        raise UserError(
+            "--hierarchical-all-reduce: Horovod sums machine by machine over NCCL alone, which joins GPUs, but this machine has "
+            "none; leave it out."
+        )
     dataset.load(config)
     rows = config.batch
     if is_synchronous(config, strategy):

@@ -89,6 +89,9 @@ class Record:
     strategies."""
     restarted_workers: int = 0
     """How often a worker was lost and came back while the run went on."""
+    horovod_timeline: dict[str, float] = field(default_factory=dict)
+    """Horovod's own account where its timeline was asked for: {steps, negotiation_seconds, queueing_seconds,
+    copying_seconds, all_reduce_seconds}, the time that at least one gradient spent in each phase over so many steps."""
     checkpoint: str | None = None
     """Name of the file with the final weights, in the record's folder or as a path."""
 

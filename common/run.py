@@ -72,10 +72,10 @@ class Run:
             if not one_model:
                 self._own_rows = local_batch(config, world_size) * replicas
         self.dataset = dataset.load(config)
-        self._record_path = config.record or _new_record_path(config, strategy, world_size)
+        self.record_path = config.record or _new_record_path(config, strategy, world_size)
         if rank == 0:
-            ensure_writable(self._record_path)
-            ensure_writable(config.checkpoint or self._record_path)
+            ensure_writable(self.record_path)
+            ensure_writable(config.checkpoint or self.record_path)
         self.first_step, self.initial_state = self._start()
         self._step = self.first_step
         self._pending: list[object] = []
@@ -204,8 +204,8 @@ class Run:
         if self._rank == 0:
             self._save(state)
             record = dataclasses.replace(self._record(gathered), **facts)
-            write_record(self._record_path, record)
-            _print_result(record, self._record_path)
+            write_record(self.record_path, record)
+            _print_result(record, self.record_path)
 
     def _start(self) -> tuple[int, State]:
         """The step and state that every rank begins with: rank 0's checkpoint where there is one."""
@@ -279,7 +279,7 @@ class Run:
 
     def _checkpoint_name(self) -> str | None:
         path = self.config.checkpoint
-        if path and path.resolve().parent == self._record_path.resolve().parent:
+        if path and path.resolve().parent == self.record_path.resolve().parent:
             return path.name
         return str(path.resolve()) if path else None
 

@@ -16,6 +16,7 @@ if __name__ == "__main__":
 
 import horovod.torch as hvd
 import torch
+from horovod.common.exceptions import HorovodInternalError
 from torch.nn.functional import cross_entropy
 
 from common import machine
@@ -23,14 +24,17 @@ from common.config import Config, check_world_size, parse_command_line
 from common.run import Run
 from horovod_impl import torch_inputs as inputs
 from horovod_impl import torch_model as contract
+from horovod_impl import world
 
 
 def main() -> None:
-    """Join the world that horovodrun started and train the MLP in it, as the command line says."""
+    """Join the world that horovodrun or mpirun started and train the MLP in it, as the command line says."""
     config = parse_command_line(__doc__)
+    world.prepare(config)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     hvd.init()
     check_world_size(config, hvd.size(), "horovodrun")
+    config = world.settle(config, hvd)
     placement = machine.pin(config, hvd.local_rank(), hvd.local_size())
     # 2. Pin one GPU per process by local rank, where there are GPUs.
     device = contract.choose_device(config, hvd.local_rank(), hvd.local_size())
@@ -42,13 +46,14 @@ def main() -> None:
         placement=placement,
         rank=hvd.rank(),
         world_size=hvd.size(),
-        backend="gloo" if hvd.gloo_enabled() else "mpi",
+        backend=world.carrier_of(hvd, device.type),
         device=contract.device_name(device),
         # Horovod would name the collective after the value's type, and wait for ever where ranks' types differ.
         all_gather=partial(hvd.allgather_object, name="run"),
         synchronize=partial(contract.synchronize, device),
     )
-    _train(config, run, device)
+    with world.one_line_when_it_breaks(HorovodInternalError):
+        _train(config, run, device)
     hvd.shutdown()
 
 
@@ -58,7 +63,12 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
     if config.exchange:
         # 3. Wrap the optimizer. The line that makes it distributed: hooks on every parameter start the averaging of its
         # gradient during backward, and step() waits for all of them.
-        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+        optimizer = hvd.DistributedOptimizer(
+            optimizer,
+            named_parameters=model.named_parameters(),
+            compression=hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none,
+            op=hvd.Adasum if config.adasum else hvd.Average,
+        )
     schedule = contract.build_schedule(config, optimizer, run.first_step)
     contract.load_state(config, model, optimizer, run.initial_state)
     # 4. Broadcast parameters and optimizer state from rank 0.
@@ -68,20 +78,21 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
         hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     take = inputs.prepare(run, device)
 
-    for batch in run.steps():
-        features, labels = take(batch)
-        optimizer.zero_grad()
-        loss = cross_entropy(model(features), labels)
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if config.check_replicas:
-            run.check_replicas(contract.export_state(config, model, optimizer))
-        run.observe(loss.detach())
-        # 5. Checkpoint on rank 0 alone: the others pass through.
-        if run.checkpoint_due:
-            run.checkpoint(contract.export_state(config, model, optimizer))
-    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+    with world.traced(run, hvd) as facts:
+        for batch in run.steps():
+            features, labels = take(batch)
+            optimizer.zero_grad()
+            loss = cross_entropy(model(features), labels)
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            if config.check_replicas:
+                run.check_replicas(contract.export_state(config, model, optimizer))
+            run.observe(loss.detach())
+            # 5. Checkpoint on rank 0 alone: the others pass through.
+            if run.checkpoint_due:
+                run.checkpoint(contract.export_state(config, model, optimizer))
+    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer), **facts)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""The signature of the requests to Horovod's rendezvous and key-value servers; build.py adds this file to Horovod.
+
+Published, these servers answer whoever reaches them, and some of what they are sent is unpickled (CVE-2024-10190,
+CVE-2026-31234). Here horovodrun draws a key for each job, which its workers find in their environment, never on a
+command line, since every user of a machine can read those. A request is signed over method, path and body:
+
+    Horovod-Body: SHA-256 of the body, in hexadecimal
+    Horovod-Signature: HMAC-SHA256, by the key, of "method path Horovod-Body", in hexadecimal
+
+so that the server refuses a stranger before it reads the body. Whoever can listen to the network can send a signed
+request once more as long as the job lasts: that changes nothing but to what the job itself has set before.
+request_signature.h is the same for Horovod's C++.
+"""
+
+import copy
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from urllib.request import Request
+
+# Horovod's own name, which it keeps out of the environment that it writes on command lines.
+KEY_VARIABLE = "_HOROVOD_SECRET_KEY"
+BODY_HEADER = "Horovod-Body"
+SIGNATURE_HEADER = "Horovod-Signature"
+
+# Around an ssh command: printf and read are the shells' own, so the key travels by standard input and is on no command
+# line.
+SEND_KEY = f"printf '%s\\n' \"${KEY_VARIABLE}\" |"
+RECEIVE_KEY = f"'read -r {KEY_VARIABLE}; export {KEY_VARIABLE};'"
+
+
+def make_job_key() -> bytes:
+    """Draw the key of a new job, put it into the environment, which workers inherit, and return it."""
+    os.environ[KEY_VARIABLE] = secrets.token_hex(32)
+    return job_key()
+
+
+def job_key() -> bytes:
+    """Return the job's key, the characters of the variable as they are; raise RuntimeError if there is none."""
+    key = os.environ.get(KEY_VARIABLE)
+    if not key:
+        raise RuntimeError(
+            f"{KEY_VARIABLE} is not in the environment, so requests to horovodrun can't be signed: start this process "
+            "with horovodrun, or with the key of the job that it is to join."
+        )
+    return key.encode()
+
+
+def without_key(settings: Any) -> Any:  # noqa: ANN401
+    """Return a copy of horovodrun's settings that may be on a command line."""
+    public = copy.copy(settings)
+    public.key = None
+    return public
+
+
+def body_digest(body: bytes) -> str:
+    """Return the SHA-256 (FIPS 180-4) of the body, in hexadecimal."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def signature(key: bytes, method: str, path: str, digest: str) -> str:
+    """Return the HMAC-SHA256 (RFC 2104) of method, path and the body's digest by the key, in hexadecimal."""
+    return hmac.new(key, f"{method} {path} {digest}".encode(), hashlib.sha256).hexdigest()
+
+
+def sign(request: Request) -> None:
+    """Add the two headers to the request, whose method and body are set."""
+    digest = body_digest(request.data or b"")
+    request.add_header(BODY_HEADER, digest)
+    request.add_header(SIGNATURE_HEADER, signature(job_key(), request.get_method(), request.selector, digest))
+
+
+def is_signed(method: str, path: str, headers: Mapping[str, str]) -> bool:
+    """Tell whether the request is signed with the job's key; whether its body is the signed one, has_body tells."""
+    expected = signature(job_key(), method, path, headers.get(BODY_HEADER, ""))
+    return hmac.compare_digest(expected.encode(), headers.get(SIGNATURE_HEADER, "").encode())
+
+
+def has_body(headers: Mapping[str, str], body: bytes) -> bool:
+    """Tell whether the body is the one that the headers, which is_signed has found signed, stand for."""
+    return hmac.compare_digest(body_digest(body).encode(), headers.get(BODY_HEADER, "").encode())

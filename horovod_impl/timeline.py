@@ -1,0 +1,72 @@
+"""Horovod's timeline, its own account of what it does with each gradient and when, summed up for the record.
+
+The file is in the Trace Event Format of chrome://tracing: each tensor is a `pid` with nested begin (B) and end (E)
+events, whose `ts` count microseconds (Horovod's docs/timeline.rst names the phases).
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+Span = tuple[float, float]
+"""Begin and end, in microseconds."""
+
+COPIES = ("MEMCPY_IN_FUSION_BUFFER", "MEMCPY_OUT_FUSION_BUFFER")
+WHOLE = "ALLREDUCE"
+"""The event around everything that follows the negotiation of a tensor."""
+
+
+def summarise(path: Path, steps: int) -> dict[str, float]:
+    """Over a timeline of so many `steps`: how long at least one gradient was in each of four phases, in seconds.
+
+    `negotiation`: from the first worker that had the gradient ready to the agreement that all have; `queueing`: from
+    there until its exchange began; `copying`: into the buffer of the fused gradients and out of it; `all_reduce`: the
+    exchange. Phases of different gradients may overlap, and the computing goes on beside the first ones.
+    """
+    phases: dict[str, list[Span]] = {"negotiation": [], "queueing": [], "copying": [], "all_reduce": []}
+    for events in _spans_by_tensor(_read(path)):
+        agreed = None
+        for name, begin, end in events:
+            if name.startswith("NEGOTIATE_"):
+                phases["negotiation"].append((begin, end))
+                agreed = end
+            elif name != WHOLE:
+                if agreed is not None:
+                    phases["queueing"].append((agreed, begin))
+                    agreed = None
+                phases["copying" if name in COPIES else "all_reduce"].append((begin, end))
+    return {"steps": steps} | {f"{name}_seconds": _covered(spans) / 1e6 for name, spans in phases.items()}
+
+
+def _read(path: Path) -> list[dict]:
+    """The events; Horovod closes neither the list nor its last comma when it is cut short."""
+    text = path.read_text()
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return json.loads(text.rstrip().rstrip(",") + "]")
+
+
+def _spans_by_tensor(events: Iterable[dict]) -> Iterator[list[tuple[str, float, float]]]:
+    """Of every tensor that was all-reduced its events as (name, begin, end), in the order of their begins."""
+    open_spans, spans = defaultdict(list), defaultdict(list)
+    for event in events:
+        tensor = event.get("pid")
+        if event.get("ph") == "B":
+            open_spans[tensor].append((event["name"], event["ts"]))
+        elif event.get("ph") == "E" and open_spans[tensor]:
+            name, begin = open_spans[tensor].pop()
+            spans[tensor].append((name, begin, event["ts"]))
+    for own in spans.values():
+        if any(name == WHOLE for name, _, _ in own):
+            yield sorted(own, key=lambda span: span[1])
+
+
+def _covered(spans: list[Span]) -> float:
+    """How long at least one of the spans lasts."""
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total

@@ -1,0 +1,132 @@
+"""What Horovod's strategies need around their loops: its settings, which controller carries, its own account of time.
+
+Every function takes `hvd`, which is horovod.torch or horovod.tensorflow: both have the same names for all this.
+"""
+
+import contextlib
+import dataclasses
+import os
+import socket
+from collections.abc import Iterator
+from types import ModuleType
+
+from common.config import Config
+from common.errors import LaunchFailedError, UserError
+from common.run import Run
+from horovod_impl import timeline
+
+OPTIONS = {
+    "HOROVOD_FUSION_THRESHOLD": "--fusion-megabytes",
+    "HOROVOD_CYCLE_TIME": "--cycle-milliseconds",
+    "HOROVOD_AUTOTUNE": "--autotune",
+    "HOROVOD_HIERARCHICAL_ALLREDUCE": "--hierarchical-all-reduce",
+    "HOROVOD_TIMELINE": "--trace",
+}
+"""Horovod's environment variables, which it reads once, and the options that set them here and reach the record."""
+
+
+def prepare(config: Config) -> None:
+    """Hand Horovod its settings; to be called before `hvd.init()`, which reads them from the environment.
+
+    Raises UserError where the user has set one there, since no record would show it.
+    """
+    for variable, option in OPTIONS.items():
+        if os.environ.get(variable):
+            raise UserError(f"{variable} is set, which no record would show: unset it, and use {option} instead.")
+    os.environ |= settings(config)
+    # Horovod's own limits are 30 s for a connection, and none for a worker that stalls.
+    os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(config.deadline_seconds)))
+    os.environ.setdefault("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(int(config.deadline_seconds)))
+    # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.
+    os.environ.setdefault("OMPI_MCA_osc", "^ucx")
+    if int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", 1)) * config.threads > (os.cpu_count() or 1):
+        # Open MPI spins where it waits; with more workers than cores the one waited for may have none.
+        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+
+
+def settings(config: Config) -> dict[str, str]:
+    """The environment variables that the options of `config` stand for."""
+    found = {}
+    if config.fusion_megabytes is not None:
+        found["HOROVOD_FUSION_THRESHOLD"] = str(int(config.fusion_megabytes * 2**20))
+    if config.cycle_milliseconds is not None:
+        found["HOROVOD_CYCLE_TIME"] = str(config.cycle_milliseconds)
+    if config.autotune:
+        found["HOROVOD_AUTOTUNE"] = "1"
+    if config.hierarchical_all_reduce:
+        found["HOROVOD_HIERARCHICAL_ALLREDUCE"] = "1"
+    if config.trace:
+        # It begins when `hvd.start_timeline` says so.
+        found["HOROVOD_TIMELINE"] = "DYNAMIC"
+    return found
+
+
+def settle(config: Config, hvd: ModuleType) -> Config:
+    """`config` with the controller that Horovod has chosen, where it names none; to be called after `hvd.init()`.
+
+    Raises UserError when the launcher, or the build, doesn't fit what the command line asks for.
+    """
+    controller = controller_of(hvd)
+    if config.backend not in ("auto", controller):
+        flag = "--gloo" if config.backend == "gloo" else "--mpi"
+        raise UserError(
+            f"--backend {config.backend}, but Horovod was started over {controller}: start it with "
+            f"`horovodrun {flag}`, or leave the option out."
+        )
+    if config.hierarchical_all_reduce and not hvd.nccl_built():
+        raise UserError(
+            "--hierarchical-all-reduce: this build of Horovod has no NCCL, without which it ignores it; leave it out."
+        )
+    if controller == "mpi":
+        _share_cores(hvd)
+        return dataclasses.replace(config, backend="mpi")
+    return config
+
+
+def controller_of(hvd: ModuleType) -> str:
+    """Who coordinates the workers: gloo or mpi. Not all that is enabled: an MPI job may have Gloo at hand as well."""
+    return "mpi" if hvd.mpi_enabled() else "gloo"
+
+
+def carrier_of(hvd: ModuleType, device: str) -> str:
+    """What carries the tensors, for the record: nccl between GPUs where the build has it, else gloo or mpi."""
+    controller = controller_of(hvd)
+    if device != "cpu" and hvd.nccl_built():
+        return f"nccl, {controller} controller"
+    carrier = os.environ.get("HOROVOD_CPU_OPERATIONS", controller).lower()
+    return carrier if carrier == controller else f"{carrier}, {controller} controller"
+
+
+def _share_cores(hvd: ModuleType) -> None:
+    """mpirun may have bound each rank to a core of its own, and what is pinned here is cut from those of all ranks."""
+    here = (socket.gethostname(), os.sched_getaffinity(0))
+    everywhere = hvd.allgather_object(here, name="cores")
+    os.sched_setaffinity(0, set().union(*(cores for host, cores in everywhere if host == here[0])))
+
+
+@contextlib.contextmanager
+def traced(run: Run, hvd: ModuleType) -> Iterator[dict[str, object]]:
+    """Where `--trace` asks for it, write Horovod's timeline beside the record while the block runs.
+
+    Yields facts for the record, which are there once the block has ended.
+    """
+    facts: dict[str, object] = {}
+    if not run.config.trace:
+        yield facts
+        return
+    path = run.record_path.with_suffix(".trace")
+    hvd.start_timeline(str(path))
+    yield facts
+    hvd.stop_timeline()
+    if hvd.rank() == 0:
+        facts["horovod_timeline"] = timeline.summarise(path, run.config.steps - run.first_step)
+
+
+@contextlib.contextmanager
+def one_line_when_it_breaks(*errors: type[Exception]) -> Iterator[None]:
+    """Turn the error with which Horovod ends a step, when a worker is lost or stalls, into LaunchFailedError."""
+    try:
+        yield
+    except errors as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise LaunchFailedError(f"Horovod lost a worker ({(lines or ['no message'])[0][:200]}).") from error
