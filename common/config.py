@@ -249,9 +249,7 @@ def check_layout(config: Config, strategy: str, world_size: int) -> None:
     """Raises UserError when the model's layers, or the batch, can't be divided among so many parts of one model."""
     layers = len(config.dimensions) - 1
     if config.adasum and world_size & (world_size - 1):
-        raise UserError(
-            f"--adasum with {world_size} workers: Horovod combines them in pairs; use 1, 2, 4, 8 and so on."
-        )
+        raise UserError(f"--adasum with {world_size} workers: Horovod combines them in pairs; use 1, 2, 4 or 8.")
     if strategy == "torch_model_parallel":
         if world_size > layers:
             raise UserError(

@@ -248,8 +248,8 @@ def refuse_early(config: Config, strategy: str, workers: int) -> None:
         raise UserError("--backend nccl, which joins GPUs, but this machine has none: leave --backend out.")
     if config.hierarchical_all_reduce and not gpus:
         raise UserError(
-            "--hierarchical-all-reduce: Horovod sums machine by machine over NCCL alone, which joins GPUs, but this machine has "
-            "none; leave it out."
+            "--hierarchical-all-reduce: Horovod sums machine by machine over NCCL alone, which joins GPUs, but this "
+            "machine has none; leave it out."
         )
     dataset.load(config)
     rows = config.batch

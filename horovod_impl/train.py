@@ -33,8 +33,8 @@ def main() -> None:
     world.prepare(config)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     hvd.init()
-    check_world_size(config, hvd.size(), "horovodrun")
     config = world.settle(config, hvd)
+    check_world_size(config, hvd.size(), "horovodrun")
     placement = machine.pin(config, hvd.local_rank(), hvd.local_size())
     # 2. Pin one GPU per process by local rank, where there are GPUs.
     device = contract.choose_device(config, hvd.local_rank(), hvd.local_size())

@@ -67,6 +67,12 @@ def settle(config: Config, hvd: ModuleType) -> Config:
     Raises UserError when the launcher, or the build, doesn't fit what the command line asks for.
     """
     controller = controller_of(hvd)
+    if controller == "gloo" and "OMPI_COMM_WORLD_SIZE" in os.environ and "HOROVOD_RANK" not in os.environ:
+        # Each worker would take itself for the only one.
+        raise UserError(
+            "mpirun started this, but this build of Horovod has no MPI: start it with `horovodrun --gloo`, or build "
+            "Horovod where mpicxx is on PATH."
+        )
     if config.backend not in ("auto", controller):
         flag = "--gloo" if config.backend == "gloo" else "--mpi"
         raise UserError(

@@ -111,6 +111,9 @@ INFINITE, NOT_A_NUMBER = float("inf"), float("nan")
         ({"micro_batches": 0}, "--micro-batches 0"),
         ({"loader_workers": -1}, "--loader-workers can't be negative"),
         ({"check_replicas": True, "exchange": False}, "--check-replicas with --no-exchange"),
+        ({"fusion_megabytes": -1.0}, "--fusion-megabytes -1.0"),
+        ({"cycle_milliseconds": INFINITE}, "--cycle-milliseconds inf"),
+        ({"compression": "bf16"}, "--compression bf16"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(refusal, changes, said):

@@ -24,6 +24,9 @@ def test_the_defaults_show_the_bare_name(preset):
         ({"backend": "mpi"}, ["mpi backend"]),
         ({"gradient_hook": "fp16"}, ["fp16 gradient hook", "other maths"]),
         ({"bf16_autocast": True}, ["bf16_autocast", "other maths"]),
+        ({"compression": "fp16"}, ["fp16 compression", "other maths"]),
+        ({"backend": "mpi", "adasum": True}, ["mpi backend", "adasum", "other maths"]),
+        ({"fusion_megabytes": 0.0, "cycle_milliseconds": 0.5}, ["0.0 fusion megabytes", "0.5 cycle milliseconds"]),
     ],
 )
 def test_options_that_differ_stand_beside_it_in_words(options, words):

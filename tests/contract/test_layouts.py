@@ -19,6 +19,14 @@ REFUSED = [
     ("torch_tensor_parallel", {"workers": 2, "exchange": False}, "can't compute without each other; leave it out"),
     ("torch_ddp", {"workers": 2, "backend": "mpi"}, "torch_ddp doesn't use MPI; choose gloo or nccl"),
     ("torch_sync_sgd", {"workers": 3, "backend": "mpi"}, "doesn't divide by 3 workers: use --batch 63 or 66"),
+    ("horovod_torch", {"workers": 2, "backend": "nccl"}, "Horovod takes NCCL by itself"),
+    ("horovod_torch", {"workers": 2, "adasum": True}, "has Adasum over MPI alone; add --backend mpi"),
+    ("horovod_torch", {"workers": 3, "batch": 66, "adasum": True, "backend": "mpi"}, "use 1, 2, 4 or 8"),
+    ("torch_ddp", {"workers": 2, "cycle_milliseconds": 1.0}, "has no effect on torch_ddp"),
+    pytest.param(
+        *("horovod_torch", {"workers": 2, "hierarchical_all_reduce": True}, "but this machine has none; leave it out"),
+        marks=ON_NO_GPU,
+    ),
     pytest.param(
         *("torch_ddp", {"workers": 2, "backend": "nccl"}, "which joins GPUs, but this machine has none"),
         marks=ON_NO_GPU,

@@ -20,6 +20,10 @@ VALUES = [
     ("static_graph", True),
     ("bucket_views", False),
     ("loader_workers", 2),
+    ("fusion_megabytes", 0.0),
+    ("cycle_milliseconds", 0.2),
+    ("autotune", True),
+    ("trace", True),
     ("micro_batches", 1),
     ("micro_batches", 8),
 ]
@@ -33,7 +37,13 @@ QUICK = {
     ("torch_model_parallel", "micro_batches"),
 }
 
-OTHER_MATHS = [("gradient_hook", "fp16", 0.01), ("gradient_hook", "powersgd", 0.1), ("bf16_autocast", True, 0.02)]
+OTHER_MATHS = [
+    ("gradient_hook", "fp16", 0.01),
+    ("gradient_hook", "powersgd", 0.1),
+    ("bf16_autocast", True, 0.02),
+    ("compression", "fp16", 0.01),
+    ("adasum", True, 2.0),
+]
 """Each with a bound for the largest relative deviation of a loss from the oracle's: 2 to 8 times the largest seen."""
 
 
@@ -122,7 +132,9 @@ def assert_trains_by_other_maths(launched, deviation, bound):
 def test_an_option_that_changes_the_maths_trains_and_does_not_follow_the_oracle(
     strategy, option, value, bound, preset, launch, deviation_of, tmp_path
 ):
-    launched = launch_with(strategy, {option: value}, preset, launch, tmp_path)
+    # Adasum between CPUs goes over MPI.
+    options = {option: value} | ({"backend": "mpi"} if option == "adasum" else {})
+    launched = launch_with(strategy, options, preset, launch, tmp_path)
     assert_trains_by_other_maths(launched, deviation_of(launched), bound)
 
 

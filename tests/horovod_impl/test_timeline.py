@@ -1,0 +1,66 @@
+"""Horovod's timeline is summed up by what its events say, overlapping ones counted once."""
+
+import json
+
+import pytest
+
+from horovod_impl.timeline import summarise
+
+
+def begin(tensor, name, microseconds):
+    return {"ph": "B", "name": name, "ts": microseconds, "pid": tensor}
+
+
+def end(tensor, microseconds):
+    return {"ph": "E", "ts": microseconds, "pid": tensor}
+
+
+def exchanged(tensor, shift=0, operation="GLOO_ALLREDUCE"):
+    """A gradient's way through Horovod: 100 us negotiated, 30 queued, 20 copied in, 40 reduced, 10 copied out."""
+    events = [begin(tensor, "NEGOTIATE_ALLREDUCE", 0), end(tensor, 100)]
+    events += [begin(tensor, "ALLREDUCE", 110)]
+    events += [begin(tensor, "MEMCPY_IN_FUSION_BUFFER", 130), end(tensor, 150)]
+    events += [begin(tensor, operation, 150), end(tensor, 190)]
+    events += [begin(tensor, "MEMCPY_OUT_FUSION_BUFFER", 190), end(tensor, 200), end(tensor, 205)]
+    return [event | {"ts": event["ts"] + shift} for event in events]
+
+
+@pytest.fixture
+def summary_of(tmp_path):
+    def summarise_events(events, steps=1, text=None):
+        path = tmp_path / "run.trace"
+        path.write_text(json.dumps(events) if text is None else text)
+        return summarise(path, steps)
+
+    return summarise_events
+
+
+ONE = {
+    **{"steps": 1, "negotiation_seconds": 100e-6, "queueing_seconds": 30e-6},
+    **{"copying_seconds": 30e-6, "all_reduce_seconds": 40e-6},
+}
+
+
+@pytest.mark.parametrize("operation", ["GLOO_ALLREDUCE", "MPI_ALLREDUCE", "NCCL_ALLREDUCE"])
+def test_each_phase_of_a_gradient_is_told_apart(summary_of, operation):
+    assert summary_of(exchanged(1, operation=operation)) == pytest.approx(ONE)
+
+
+def test_gradients_that_are_exchanged_together_are_counted_once(summary_of):
+    assert summary_of(exchanged(1) + exchanged(2)) == pytest.approx(ONE)
+
+
+def test_gradients_that_are_exchanged_one_after_the_other_add_up(summary_of):
+    summary = summary_of(exchanged(1) + exchanged(2, shift=1000), steps=2)
+    assert summary == pytest.approx({name: 2 * value for name, value in ONE.items()})
+
+
+def test_other_collectives_than_those_of_gradients_are_left_out(summary_of):
+    other = [begin(7, "NEGOTIATE_ALLGATHER", 0), end(7, 900), begin(7, "ALLGATHER", 900), end(7, 950)]
+    names = [{"name": "process_name", "ph": "M", "pid": 7, "args": {"name": "run.sz"}}]
+    assert summary_of(names + other + exchanged(1)) == pytest.approx(ONE)
+
+
+def test_a_file_that_was_cut_short_is_read_as_far_as_it_goes(summary_of):
+    text = "[\n" + "".join(json.dumps(event) + "," for event in exchanged(1))
+    assert summary_of(None, text=text) == pytest.approx(ONE)

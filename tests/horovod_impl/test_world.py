@@ -1,0 +1,116 @@
+"""Horovod's settings, and which controller carries: what the options set, what is refused, what the record says."""
+
+import dataclasses
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from common.config import Config
+from common.errors import LaunchFailedError, UserError
+from horovod_impl import world
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """A copy of the environment without Horovod's and Open MPI's variables, that tests may change."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD_", "OMPI_"))}
+    monkeypatch.setattr(os, "environ", kept)
+    return kept
+
+
+def hvd(mpi=False, nccl=False, **more):
+    """Horovod's module as far as it tells what it was built and started with."""
+    return SimpleNamespace(mpi_enabled=lambda: mpi, nccl_built=lambda: nccl, **more)
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        ({}, {}),
+        ({"fusion_megabytes": 0.5}, {"HOROVOD_FUSION_THRESHOLD": "524288"}),
+        ({"fusion_megabytes": 0.0}, {"HOROVOD_FUSION_THRESHOLD": "0"}),
+        ({"cycle_milliseconds": 0.25}, {"HOROVOD_CYCLE_TIME": "0.25"}),
+        ({"autotune": True}, {"HOROVOD_AUTOTUNE": "1"}),
+        ({"hierarchical_all_reduce": True}, {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"}),
+        ({"trace": True}, {"HOROVOD_TIMELINE": "DYNAMIC"}),
+        ({"compression": "fp16", "adasum": True, "backend": "mpi"}, {}),
+    ],
+)
+def test_options_become_the_variables_that_horovod_reads(options, variables, environment):
+    config = dataclasses.replace(Config(), **options)
+    world.prepare(config)
+    assert {name: environment.get(name) for name in world.OPTIONS if name in environment} == variables
+
+
+def test_time_limits_are_the_deadline_unless_the_user_has_set_them(environment):
+    environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "5"
+    world.prepare(dataclasses.replace(Config(), deadline_seconds=90.0))
+    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "90"
+    assert environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] == "5"
+
+
+def test_mpi_gives_way_only_where_workers_outnumber_cores(environment):
+    for workers, said in ((1, None), (1000, "1")):
+        environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = str(workers)
+        world.prepare(Config())
+        assert environment.get("OMPI_MCA_mpi_yield_when_idle") == said
+
+
+@pytest.mark.parametrize("variable", world.OPTIONS)
+def test_a_setting_that_no_record_would_show_is_refused_with_the_option_that_shows_it(variable, environment):
+    environment[variable] = "1"
+    with pytest.raises(UserError, match=f"{variable} is set.*use {world.OPTIONS[variable]} instead"):
+        world.prepare(Config())
+
+
+def test_the_record_says_which_controller_was_chosen_where_the_options_do_not(monkeypatch):
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
+    gathered = {"allgather_object": lambda value, name: [value]}
+    assert world.settle(Config(), hvd(mpi=True, **gathered)).backend == "mpi"
+    assert world.settle(Config(), hvd()).backend == "auto"
+
+
+@pytest.mark.parametrize(("asked", "mpi", "flag"), [("mpi", False, "--mpi"), ("gloo", True, "--gloo")])
+def test_another_controller_than_asked_for_is_refused(asked, mpi, flag):
+    with pytest.raises(UserError, match=f"horovodrun {flag}"):
+        world.settle(dataclasses.replace(Config(), backend=asked), hvd(mpi=mpi))
+
+
+def test_mpirun_with_a_build_without_mpi_is_refused_since_each_worker_would_be_alone(environment):
+    environment["OMPI_COMM_WORLD_SIZE"] = "2"
+    with pytest.raises(UserError, match="this build of Horovod has no MPI"):
+        world.settle(Config(), hvd())
+    environment["HOROVOD_RANK"] = "0"  # horovodrun --gloo, started inside a job of mpirun's.
+    assert world.settle(Config(), hvd()).backend == "auto"
+
+
+def test_hierarchical_all_reduce_is_refused_where_horovod_would_ignore_it():
+    with pytest.raises(UserError, match="has no NCCL"):
+        world.settle(dataclasses.replace(Config(), hierarchical_all_reduce=True), hvd())
+
+
+@pytest.mark.parametrize(
+    ("module", "device", "operations", "carrier"),
+    [
+        (hvd(), "cpu", None, "gloo"),
+        (hvd(), "cpu", "gloo", "gloo"),
+        (hvd(mpi=True), "cpu", None, "mpi"),
+        (hvd(mpi=True), "cpu", "GLOO", "gloo, mpi controller"),
+        (hvd(mpi=True, nccl=True), "cpu", None, "mpi"),
+        (hvd(mpi=True, nccl=True), "cuda", None, "nccl, mpi controller"),
+        (hvd(nccl=True), "cuda", None, "nccl, gloo controller"),
+    ],
+)
+def test_what_carries_the_tensors_is_told_from_the_controller(module, device, operations, carrier, environment):
+    if operations:
+        environment["HOROVOD_CPU_OPERATIONS"] = operations
+    assert world.carrier_of(module, device) == carrier
+
+
+def test_a_lost_worker_is_said_in_one_line():
+    with (
+        pytest.raises(LaunchFailedError, match=r"Horovod lost a worker \(connection reset\)"),
+        world.one_line_when_it_breaks(OSError),
+    ):
+        raise OSError("\n connection reset \nat gloo/transport/tcp/pair.cc:1\n")
