@@ -20,6 +20,8 @@ DEADLINE_SECONDS = 240
 
 STARTS_STRATEGIES = (
     "contract/",
+    "horovod_impl/test_hosts",
+    "horovod_impl/test_failures",
     "pytorch_impl/",
     "tf_impl/",
     "test_readme",

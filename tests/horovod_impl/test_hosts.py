@@ -1,0 +1,34 @@
+"""Horovod on two hosts, as horovodrun starts it on the first: it reaches the second by ssh."""
+
+import pytest
+
+from common import mlp
+from common.record import read_record
+from tests.conftest import Launched
+from tests.contract.test_contract import assert_follows
+
+CASES = [
+    pytest.param("gloo", 4),
+    pytest.param("gloo", 2, marks=pytest.mark.grid),
+    pytest.param("mpi", 2),
+    pytest.param("mpi", 4, marks=pytest.mark.grid),
+]
+
+
+@pytest.mark.parametrize(("controller", "workers"), CASES)
+def test_horovod_follows_the_oracle_on_two_hosts(controller, workers, site, deviation_of):
+    config = site.config(workers)
+    each = workers // len(site.hosts)
+    process = site.start(controller, f"host1:{each},host2:{each}", config)
+    output, _ = process.communicate(timeout=config.deadline_seconds)
+    first, second = site.disks
+    path = first / "run.json"
+    launched = Launched(process.returncode, output, read_record(path) if path.exists() else None, first)
+    assert_follows(launched, deviation_of(launched))
+    assert launched.record.world_size == workers
+    assert launched.record.backend == controller
+    assert (first / "weights.safetensors").exists()
+    assert not list(second.iterdir()), "only rank 0 writes"
+    gradient_bytes = sum(weight.nbytes for weight in mlp.initial_weights(config).values())
+    for host in site.hosts:
+        assert host.bytes_sent() > config.steps * gradient_bytes
