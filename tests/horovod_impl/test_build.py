@@ -99,6 +99,13 @@ def test_each_edit_of_horovod_leaves_nothing_of_what_it_replaces(tmp_path):
     assert [edit.path for edit in build.EDITS if edit.old in (source / edit.path).read_text()] == []
 
 
+def test_files_of_ours_are_added_where_nothing_was(tmp_path):
+    build.add_files(tmp_path)
+    for name, path in build.ADDITIONS.items():
+        assert (tmp_path / path).read_text() == Path(build.__file__).with_name(name).read_text()
+    assert not set(build.ADDITIONS.values()) & {edit.path for edit in build.EDITS}
+
+
 @pytest.mark.parametrize("name", ["c++", "cmake", "make", "mpicxx", "mpirun", "nvcc"])
 def test_another_version_of_a_tool_makes_another_wheel(tools, distributions, monkeypatch, name):
     monkeypatch.syspath_prepend(distributions)
@@ -118,6 +125,7 @@ def change_version_of(name):
 CHANGES = {
     "the archive": lambda monkeypatch, _: monkeypatch.setattr(build, "ARCHIVE_SHA256", "0" * 64),
     "an edit": lambda monkeypatch, _: monkeypatch.setattr(build, "EDITS", (*build.EDITS, EDIT)),
+    "a file of ours": lambda monkeypatch, _: monkeypatch.setattr(build, "addition_texts", lambda: {"x.h": "text"}),
     "torch": change_version_of("torch"),
     "TensorFlow": change_version_of("tensorflow-cpu"),
     "Python": lambda monkeypatch, _: monkeypatch.setattr(platform, "python_version", lambda: "3.99.0"),
@@ -136,6 +144,20 @@ def test_a_change_of_what_the_wheel_depends_on_makes_another_wheel(distributions
     assert build.cache_key(build.build_ingredients()) == before
     change(monkeypatch, distributions)
     assert build.cache_key(build.build_ingredients()) != before
+
+
+def test_the_same_tools_in_another_environment_make_the_same_wheel(tools, distributions, monkeypatch):
+    """Both MPIs are that of their environment; another MPI, outside the environment, makes another wheel."""
+    monkeypatch.syspath_prepend(distributions)
+    keys = []
+    for environment, prefix in [("first", "first"), ("second", "second"), ("second", "elsewhere")]:
+        folder = tools.parent / environment / "bin"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_tool(folder, "mpicxx", version=f"-L{folder.parent}/lib")
+        monkeypatch.setenv("PATH", f"{folder}:{tools}")
+        monkeypatch.setattr(sys, "prefix", str(tools.parent / prefix))
+        keys.append(build.cache_key(build.build_ingredients()))
+    assert keys[0] == keys[1] != keys[2]
 
 
 @pytest.mark.parametrize(
@@ -213,6 +235,7 @@ def pip(monkeypatch):
         if Pip.succeeds and arguments[0] == "wheel":
             source = Path(arguments[-1])
             Pip.unedited = [edit for edit in build.EDITS if edit.old in (source / edit.path).read_text()]
+            Pip.unedited += [path for path in build.ADDITIONS.values() if not (source / path).exists()]
             write_wheel(Path(arguments[arguments.index("--wheel-dir") + 1]))
         return Pip.succeeds
 
