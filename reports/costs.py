@@ -36,7 +36,8 @@ def _communication(cells: pd.DataFrame, names: dict[str, str]) -> list[Block]:
         "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
         "gradients switched off; exposed communication is the difference. Bytes are those that all processes "
         "of the launch sent over its own loopback in a step, headers included (replicas in one process send none, "
-        f"nor do workers that share memory), beside what the algorithm's formula has them send: {_formulas(cells)}."
+        "nor do workers that share memory, as MPI's on one machine do), beside what the algorithm's formula has them "
+        f"send: {_formulas(cells)}."
     )
     return [heading, blocks.text(explanation), _split_table(split, names)]
 
@@ -44,8 +45,8 @@ def _communication(cells: pd.DataFrame, names: dict[str, str]) -> list[Block]:
 def _formulas(cells: pd.DataFrame) -> str:
     present = set(cells["bare_strategy"])
     said = ["2 (N - 1) times the bytes of the gradients for N workers of a ring all-reduce"]
-    if cells["variant"].str.contains("(?:fp16|bf16) gradient hook").any():
-        said.append("half of that where a hook rounds them to 16 bits")
+    if cells["variant"].str.contains("(?:fp16|bf16) gradient hook|fp16 compression").any():
+        said.append("half of that where they are rounded to 16 bits")
     if "torch_zero" in present:
         said.append("3 (N - 1) times for torch_zero (the same, then each parameter from its owner to the others)")
     if "torch_fsdp" in present:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typst
 
-from reports import blocks, costs, memory, sections, tables
+from reports import blocks, costs, horovod_costs, memory, sections, tables
 from reports.material import gather, regime_names
 from reports.results import Results
 
@@ -38,7 +38,9 @@ def compose(results: Results) -> tuple[dict[str, object], dict[str, bytes]]:
     parts += sections.certificate_section(material)
     parts += sections.accuracy_section(results.records)
     parts += costs.section(material)
-    parts += memory.section(material.memory, regime_names(material.cells))
+    names = regime_names(material.cells)
+    parts += horovod_costs.section(material.horovod_settings, material.horovod_phases, material.cells, names)
+    parts += memory.section(material.memory, names)
     parts += sections.cautions_section(material, results.records)
     parts += sections.endings_section(material.endings)
     parts += sections.machine_section(results)

@@ -6,7 +6,7 @@ import pandas as pd
 
 from common.config import from_record
 from common.names import shown_name
-from reports import certificate, figures, memory, tables
+from reports import certificate, figures, horovod_costs, memory, tables
 from reports.certificate import Comparison
 from reports.figures import Style
 from reports.results import Results
@@ -22,6 +22,8 @@ class Material:
     asynchronous: pd.DataFrame
     convenience: pd.DataFrame
     one_process: pd.DataFrame
+    horovod_settings: pd.DataFrame
+    horovod_phases: pd.DataFrame
     memory: pd.DataFrame
     endings: pd.DataFrame
     looks: dict[str, Style]
@@ -39,6 +41,8 @@ def gather(results: Results) -> Material:
         asynchronous=certificate.asynchronous(results),
         convenience=tables.factors(launches, results.plan, tables.CONVENIENT),
         one_process=tables.factors(launches, results.plan, tables.IN_ONE_PROCESS),
+        horovod_settings=tables.against_default(launches, results.plan, "horovod_"),
+        horovod_phases=horovod_costs.phases(launches, results.records),
         memory=memory.table(launches, results.records),
         endings=tables.endings(results.records, results.plan),
         looks=figures.styles(names),

@@ -130,10 +130,7 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, pairs: Sequen
     columns += ["factor", "low", "high"]
     if launch_table.empty:
         return pd.DataFrame(columns=columns)
-    trained = launch_table[launch_table["exchange"]]
-    by_order = trained.groupby(["regime", "strategy", "workers"]).cumcount()
-    rounds = {} if plan is None else dict(zip(plan["cell"].astype(str), plan["repetition"], strict=True))
-    trained = trained.assign(round=trained["cell"].map(rounds) if rounds else by_order)
+    trained = _with_rounds(launch_table, plan)
     rows = []
     for names in pairs:
         sides = [trained[trained["bare_strategy"] == name] for name in names]
@@ -142,6 +139,32 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, pairs: Sequen
         for _, group in matched.groupby(["regime", "workers", "variant"]):
             rows.append(_factor(group))
     return pd.DataFrame(rows, columns=columns)
+
+
+def against_default(launch_table: pd.DataFrame, plan: pd.DataFrame | None, prefix: str) -> pd.DataFrame:
+    """How many times as long a step takes with options of a strategy's own as without any.
+
+    As `factors`, for each variant of the strategies whose names begin with `prefix`, where the strategy without options
+    was measured too: that is the `first`.
+    """
+    columns = ["regime", "first", "second", "workers", "pairs", "first_seconds", "second_seconds"]
+    columns += ["factor", "low", "high"]
+    if launch_table.empty:
+        return pd.DataFrame(columns=columns)
+    trained = _with_rounds(launch_table, plan)
+    own = trained[trained["bare_strategy"].str.startswith(prefix)]
+    same = ["regime", "workers", "bare_strategy", "round"]
+    matched = own[own["variant"] == ""].merge(own[own["variant"] != ""], on=same, suffixes=("_first", ""))
+    rows = [_factor(group) for _, group in matched.groupby(["regime", "workers", "bare_strategy", "variant"])]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _with_rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    """The launches with exchange, each with its round; without a plan, its place in the order of their names."""
+    trained = launch_table[launch_table["exchange"]]
+    by_order = trained.groupby(["regime", "strategy", "workers"]).cumcount()
+    rounds = {} if plan is None else dict(zip(plan["cell"].astype(str), plan["repetition"], strict=True))
+    return trained.assign(round=trained["cell"].map(rounds) if rounds else by_order)
 
 
 def ranks(launch_table: pd.DataFrame) -> pd.DataFrame:
@@ -328,7 +351,7 @@ def _formula_bytes(record: Record, config: Config) -> float:
     NaN where what is sent depends on more than the model's size: on where it is cut, or on the rank of its factors.
     """
     workers, parameters = record.world_size, mlp.parameter_bytes(config)
-    if record.strategy in MODEL_PARALLEL or config.gradient_hook == "powersgd":
+    if record.strategy in MODEL_PARALLEL or config.gradient_hook == "powersgd" or config.adasum:
         return float("nan")
     if record.strategy == PARAMETER_SERVER:
         return metrics.parameter_server_bytes(parameters, workers if record.synchronous else None)
@@ -338,7 +361,7 @@ def _formula_bytes(record: Record, config: Config) -> float:
         return owned_update_bytes(parameters, workers)
     if record.strategy == "torch_fsdp":
         return fully_sharded_bytes(parameters, workers)
-    rounded = config.gradient_hook in ("fp16", "bf16")
+    rounded = config.gradient_hook in ("fp16", "bf16") or config.compression == "fp16"
     return workers * metrics.ring_all_reduce_bytes(parameters, workers) / (2 if rounded else 1)
 
 

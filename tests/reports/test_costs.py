@@ -28,7 +28,7 @@ def test_formulas_are_named_only_where_they_are_used(tmp_path):
     others = [make_record(name, 2, **carried) for name in ("torch_fsdp", "torch_zero", "torch_model_parallel")]
     rounded = dataclasses.replace(varied("torch_ddp", 2, gradient_hook="fp16"), **carried)
     blocks = section(tmp_path, *others, rounded)
-    for words in ("for torch_fsdp (", "for torch_zero (", "half of that where a hook", "There is none"):
+    for words in ("for torch_fsdp (", "for torch_zero (", "half of that where they are rounded", "There is none"):
         assert words in str(blocks)
     rows = {row[0]: row for row in table_under(blocks, "Where the time goes")["rows"]}
     assert rows["torch_model_parallel"][-1] == DASH
