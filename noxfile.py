@@ -139,6 +139,12 @@ def horovod_torch(session: nox.Session) -> None:
     launch(session, "horovod_torch")
 
 
+@nox.session(venv_backend="none", requires=["tools", "horovod"])
+def horovod_tensorflow(session: nox.Session) -> None:
+    """Train with Horovod for TensorFlow, 2 workers unless `-- --workers N` says otherwise."""
+    launch(session, "horovod_tensorflow")
+
+
 @nox.session(venv_backend="none", requires=["tools", "torch", "tensorflow", "horovod"])
 def compare(session: nox.Session) -> None:
     """Compare the strategies on this machine and write the PDF report (about 9 minutes; `-- --plan` tells more)."""

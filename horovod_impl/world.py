@@ -24,6 +24,9 @@ OPTIONS = {
 }
 """Horovod's environment variables, which it reads once, and the options that set them here and reach the record."""
 
+_WHERE = ("Graph execution error", "Detected at node", "File ", "[[", "0 successful operations")
+"""How the lines begin with which TensorFlow says where in a graph an operation failed, around the reason."""
+
 
 def prepare(config: Config) -> None:
     """Hand Horovod its settings; to be called before `hvd.init()`, which reads them from the environment.
@@ -135,4 +138,5 @@ def one_line_when_it_breaks(*errors: type[Exception]) -> Iterator[None]:
         yield
     except errors as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise LaunchFailedError(f"Horovod lost a worker ({(lines or ['no message'])[0][:200]}).") from error
+        reasons = [line.rpartition("}} ")[2] for line in lines if not line.startswith(_WHERE)]
+        raise LaunchFailedError(f"Horovod lost a worker ({(reasons or ['no message'])[0][:200]}).") from error

@@ -44,7 +44,7 @@ def _from_memory(run: Run, strategy: tf.distribute.Strategy) -> Take:
 def _from_pipeline(run: Run, strategy: tf.distribute.Strategy) -> Take:
     """A tf.data pipeline, the process's own, in the contract's order of rows, that the steps read one after another."""
     replicas = len(strategy.extended.worker_devices)
-    rows_per_replica = local_batch(run.config, strategy.num_replicas_in_sync)
+    rows_per_replica = local_batch(run.config, run.world_size)
     with tf.device("/cpu:0"):  # Where tf.data works.
         train_features = tf.constant(run.dataset.train_features)
         train_labels = tf.constant(run.dataset.train_labels)

@@ -33,16 +33,17 @@ CONTROLS = {
     "tf_parameter_server": SHARDED,
     "tf_keras_mirrored": COPIED,
     "horovod_torch": COPIED,
+    "horovod_tensorflow": COPIED,
 }
 QUICK = {
     *("torch_ddp", "tf_mirrored", "tf_multi_worker_mirrored", "tf_central_storage", "tf_parameter_server"),
-    *("tf_keras_mirrored", "horovod_torch"),
+    *("tf_keras_mirrored", "horovod_torch", "horovod_tensorflow"),
 }
 """Strategies of which every control is tried always; of the others all but `sum` are part of the grid."""
 
 MENDED_BY_A_BROADCAST = (
     *("torch_sync_sgd", "torch_hook_ddp", "torch_ddp", "torch_zero", "torch_fsdp", "torch_lightning_ddp"),
-    *("tf_multi_worker_mirrored", "horovod_torch"),
+    *("tf_multi_worker_mirrored", "horovod_torch", "horovod_tensorflow"),
 )
 
 
