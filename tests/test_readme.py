@@ -28,11 +28,8 @@ ADDED = {
 }
 """What the tests add to a command that would otherwise take many minutes or want an earlier comparison."""
 
-ENVIRONMENTS = {
-    **{"torchrun": "torch", "mpirun": "torch", "python -m pytorch_impl": "torch"},
-    **{"horovodrun": "horovod", "python tf_impl": "tensorflow", "nox": "tools"},
-}
-"""Which environment a command that begins like this is typed in."""
+ENVIRONMENTS = {"pytorch_impl": "torch", "tf_impl": "tensorflow", "horovod_impl": "horovod", "nox ": "tools"}
+"""Which environment a command with this word is typed in."""
 
 
 def commands():
@@ -48,7 +45,7 @@ def commands():
 def test_a_command_of_the_readme_works_as_written(command, tmp_path, launch):
     if command == "nox -s report":
         assert launch("torch_single", Config()).status == 0
-    [name] = [name for beginning, name in ENVIRONMENTS.items() if command.startswith(beginning)]
+    [name] = [name for word, name in ENVIRONMENTS.items() if word in command]
     environment = ROOT / ".nox" / name
     path = f"{environment / 'bin'}:{os.environ['PATH']}"
     result = subprocess.run(
