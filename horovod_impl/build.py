@@ -89,6 +89,12 @@ EDITS = (
         '    find_package(MPI ${MPI_REQUIRED})\n    set(CMAKE_BUILD_RPATH "$ORIGIN/../../../..")\n    if(',
         "an MPI that is installed in the environment, in lib, is found from the wheel wherever the environment is",
     ),
+    Edit(
+        "horovod/tensorflow/mpi_ops.cc",
+        'REGISTER_OP("HorovodJoin")\n    .Output("output: int32")\n    .SetShapeFn',
+        'REGISTER_OP("HorovodJoin")\n    .Output("output: int32")\n    .SetIsStateful()\n    .SetShapeFn',
+        "TensorFlow runs an operation that has neither state nor input once, so only the first join waited for anybody",
+    ),
     # What follows keeps strangers off the servers that horovodrun starts; request_signature.py says how.
     Edit(
         HTTP_SERVER,
