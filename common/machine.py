@@ -16,7 +16,17 @@ from common.config import Config
 PRIVATE_NETWORK = "LOCKSTEP_PRIVATE_NETWORK"
 """Environment variable that the launcher sets to 1 where this launch has a network namespace to itself."""
 
-_PACKAGES = ("torch", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "scikit-learn", "safetensors")
+_PACKAGES = (
+    "torch",
+    "tensorflow-cpu",
+    "tensorflow",
+    "keras",
+    "horovod",
+    "openmpi",
+    "numpy",
+    "scikit-learn",
+    "safetensors",
+)
 
 
 def host_facts() -> dict[str, object]:

@@ -52,6 +52,8 @@ class Arguments:
     """Presets to measure them on."""
     workers: tuple[int, ...] = (1, 2)
     """Numbers of workers."""
+    horovod_backend: Literal["auto", "mpi"] = "auto"
+    """Horovod's controller, of both its loops; auto: Gloo."""
     launches: int = 5
     """Launches of each case: where the two loops' tensors lie in memory differs from one to the next."""
 
@@ -67,7 +69,7 @@ def main() -> None:
     random.Random(0).shuffle(launches)
     for position, case in enumerate(launches, start=1):
         console.print(f"{position}/{len(launches)} {' '.join(map(str, case))}")
-        pairs[case] += measure(*case)
+        pairs[case] += measure(*case, backend_for(case[0], arguments))
     table = Table(
         "strategy", "preset", "workers", "pairs", "ms per step", "bare", "ratio", "95 % interval", "claimed", "holds"
     )
@@ -110,10 +112,16 @@ def config_for(preset: str, workers: int) -> Config:
     return dataclasses.replace(PRESETS[preset], scaling="weak", workers=workers, **steps)
 
 
-def measure(strategy: str, preset: str, workers: int) -> Pairs:
+def backend_for(strategy: str, arguments: Arguments) -> str:
+    """The `--backend` of the strategy's launches."""
+    if strategy == "torch_sync_sgd":
+        return "mpi"
+    return arguments.horovod_backend if strategy.startswith("horovod_") else "auto"
+
+
+def measure(strategy: str, preset: str, workers: int, backend: str) -> Pairs:
     """Seconds of each window of the strategy and of the bare loop that followed it, from one launch."""
     with tempfile.TemporaryDirectory() as folder:
-        backend = "mpi" if strategy == "torch_sync_sgd" else "auto"
         config = dataclasses.replace(config_for(preset, workers), record=Path(folder, "record.json"), backend=backend)
         script = str(strategies()[strategy].relative_to(ROOT))
         command = command_for(strategy, workers, to_arguments(config), 29410, backend)
