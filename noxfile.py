@@ -31,6 +31,12 @@ def horovod(session: nox.Session) -> None:
     session.run("python", "horovod_impl/build.py")
 
 
+@nox.session(venv_backend="none", requires=["tools", "horovod"])
+def horovod_check(session: nox.Session) -> None:
+    """Try every collective of Horovod, with each framework and over each controller that was built (about 1 minute)."""
+    session.run(str(Path(".nox", "horovod", "bin", "python")), "horovod_impl/check.py", *session.posargs, external=True)
+
+
 @nox.session(python="3.11")
 def tools(session: nox.Session) -> None:
     """Make the environment without any framework, which compares, reports, tests and lints."""
@@ -143,6 +149,12 @@ def horovod_torch(session: nox.Session) -> None:
 def horovod_tensorflow(session: nox.Session) -> None:
     """Train with Horovod for TensorFlow, 2 workers unless `-- --workers N` says otherwise."""
     launch(session, "horovod_tensorflow")
+
+
+@nox.session(venv_backend="none", requires=["tools", "horovod"])
+def horovod_keras(session: nox.Session) -> None:
+    """Train with Keras 3's fit and Horovod, 2 workers unless `-- --workers N` says otherwise."""
+    launch(session, "horovod_keras")
 
 
 @nox.session(venv_backend="none", requires=["tools", "torch", "tensorflow", "horovod"])

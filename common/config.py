@@ -194,7 +194,7 @@ MODEL_PARALLEL = {"torch_model_parallel", "torch_tensor_parallel"}
 """Strategies whose workers each compute a part of the model, on the whole batch."""
 
 OPTIONS_OF_SOME: dict[str, tuple[str, ...]] = {
-    "jit_compile": (*_TF_LOOPS, "tf_keras_mirrored", "horovod_keras"),
+    "jit_compile": (*_TF_LOOPS, "tf_keras_mirrored"),
     "steps_per_call": _TF_LOOPS,
     "input": _TF_LOOPS,
     "parameter_servers": ("tf_parameter_server",),

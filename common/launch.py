@@ -50,7 +50,7 @@ UNDISTRIBUTED = {"torch_single", "tf_one_device"}
 CLUSTERS = {"tf_multi_worker_mirrored", "tf_parameter_server"}
 """Strategies of several TensorFlow processes: they start all of them here unless TF_CONFIG or Slurm names a cluster."""
 
-_NO_STRATEGIES = ("model", "world", "inputs", "inference", "mpi")
+_NO_STRATEGIES = ("model", "world", "inputs", "fit", "inference", "mpi")
 _GRACE_SECONDS = 5.0
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net")
 

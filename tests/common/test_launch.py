@@ -104,7 +104,9 @@ def test_every_strategy_file_is_found_by_its_name():
     assert found["torch_ddp"] == ROOT / "pytorch_impl" / "ddp.py"
     assert found["tf_mirrored"] == ROOT / "tf_impl" / "mirrored.py"
     assert found["horovod_torch"] == ROOT / "horovod_impl" / "train.py"
-    assert not {"torch_model", "tf_model", "torch_world", "torch_mpi", "torch_inference", "horovod_build"} & set(found)
+    assert found["horovod_tensorflow"] == ROOT / "horovod_impl" / "train_tensorflow.py"
+    no_strategies = {"torch_model", "torch_world", "torch_mpi", "torch_inference", "tf_model", "tf_fit"}
+    assert not (no_strategies | {"horovod_build", "horovod_tensorflow_model"}) & set(found)
 
 
 def test_an_unknown_strategy_is_refused_with_those_that_exist():

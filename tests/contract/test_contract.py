@@ -27,7 +27,7 @@ GRID = [
     pytest.param("digits", {"activation": "tanh", "dimensions": (64, 32, 10)}, id="digits-tanh-two_layers"),
     pytest.param("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "activation": "tanh"}, id="wide-tanh"),
 ]
-REFUSED = {"tf_keras_mirrored": "momentum-weight_decay"}
+REFUSED = {"tf_keras_mirrored": "momentum-weight_decay", "horovod_keras": "momentum-weight_decay"}
 """Cases that a strategy refuses, as its own tests show: Keras's SGD computes something else there."""
 
 
@@ -49,6 +49,19 @@ CELLS = [
 LARGEST_CERTAIN = [(name, 1 if name in UNDISTRIBUTED else 2) for name in strategies()]
 
 WITH_EXCHANGE = [(name, workers) for name, workers in LARGEST_CERTAIN if workers > 1 and name not in MODEL_PARALLEL]
+
+
+OVER_MPI = [
+    pytest.param(
+        *(strategy, workers, preset),
+        marks=[] if (workers, preset) == (2, "digits") else [pytest.mark.grid],
+        id=f"{strategy}-{workers}-{preset}",
+    )
+    for strategy in strategies()
+    if strategy.startswith("horovod_")
+    for workers in (1, 2, 4)
+    for preset in ("digits", "pathway")
+]
 
 
 def contract_config(preset: str, workers: int, folder, **overrides):
@@ -75,6 +88,13 @@ def test_a_strategy_follows_the_oracle_on_digits(strategy, workers, launch, devi
 def test_a_strategy_follows_the_oracle_on_pathway(strategy, workers, launch, deviation_of, tmp_path):
     launched = launch(strategy, contract_config("pathway", workers, tmp_path, **SYNCHRONOUS.get(strategy, {})))
     assert_follows(launched, deviation_of(launched))
+
+
+@pytest.mark.parametrize(("strategy", "workers", "preset"), OVER_MPI)
+def test_horovod_over_mpi_follows_the_oracle(strategy, workers, preset, launch, deviation_of, tmp_path):
+    launched = launch(strategy, contract_config(preset, workers, tmp_path, backend="mpi"))
+    assert_follows(launched, deviation_of(launched))
+    assert (launched.record.backend, launched.record.world_size) == ("mpi", workers)
 
 
 @pytest.mark.grid

@@ -34,6 +34,7 @@ CONTROLS = {
     "tf_keras_mirrored": COPIED,
     "horovod_torch": COPIED,
     "horovod_tensorflow": COPIED,
+    "horovod_keras": COPIED,
 }
 QUICK = {
     *("torch_ddp", "tf_mirrored", "tf_multi_worker_mirrored", "tf_central_storage", "tf_parameter_server"),
@@ -43,7 +44,7 @@ QUICK = {
 
 MENDED_BY_A_BROADCAST = (
     *("torch_sync_sgd", "torch_hook_ddp", "torch_ddp", "torch_zero", "torch_fsdp", "torch_lightning_ddp"),
-    *("tf_multi_worker_mirrored", "horovod_torch", "horovod_tensorflow"),
+    *("tf_multi_worker_mirrored", "horovod_torch", "horovod_tensorflow", "horovod_keras"),
 )
 
 

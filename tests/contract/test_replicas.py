@@ -13,7 +13,10 @@ from tests.contract.test_contract import assert_follows, contract_config
 
 CHECKED = [name for name in strategies() if has_option(name, "check_replicas")]
 QUICK = ("torch_ddp", "tf_mirrored", "horovod_torch")
-STARTED_APART = ("torch_ddp", "tf_mirrored", "tf_multi_worker_mirrored", "tf_keras_mirrored", "horovod_torch")
+STARTED_APART = (
+    *("torch_ddp", "tf_mirrored", "tf_multi_worker_mirrored", "tf_keras_mirrored"),
+    *("horovod_torch", "horovod_tensorflow", "horovod_keras"),
+)
 
 # A control, other than a strategy's script, leaves the error its traceback. A cluster's processes are started again
 # with this script's arguments, so that what it runs has to be in the environment.

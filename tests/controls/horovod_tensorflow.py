@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import horovod.tensorflow as hvd
+import tensorflow as tf
 
 from common import mlp
 from common.run import Run
@@ -17,7 +18,7 @@ from horovod_impl import train_tensorflow
 def created_apart(config, state, create=contract.create_variables):
     variables = create(config, state)
     for parameter in variables.parameters:
-        parameter.assign_add(0.001 * hvd.rank() + 0 * parameter)
+        parameter.assign_add(0.001 * hvd.rank() * tf.ones_like(parameter))
     return variables
 
 

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import keras
 import tensorflow as tf
 
-from tf_impl import keras_mirrored
+from tf_impl import fit, keras_mirrored
 
 
 def change_gradients(change):
@@ -31,18 +31,18 @@ def rounded(gradient):
     return tf.cast(tf.cast(gradient, tf.float16), tf.float32)
 
 
-def whole_batch_for_every_replica(config, run, create=keras_mirrored.create_batches):
+def whole_batch_for_every_replica(config, run, create=fit.create_batches):
     def repeat(features, labels):
         return tf.tile(features, [config.workers, 1]), tf.tile(labels, [config.workers])
 
     return create(config, run).map(repeat)
 
 
-def created_with_scaled_rate(config, *state, create=keras_mirrored.create_model):
+def created_with_scaled_rate(config, *state, create=fit.create_model):
     return create(dataclasses.replace(config, learning_rate=config.workers * config.learning_rate), *state)
 
 
-def created_apart(config, *state, create=keras_mirrored.create_model):
+def created_apart(config, *state, create=fit.create_model):
     model = create(config, *state)
     for variable in model.trainable_variables:
         second = variable.value.values[1]
@@ -56,11 +56,11 @@ def break_maths(control: str) -> None:
     elif control == "float16":
         change_gradients(rounded)
     elif control == "unsharded":
-        keras_mirrored.create_batches = whole_batch_for_every_replica
+        fit.create_batches = whole_batch_for_every_replica
     elif control == "scaled_rate":
-        keras_mirrored.create_model = created_with_scaled_rate
+        fit.create_model = created_with_scaled_rate
     elif control == "skipped_broadcast":
-        keras_mirrored.create_model = created_apart
+        fit.create_model = created_apart
     else:
         raise ValueError(control)
 
