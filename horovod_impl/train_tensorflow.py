@@ -11,10 +11,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from common.errors import exit_with_one_line, require_framework
+from common.errors import exit_with_one_line
+from horovod_impl import world
 
 if __name__ == "__main__":
-    require_framework("horovod")
+    world.require_horovod("tensorflow")
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -24,7 +25,6 @@ from common.config import Config, check_world_size, parse_command_line
 from common.run import Run
 from horovod_impl import tensorflow_inputs as inputs
 from horovod_impl import tensorflow_model as contract
-from horovod_impl import world
 
 
 def main() -> None:

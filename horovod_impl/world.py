@@ -5,13 +5,16 @@ Every function takes `hvd`, which is horovod.torch or horovod.tensorflow: both h
 
 import contextlib
 import dataclasses
+import importlib.util
 import os
 import socket
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 from common.config import Config
-from common.errors import LaunchFailedError, UserError
+from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, require_framework
 from common.run import Run
 from horovod_impl import timeline
 
@@ -26,6 +29,20 @@ OPTIONS = {
 
 _WHERE = ("Graph execution error", "Detected at node", "File ", "[[", "0 successful operations")
 """How the lines begin with which TensorFlow says where in a graph an operation failed, around the reason."""
+
+
+def require_horovod(framework: str) -> None:
+    """End this program with one sentence where Horovod isn't installed, or was built without the framework."""
+    require_framework("horovod")
+    folder = Path(importlib.util.find_spec("horovod").origin).parent
+    if not any(folder.glob(f"{framework}/mpi_lib*.so")):
+        print(
+            f"lockstep: this build of Horovod lacks {framework}: run `nox -s horovod`, which builds it for both "
+            "frameworks, or uninstall horovod first where it is installed already.",
+            file=sys.stderr,
+            flush=True,
+        )
+        sys.exit(REFUSED_STATUS)
 
 
 def prepare(config: Config) -> None:

@@ -1,6 +1,9 @@
 """The scripts as a user starts them by hand, with the framework's own launcher or in the wrong environment."""
 
+import os
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +46,8 @@ def test_a_launcher_whose_world_disagrees_with_workers_is_refused(program, optio
     python = python_for(framework_of(strategy))
     script = [SCRIPTS[strategy], "--workers", "4", "--record", str(tmp_path / "run.json")]
     command = [str(python.parent / program), *options, *([str(python)] if program == "horovodrun" else []), *script]
-    status, output = run_command(command)
+    # As `activate` does: horovodrun looks for mpirun there.
+    status, output = run_command(command, PATH=f"{python.parent}:{os.environ['PATH']}")
     assert status != 0
     assert f"--workers 4, but {program} started 2: give both the same number" in output
     assert not (tmp_path / "run.json").exists()
@@ -53,3 +57,20 @@ def test_one_worker_alone_of_horovod_is_a_world_of_one():
     status, output = run_command([str(python_for("horovod")), "horovod_impl/train.py", "--workers", "2"])
     assert status == 2
     assert "--workers 2, but horovodrun started 1" in output
+
+
+@pytest.mark.parametrize(
+    ("strategy", "framework"),
+    [("horovod_torch", "torch"), ("horovod_tensorflow", "tensorflow"), ("horovod_keras", "tensorflow")],
+)
+def test_a_horovod_built_without_the_framework_is_named_in_one_line(strategy, framework, tmp_path):
+    python = python_for("horovod")
+    [installed] = Path(python).parent.parent.glob("lib/python*/site-packages/horovod")
+    lacking = shutil.copytree(installed, tmp_path / "horovod", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    others = [path for path in installed.rglob("*.so") if path.parent.name != framework]
+    for path in others:
+        shutil.copy(path, lacking / path.relative_to(installed))
+    status, output = run_command([str(python), SCRIPTS[strategy]], PYTHONPATH=str(tmp_path))
+    assert others
+    assert (status, len(output.splitlines())) == (2, 1)
+    assert output.startswith(f"lockstep: this build of Horovod lacks {framework}: run `nox -s horovod`")
