@@ -1,0 +1,343 @@
+"""A smoke test of every collective of Horovod, each result compared with NumPy's.
+
+To start it: `python horovod_impl/check.py`, which launches two processes for each framework and each controller that
+Horovod was built with; or one of these alone, `horovodrun -np 2 python horovod_impl/check.py --framework torch`.
+
+What Horovod doesn't support is listed in UNSUPPORTED in its own words, and fails this check where it begins to work.
+"""
+
+import argparse
+import faulthandler
+import importlib
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from common.errors import require_framework
+
+FRAMEWORKS = ("torch", "tensorflow")
+CONTROLLERS = ("gloo", "mpi")
+LIMIT_SECONDS = 180
+"""How long one launch may take; on 2 cores with nothing else to do it takes about 10 s."""
+
+FLOATS = ("float16", "float32", "float64")
+NUMBERS = (*FLOATS, "int32", "int64")
+NO_VALUES = ("no values",)
+
+Results = Iterator[tuple[Any, Any]]
+"""Pairs of what Horovod returned and what NumPy says."""
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among its peers, its framework, and what every process brings to a collective."""
+
+    hvd: ModuleType
+    """horovod.torch or horovod.tensorflow."""
+    tensor: Callable[[Any], Any]
+    """Makes a tensor of the framework from NumPy's array."""
+    rank: int
+    size: int
+    name: str
+    """What this collective is called, on every process alike."""
+    values: list[np.ndarray]
+    """What each rank brings: size * 6 rows of 3 columns. Every sum, product and mean of them is exact in float16."""
+
+    @property
+    def own(self) -> np.ndarray:
+        """What this rank brings."""
+        return self.values[self.rank]
+
+    def shard(self, array: np.ndarray) -> np.ndarray:
+        """This rank's part of an array that is split along its first dimension."""
+        return np.split(array, self.size)[self.rank]
+
+
+def all_reduce_sum(world: World) -> Results:
+    """Every rank gets the sum."""
+    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Sum, name=world.name), sum(world.values)
+
+
+def all_reduce_average(world: World) -> Results:
+    """Every rank gets the mean."""
+    mean = (sum(world.values) // world.size) if world.own.dtype.kind == "i" else sum(world.values) / world.size
+    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Average, name=world.name), mean
+
+
+def all_reduce_min(world: World) -> Results:
+    """Every rank gets the least of each element."""
+    least = np.minimum.reduce(world.values)
+    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Min, name=world.name), least
+
+
+def all_reduce_max(world: World) -> Results:
+    """Every rank gets the greatest of each element."""
+    greatest = np.maximum.reduce(world.values)
+    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Max, name=world.name), greatest
+
+
+def all_reduce_product(world: World) -> Results:
+    """Every rank gets the product."""
+    product = math.prod(world.values)
+    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Product, name=world.name), product
+
+
+def grouped_all_reduce(world: World) -> Results:
+    """Several tensors of different shapes in one operation."""
+    tensors = [world.tensor(world.own), world.tensor(world.own[:1, 0])]
+    sums = world.hvd.grouped_allreduce(tensors, op=world.hvd.Sum, name=world.name)
+    yield from zip(sums, [sum(world.values), sum(world.values)[:1, 0]], strict=True)
+
+
+def all_gather(world: World) -> Results:
+    """Every rank gets the rows of all; each brings another number of them."""
+    gathered = world.hvd.allgather(world.tensor(world.own[: world.rank + 1]), name=world.name)
+    yield gathered, np.concatenate([rows[: rank + 1] for rank, rows in enumerate(world.values)])
+
+
+def grouped_all_gather(world: World) -> Results:
+    """Several tensors in one operation, with another number of rows from each rank."""
+    tensors = [world.tensor(world.own[: world.rank + 1]), world.tensor(world.own[world.rank :, 0])]
+    first, second = world.hvd.grouped_allgather(tensors, name=world.name)
+    yield first, np.concatenate([rows[: rank + 1] for rank, rows in enumerate(world.values)])
+    yield second, np.concatenate([rows[rank:, 0] for rank, rows in enumerate(world.values)])
+
+
+def broadcast(world: World) -> Results:
+    """Every rank gets what the last brings."""
+    last = world.size - 1
+    yield world.hvd.broadcast(world.tensor(world.own), root_rank=last, name=world.name), world.values[last]
+
+
+def all_to_all(world: World) -> Results:
+    """Each rank sends a part of its rows to each other: to rank r, r + 1 of them, more by one from odd ranks."""
+    splits = [np.arange(world.size) + 1 + rank % 2 for rank in range(world.size)]
+    tensor = world.tensor(world.own[: splits[world.rank].sum()])
+    own_splits = world.tensor(splits[world.rank].astype("int32"))
+    received, counts = world.hvd.alltoall(tensor, splits=own_splits, name=world.name)
+    starts = [split[: world.rank].sum() for split in splits]
+    lengths = [split[world.rank] for split in splits]
+    parts = zip(world.values, starts, lengths, strict=True)
+    yield received, np.concatenate([rows[start : start + length] for rows, start, length in parts])
+    yield counts, np.array(lengths, dtype="int32")
+
+
+def reduce_scatter(world: World) -> Results:
+    """Each rank gets its part of the sum."""
+    part = world.hvd.reducescatter(world.tensor(world.own), op=world.hvd.Sum, name=world.name)
+    yield part, world.shard(sum(world.values))
+
+
+def grouped_reduce_scatter(world: World) -> Results:
+    """Several tensors in one operation, of which each rank gets its part of the sum."""
+    tensors = [world.tensor(world.own), world.tensor(world.own[: world.size, 0])]
+    # horovod.tensorflow's takes no name.
+    first, second = world.hvd.grouped_reducescatter(tensors, op=world.hvd.Sum)
+    yield first, world.shard(sum(world.values))
+    yield second, world.shard(sum(world.values)[: world.size, 0])
+
+
+def process_sets(world: World) -> Results:
+    """All ranks but the last, and the last alone, are made process sets, add up among themselves, and are removed."""
+    last = world.size - 1
+    groups = [list(range(last)), [last]]
+    sets = [world.hvd.add_process_set(ranks) for ranks in groups]
+    group, ranks = next((s, ranks) for s, ranks in zip(sets, groups, strict=True) if world.rank in ranks)
+    options = {"name": world.name, "process_set": group}
+    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Sum, **options), sum(world.values[r] for r in ranks)
+    yield [world.hvd.remove_process_set(s) for s in sets], [True, True]
+
+
+def join(world: World) -> Results:
+    """The last rank goes on alone, with zeros in the place of what those who have joined would bring."""
+    if world.rank == world.size - 1:
+        total = world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Sum, name=world.name)
+        yield total, world.own
+    yield int(world.hvd.join()), world.size - 1
+
+
+def barrier(world: World) -> Results:
+    """Nobody leaves before the last, who is late, has arrived; clocks are those of one machine."""
+    time.sleep(0.2 * world.rank)
+    arrived = time.time()
+    world.hvd.barrier()
+    left = time.time()
+    arrivals = np.asarray(world.hvd.allgather(world.tensor(np.array([arrived])), name=world.name))
+    yield bool(left >= arrivals.max()), True
+
+
+# Each collective and the types of values that it is tried with.
+COLLECTIVES: dict[Callable[[World], Results], Sequence[str]] = {
+    all_reduce_sum: NUMBERS,
+    all_reduce_average: NUMBERS,
+    all_reduce_min: NUMBERS,
+    all_reduce_max: NUMBERS,
+    all_reduce_product: NUMBERS,
+    grouped_all_reduce: NUMBERS,
+    all_gather: NUMBERS,
+    grouped_all_gather: NUMBERS,
+    broadcast: NUMBERS,
+    all_to_all: NUMBERS,
+    reduce_scatter: NUMBERS,
+    grouped_reduce_scatter: NUMBERS,
+    process_sets: NUMBERS,
+    join: NUMBERS,
+    barrier: NO_VALUES,
+}
+
+# What a framework's Horovod hasn't, and the words with which it says so.
+UNSUPPORTED = {("tensorflow", "barrier"): "module 'horovod.tensorflow' has no attribute 'barrier'"}
+
+
+def values_of(rank: int, size: int, values: str) -> np.ndarray:
+    """Return what the rank brings: multiples of 1/4, or of the world's size for integers."""
+    drawn = np.random.default_rng(rank).integers(-8, 9, size=(size * 6, 3))
+    return (drawn * size if values.startswith("int") else drawn / 4).astype(values)
+
+
+def outcome(collective: Callable[[World], Results], world: World, words: str | None) -> str:
+    """Return 'ok', 'unsupported: ...' where Horovod refuses in these words, or 'wrong: ...'."""
+    try:
+        # All of it before anything is judged: a rank that stopped halfway would leave the others waiting.
+        pairs = [(np.asarray(found), np.asarray(expected)) for found, expected in collective(world)]
+    except Exception as error:  # Whatever Horovod or its framework raises is the outcome.
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        return f"unsupported: {words}" if words and words in message else f"wrong: rank {world.rank} had {message}"
+    if words:
+        return f"wrong: works now, but is listed as unsupported: {words}"
+    for found, expected in pairs:
+        if found.dtype != expected.dtype or not np.array_equal(found, expected):
+            return f"wrong: rank {world.rank} got {described(found)} instead of {described(expected)}"
+    return "ok"
+
+
+def described(array: np.ndarray) -> str:
+    """Return type and shape of the array, and its first and last elements."""
+    elements = np.array2string(array.ravel(), threshold=8, edgeitems=4, separator=", ")
+    return f"{array.dtype} {array.shape} {elements}"
+
+
+def check_here(framework: str) -> bool:
+    """Try every collective as one of horovodrun's processes; return whether each was as it should be.
+
+    Rank 0 prints the table of its results, every rank what was wrong with its own.
+    """
+    # A collective that waits for ever ends here, with the line where it waits, and horovodrun ends the other ranks.
+    faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True)
+    os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+    hvd = importlib.import_module(f"horovod.{framework}")
+    library = importlib.import_module(framework)
+    make_tensor = library.from_numpy if framework == "torch" else library.constant
+
+    def tensor(array: np.ndarray) -> Any:  # noqa: ANN401
+        # horovod.torch's grouped collectives look only at the first tensor, and misread others that are not contiguous.
+        return make_tensor(np.ascontiguousarray(array))
+
+    hvd.init()
+    controller = "mpi" if hvd.mpi_enabled() else "gloo"
+    outcomes = {}
+    for collective, types in COLLECTIVES.items():
+        for values in types:
+            brought = [] if types is NO_VALUES else [values_of(r, hvd.size(), values) for r in range(hvd.size())]
+            name = f"{collective.__name__}.{values}"
+            world = World(hvd, tensor, hvd.rank(), hvd.size(), name, brought)
+            words = UNSUPPORTED.get((framework, collective.__name__))
+            outcomes[collective.__name__, values] = outcome(collective, world, words)
+    if hvd.rank() == 0:
+        print_table(f"horovod.{framework}, {controller}, {hvd.size()} processes", outcomes)
+    for (name, values), found in outcomes.items():
+        if found.startswith("wrong"):
+            print(f"{name} {values} is {found}", flush=True)
+    hvd.shutdown()
+    return not any(found.startswith("wrong") for found in outcomes.values())
+
+
+def print_table(title: str, outcomes: dict[tuple[str, str], str]) -> None:
+    """Print one row per collective, one column per type of values, and below them what isn't supported."""
+    console = Console(width=120, color_system=None)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in ("", *NUMBERS, *NO_VALUES):
+        table.add_column(column)
+    for collective in COLLECTIVES:
+        name = collective.__name__
+        cells = [outcomes.get((name, values), "").partition(":")[0] for values in (*NUMBERS, *NO_VALUES)]
+        table.add_row(name.replace("_", " "), *cells)
+    console.print(table)
+    refused = {found: [] for found in outcomes.values() if found.startswith("unsupported")}
+    for (name, values), found in outcomes.items():
+        if found in refused:
+            refused[found].append(f"{name.replace('_', ' ')}, {values}")
+    for found, names in refused.items():
+        console.print(f"{'; '.join(names)}: {found}", soft_wrap=True)
+
+
+def launch(framework: str, controller: str) -> int:
+    """Check one framework over one controller on two processes, print what rank 0 does, and return the exit status."""
+    options = [str(Path(sys.executable).with_name("horovodrun")), f"--{controller}", "-np", "2"]
+    # Open MPI refuses root unless asked, and complains that UCX, one of its ways to remote memory, finds no network.
+    settings = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_osc": "^ucx"}
+    environment = os.environ | settings | {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    process = subprocess.Popen(
+        [*options, sys.executable, __file__, "--framework", framework],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, errors = process.communicate(timeout=LIMIT_SECONDS + 30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, errors = process.communicate()
+        errors += f"\nhorovodrun had not ended after {LIMIT_SECONDS + 30} s and was killed.\n"
+    # horovodrun writes before each line whose it is.
+    print(re.sub(r"^\[[\d,]+\]<\w+>: ?", "", output, flags=re.MULTILINE), flush=True)
+    if process.returncode:
+        print(f"{errors}\nhorovod.{framework} over {controller} failed: see above.\n", file=sys.stderr, flush=True)
+    return process.returncode
+
+
+def check_build() -> tuple[str, ...]:
+    """Print what `horovodrun --check-build` says, and return the controllers that Horovod was built with."""
+    command = [str(Path(sys.executable).with_name("horovodrun")), "--check-build"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    print(answer.strip(), end="\n\n", flush=True)
+    controllers = answer.partition("Available Controllers:")[2].partition("Available Tensor")[0]
+    return tuple(name for name in CONTROLLERS if f"[x] {name}" in controllers.lower())
+
+
+def main() -> int:
+    """Check what the command line asks for; return the exit status, 0 where all is as it should be."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--framework", choices=FRAMEWORKS, help="both, unless given")
+    parser.add_argument("--controller", choices=CONTROLLERS, help="all that were built, unless given")
+    arguments = parser.parse_args()
+    if "HOROVOD_RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ:
+        return 0 if check_here(arguments.framework or "torch") else 1
+    built = check_build()
+    frameworks = [arguments.framework] if arguments.framework else FRAMEWORKS
+    controllers = [arguments.controller] if arguments.controller else built
+    return max(abs(launch(framework, controller)) for framework in frameworks for controller in controllers)
+
+
+if __name__ == "__main__":
+    require_framework("horovod")
+    sys.exit(main())
