@@ -32,6 +32,8 @@ Measured = Literal[
     "torch_hook_ddp",
     "torch_sync_sgd",
     "horovod_torch",
+    "horovod_tensorflow",
+    "horovod_keras",
     "tf_one_device",
     "tf_mirrored",
     "tf_multi_worker_mirrored",

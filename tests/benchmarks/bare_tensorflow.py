@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from common import mlp
+from common.config import Config
 from common.run import Run
 from tests.benchmarks.paired import BareWindow
 
@@ -15,27 +16,29 @@ def logical_devices(run: Run) -> list[str]:
     return [f"/cpu:{index}" for index in range(run.config.workers)]
 
 
+def logits_of(config: Config, parameters: list[tf.Variable], values: tf.Tensor) -> tf.Tensor:
+    """Logits, (rows, classes), of the features in `values`, (rows, inputs)."""
+    activate = tf.nn.relu if config.activation == "relu" else tf.tanh
+    for position in range(0, len(parameters), 2 if config.bias else 1):
+        values = activate(values) if position else values
+        values = tf.matmul(values, parameters[position])
+        values = values + parameters[position + 1] if config.bias else values
+    return values
+
+
 def make_window(run: Run, strategy: tf.distribute.Strategy) -> BareWindow:
     """A function that trains one step on each of the given arrays of rows, with the data on the devices."""
     config, local_replicas = run.config, len(strategy.extended.worker_devices)
     with strategy.scope():
         parameters = [tf.Variable(value) for value in mlp.initial_weights(config).values()]
     train_features, train_labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
-    activate = tf.nn.relu if config.activation == "relu" else tf.tanh
-
-    def logits_of(values: tf.Tensor) -> tf.Tensor:
-        for position in range(0, len(parameters), 2 if config.bias else 1):
-            values = activate(values) if position else values
-            values = tf.matmul(values, parameters[position])
-            values = values + parameters[position + 1] if config.bias else values
-        return values
 
     def replica_step(rows: tf.Tensor) -> tuple:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         own = tf.reshape(rows, (local_replicas, -1))[replica % local_replicas]
         with tf.GradientTape() as tape:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-                tf.gather(train_labels, own), logits_of(tf.gather(train_features, own))
+                tf.gather(train_labels, own), logits_of(config, parameters, tf.gather(train_features, own))
             )
             loss = tf.reduce_sum(losses) / run.global_batch
         return loss, tape.gradient(loss, parameters)

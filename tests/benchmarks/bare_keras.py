@@ -1,0 +1,82 @@
+"""The bare Keras `compile` and `fit` that the strategies with `fit` are measured against.
+
+Starting a `fit` costs as much as tens of small steps, so both sides have one for the whole run. The bare one lives in
+a thread of its own and stands still, before its next step, while the other is clocked. Either side's tf.data pipeline
+may run a few batches ahead meanwhile.
+"""
+
+import os
+import threading
+import traceback
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from common.config import Config
+from common.run import Run
+from tests.benchmarks.paired import BareWindow
+
+
+class Turns(keras.callbacks.Callback):
+    """Lets `fit` go on for so many steps at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._allowed = 0
+        self._turn, self._done = threading.Semaphore(0), threading.Semaphore(0)
+
+    def take(self, steps: int) -> None:
+        """Wait until `fit` has done so many steps more."""
+        self._allowed = steps
+        self._turn.release()
+        self._done.acquire()
+
+    def wait_for_first(self) -> None:
+        """Wait until `fit` stands before its first step."""
+        self._done.acquire()
+
+    def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
+        if not self._allowed:
+            self._done.release()
+            self._turn.acquire()
+        self._allowed -= 1
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        self._done.release()
+
+
+def compile_model(
+    config: Config, make_optimizer: Callable[..., keras.optimizers.SGD] = keras.optimizers.SGD
+) -> keras.Model:
+    """The MLP as a user writes it; to be called in the strategy's scope, if any."""
+    model = keras.Sequential([keras.Input((config.dimensions[0],))])
+    for width in config.dimensions[1:-1]:
+        model.add(keras.layers.Dense(width, config.activation, use_bias=config.bias))
+    model.add(keras.layers.Dense(config.dimensions[-1], use_bias=config.bias))
+    rate = config.learning_rate
+    if config.final_learning_rate is not None:
+        rate = keras.optimizers.schedules.PolynomialDecay(rate, config.decay_steps, config.final_learning_rate)
+    model.compile(make_optimizer(rate), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def make_window(run: Run, model: keras.Model) -> BareWindow:
+    """A bare `fit` on this process's rows, fed by the same kind of pipeline."""
+    features, labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
+    rows = tf.data.Dataset.from_tensor_slices(np.stack(list(run.rows(run.first_step, run.config.steps))))
+    dataset = rows.map(lambda rows: (tf.gather(features, rows), tf.gather(labels, rows))).prefetch(tf.data.AUTOTUNE)
+    turns = Turns()
+
+    def fit() -> None:
+        try:
+            model.fit(dataset, shuffle=False, verbose=0, callbacks=[turns])
+        except Exception:
+            # The other side would wait for its turn for ever.
+            traceback.print_exc()
+            os._exit(1)
+
+    threading.Thread(target=fit, daemon=True).start()
+    turns.wait_for_first()
+    return lambda rows_of_steps: turns.take(len(rows_of_steps))
