@@ -1,50 +1,52 @@
 """An ssh server for a test host: it lets in the holder of one key, and runs commands as sshd does.
 
-Like sshd, it closes a command's input when the connection goes and leaves its processes alone: who starts them has to
-see to their end.
+Like sshd's, its sessions end when their connection goes, and leave what they started alone: whoever starts a command
+on another machine has to see to its end.
 """
 
 import asyncio
 import os
 import pwd
 import sys
+from asyncio.subprocess import PIPE
 
 import asyncssh
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+SESSION = 'exec 3<&0; /bin/sh -c "$0" <&3 3<&- & wait $!'
+"""A shell in the place of sshd's process for a session: the command's parent, and gone with the connection."""
+
 
 async def run_command(session: asyncssh.SSHServerProcess) -> None:
-    """Run the session's command in a shell, in the user's home and with as little environment as sshd gives it."""
+    """Run the session's command in the user's home, with as little environment as sshd gives it."""
     user = pwd.getpwuid(os.geteuid())
     home = user.pw_dir if os.access(user.pw_dir, os.X_OK) else "/"
-    process = await asyncio.create_subprocess_exec(
-        *("/bin/sh", "-c", session.command),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=home,
-        env={"HOME": home, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": "/bin/sh", "PATH": PATH},
-        start_new_session=True,
-    )
+    environment = {"HOME": home, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": "/bin/sh", "PATH": PATH}
+    command = ["/bin/sh", "-c", SESSION, session.command]
+    pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
+    process = await asyncio.create_subprocess_exec(*command, cwd=home, env=environment, start_new_session=True, **pipes)
     await session.redirect(process.stdin, process.stdout, process.stderr)
-    session.exit(await process.wait())
-    await session.wait_closed()
+    ended, closed = asyncio.ensure_future(process.wait()), asyncio.ensure_future(session.wait_closed())
+    await asyncio.wait({ended, closed}, return_when=asyncio.FIRST_COMPLETED)
+    if ended.done():
+        session.exit(ended.result())
+        await closed
+    else:
+        process.kill()
 
 
 async def serve(address: str, key: str, authorized: str) -> None:
     """Serve on the host's own address alone, by keys alone."""
+    by_keys_alone = {"password_auth": False, "kbdint_auth": False, "gss_host": None, "host_based_auth": False}
     server = await asyncssh.listen(
         address,
         22,
         server_host_keys=[key],
         authorized_client_keys=authorized,
-        password_auth=False,
-        kbdint_auth=False,
-        gss_host=None,
-        host_based_auth=False,
         process_factory=run_command,
         encoding=None,
+        **by_keys_alone,
     )
     print("ready", flush=True)
     await server.wait_closed()

@@ -1,11 +1,16 @@
 """What Horovod's tests share: two hosts with ssh between them, and horovodrun on the first of them."""
 
+import dataclasses
+import itertools
 import os
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from common.config import Config, to_arguments
@@ -13,7 +18,6 @@ from common.launch import python_for
 from tests.contract.test_contract import contract_config
 from tests.hosts import Host, ssh_servers, two_hosts
 
-CONTROLLERS = ("gloo", "mpi")
 SCRIPT = "horovod_impl/train.py"
 
 
@@ -22,6 +26,10 @@ def user_environment(**settings: str) -> dict[str, str]:
     return (
         os.environ | {"PATH": f"{python_for('horovod').parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"} | settings
     )
+
+
+SETTLE_SECONDS = 20.0
+"""How long what has failed may take to end everywhere; far below any deadline."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +43,13 @@ class Site:
     """Where each host's folder is seen from outside."""
     mount_point: Path
     """Where each host sees its own."""
+    servers: tuple[frozenset[int], frozenset[int]]
+    """What runs on each host before any test starts something there."""
 
     def config(self, workers: int, **overrides: object) -> Config:
         """The contract's config, on the CPU, since both hosts would find the same GPU."""
-        files = {"record": self.mount_point / "run.json"}
-        return contract_config("digits", workers, self.mount_point, device="cpu", **files | overrides)
+        config = contract_config("digits", workers, self.mount_point, device="cpu")
+        return dataclasses.replace(config, record=self.mount_point / "run.json", **overrides)
 
     def start(self, controller: str, hosts: str, config: Config, *options: str) -> subprocess.Popen:
         """horovodrun on the first host; `hosts` is what follows its -H."""
@@ -50,6 +60,31 @@ class Site:
         environment = user_environment(PRTE_MCA_plm_ssh_args=f"-i {self.identity}")
         command = ["horovodrun", *world, *fixed, *options, "python", SCRIPT, *to_arguments(config)]
         return self.hosts[0].start(command, environment)
+
+    def wait_until_it_trains(self, process: subprocess.Popen) -> None:
+        """Return when the second line tells of a step: the first tells of the first step alone."""
+        steps = (line for line in process.stdout if "step " in line)
+        assert len(list(itertools.islice(steps, 2))) == 2, "It never trained."
+
+    def workers(self, number: int) -> list[psutil.Process]:
+        """The processes on a host that train."""
+        processes = [psutil.Process(pid) for pid in self.hosts[number].processes()]
+        return [process for process in processes if process.cmdline()[1:2] == [SCRIPT]]
+
+    def wait_until_idle(self) -> None:
+        """Return when what a test started has ended on both hosts; fail when something is left."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while left := self._started():
+            assert time.monotonic() < deadline, f"Still running: {left}"
+            time.sleep(0.1)
+
+    def _started(self) -> list[str]:
+        found = []
+        for host, servers in zip(self.hosts, self.servers, strict=True):
+            for pid in set(host.processes()) - servers:
+                with suppress(psutil.NoSuchProcess):
+                    found.append(f"{host.name}: {' '.join(psutil.Process(pid).cmdline())}")
+        return found
 
 
 @pytest.fixture
@@ -64,4 +99,5 @@ def site(tmp_path: Path) -> Iterator[Site]:
             disk.mkdir()
             host.run("mount", "--bind", str(disk), str(mount_point))
             disks.append(disk)
-        yield Site(hosts, identity, tuple(disks), mount_point)
+        servers = tuple(frozenset(host.processes()) for host in hosts)
+        yield Site(hosts, identity, tuple(disks), mount_point, servers)

@@ -29,6 +29,7 @@ def test_horovod_follows_the_oracle_on_two_hosts(controller, workers, site, devi
     assert launched.record.backend == controller
     assert (first / "weights.safetensors").exists()
     assert not list(second.iterdir()), "only rank 0 writes"
+    site.wait_until_idle()
     gradient_bytes = sum(weight.nbytes for weight in mlp.initial_weights(config).values())
     for host in site.hosts:
         assert host.bytes_sent() > config.steps * gradient_bytes

@@ -1,0 +1,167 @@
+"""What goes wrong with Horovod's launches: each ends with a clear error, in time, and leaves nobody running."""
+
+import dataclasses
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from common import compare
+from common.config import PRESETS
+from common.errors import REFUSED_STATUS
+from common.launch import ROOT, python_for, strategies
+from common.plan import Cell
+from common.record import read_records
+from tests.horovod_impl.conftest import SCRIPT
+from tests.hosts import write_key
+from tests.pytorch_impl.test_failures import is_worker
+
+DEADLINE_SECONDS = 120.0
+START_TIMEOUT_SECONDS = 30
+NOBODYS_ADDRESS = "10.77.0.77"
+CONTROLLERS = ["gloo", "mpi"]
+KILLED = [
+    pytest.param("gloo", 1),
+    pytest.param("mpi", 1),
+    pytest.param("gloo", 0, marks=pytest.mark.grid),
+    pytest.param("mpi", 0, marks=pytest.mark.grid),
+]
+"""Controller, and the number of the host whose worker is killed."""
+
+
+def endless(site, **overrides):
+    """A config that trains until something goes wrong."""
+    return site.config(2, steps=1_000_000, **overrides)
+
+
+def refusal(site, controller, hosts, *options, workers=2):
+    """What horovodrun says that ends before it starts any worker, which it has to do by its --start-timeout."""
+    options = ["--start-timeout", str(START_TIMEOUT_SECONDS), *options]
+    process = site.start(controller, hosts, site.config(workers), *options)
+    output, _ = process.communicate(timeout=START_TIMEOUT_SECONDS)
+    assert process.returncode > 0, output
+    assert "step " not in output
+    site.wait_until_idle()
+    assert not any(list(disk.iterdir()) for disk in site.disks)
+    return output
+
+
+@pytest.mark.parametrize(
+    ("hosts", "options", "reason"),
+    [
+        pytest.param("host1:1,host2:1", ["--ssh-port", "2222"], "port 2222: Connection refused", id="closed port"),
+        pytest.param(f"host1:1,{NOBODYS_ADDRESS}:1", [], "No route to host", id="nobody's address"),
+        pytest.param("host1:1,host3:1", [], "Could not resolve hostname host3", id="unknown name"),
+    ],
+)
+def test_a_host_that_ssh_does_not_reach_is_named_with_the_reason(hosts, options, reason, site):
+    output = refusal(site, "gloo", hosts, *options)
+    assert f"ssh not successful for host {hosts.split(',')[1].removesuffix(':1')}:" in output
+    assert reason in output
+
+
+def test_a_key_that_the_other_host_does_not_know_is_refused_and_no_password_asked_for(site, tmp_path):
+    write_key(tmp_path / "stranger")
+    site = dataclasses.replace(site, identity=tmp_path / "stranger")
+    output = refusal(site, "gloo", "host1:1,host2:1")
+    assert "Permission denied (publickey)" in output
+    assert "password" not in output
+
+
+@pytest.mark.parametrize(
+    ("controller", "reason"),
+    [
+        ("gloo", "Requested more processes (5) than there are available slots (4)"),
+        ("mpi", "There are not enough slots available in the system to satisfy the 5\nslots"),
+    ],
+)
+def test_more_workers_than_slots_are_refused(controller, reason, site):
+    assert reason in refusal(site, controller, "host1:2,host2:2", workers=5)
+
+
+@pytest.mark.parametrize("controller", ["gloo", pytest.param("mpi", marks=pytest.mark.grid)])
+def test_a_lost_host_ends_the_other_one_long_before_the_deadline(controller, site):
+    process = site.start(controller, "host1:1,host2:1", endless(site))
+    site.wait_until_it_trains(process)
+    site.hosts[1].kill_processes()
+    output, _ = process.communicate(timeout=DEADLINE_SECONDS / 4)
+    if controller == "gloo":
+        assert process.returncode > 0
+        assert "lockstep: failed: Horovod lost a worker" in output
+    else:
+        # mpirun's exit status is 0 here.
+        assert "PRTE has lost communication with a remote daemon" in output
+    site.wait_until_idle()
+    assert not any(list(disk.iterdir()) for disk in site.disks)
+
+
+@pytest.mark.parametrize(("controller", "number"), KILLED)
+def test_a_worker_that_is_killed_ends_those_of_the_other_host(controller, number, site):
+    process = site.start(controller, "host1:1,host2:1", endless(site))
+    site.wait_until_it_trains(process)
+    [worker] = site.workers(number)
+    worker.kill()
+    output, _ = process.communicate(timeout=DEADLINE_SECONDS / 4)
+    assert process.returncode > 0, output
+    site.wait_until_idle()
+    assert not any(list(disk.iterdir()) for disk in site.disks)
+
+
+def wait_until_it_trains(log):
+    """Return when the log's second line tells of a step: the first tells of the first step alone."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not log.exists() or log.read_text().count("step ") < 2:
+        assert time.monotonic() < deadline, "It never trained."
+        time.sleep(0.1)
+
+
+def run_and_disturb(controller, disturb, deadline_seconds, folder):
+    """The record of a launch on this machine, of whose workers `disturb` gets one while it trains."""
+    settings = {"workers": 2, "steps": 1_000_000, "deadline_seconds": deadline_seconds, "backend": controller}
+    cell = Cell("horovod_torch", 2, "throughput", 1, dataclasses.replace(PRESETS["digits"], **settings))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(compare.run_cell, cell, folder)
+        wait_until_it_trains(folder / f"{cell.name}.log")
+        processes = psutil.Process().children(recursive=True)
+        workers = [process for process in processes if is_worker(process, strategies()["horovod_torch"].name)]
+        assert len(workers) == 2
+        disturb(workers[1])
+        record = running.result()
+    assert (record.status, record.world_size) == ("failed", 2)
+    assert list(read_records(folder).values()) == [record]
+    assert not any(process.is_running() for process in processes)
+    return record
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_a_worker_that_is_killed_ends_its_launch_before_the_deadline(controller, tmp_path):
+    record = run_and_disturb(controller, psutil.Process.kill, DEADLINE_SECONDS, tmp_path)
+    assert "deadline" not in record.reason
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_a_worker_that_stalls_ends_its_launch_at_the_deadline(controller, tmp_path):
+    started = time.monotonic()
+    record = run_and_disturb(controller, psutil.Process.suspend, 25.0, tmp_path)
+    assert record.reason == "It was ended by its deadline of 25 s."
+    assert time.monotonic() - started < 35
+
+
+def test_without_horovod_the_script_ends_with_one_line_that_tells_what_to_do():
+    result = subprocess.run([python_for("torch"), SCRIPT], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == REFUSED_STATUS
+    [line] = (result.stdout + result.stderr).splitlines()
+    assert "horovod isn't installed" in line
+    assert "nox -s horovod" in line
+
+
+def test_horovodrun_over_mpi_says_that_mpirun_is_missing(tmp_path):
+    horovodrun = python_for("horovod").parent / "horovodrun"
+    command = [horovodrun, "--mpi", "-np", "2", sys.executable, "-c", "print('started')"]
+    result = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert result.returncode > 0
+    assert "horovod does not find an installed MPI" in result.stderr
+    assert "started" not in result.stdout
