@@ -15,6 +15,8 @@ CASES = {
     "tf_keras_mirrored": [(2, 2, 2)],
     "tf_central_storage": [(1, 2, 1)],
     "tf_multi_worker_mirrored": [(1, 1, 1), (1, 1, 1)],
+    "horovod_tensorflow": [(1, 1, 1), (1, 1, 1)],
+    "horovod_keras": [(1, 1, 1), (1, 1, 1)],
 }
 QUICK = ("tf_mirrored", "tf_central_storage")
 

@@ -26,9 +26,10 @@ def table():
 
 
 def test_the_table_has_every_strategy_with_a_loop_of_its_own(table):
-    """That their loops work is what the contract tests are for."""
+    """That their loops work is what the contract tests are for; they try the row of Horovod, too."""
     with_own_loop = {name for name in strategies() if name.startswith("tf_") and "keras" not in name}
-    assert {name for name, (own_loop, _) in table.items() if own_loop == "works"} == with_own_loop == set(STRATEGIES)
+    working = {name for name, (own_loop, _) in table.items() if own_loop == "works"}
+    assert working - {"horovod_tensorflow"} == with_own_loop == set(STRATEGIES)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
