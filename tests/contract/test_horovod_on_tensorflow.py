@@ -1,4 +1,4 @@
-"""Horovod with TensorFlow and Keras: what is refused, what continues what, and what becomes of Horovod's own way to fit."""
+"""Horovod with TensorFlow and Keras: what is refused, what continues what, what comes of Horovod's own way to fit."""
 
 import dataclasses
 import sys
