@@ -43,7 +43,8 @@ def _settings(table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     explanation = (
         "The same program with other settings of Horovod, or over MPI, beside its own over Gloo. The factor is how "
         "many times as long a step takes: the median over pairs of launches of the same round, with its "
-        "order-statistic interval over those pairs. Below 1 the setting pays. Settings marked as other maths compute something else."
+        "order-statistic interval over those pairs. Below 1 the setting pays. Those marked as "
+        "other maths compute something else."
     )
     rows = []
     for row in table.sort_values(["first", "regime", "workers", "factor"]).to_dict("records"):

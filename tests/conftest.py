@@ -20,8 +20,10 @@ DEADLINE_SECONDS = 240
 
 STARTS_STRATEGIES = (
     "contract/",
-    "horovod_impl/test_hosts",
+    "horovod_impl/test_check",
     "horovod_impl/test_failures",
+    "horovod_impl/test_hosts",
+    "horovod_impl/test_request_signature",
     "pytorch_impl/",
     "tf_impl/",
     "test_readme",
