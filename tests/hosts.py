@@ -101,7 +101,7 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
 
     Skips the test where the system doesn't let an ordinary user make them.
     """
-    if missing := [program for program in ("unshare", "nsenter") if not shutil.which(program)]:
+    if missing := [program for program in ("unshare", "nsenter", "mount") if not shutil.which(program)]:
         pytest.skip(f"No test hosts: {' and '.join(missing)} of util-linux not found.")
     with ExitStack() as keepers:
         # One user namespace owns both network namespaces: who is in it may lay the cable between them.
