@@ -147,7 +147,7 @@ def meet(cluster: Cluster, deadline_seconds: float) -> None:
     thread of Python gets through: this comes before. Raises UserError when this task's port is taken, and
     LaunchFailedError when a partner doesn't come in time. From here on the process ends itself at the deadline.
     """
-    _end_at_deadline(deadline_seconds)
+    end_at_deadline(deadline_seconds)
     deadline = time.monotonic() + deadline_seconds
     with socket.socket() as listener:
         # Else the port would be taken for a minute after the last cluster left it (tcp(7), TIME_WAIT).
@@ -192,8 +192,8 @@ def is_reachable(address: str) -> bool:
     return True
 
 
-def _end_at_deadline(deadline_seconds: float) -> None:
-    """End this process at the deadline with one line, or with its stack where TensorFlow keeps the lock for itself."""
+def end_at_deadline(deadline_seconds: float) -> None:
+    """End this process at the deadline with one line, or with its stack where a framework keeps the lock for itself."""
 
     def end() -> None:
         print(f"lockstep: failed: the deadline of {deadline_seconds:g} s ended it.", file=sys.stderr, flush=True)

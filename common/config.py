@@ -193,6 +193,9 @@ _TORCH_PROCESSES = (*_TORCH_REPLICAS, "torch_fsdp", "torch_model_parallel", "tor
 MODEL_PARALLEL = {"torch_model_parallel", "torch_tensor_parallel"}
 """Strategies whose workers each compute a part of the model, on the whole batch."""
 
+KERAS_FIT = {"tf_keras_mirrored": "tf_mirrored", "horovod_keras": "horovod_tensorflow"}
+"""Strategies that train by Keras's fit and its SGD, and for each the one that distributes alike by its own loop."""
+
 OPTIONS_OF_SOME: dict[str, tuple[str, ...]] = {
     "jit_compile": (*_TF_LOOPS, "tf_keras_mirrored"),
     "steps_per_call": _TF_LOOPS,
@@ -232,6 +235,8 @@ def check_options(config: Config, strategy: str) -> None:
                 f"--{field.name.replace('_', '-')} has no effect on {strategy}: leave it out, or choose one of "
                 f"{', '.join(OPTIONS_OF_SOME[field.name])}."
             )
+    if strategy in KERAS_FIT:
+        _refuse_what_keras_cannot(config, instead=KERAS_FIT[strategy])
     if strategy in MODEL_PARALLEL and not config.exchange:
         raise UserError(
             f"--no-exchange: the parts of {strategy}'s model can't compute without each other; leave it out."
@@ -243,6 +248,26 @@ def check_options(config: Config, strategy: str) -> None:
         raise UserError("--backend nccl: Horovod takes NCCL by itself, where its build has it; choose gloo or mpi.")
     if config.adasum and config.backend != "mpi":
         raise UserError("--adasum: between CPUs Horovod has Adasum over MPI alone; add --backend mpi.")
+
+
+def _refuse_what_keras_cannot(config: Config, instead: str) -> None:
+    """Raises UserError for options with which Keras's SGD doesn't follow torch's formula, the contract's.
+
+    It multiplies a gradient by the learning rate on its way into the momentum, where a later rate doesn't reach it;
+    its weight decay shrinks the weights at once and never enters the momentum. `instead` is the strategy to use.
+    """
+    if config.momentum and config.weight_decay:
+        raise UserError(
+            "Keras's SGD keeps weight decay out of the momentum, where torch's formula has it: leave --momentum or "
+            f"--weight-decay out, or use {instead}."
+        )
+    changes = config.final_learning_rate not in (None, config.learning_rate)
+    if config.momentum and (changes or not config.learning_rate):
+        raise UserError(
+            "Keras's SGD keeps its momentum multiplied by the learning rate, so it follows torch's formula only where "
+            "that is constant and above 0: leave --momentum out, give --final-learning-rate and --learning-rate the "
+            f"same value above 0, or use {instead}."
+        )
 
 
 def check_layout(config: Config, strategy: str, world_size: int) -> None:

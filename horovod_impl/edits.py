@@ -22,6 +22,7 @@ HTTP_CLIENT = "horovod/runner/http/http_client.py"
 HTTP_REQUEST = "third_party/HTTPRequest/include/HTTPRequest.hpp"
 HTTP_STORE = "horovod/common/gloo/http_store.cc"
 LAUNCH = "horovod/runner/launch.py"
+MPI_RUN = "horovod/runner/mpi_run.py"
 GLOO_RUN = "horovod/runner/gloo_run.py"
 DRIVER_SERVICE = "horovod/runner/driver/driver_service.py"
 TASK_FUNCTION = "horovod/runner/task_fn.py"
@@ -36,10 +37,34 @@ EDITS = (
     Edit(TENSORFLOW, "Tensorflow_CXX17 TRUE", "Tensorflow_CXX17 FALSE", "one copy of Gloo, now C++20, serves both"),
     Edit("CMakeLists.txt", BECOMES_O3 % "-O2", BECOMES_O3 % "-O2 -g", "debug information is a quarter of the work"),
     Edit(
-        "horovod/runner/mpi_run.py",
+        MPI_RUN,
         "['-bind-to none', '-map-by slot']",
         "['--bind-to none', '--map-by slot']",
         "Open MPI 5 takes a long option that has one dash apart",
+    ),
+    Edit(
+        MPI_RUN,
+        "f'-mca plm_rsh_args",
+        "f'--prtemca plm_ssh_args",
+        "Open MPI 5 takes the key and the port for ssh by another name",
+    ),
+    Edit(
+        MPI_RUN,
+        "['/bin/sh', '-c', mpirun_command]",
+        "['/bin/sh', '-c', 'exec ' + mpirun_command]",
+        "a signal to horovodrun would end the shell alone, and the job go on",
+    ),
+    Edit(
+        LAUNCH,
+        "SSH_ATTEMPTS = 5",
+        "SSH_ATTEMPTS = 1",
+        "five attempts of 10 seconds are longer than the start timeout, and hide why the first one failed",
+    ),
+    Edit(
+        GLOO_RUN,
+        "cd {pwd} > /dev/null 2>&1 ; {command}'",
+        "cd {pwd} > /dev/null 2>&1 ; exec setpriv --pdeathsig KILL {command}'",
+        "a worker that doesn't answer would stay on the other machine when its ssh session ends (prctl(2), PDEATHSIG)",
     ),
     Edit(
         "horovod/common/util.py",

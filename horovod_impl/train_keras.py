@@ -36,7 +36,6 @@ from horovod_impl import tensorflow_model as contract
 def main() -> None:
     """Join the world that horovodrun or mpirun started and train the MLP in it with Keras, as the command line says."""
     config = parse_command_line(__doc__)
-    fit.refuse_what_keras_cannot(config, instead="horovod_tensorflow")
     world.prepare(config)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     hvd.init()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from common import cluster
 from common.config import Config
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, require_framework
 from common.run import Run
@@ -54,9 +55,13 @@ def prepare(config: Config) -> None:
         if os.environ.get(variable):
             raise UserError(f"{variable} is set, which no record would show: unset it, and use {option} instead.")
     os.environ |= settings(config)
-    # Horovod's own limits are 30 s for a connection, and none for a worker that stalls.
-    os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(config.deadline_seconds)))
-    os.environ.setdefault("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(int(config.deadline_seconds)))
+    # MPI waits for a worker that stalls without end; Horovod's own limits are 30 s for a connection, and none for a
+    # worker that stalls, which it takes only where it isn't shorter than the time until its first warning.
+    cluster.end_at_deadline(config.deadline_seconds)
+    seconds = int(config.deadline_seconds)
+    os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(seconds))
+    os.environ.setdefault("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(seconds))
+    os.environ.setdefault("HOROVOD_STALL_CHECK_TIME_SECONDS", str(min(60, seconds)))
     # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     if int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", 1)) * config.threads > (os.cpu_count() or 1):

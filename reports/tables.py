@@ -25,7 +25,11 @@ BASES = {"torch": "torch_single", "tensorflow": "tf_one_device"}
 PARAMETER_SERVER = "tf_parameter_server"
 """The strategy whose weights lie on servers, which exchanges by no all-reduce."""
 
-CONVENIENT = (("tf_mirrored", "tf_keras_mirrored"), ("torch_ddp", "torch_lightning_ddp"))
+CONVENIENT = (
+    ("tf_mirrored", "tf_keras_mirrored"),
+    ("torch_ddp", "torch_lightning_ddp"),
+    ("horovod_tensorflow", "horovod_keras"),
+)
 """Pairs of strategies that distribute by the same means: with a loop of one's own, and with a library's."""
 
 IN_ONE_PROCESS = (("torch_ddp", "torch_data_parallel"),)

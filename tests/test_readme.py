@@ -14,7 +14,6 @@ BY_HAND = {"nox -s compare", "nox -s tests", "nox -s contract", "python3 -m pip 
 
 WITH_PLACES = {
     "python -m reports --results DIR --out FILE.pdf",
-    "horovodrun -H host1:2,host2:2 ...",
     "pip install torch==2.13.0",
 }
 """These name what a reader has to fill in; tests/reports runs the first, the environments the last."""

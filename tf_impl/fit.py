@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from common import mlp
 from common.config import Config
-from common.errors import UserError
 from common.mlp import State
 from common.run import Run
 
@@ -108,23 +107,3 @@ class Clock(keras.callbacks.Callback):
         self._run.observe(self._sum - before)
         if self._run.checkpoint_due:
             self._run.checkpoint(export_state(self._config, self.model))
-
-
-def refuse_what_keras_cannot(config: Config, instead: str) -> None:
-    """Raises UserError for options with which Keras's SGD doesn't follow torch's formula, the contract's.
-
-    It multiplies a gradient by the learning rate on its way into the momentum, where a later rate doesn't reach it;
-    its weight decay shrinks the weights at once and never enters the momentum. `instead` is the strategy to use.
-    """
-    if config.momentum and config.weight_decay:
-        raise UserError(
-            "Keras's SGD keeps weight decay out of the momentum, where torch's formula has it: leave --momentum or "
-            f"--weight-decay out, or use {instead}."
-        )
-    changes = config.final_learning_rate not in (None, config.learning_rate)
-    if config.momentum and (changes or not config.learning_rate):
-        raise UserError(
-            "Keras's SGD keeps its momentum multiplied by the learning rate, so it follows torch's formula only where "
-            "that is constant and above 0: leave --momentum out, give --final-learning-rate and --learning-rate the "
-            f"same value above 0, or use {instead}."
-        )

@@ -32,7 +32,6 @@ def main() -> None:
     config = parse_command_line(__doc__)
     replicas = config.workers or 1
     refuse_one_program_for_all(config, replicas)
-    fit.refuse_what_keras_cannot(config, instead="tf_mirrored")
     placement = machine.pin(config, local_world_size=replicas, replicas=replicas)
     devices = contract.choose_devices(config, replicas)
     # NCCL is TensorFlow's choice for GPUs. For CPUs it chooses collectives, which are slower than one device's sum.

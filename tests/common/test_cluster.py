@@ -126,7 +126,7 @@ def test_a_port_that_is_taken_is_refused():
 STUCK = """
 import sys, time
 from common import cluster
-cluster._end_at_deadline(1)
+cluster.end_at_deadline(1)
 while sys.argv[1] == "python": time.sleep(0.1)
 # A C function that keeps the interpreter's lock: pause(2) through PyDLL.
 import ctypes

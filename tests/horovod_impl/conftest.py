@@ -56,10 +56,8 @@ class Site:
         world = [f"--{controller}", "-np", str(config.workers), "-H", hosts]
         # Horovod remembers for an hour which hosts it has reached, by their names, which are the same in every test.
         fixed = ["--disable-cache", "--ssh-identity-file", str(self.identity)]
-        # Horovod hands ssh's options to mpirun by a name that Open MPI 5 doesn't know any more.
-        environment = user_environment(PRTE_MCA_plm_ssh_args=f"-i {self.identity}")
         command = ["horovodrun", *world, *fixed, *options, "python", SCRIPT, *to_arguments(config)]
-        return self.hosts[0].start(command, environment)
+        return self.hosts[0].start(command, user_environment())
 
     def wait_until_it_trains(self, process: subprocess.Popen) -> None:
         """Return when the second line tells of a step: the first tells of the first step alone."""

@@ -1,6 +1,8 @@
 """What goes wrong with Horovod's launches: each ends with a clear error, in time, and leaves nobody running."""
 
 import dataclasses
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -63,6 +65,12 @@ def test_a_host_that_ssh_does_not_reach_is_named_with_the_reason(hosts, options,
     assert reason in output
 
 
+def test_a_host_whose_ssh_server_hangs_is_given_up_in_time(site):
+    [server] = site.servers[1]
+    os.kill(server, signal.SIGSTOP)
+    assert "ssh not successful for host host2:" in refusal(site, "gloo", "host1:1,host2:1")
+
+
 def test_a_key_that_the_other_host_does_not_know_is_refused_and_no_password_asked_for(site, tmp_path):
     write_key(tmp_path / "stranger")
     site = dataclasses.replace(site, identity=tmp_path / "stranger")
@@ -108,6 +116,29 @@ def test_a_worker_that_is_killed_ends_those_of_the_other_host(controller, number
     assert process.returncode > 0, output
     site.wait_until_idle()
     assert not any(list(disk.iterdir()) for disk in site.disks)
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_a_worker_that_stalls_on_another_host_ends_with_the_others_at_the_deadline(controller, site):
+    process = site.start(controller, "host1:1,host2:1", endless(site, deadline_seconds=30.0))
+    site.wait_until_it_trains(process)
+    [worker] = site.workers(1)
+    worker.suspend()
+    output, _ = process.communicate(timeout=45)
+    assert process.returncode > 0
+    assert "lockstep: failed: " in output
+    site.wait_until_idle()
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_ending_horovodrun_ends_the_workers_of_both_hosts(number, controller, site):
+    process = site.start(controller, "host1:1,host2:1", endless(site))
+    site.wait_until_it_trains(process)
+    process.send_signal(number)
+    process.communicate(timeout=DEADLINE_SECONDS / 4)
+    assert process.returncode
+    site.wait_until_idle()
 
 
 def wait_until_it_trains(log):

@@ -16,6 +16,8 @@ def environment(monkeypatch):
     """A copy of the environment without Horovod's and Open MPI's variables, that tests may change."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD_", "OMPI_"))}
     monkeypatch.setattr(os, "environ", kept)
+    # It would end the tests.
+    monkeypatch.setattr(world.cluster, "end_at_deadline", lambda seconds: kept.update(ENDS_AFTER=str(seconds)))
     return kept
 
 
@@ -47,7 +49,14 @@ def test_time_limits_are_the_deadline_unless_the_user_has_set_them(environment):
     environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "5"
     world.prepare(dataclasses.replace(Config(), deadline_seconds=90.0))
     assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "90"
+    assert environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == "60"
     assert environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] == "5"
+    assert environment["ENDS_AFTER"] == "90.0"
+
+
+def test_horovod_warns_no_later_than_it_gives_up_or_it_would_not_give_up(environment):
+    world.prepare(dataclasses.replace(Config(), deadline_seconds=20.0))
+    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == "20"
 
 
 def test_mpi_gives_way_only_where_workers_outnumber_cores(environment):
