@@ -64,9 +64,8 @@ def prepare(config: Config) -> None:
     os.environ.setdefault("HOROVOD_STALL_CHECK_TIME_SECONDS", str(min(60, seconds)))
     # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
-    if int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", 1)) * config.threads > (os.cpu_count() or 1):
-        # Open MPI spins where it waits; with more workers than cores the one waited for may have none.
-        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    # Open MPI spins where it waits: Horovod's own thread would keep the worker's core from the one that computes.
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
 
 
 def settings(config: Config) -> dict[str, str]:

@@ -59,11 +59,12 @@ def test_horovod_warns_no_later_than_it_gives_up_or_it_would_not_give_up(environ
     assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == "20"
 
 
-def test_mpi_gives_way_only_where_workers_outnumber_cores(environment):
-    for workers, said in ((1, None), (1000, "1")):
-        environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = str(workers)
-        world.prepare(Config())
-        assert environment.get("OMPI_MCA_mpi_yield_when_idle") == said
+@pytest.mark.parametrize(("set_by_the_user", "said"), [(None, "1"), ("0", "0")])
+def test_mpi_gives_way_to_the_thread_that_computes_unless_the_user_says_otherwise(set_by_the_user, said, environment):
+    if set_by_the_user:
+        environment["OMPI_MCA_mpi_yield_when_idle"] = set_by_the_user
+    world.prepare(Config())
+    assert environment["OMPI_MCA_mpi_yield_when_idle"] == said
 
 
 @pytest.mark.parametrize("variable", world.OPTIONS)
