@@ -162,6 +162,18 @@ def test_the_full_profile_certifies_and_clocks_mpi_and_a_loader_beside_the_defau
     assert {cell.config.exchange for cell in cells if cell.config.backend == "mpi"} == {True, False}
 
 
+def test_the_full_profile_has_horovod_over_both_controllers_at_its_own_and_the_best_setting_and_with_a_timeline():
+    names = ("horovod_torch", "horovod_tensorflow", "horovod_keras")
+    cells = cells_of(Options(profile="full", strategies=names, workers=(2,), preset=("pathway",)))
+    for name in names:
+        backends = {cell.config.backend for cell in cells if cell.strategy == name}
+        assert backends == {"auto", "mpi"}
+    torch = [cell.config for cell in cells if cell.strategy == "horovod_torch" and cell.purpose == "throughput"]
+    settings = {(config.backend, config.cycle_milliseconds, config.trace) for config in torch}
+    for backend in ("auto", "mpi"):
+        assert {(backend, None, False), (backend, 0.1, False), (backend, None, True)} <= settings
+
+
 def test_parts_of_one_model_are_never_launched_without_exchange():
     cells = cells_of(Options(profile="full", strategies=("torch_model_parallel", "torch_tensor_parallel")))
     assert {cell.config.exchange for cell in cells} == {True}

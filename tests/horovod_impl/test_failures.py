@@ -118,7 +118,7 @@ def test_a_worker_that_is_killed_ends_those_of_the_other_host(controller, number
     assert not any(list(disk.iterdir()) for disk in site.disks)
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS)
+@pytest.mark.parametrize("controller", [pytest.param("gloo", marks=pytest.mark.grid), "mpi"])
 def test_a_worker_that_stalls_on_another_host_ends_with_the_others_at_the_deadline(controller, site):
     process = site.start(controller, "host1:1,host2:1", endless(site, deadline_seconds=30.0))
     site.wait_until_it_trains(process)
@@ -131,7 +131,7 @@ def test_a_worker_that_stalls_on_another_host_ends_with_the_others_at_the_deadli
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS)
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.grid)])
 def test_ending_horovodrun_ends_the_workers_of_both_hosts(number, controller, site):
     process = site.start(controller, "host1:1,host2:1", endless(site))
     site.wait_until_it_trains(process)
@@ -173,7 +173,7 @@ def test_a_worker_that_is_killed_ends_its_launch_before_the_deadline(controller,
     assert "deadline" not in record.reason
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS)
+@pytest.mark.parametrize("controller", ["gloo", pytest.param("mpi", marks=pytest.mark.grid)])
 def test_a_worker_that_stalls_ends_its_launch_at_the_deadline(controller, tmp_path):
     started = time.monotonic()
     record = run_and_disturb(controller, psutil.Process.suspend, 25.0, tmp_path)
