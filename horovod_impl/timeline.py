@@ -40,8 +40,12 @@ def summarise(path: Path, steps: int) -> dict[str, float]:
 
 
 def _read(path: Path) -> list[dict]:
-    """The events; Horovod closes neither the list nor its last comma when it is cut short."""
+    """The events, none where nothing was exchanged; Horovod closes neither the list nor its last comma when it is cut
+    short.
+    """
     text = path.read_text()
+    if not text.strip(" \n["):
+        return []
     try:
         return json.loads(text)
     except json.JSONDecodeError:

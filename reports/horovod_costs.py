@@ -25,10 +25,13 @@ def section(
 
 
 def phases(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
-    """One row per cell whose launches have a timeline: seconds per step in each of PHASES, medians over n launches."""
+    """One row per cell of several workers whose launches have a timeline: seconds per step in each of PHASES, medians
+    over n launches.
+    """
     keys = ["regime", "workers", "strategy"]
     rows = []
-    for key, group in launches[launches["exchange"].astype(bool)].groupby(keys) if len(launches) else ():
+    exchanged = launches[launches["exchange"].astype(bool) & (launches["workers"] > 1)] if len(launches) else launches
+    for key, group in exchanged.groupby(keys):
         timelines = [records[cell].horovod_timeline for cell in group["cell"] if records[cell].horovod_timeline]
         if timelines:
             per_step = [{name: line[f"{name}_seconds"] / line["steps"] for name in PHASES} for line in timelines]

@@ -64,3 +64,8 @@ def test_other_collectives_than_those_of_gradients_are_left_out(summary_of):
 def test_a_file_that_was_cut_short_is_read_as_far_as_it_goes(summary_of):
     text = "[\n" + "".join(json.dumps(event) + "," for event in exchanged(1))
     assert summary_of(None, text=text) == pytest.approx(ONE)
+
+
+@pytest.mark.parametrize("text", ["", "[\n"])
+def test_without_any_exchange_no_time_was_spent(summary_of, text):
+    assert summary_of(None, text=text) == {name: 1 if name == "steps" else 0 for name in ONE}
