@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import psutil
 import pytest
@@ -88,7 +89,10 @@ def test_a_cell_that_hangs_is_failed_by_its_deadline(tmp_path):
 
 def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path):
     options = ["--strategies", "torch_single", "--repetitions", "3", "--order-seed", "5"]
-    first = subprocess.Popen(compare_command(tmp_path, *options), cwd=ROOT, stdout=subprocess.DEVNULL)
+    # A shell that has started these tests in the background has them, and so their children, ignore SIGINT.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = compare_command(tmp_path, *options)
+    first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, preexec_fn=heed)
     folder = wait_for(lambda: next(iter((tmp_path / "results").glob("*-quick")), None))
     wait_for(lambda: list(folder.glob("*.json")))
     first.send_signal(signal.SIGINT)
