@@ -82,11 +82,12 @@ def run_cell(cell: Cell, folder: Path) -> Record:
 
     A launch that leaves no record gets one here: `unsupported` when it refused, else `failed`.
     """
-    stem = (folder / cell.name).resolve()
-    checkpoint = stem.with_suffix(".safetensors") if cell.config.checkpoint else None
+    folder = folder.resolve()
+    # Not by with_suffix, which would end the name at the point of an option's value.
+    checkpoint = folder / f"{cell.name}.safetensors" if cell.config.checkpoint else None
     if checkpoint:
         checkpoint.unlink(missing_ok=True)
-    record_path, log_path = stem.with_suffix(".json"), stem.with_suffix(".log")
+    record_path, log_path = folder / f"{cell.name}.json", folder / f"{cell.name}.log"
     config = dataclasses.replace(cell.config, record=record_path, checkpoint=checkpoint)
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import psutil
 import pytest
@@ -38,6 +39,15 @@ def test_a_cell_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_
     record = compare.run_cell(Cell("torch_ddp", 2, "throughput", 1, config), tmp_path)
     assert (record.status, record.world_size) == ("unsupported", 2)
     assert "doesn't divide by 2 workers" in record.reason
+
+
+def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path):
+    config = dataclasses.replace(SMALL, workers=2, bucket_megabytes=0.5, checkpoint=Path("named by the comparison"))
+    cells = [Cell("torch_ddp", 2, "throughput", repetition, config) for repetition in (1, 2)]
+    assert [compare.run_cell(cell, tmp_path).status for cell in cells] == ["ok", "ok"]
+    endings = ("json", "log", "safetensors")
+    assert {path.name for path in tmp_path.iterdir()} == {f"{cell.name}.{end}" for cell in cells for end in endings}
+    assert "0.5" in cells[0].name
 
 
 @pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])

@@ -33,6 +33,13 @@ KILLED = [
 ]
 """Controller, and the number of the host whose worker is killed."""
 
+LAUNCHES = [
+    pytest.param(strategy, controller, marks=[] if strategy == "horovod_torch" else pytest.mark.grid)
+    for strategy in ("horovod_torch", "horovod_tensorflow", "horovod_keras")
+    for controller in CONTROLLERS
+]
+"""Strategy and controller of a launch on this machine."""
+
 
 def endless(site, **overrides):
     """A config that trains until something goes wrong."""
@@ -149,15 +156,15 @@ def wait_until_it_trains(log):
         time.sleep(0.1)
 
 
-def run_and_disturb(controller, disturb, deadline_seconds, folder):
+def run_and_disturb(strategy, controller, disturb, deadline_seconds, folder):
     """The record of a launch on this machine, of whose workers `disturb` gets one while it trains."""
     settings = {"workers": 2, "steps": 1_000_000, "deadline_seconds": deadline_seconds, "backend": controller}
-    cell = Cell("horovod_torch", 2, "throughput", 1, dataclasses.replace(PRESETS["digits"], **settings))
+    cell = Cell(strategy, 2, "throughput", 1, dataclasses.replace(PRESETS["digits"], **settings))
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(compare.run_cell, cell, folder)
         wait_until_it_trains(folder / f"{cell.name}.log")
         processes = psutil.Process().children(recursive=True)
-        workers = [process for process in processes if is_worker(process, strategies()["horovod_torch"].name)]
+        workers = [process for process in processes if is_worker(process, strategies()[strategy].name)]
         assert len(workers) == 2
         disturb(workers[1])
         record = running.result()
@@ -167,16 +174,16 @@ def run_and_disturb(controller, disturb, deadline_seconds, folder):
     return record
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS)
-def test_a_worker_that_is_killed_ends_its_launch_before_the_deadline(controller, tmp_path):
-    record = run_and_disturb(controller, psutil.Process.kill, DEADLINE_SECONDS, tmp_path)
+@pytest.mark.parametrize(("strategy", "controller"), LAUNCHES)
+def test_a_worker_that_is_killed_ends_its_launch_before_the_deadline(strategy, controller, tmp_path):
+    record = run_and_disturb(strategy, controller, psutil.Process.kill, DEADLINE_SECONDS, tmp_path)
     assert "deadline" not in record.reason
 
 
-@pytest.mark.parametrize("controller", ["gloo", pytest.param("mpi", marks=pytest.mark.grid)])
-def test_a_worker_that_stalls_ends_its_launch_at_the_deadline(controller, tmp_path):
+@pytest.mark.parametrize(("strategy", "controller"), LAUNCHES)
+def test_a_worker_that_stalls_ends_its_launch_at_the_deadline(strategy, controller, tmp_path):
     started = time.monotonic()
-    record = run_and_disturb(controller, psutil.Process.suspend, 25.0, tmp_path)
+    record = run_and_disturb(strategy, controller, psutil.Process.suspend, 25.0, tmp_path)
     assert record.reason == "It was ended by its deadline of 25 s."
     assert time.monotonic() - started < 35
 
