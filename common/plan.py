@@ -25,18 +25,20 @@ QUICK_CORE = (
 FULL_REPETITIONS = 10
 """Launches per cell of the full profile: the fewest that a speed claim may rest on."""
 
+_HOROVOD = (
+    {"backend": "mpi"},
+    # The cycle time that served pathway best of those that tests/benchmarks/horovod_settings.py tried.
+    {"cycle_milliseconds": 0.1},
+    {"backend": "mpi", "cycle_milliseconds": 0.1},
+    {"trace": True},
+    {"backend": "mpi", "trace": True},
+)
+
 VARIANTS: dict[str, tuple[dict[str, object], ...]] = {
     "torch_ddp": ({"loader_workers": 1},),
     "torch_sync_sgd": ({"backend": "mpi"},),
-    "horovod_torch": (
-        {"backend": "mpi"},
-        # The cycle time that served pathway best of those that tests/benchmarks/horovod_settings.py tried.
-        {"cycle_milliseconds": 0.1},
-        {"backend": "mpi", "cycle_milliseconds": 0.1},
-        {"trace": True},
-        {"backend": "mpi", "trace": True},
-    ),
-    "horovod_tensorflow": ({"backend": "mpi"},),
+    "horovod_torch": _HOROVOD,
+    "horovod_tensorflow": _HOROVOD,
     "horovod_keras": ({"backend": "mpi"},),
 }
 """Options with which the full profile launches a strategy as well: other ways to feed it, to carry its tensors and to
