@@ -27,7 +27,7 @@ FULL_REPETITIONS = 10
 
 _HOROVOD = (
     {"backend": "mpi"},
-    # The cycle time that served pathway best of those that tests/benchmarks/horovod_settings.py tried.
+    # The cycle time that served horovod_torch best on pathway of those that tests/benchmarks/horovod_settings.py tries.
     {"cycle_milliseconds": 0.1},
     {"backend": "mpi", "cycle_milliseconds": 0.1},
     {"trace": True},
