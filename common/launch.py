@@ -25,7 +25,7 @@ from types import FrameType
 
 import psutil
 
-from common import dataset, machine
+from common import dataset, environments, machine
 from common.checkpoint import read_checkpoint
 from common.config import (
     MODEL_PARALLEL,
@@ -92,13 +92,12 @@ def cluster_is_given() -> bool:
 
 
 def python_for(framework: str) -> Path:
-    """The Python that has the framework: this one where it does, else that of the environment Nox made for it.
+    """The Python that has the framework: that of the environment Nox made for it, else this one where it does.
 
-    Raises UserError when there is neither.
+    Raises UserError when there is neither, with what went wrong where Nox tried.
     """
-    nox_python = ROOT / ".nox" / framework / "bin" / "python"
-    if nox_python.exists():
-        return nox_python
+    if python := environments.python_of(framework):
+        return python
     if importlib.util.find_spec(framework):
         return Path(sys.executable)
     raise UserError(f"{framework} isn't installed: run `nox -s {framework}` once, which makes its environment.")
