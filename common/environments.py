@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.errors import UserError
+from common.errors import NotInstalledError, UserError
 
 PYTHON_VERSIONS = ("3.13", "3.12", "3.11")
 """The versions that the pinned packages were tried with, the one that is looked for first first."""
@@ -58,8 +58,8 @@ class Environment:
     def ingredients(self, python_version: str) -> dict[str, object]:
         """What the environment depends on; another Python, pin or build makes it outdated."""
         sources = sorted(self.script.parent.glob("[a-z]*.[hp]*")) if self.script else []
-        digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-        return {"python": python_version, "requirements": sorted(self.requirements), "script": digest}
+        digests = {source.name: hashlib.sha256(source.read_bytes()).hexdigest() for source in sources}
+        return {"python": python_version, "requirements": sorted(self.requirements), "script": digests}
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,15 @@ class _NotMadeError(Exception):
 def python_of(name: str) -> Path | None:
     """The interpreter of an environment that is finished, or None where nobody has tried to make it.
 
-    Raises UserError when it is unfinished, with what went wrong.
+    Raises NotInstalledError when it is unfinished, with what went wrong.
     """
     failed = FOLDER / f"{name}.failed"
     if failed.exists():
-        raise UserError(failed.read_text().strip())
+        raise NotInstalledError(failed.read_text().strip())
     if (FOLDER / name / "made.json").exists():
         return FOLDER / name / "bin" / "python"
     if (FOLDER / name).exists():
-        raise UserError(f"The environment {name} isn't finished: run `nox -s {name}`, which goes on where it stopped.")
+        raise NotInstalledError(f"The environment {name} isn't finished: run `nox -s {name}`, which goes on with it.")
     return None
 
 

@@ -15,6 +15,10 @@ class UserError(Exception):
     """Something a user can cause and mend. Its text is one sentence that names the cause and the remedy."""
 
 
+class NotInstalledError(UserError):
+    """A framework whose environment isn't made, or couldn't be."""
+
+
 class LaunchFailedError(Exception):
     """A launch that began and can't go on for no fault of its input: a partner that died or never came.
 

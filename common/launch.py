@@ -36,7 +36,7 @@ from common.config import (
     is_synchronous,
     parse_command_line,
 )
-from common.errors import UserError, exit_with_one_line
+from common.errors import NotInstalledError, UserError, exit_with_one_line
 from common.files import ensure_writable
 
 ROOT = Path(__file__).parent.parent
@@ -94,13 +94,13 @@ def cluster_is_given() -> bool:
 def python_for(framework: str) -> Path:
     """The Python that has the framework: that of the environment Nox made for it, else this one where it does.
 
-    Raises UserError when there is neither, with what went wrong where Nox tried.
+    Raises NotInstalledError when there is neither, with what went wrong where Nox tried.
     """
     if python := environments.python_of(framework):
         return python
     if importlib.util.find_spec(framework):
         return Path(sys.executable)
-    raise UserError(f"{framework} isn't installed: run `nox -s {framework}` once, which makes its environment.")
+    raise NotInstalledError(f"{framework} isn't installed: run `nox -s {framework}` once, which makes its environment.")
 
 
 def command_for(strategy: str, workers: int, arguments: list[str], port: int, backend: str = "auto") -> list[str]:

@@ -47,6 +47,20 @@ def endings(table: pd.DataFrame) -> str:
     )
 
 
+def left_out(table: pd.DataFrame) -> list[str]:
+    """A sentence for each reason why strategies have no launch at all that ended ok; none where every strategy has one.
+
+    A strategy whose launches ended for several reasons stands with the first of them.
+    """
+    reasons: dict[str, list[str]] = {}
+    # What comes after the comma is the variant of a strategy.
+    for strategy, group in table.groupby(table["strategy"].str.partition(",")[0]):
+        ended = group[group["ending"].isin(["unsupported", "failed"])]
+        if not (group["ending"] == "ok").any() and len(ended):
+            reasons.setdefault(str(ended["reason"].iloc[0]).rstrip("."), []).append(str(strategy))
+    return [f"Not compared: {_listed(names)}. {reason}." for reason, names in reasons.items()]
+
+
 def certificate(summary: pd.DataFrame) -> str:
     """How many settings follow the oracle and which don't, and how far other maths lead from it."""
     if summary.empty:

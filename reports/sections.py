@@ -19,7 +19,11 @@ from reports.results import Results
 def first_page(material: Material, regimes: list[str]) -> list[Block]:
     """The finding in words, the headline figure and the summary table of the first regime."""
     summary = certificate.summary(material.comparisons)
-    facts = [findings.certificate(summary), findings.endings(material.endings)]
+    facts = [
+        findings.certificate(summary),
+        findings.endings(material.endings),
+        *findings.left_out(material.endings),
+    ]
     if not regimes:
         nothing = "No launch ended ok with a measurement, so there is no speed to compare."
         return [blocks.heading("Finding"), blocks.text(" ".join([nothing, *facts]))]

@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 
 from common import oracle
 from common.config import Config, from_record, to_arguments
-from common.launch import ROOT
+from common.errors import NotInstalledError
+from common.launch import ROOT, framework_of, python_for
 from common.oracle import Deviation
 from common.record import Record, read_record
 
@@ -26,6 +28,8 @@ STARTS_STRATEGIES = (
     "horovod_impl/test_request_signature",
     "pytorch_impl/",
     "tf_impl/",
+    "test_environments",
+    "test_noxfile",
     "test_readme",
     "test_scripts",
     "test_launch",
@@ -36,6 +40,35 @@ STARTS_STRATEGIES = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what needs no framework first: it takes seconds."""
     items.sort(key=lambda item: any(name in item.nodeid for name in STARTS_STRATEGIES))
+
+
+_not_installed: Counter[str] = Counter()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    """Skip a test whose fixtures need an environment that couldn't be made."""
+    return (yield from _skipping_what_is_not_installed())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Skip a test that needs an environment that couldn't be made."""
+    return (yield from _skipping_what_is_not_installed())
+
+
+def _skipping_what_is_not_installed() -> Generator[None, object, object]:
+    try:
+        return (yield)
+    except NotInstalledError as error:
+        _not_installed[str(error)] += 1
+        pytest.skip(str(error))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say last what wasn't tested for want of an environment, and why."""
+    for reason, count in _not_installed.items():
+        terminalreporter.write_line(f"Skipped, {count}: {reason}", yellow=True)
 
 
 @dataclass(frozen=True)
@@ -52,11 +85,11 @@ class Launched:
         return from_record(self.record.config)
 
 
-def run_command(command: list[str], **environment: str) -> tuple[int, str]:
-    """Exit status and output of a command run from the repository's root."""
+def run_command(command: list[str], cwd: Path = ROOT, **environment: str) -> tuple[int, str]:
+    """Exit status and output of a command run from the repository's root, or from another folder."""
     result = subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=cwd,
         env=os.environ | environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -72,6 +105,7 @@ def launch(tmp_path: Path) -> Callable[..., Launched]:
     """A function that starts a strategy with a Config, in the test's folder, and returns how it went."""
 
     def start(strategy: str, config: Config, name: str = "run") -> Launched:
+        python_for(framework_of(strategy))
         command = [sys.executable, "-m", "common.launch", strategy]
         record = tmp_path / f"{name}.json"
         status, output = run_command([*command, *to_arguments(config), "--record", str(record)])

@@ -6,7 +6,6 @@ from common.launch import ROOT, python_for
 from horovod_impl import check
 from tests.conftest import run_command
 
-PYTHON = python_for("horovod")
 COMBINATIONS = [
     ("torch", "gloo"),
     ("torch", "mpi"),
@@ -59,7 +58,14 @@ CHANGES = {
 
 @pytest.mark.parametrize(("framework", "controller"), COMBINATIONS)
 def test_every_collective_is_right(framework, controller):
-    command = [str(PYTHON), "horovod_impl/check.py", "--framework", framework, "--controller", controller]
+    command = [
+        str(python_for("horovod")),
+        "horovod_impl/check.py",
+        "--framework",
+        framework,
+        "--controller",
+        controller,
+    ]
     status, output = run_command(command)
     assert status == 0, output
     assert "Available Controllers:" in output
@@ -77,7 +83,8 @@ CONTROLS = [pytest.param(*CHANGES[name], id=name, marks=[] if name in QUICK else
 @pytest.mark.parametrize(("change", "complaint"), CONTROLS)
 def test_a_wrong_collective_fails_the_check(tmp_path, change, complaint):
     (tmp_path / "broken.py").write_text(BROKEN.format(root=str(ROOT), change=change))
-    launcher = [str(PYTHON.parent / "horovodrun"), "--gloo", "-np", "2", str(PYTHON)]
+    python = python_for("horovod")
+    launcher = [str(python.parent / "horovodrun"), "--gloo", "-np", "2", str(python)]
     status, output = run_command([*launcher, str(tmp_path / "broken.py"), "--framework", "torch"])
     assert status != 0
     assert complaint in output

@@ -1,0 +1,69 @@
+"""Where one environment can't be made, the sessions do all that the others allow, and say what is missing and why."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from common.launch import ROOT, python_for
+from common.record import read_records
+from reports.document import compose
+from reports.results import read_results
+from tests.conftest import run_command
+
+MADE = ("tools", "torch")
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of this checkout, at a path with a space and an é, whose Horovod can't be had: pip has no index there."""
+    python_for("torch")
+    folder = tmp_path_factory.mktemp("copy") / "an é and a space"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    (folder / ".nox").mkdir()
+    for name in MADE:
+        (folder / ".nox" / name).symlink_to(ROOT / ".nox" / name)
+    return folder
+
+
+def nox(checkout, *arguments):
+    command = [str(ROOT / ".nox" / "tools" / "bin" / "nox"), *arguments]
+    without_index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+    return run_command(command, cwd=checkout, **without_index)
+
+
+def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_its_first_page(checkout):
+    strategies = ["--strategies", "torch_single", "horovod_torch", "--workers", "1"]
+    status, output = nox(checkout, "-s", "compare", "--", *strategies, "--repetitions", "1", "--preset", "digits")
+    assert status != 0
+    reason = "The environment horovod can't be made: No matching distribution found for "
+    assert f"Done without horovod: {reason}" in output
+    [folder] = (checkout / "results").iterdir()
+    ended = {record.strategy: record.status for record in read_records(folder).values()}
+    assert ended == {"torch_single": "ok", "horovod_torch": "unsupported"}, output
+    content, _ = compose(read_results(folder))
+    [items] = [block["items"] for block in content["blocks"][:4] if block["kind"] == "items"]
+    assert any(item.startswith(f"Not compared: horovod_torch. {reason}") for item in items), items
+    assert (checkout / "reports" / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_tests_without_one_framework_skip_what_needs_it_and_name_it_last(checkout):
+    # Those of a framework that can be had run on, which the other test shows.
+    status, output = nox(checkout, "-s", "tests", "--", "tests/horovod_impl/test_check.py", "-k", "gloo")
+    assert status != 0
+    assert " failed" not in output
+    said = output.splitlines()
+    [skipped] = [line for line in said if line.startswith("Skipped, 2: The environment horovod can't be made: ")]
+    assert any("Done without tensorflow and horovod: " in line for line in said[said.index(skipped) :])
+
+
+def test_a_session_whose_environment_cannot_be_made_ends_with_the_reason(checkout):
+    status, output = nox(checkout, "-s", "horovod_torch")
+    assert status != 0
+    assert "common.launch" not in output
+    assert "The environment horovod can't be made: No matching distribution found for " in output
+    assert "Traceback" not in output
