@@ -323,15 +323,15 @@ def _run(command: list[str], log: Path, name: str, news: Callable[[Iterable[str]
 
 
 def _news_of_pip(lines: Iterable[str]) -> Iterator[str]:
-    """What of pip's output, with `--progress-bar raw`, tells how far it is: large files by tenths, then installing."""
-    package, shown = "", -1
+    """What of pip's output, with `--progress-bar raw`, tells how far it is: large files by parts, then installing."""
+    package, shown, parts = "", -1, 50 if sys.stdout.isatty() else 4
     for line in lines:
         if download := re.match(r"\s+Downloading (\S+?)-\d\S* \(", line):
             package, shown = download.group(1), -1
         elif progress := re.fullmatch(r"Progress (\d+) of (\d+)", line):
             done, total = map(int, progress.groups())
-            if total >= LARGE_BYTES and 10 * done // total > shown:
-                shown = 10 * done // total
+            if total >= LARGE_BYTES and parts * done // total > shown:
+                shown = parts * done // total
                 yield f"downloading {package}, {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
         elif line.startswith("Installing collected packages: "):
             yield f"installing {line.count(',') + 1} packages ..."
