@@ -211,20 +211,8 @@ def stop_descendants() -> None:
 
 def main() -> None:
     """Run one strategy as the command line says; exits with its status, or 124 when the deadline ended it."""
-    arguments = sys.argv[1:]
-    if not arguments or arguments[0].startswith("-"):
-        raise UserError(f"Name a strategy first: one of {', '.join(strategies())}.")
-    strategy, options = arguments[0], arguments[1:]
-    config = parse_command_line(__doc__, options)
-    check_options(config, strategy)
-    if strategy in CLUSTERS and cluster_is_given():
-        # This process is one of several tasks, which others start on their machines and reach over the network.
-        command = command_for(strategy, config.workers or 1, options, port=0)
-    else:
-        workers = config.workers or (1 if strategy in UNDISTRIBUTED else 2)
-        arguments = [*options, "--workers", str(workers)]
-        command = command_for(strategy, workers, arguments, free_ports(1)[0], config.backend)
-        refuse_early(config, strategy, workers)
+    strategy, config, command = prepare(sys.argv[1:])
+    if not _is_one_of_several_tasks(strategy):
         _enter_private_network()
     exit_on_signals()
     outcome = run_group([command], environment_for(config), config.deadline_seconds)
@@ -232,6 +220,30 @@ def main() -> None:
         print(f"lockstep: {strategy} was ended by its deadline of {config.deadline_seconds:g} s.", file=sys.stderr)
         sys.exit(TIMED_OUT_STATUS)
     sys.exit(outcome.status if outcome.status >= 0 else 128 - outcome.status)
+
+
+def prepare(arguments: list[str]) -> tuple[str, Config, list[str]]:
+    """The strategy that the launcher's arguments name, its Config, and the command that starts it.
+
+    Raises UserError for all that can be refused before anything is started.
+    """
+    if not arguments or arguments[0].startswith("-"):
+        raise UserError(f"Name a strategy first: one of {', '.join(strategies())}.")
+    strategy, options = arguments[0], arguments[1:]
+    config = parse_command_line(__doc__, options)
+    check_options(config, strategy)
+    if _is_one_of_several_tasks(strategy):
+        return strategy, config, command_for(strategy, config.workers or 1, options, port=0)
+    workers = config.workers or (1 if strategy in UNDISTRIBUTED else 2)
+    options = [*options, "--workers", str(workers)]
+    command = command_for(strategy, workers, options, free_ports(1)[0], config.backend)
+    refuse_early(config, strategy, workers)
+    return strategy, config, command
+
+
+def _is_one_of_several_tasks(strategy: str) -> bool:
+    """Whether others start the strategy's other tasks on their machines, and reach this one over the network."""
+    return strategy in CLUSTERS and cluster_is_given()
 
 
 def refuse_early(config: Config, strategy: str, workers: int) -> None:

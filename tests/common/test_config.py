@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.config import (
+    KERAS_FIT,
     MODEL_PARALLEL,
     OPTIONS_OF_SOME,
     PRESETS,
@@ -290,6 +291,39 @@ def test_parts_of_one_model_cannot_be_told_not_to_exchange(refusal):
 def test_only_synchronous_sgd_by_hand_reaches_mpi(refusal):
     check_options(Config(backend="mpi"), "torch_sync_sgd")
     assert "torch_ddp doesn't use MPI" in refusal(lambda: check_options(Config(backend="mpi"), "torch_ddp"))
+
+
+def test_horovod_takes_its_controller_and_finds_nccl_by_itself(refusal):
+    check_options(Config(backend="gloo"), "horovod_torch")
+    text = refusal(lambda: check_options(Config(backend="nccl"), "horovod_torch"))
+    assert "Horovod takes NCCL by itself" in text
+
+
+def test_adasum_is_over_mpi_and_of_a_power_of_two(refusal):
+    pairs = Config(adasum=True, backend="mpi", batch=66)
+    check_options(pairs, "horovod_torch")
+    text = refusal(lambda: check_options(Config(adasum=True), "horovod_torch"))
+    assert "has Adasum over MPI alone; add --backend mpi" in text
+    check_layout(pairs, "horovod_torch", 2)
+    assert "use 1, 2, 4 or 8" in refusal(lambda: check_layout(pairs, "horovod_torch", 3))
+
+
+@pytest.mark.parametrize(("strategy", "instead"), KERAS_FIT.items())
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        ({"weight_decay": 0.01}, "keeps weight decay out of the momentum"),
+        ({"final_learning_rate": 0.05}, "multiplied by the learning rate"),
+        ({"learning_rate": 0.0}, "multiplied by the learning rate"),
+    ],
+)
+def test_what_keras_computes_differently_with_momentum_is_refused(refusal, options, cause, strategy, instead):
+    text = refusal(lambda: check_options(Config(momentum=0.9, **options), strategy))
+    assert cause in text
+    assert text.endswith(f"or use {instead}.")
+    check_options(Config(momentum=0.9, **options), instead)
+    check_options(Config(momentum=0.9), strategy)
+    check_options(Config(**options), strategy)
 
 
 def test_a_pipeline_has_no_more_stages_than_layers(refusal):

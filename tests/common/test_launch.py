@@ -12,7 +12,7 @@ import pytest
 
 from common import launch, machine
 from common.config import Config
-from common.errors import UserError
+from common.errors import REFUSED_STATUS, UserError
 from common.launch import ROOT
 
 # A process that ignores SIGTERM, in a session of its own, whose parent is gone: what a framework's launcher can leave.
@@ -109,16 +109,6 @@ def test_every_strategy_file_is_found_by_its_name():
     assert not (no_strategies | {"horovod_build", "horovod_tensorflow_model"}) & set(found)
 
 
-def test_an_unknown_strategy_is_refused_with_those_that_exist():
-    with pytest.raises(UserError, match=r"no strategy named 'torch_dpd': choose one of .*torch_ddp"):
-        launch.command_for("torch_dpd", 2, [], 29500)
-
-
-def test_a_base_case_with_two_workers_is_refused():
-    with pytest.raises(UserError, match="distributes nothing"):
-        launch.command_for("torch_single", 2, [], 29500)
-
-
 def test_over_mpi_the_workers_are_started_by_mpirun_which_pins_none_of_them(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     command = launch.command_for("torch_sync_sgd", 4, ["--backend", "mpi"], 29500, backend="mpi")
@@ -137,21 +127,21 @@ def test_without_mpirun_mpi_is_refused_with_what_brings_it(tmp_path, monkeypatch
         launch.command_for("torch_sync_sgd", 2, [], 29500, backend="mpi")
 
 
-@pytest.mark.parametrize(
-    ("config", "words"),
-    [
-        (Config(device="gpu"), "this machine has 1 GPUs for 2 workers"),
-        (Config(backend="nccl", device="cpu"), None),
-    ],
-)
-def test_gpus_that_are_asked_for_have_to_be_there(config, words, monkeypatch, tmp_path):
-    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"])
-    if words is None:
-        launch.refuse_early(config, "torch_ddp", 2)
-        monkeypatch.setattr(machine, "gpu_names", list)
-        words = "--backend nccl, which joins GPUs, but this machine has none"
+GPUS_ASKED_FOR = [
+    (Config(device="gpu"), 1, "--device gpu, but this machine has 1 GPUs for 2 workers"),
+    (Config(backend="nccl"), 0, "--backend nccl, which joins GPUs, but this machine has none"),
+    (Config(hierarchical_all_reduce=True), 0, "over NCCL alone, which joins GPUs, but this machine has none"),
+]
+"""A config, how many GPUs are too few for two workers of it, and what is said about it."""
+
+
+@pytest.mark.parametrize(("config", "too_few", "words"), GPUS_ASKED_FOR)
+def test_gpus_that_are_asked_for_have_to_be_there(config, too_few, words, monkeypatch):
+    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"] * too_few)
     with pytest.raises(UserError, match=words):
-        launch.refuse_early(config, "torch_ddp", 2)
+        launch.refuse_early(config, "horovod_torch", 2)
+    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"] * (too_few + 1))
+    launch.refuse_early(config, "horovod_torch", 2)
 
 
 def test_a_framework_that_is_not_installed_is_named_with_the_session_that_installs_it(tmp_path, monkeypatch):
@@ -167,36 +157,45 @@ def test_the_environment_gives_each_worker_its_threads_and_the_frameworks_the_de
     assert environment["PATH"] == os.environ["PATH"]
 
 
-def command_line(*arguments):
-    command = [sys.executable, "-m", "common.launch", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["torch_ddp", "--workers", "3"], "doesn't divide by 3 workers: use --batch 63 or 66"),
-        (["torch_ddp", "--preset", "imagenet"], "no preset named 'imagenet': choose one of digits"),
-        (["torch_ddp", "--dimensions", "64"], "give an input and an output width"),
-        (["torch_ddp", "--dimensions", "65", "10"], "begin with 64 and end with 10"),
-        (["horovod_torch", "--preset", "mnist", "--data-dir", "/nowhere"], "train-images-idx3-ubyte is missing"),
-        (["tf_mirrored", "--record", "/proc/nowhere/run.json"], "can't be written"),
-        (["torch_single", "--workers", "2"], "distributes nothing"),
-        (["torch_ddp", "--jit-compile"], "--jit-compile has no effect on torch_ddp: leave it out"),
-        (["tf_mirrored", "--updates", "synchronous"], "choose one of tf_parameter_server"),
-        (["tf_multi_worker_mirrored", "--workers", "3"], "doesn't divide by 3 workers"),
-        (["torch_model_parallel", "--workers", "4"], "4 pipeline stages for 3 layers"),
-        (["torch_ddp", "--backend", "mpi"], "torch_ddp doesn't use MPI"),
-        (["torch_ddp", "--check-replicas", "--no-exchange"], "--check-replicas with --no-exchange"),
-        (["torch_dpd"], "no strategy named 'torch_dpd'"),
         ([], "Name a strategy first"),
+        (["--workers", "2"], "Name a strategy first"),
+        (["torch_ddp", "--preset", "imagenet"], "There is no preset named 'imagenet'"),
+        (["torch_ddp", "--jit-compile"], "--jit-compile has no effect on torch_ddp"),
+        (["torch_dpd"], r"no strategy named 'torch_dpd': choose one of .*torch_ddp"),
+        (["torch_single", "--workers", "2"], "torch_single distributes nothing"),
+        (["horovod_torch", "--adasum", "--backend", "mpi", "--workers", "3"], "--adasum with 3 workers"),
+        (["torch_ddp", "--dimensions", "65", "10"], "begin with 64 and end with 10"),
+        (["torch_zero", "--workers", "3"], "doesn't divide by 3 workers"),
+        (["tf_mirrored", "--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written"),
+        (["tf_mirrored", "--checkpoint", "/proc/nowhere/model"], "/proc/nowhere/model can't be written"),
     ],
 )
-def test_bad_input_is_one_line_and_nothing_starts(arguments, words):
-    result = command_line(*arguments)
-    assert result.returncode == 2
-    assert words in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+def test_each_kind_of_bad_input_is_refused_before_anything_starts(arguments, words):
+    """What exactly is refused of each kind, and what isn't, the tests of the module that refuses it say."""
+    with pytest.raises(UserError, match=words):
+        launch.prepare(arguments)
+
+
+def test_what_is_not_refused_becomes_the_command_and_has_its_number_of_workers():
+    strategy, config, command = launch.prepare(["tf_mirrored", "--batch", "32"])
+    assert (strategy, config.batch) == ("tf_mirrored", 32)
+    assert command[1:] == ["tf_impl/mirrored.py", "--batch", "32", "--workers", "2"]
+    assert launch.prepare(["tf_one_device"])[2][-2:] == ["--workers", "1"]
+
+
+def test_a_refusal_is_one_line_and_leaves_nothing(tmp_path):
+    record = tmp_path / "run.json"
+    options = ["--workers", "3", "--record", str(record)]
+    command = [sys.executable, "-m", "common.launch", "tf_multi_worker_mirrored", *options]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert result.returncode == REFUSED_STATUS
+    [line] = result.stderr.splitlines()
+    assert line.startswith("lockstep: A global batch of 64 doesn't divide by 3 workers")
+    assert not result.stdout
+    assert not record.exists()
 
 
 def test_a_launch_that_is_told_to_stop_leaves_nobody_running(tmp_path):

@@ -1,12 +1,10 @@
 """With --check-replicas a run ends like any other while its replicas are equal, and stops at the first that isn't."""
 
 import re
-import sys
 
 import pytest
 
 from common.config import has_option, to_arguments
-from common.errors import REFUSED_STATUS
 from common.launch import command_for, environment_for, free_ports, strategies
 from tests.conftest import run_command
 from tests.contract.test_contract import assert_follows, contract_config
@@ -73,11 +71,3 @@ def test_replicas_that_start_apart_stop_the_run_after_its_first_step(strategy, t
     }, output
     assert "LaunchFailedError" not in output
     assert list(tmp_path.iterdir()) == [starter]
-
-
-def test_comparing_replicas_that_exchange_nothing_is_refused_in_one_line():
-    command = [sys.executable, "-m", "common.launch", "torch_ddp", "--check-replicas", "--no-exchange"]
-    status, output = run_command(command)
-    assert status == REFUSED_STATUS
-    [line] = output.splitlines()
-    assert line.startswith("lockstep: --check-replicas with --no-exchange")
