@@ -1,4 +1,4 @@
-"""Every command in the README works as it is written there."""
+"""Every command in the README can work as it is written there, and one of each framework really does."""
 
 import os
 import re
@@ -6,46 +6,50 @@ import subprocess
 
 import pytest
 
-from common.config import Config
-from common.launch import ROOT
+from common.launch import ROOT, strategies
+from tests import commands
+from tests.commands import WrongCommandError
+from tests.reports.records import make_record, named, write_all
 
-BY_HAND = {"nox -s compare", "nox -s tests", "nox -s contract", "python3 -m pip install nox"}
-"""These take too long inside the tests, or would run them again; they are tried by hand, from a fresh clone."""
+STARTED = [
+    "nox -l",
+    "nox -s torch_ddp",
+    "nox -s tf_mirrored",
+    "horovodrun -np 4 python horovod_impl/train.py",
+    "nox -s report",
+]
+"""What is really run: a command of each framework, and what takes a second."""
 
-WITH_PLACES = {
-    "python -m reports --results DIR --out FILE.pdf",
-    "pip install torch==2.13.0",
-}
-"""These name what a reader has to fill in; tests/reports runs the first, the environments the last."""
+UNCHECKED = {"python3 -m pip install nox", "pip install torch==2.13.0"}
+"""These need the network; CI begins with the first, and the environments are made with the other's version."""
 
 MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 """CI may be root of its container, which Open MPI's mpirun refuses unless told so; a user isn't."""
 
-ADDED = {
-    "nox -s benchmark": " -- --strategies torch_ddp --preset pathway --workers 1 --launches 1",
-    "nox -s report": " -- --results {folder} --out {folder}/report.pdf",
-}
-"""What the tests add to a command that would otherwise take many minutes or want an earlier comparison."""
-
-ENVIRONMENTS = {"pytorch_impl": "torch", "tf_impl": "tensorflow", "horovod_impl": "horovod", "nox ": "tools"}
-"""Which environment a command with this word is typed in."""
+ADDED = {"nox -s report": " -- --results {folder} --out {folder}/report.pdf"}
+"""What the tests add to a command that would otherwise want an earlier comparison."""
 
 
-def commands():
-    text = (ROOT / "README.md").read_text()
+def commands_of_the_readme():
+    """Every line of the blocks of commands, and what stands between backticks and begins like a command."""
+    text = (ROOT / "README.md").read_text().replace("\\\n", "")
     fences = re.findall(r"```(\w*)\n(.*?)```", text, re.S)
-    blocks = [line for language, block in fences if not language for line in block.splitlines()]
+    blocks = [line for language, block in fences if language in ("", "bash") for line in block.splitlines()]
     words = blocks + re.findall(r"`([^`\n]+)`", re.sub(r"```\w*\n.*?```", "", text, flags=re.S))
-    programs = ("nox ", "torchrun ", "mpirun ", "horovodrun ", "python ", "python3 ", "pip ")
-    return {word for word in words if word.startswith(programs)} - BY_HAND - WITH_PLACES
+    programs = r"(\w+=\S+ )*(nox|torchrun|mpirun|horovodrun|python3?|pip) "
+    return {word for word in words if re.match(programs, word)} - UNCHECKED
 
 
-@pytest.mark.parametrize("command", sorted(commands()))
-def test_a_command_of_the_readme_works_as_written(command, tmp_path, launch):
-    if command == "nox -s report":
-        assert launch("torch_single", Config()).status == 0
-    [name] = [name for word, name in ENVIRONMENTS.items() if word in command]
-    environment = ROOT / ".nox" / name
+@pytest.mark.parametrize("command", sorted(commands_of_the_readme() - set(STARTED)))
+def test_a_command_of_the_readme_names_what_exists_and_its_options_parse(command):
+    commands.check(command)
+
+
+@pytest.mark.parametrize("command", STARTED)
+def test_a_command_of_the_readme_works_as_written(command, tmp_path):
+    assert command in commands_of_the_readme()
+    write_all(tmp_path, named(make_record("torch_single"), make_record("torch_ddp", 2)))
+    environment = commands.environment_of(command)
     path = f"{environment / 'bin'}:{os.environ['PATH']}"
     result = subprocess.run(
         command + ADDED.get(command, "").format(folder=tmp_path),
@@ -61,6 +65,34 @@ def test_a_command_of_the_readme_works_as_written(command, tmp_path, launch):
     assert result.returncode == 0, result.stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        ("noxx -s torch_ddp", "no program noxx"),
+        ("nox -s torch_dpd", "no session torch_dpd"),
+        ("nox -s torch_ddp --workers 4", "come after --"),
+        ("nox -s torch_ddp -- --worker-count 4", "--worker-count"),
+        ("nox -s torch_ddp -- --workers 3", "doesn't divide by 3 workers"),
+        ("nox -s compare -- --profile fast", "--profile fast"),
+        ("nox -s report -- --result DIR", "--result DIR"),
+        ("nox -s benchmark -- --strategies torch_dpd", "torch_dpd"),
+        ("nox -s horovod_check -- --frameworks torch", "Nobody knows which options horovod_impl/check.py has"),
+        ("torchrunn --nproc-per-node 4 pytorch_impl/ddp.py", "no program torchrunn"),
+        ("torchrun --nproc-per-nod 4 pytorch_impl/ddp.py", "--nproc-per-nod"),
+        ("torchrun --nproc-per-node 4 pytorch_impl/dpd.py", "no pytorch_impl/dpd.py to run"),
+        ("horovodrun -np 4 python horovod_impl/train.py --jit-compile", "no effect on horovod_torch"),
+        ("python tf_impl/mirrored.py --worker-count 4", "--worker-count"),
+        ("python tf_impl", "no script"),
+        ("python -m pytorch_impl.inferense", "no pytorch_impl.inferense to run"),
+        ("python -m pytorch_impl.inference --batches 4", "Nobody knows which options pytorch_impl.inference has"),
+    ],
+)
+def test_a_mistake_in_a_command_is_found(command, complaint):
+    with pytest.raises(WrongCommandError) as found:
+        commands.check(command)
+    assert complaint in str(found.value)
+
+
 def test_the_commands_that_the_project_promises_are_in_the_readme():
     promised = {
         "horovodrun -np 4 python horovod_impl/train.py",
@@ -68,15 +100,11 @@ def test_the_commands_that_the_project_promises_are_in_the_readme():
         "python tf_impl/mirrored.py --workers 4",
         "nox -s tf_mirrored",
     }
-    assert promised <= commands()
+    assert promised <= commands_of_the_readme()
 
 
-@pytest.mark.parametrize("name", ["pytorch_impl", "tf_impl", "horovod_impl"])
-def test_every_strategy_has_a_row_and_a_session(name):
-    from common.launch import strategies
-
-    text, sessions = (ROOT / "README.md").read_text(), (ROOT / "noxfile.py").read_text()
-    for strategy, path in strategies().items():
-        if path.parent.name == name:
-            assert f"| `{strategy}` |" in text
-            assert f"def {strategy}(" in sessions
+@pytest.mark.parametrize("strategy", strategies())
+def test_every_strategy_has_a_row_and_a_session_that_launches_it_with_the_sessions_options(strategy):
+    assert f"| `{strategy}` |" in (ROOT / "README.md").read_text()
+    launches = [run[1:] for run in commands.runs_of(strategy, ["--steps", "60"]) if "common.launch" in run]
+    assert launches == [["-m", "common.launch", strategy, "--steps", "60"]]

@@ -1,0 +1,154 @@
+"""Whether a command that a user types can work, told without running it: what it names exists, its options parse."""
+
+import contextlib
+import importlib.util
+import io
+import os
+import shlex
+import shutil
+from collections.abc import Callable
+from functools import cache, partial, wraps
+from pathlib import Path
+from unittest.mock import Mock
+
+import nox
+import tyro
+
+from common import compare, launch
+from common.config import check_options, parse_command_line
+from common.errors import UserError
+from common.launch import ROOT, strategies
+from reports.__main__ import write_report
+from tests.benchmarks import __main__ as benchmarks
+
+ENVIRONMENTS = {"pytorch_impl": "torch", "tf_impl": "tensorflow", "horovod_impl": "horovod"}
+"""Which environment a command with this word is typed in; any other is that of the tools."""
+
+LAUNCHERS = {
+    "torchrun": {"--nproc-per-node", "--nnodes", "--node-rank", "--master-addr", "--master-port"},
+    "mpirun": {"-np"},
+    "horovodrun": {"-np", "-H", "--gloo", "--mpi"},
+    "python": set(),
+}
+"""The programs that start a script, and those of their own options with which other tests really start them."""
+
+
+class WrongCommandError(Exception):
+    """A command names something that doesn't exist; the text says what."""
+
+
+def environment_of(command: str) -> Path:
+    """The folder of the environment in which this command is typed."""
+    return ROOT / ".nox" / next((name for word, name in ENVIRONMENTS.items() if word in command), "tools")
+
+
+def check(command: str) -> None:
+    """Raises WrongCommandError when the command names a program, session, script or option that doesn't exist."""
+    words = shlex.split(command)
+    while "=" in words[0]:
+        del words[0]
+    if not shutil.which(words[0], path=environment_of(command) / "bin"):
+        raise WrongCommandError(f"There is no program {words[0]}.")
+    if words[:2] == ["nox", "-s"]:
+        name, options = words[2], words[3:]
+        if options[:1] not in ([], ["--"]):
+            raise WrongCommandError(f"Options of a session come after --, not as in: {command}")
+        for run in runs_of(name, options[1:]):
+            _check_run(run)
+    elif words[0] in LAUNCHERS:
+        _check_launcher(words[0], words[1:])
+    else:
+        raise WrongCommandError(f"Nobody knows how to check: {command}")
+
+
+def runs_of(name: str, options: list[str]) -> list[list[str]]:
+    """The commands that `nox -s NAME -- OPTIONS` would run. Raises WrongCommandError when there is no such session."""
+    functions = _sessions()
+    if name not in functions:
+        raise WrongCommandError(f"There is no session {name}.")
+    if unknown := set(functions[name].requires) - set(functions):
+        raise WrongCommandError(f"{name} requires {unknown}, and there is no such session.")
+    session = Mock(spec=nox.Session, posargs=options)
+    with contextlib.chdir(ROOT):
+        functions[name](session)
+    return [[str(word) for word in call.args] for call in session.run.call_args_list]
+
+
+@cache
+def _sessions() -> dict[str, Callable]:
+    """The sessions of noxfile.py, by name."""
+    specification = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
+    with contextlib.chdir(ROOT):
+        specification.loader.exec_module(importlib.util.module_from_spec(specification))
+    return nox.registry.get()
+
+
+def _check_run(words: list[str]) -> None:
+    """Check what a session runs."""
+    if os.sep in words[0] and not (ROOT / words[0]).exists():
+        raise WrongCommandError(f"There is no program {words[0]}.")
+    _check_python(words[1:])
+
+
+def _check_launcher(program: str, words: list[str]) -> None:
+    """Check the launcher's own options, and what they are followed by: a script, or the Python that is to run it."""
+    starts = [index for index, word in enumerate(words) if word in ("python", "-m") or word.endswith(".py")]
+    if not starts:
+        raise WrongCommandError(f"{program} is given no script.")
+    own, script = words[: starts[0]], words[starts[0] :]
+    if unknown := {word for word in own if word.startswith("-")} - LAUNCHERS[program]:
+        raise WrongCommandError(f"No test starts {program} with {', '.join(unknown)}.")
+    _check_python(script[1:] if script[0] == "python" else script)
+
+
+def _check_python(words: list[str]) -> None:
+    """Check what Python is to run, where that is ours: a module or a script, and its options."""
+    if words[:1] == ["-m"]:
+        name, options = words[1], words[2:]
+        path = ROOT.joinpath(*name.split("."))
+        paths = [path.with_suffix(".py"), path / "__main__.py"]
+        is_ours = (ROOT / name.partition(".")[0]).is_dir()
+    else:
+        name, *options = words or [""]
+        paths = [ROOT / name]
+        is_ours = name.endswith(".py")
+    if not is_ours:
+        return
+    if not any(path.is_file() for path in paths):
+        raise WrongCommandError(f"There is no {name} to run.")
+    _parse(name, options)
+
+
+def _parse(name: str, options: list[str]) -> None:
+    """Hand the options to the parser of the module or the script, which does nothing else with them."""
+    names = {str(path.relative_to(ROOT)): strategy for strategy, path in strategies().items()}
+    parsers = PARSERS | {script: partial(_parse_for, strategy) for script, strategy in names.items()}
+    if not options:
+        return
+    if name not in parsers:
+        raise WrongCommandError(f"Nobody knows which options {name} has.")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+            parsers[name](options)
+    except UserError as error:
+        raise WrongCommandError(str(error)) from error
+    except SystemExit as ending:
+        raise WrongCommandError(f"{name} doesn't take {' '.join(options)}: {said.getvalue()}") from ending
+
+
+def _parse_for(strategy: str, options: list[str]) -> None:
+    check_options(parse_command_line("", options), strategy)
+
+
+@wraps(write_report)
+def _write_nothing(**_: object) -> None:
+    """What takes the same options as the report's program."""
+
+
+PARSERS = {
+    "common.launch": launch.prepare,
+    "common.compare": lambda options: tyro.cli(compare.Arguments, args=options),
+    "reports": lambda options: tyro.cli(_write_nothing, args=options),
+    "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),
+}
+"""What reads the options of a module, and does nothing else with them."""
