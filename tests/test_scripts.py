@@ -1,33 +1,79 @@
 """The scripts as a user starts them by hand, with the framework's own launcher or in the wrong environment."""
 
-import os
-import shutil
+import ast
+import re
+import runpy
 import sys
-from pathlib import Path
 
 import pytest
 
+from common.config import parse_command_line
 from common.launch import ROOT, framework_of, python_for, strategies
+from tests import commands
 from tests.conftest import run_command
 
 SCRIPTS = {name: str(path.relative_to(ROOT)) for name, path in strategies().items()}
 
+ONE_OF_EACH_FRAMEWORK = ["torch_ddp", "tf_mirrored", "horovod_torch"]
+"""What is started for real; of the others it is enough that they say and call the same."""
 
-@pytest.mark.parametrize("strategy", sorted(SCRIPTS))
+
+def words_without_framework(framework):
+    """How the one line begins that a script prints where its framework is missing."""
+    return f"lockstep: {framework} isn't installed for {sys.executable}: run `nox -s {framework}`"
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """A function that runs a script in this process, which has no framework, and returns the line it refuses with."""
+
+    def run(script: str) -> str:
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as ending:
+            runpy.run_path(str(ROOT / script), run_name="__main__")
+        assert ending.value.code == 2
+        [line] = capsys.readouterr().err.splitlines()
+        return line
+
+    return run
+
+
+@pytest.mark.parametrize("strategy", ONE_OF_EACH_FRAMEWORK)
 def test_a_script_in_an_environment_without_its_framework_says_so_in_one_line(strategy):
     status, output = run_command([sys.executable, SCRIPTS[strategy]])
-    framework = framework_of(strategy)
-    assert status == 2
-    assert output.startswith(f"lockstep: {framework} isn't installed for {sys.executable}: run `nox -s {framework}`")
-    assert len(output.splitlines()) == 1
+    assert (status, output.count("\n")) == (2, 1)
+    assert output.startswith(words_without_framework(framework_of(strategy)))
 
 
-@pytest.mark.parametrize("strategy", sorted(SCRIPTS))
+@pytest.mark.parametrize("strategy", SCRIPTS)
+def test_a_script_looks_for_its_framework_before_it_imports_it(strategy, refused):
+    assert refused(SCRIPTS[strategy]).startswith(words_without_framework(framework_of(strategy)))
+
+
+def test_the_measurement_of_the_forward_pass_looks_for_torch_before_it_imports_it(refused):
+    assert refused("pytorch_impl/inference.py").startswith(words_without_framework("torch"))
+
+
+@pytest.mark.parametrize("strategy", ONE_OF_EACH_FRAMEWORK)
 def test_the_help_of_a_script_says_what_it_is_and_lists_every_option(strategy):
     status, output = run_command([str(python_for(framework_of(strategy))), SCRIPTS[strategy], "--help"])
     assert status == 0
     assert "To start it:" in output
     assert "--learning-rate" in output
+
+
+@pytest.mark.parametrize("strategy", SCRIPTS)
+def test_the_help_of_every_script_says_by_a_command_that_can_work_how_to_start_it(strategy, capsys):
+    source = (ROOT / SCRIPTS[strategy]).read_text()
+    description = ast.get_docstring(ast.parse(source))
+    [command] = re.findall(r"To start it: `(.+?)`", description)
+    assert SCRIPTS[strategy] in command
+    commands.check(command)
+    # So its help is headed by what it says here.
+    assert "parse_command_line(__doc__)" in source
+    with pytest.raises(SystemExit):
+        parse_command_line(description, ["--help"])
+    assert "To start it:" in capsys.readouterr().out
 
 
 def test_ddp_without_torchrun_names_torchrun():
@@ -36,21 +82,13 @@ def test_ddp_without_torchrun_names_torchrun():
     assert "torchrun --nproc-per-node" in output
 
 
-@pytest.mark.parametrize(
-    ("program", "options"),
-    [("torchrun", ["--nproc-per-node", "2", "--master-port", "29430"]), ("horovodrun", ["-np", "2"])],
-)
-def test_a_launcher_whose_world_disagrees_with_workers_is_refused(program, options, tmp_path):
-    """The launchers add an account of their own, a traceback of theirs; ours is one line per worker."""
-    strategy = "torch_ddp" if program == "torchrun" else "horovod_torch"
-    python = python_for(framework_of(strategy))
-    script = [SCRIPTS[strategy], "--workers", "4", "--record", str(tmp_path / "run.json")]
-    command = [str(python.parent / program), *options, *([str(python)] if program == "horovodrun" else []), *script]
-    # As `activate` does: horovodrun looks for mpirun there.
-    status, output = run_command(command, PATH=f"{python.parent}:{os.environ['PATH']}")
+def test_torchrun_whose_world_disagrees_with_workers_is_refused(tmp_path):
+    """torchrun adds an account of its own; ours is one line per worker."""
+    torchrun = [str(python_for("torch").parent / "torchrun"), "--nproc-per-node", "2", "--master-port", "29430"]
+    status, output = run_command([*torchrun, SCRIPTS["torch_ddp"], "--workers", "4", "--record", str(tmp_path / "r")])
     assert status != 0
-    assert f"--workers 4, but {program} started 2: give both the same number" in output
-    assert not (tmp_path / "run.json").exists()
+    assert "--workers 4, but torchrun started 2: give both the same number" in output
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_worker_alone_of_horovod_is_a_world_of_one():
@@ -63,14 +101,10 @@ def test_one_worker_alone_of_horovod_is_a_world_of_one():
     ("strategy", "framework"),
     [("horovod_torch", "torch"), ("horovod_tensorflow", "tensorflow"), ("horovod_keras", "tensorflow")],
 )
-def test_a_horovod_built_without_the_framework_is_named_in_one_line(strategy, framework, tmp_path):
-    python = python_for("horovod")
-    [installed] = Path(python).parent.parent.glob("lib/python*/site-packages/horovod")
-    lacking = shutil.copytree(installed, tmp_path / "horovod", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    others = [path for path in installed.rglob("*.so") if path.parent.name != framework]
-    for path in others:
-        shutil.copy(path, lacking / path.relative_to(installed))
-    status, output = run_command([str(python), SCRIPTS[strategy]], PYTHONPATH=str(tmp_path))
-    assert others
-    assert (status, len(output.splitlines())) == (2, 1)
-    assert output.startswith(f"lockstep: this build of Horovod lacks {framework}: run `nox -s horovod`")
+def test_a_horovod_built_without_the_framework_is_named(strategy, framework, refused, tmp_path, monkeypatch):
+    [other] = {"torch", "tensorflow"} - {framework}
+    for path in ("horovod/__init__.py", f"horovod/{other}/mpi_lib.so"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert refused(SCRIPTS[strategy]).startswith(f"lockstep: this build of Horovod lacks {framework}: run `nox -s hor")

@@ -13,11 +13,9 @@ import pytest
 
 from common import compare
 from common.config import PRESETS
-from common.errors import REFUSED_STATUS
-from common.launch import ROOT, python_for, strategies
+from common.launch import python_for, strategies
 from common.plan import Cell
 from common.record import read_records
-from tests.horovod_impl.conftest import SCRIPT
 from tests.hosts import write_key
 from tests.pytorch_impl.test_failures import is_worker
 
@@ -186,14 +184,6 @@ def test_a_worker_that_stalls_ends_its_launch_at_the_deadline(strategy, controll
     record = run_and_disturb(strategy, controller, psutil.Process.suspend, 25.0, tmp_path)
     assert record.reason == "It was ended by its deadline of 25 s."
     assert time.monotonic() - started < 35
-
-
-def test_without_horovod_the_script_ends_with_one_line_that_tells_what_to_do():
-    result = subprocess.run([python_for("torch"), SCRIPT], cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == REFUSED_STATUS
-    [line] = (result.stdout + result.stderr).splitlines()
-    assert "horovod isn't installed" in line
-    assert "nox -s horovod" in line
 
 
 def test_horovodrun_over_mpi_says_that_mpirun_is_missing(tmp_path):
