@@ -103,7 +103,11 @@ def test_a_lost_host_ends_the_other_one_long_before_the_deadline(controller, sit
     output, _ = process.communicate(timeout=DEADLINE_SECONDS / 4)
     if controller == "gloo":
         assert process.returncode > 0
-        assert "lockstep: failed: Horovod lost a worker" in output
+        # Whoever notices first says it: the worker that is left, or horovodrun, which then ends that worker. 255 is
+        # what ssh ends with when its connection is lost.
+        by_the_worker = "lockstep: failed: Horovod lost a worker" in output
+        by_horovodrun = "The first process to do so was:\nProcess name: 1\nExit code: 255\n" in output
+        assert by_the_worker or by_horovodrun, output
     else:
         # mpirun's exit status is 0 here.
         assert "PRTE has lost communication with a remote daemon" in output
