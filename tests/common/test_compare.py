@@ -14,6 +14,7 @@ import pytest
 
 from common import compare, launch
 from common.config import PRESETS
+from common.errors import UserError
 from common.launch import ROOT
 from common.plan import Cell, Options
 from common.record import read_records
@@ -128,14 +129,13 @@ def test_a_plan_runs_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--results", "--out"])
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, option):
+def test_a_folder_that_cannot_be_written_is_refused_before_any_launch(tmp_path, option, monkeypatch):
     (tmp_path / "file").write_text("")
     command = compare_command(tmp_path, "--strategies", "torch_single")
     command[command.index(option) + 1] = str(tmp_path / "file" / "below")
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert result.returncode == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert "can't be written" in result.stderr
+    monkeypatch.setattr(sys, "argv", command[2:])
+    with pytest.raises(UserError, match="can't be written"):
+        compare.main()
 
 
 def wait_for(condition, seconds=90):
