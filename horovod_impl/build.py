@@ -2,13 +2,21 @@
 
     python horovod_impl/build.py
 
-Run it with the Python of an environment that holds the `horovod` dependency group. Horovod is published as source
-only, and its last release is older than today's torch and TensorFlow: this downloads that release, makes the few
-edits listed in edits.py, compiles it with Gloo (and with MPI, if an MPI C++ compiler is on PATH), and keeps the wheel
-below ~/.cache/lockstep/horovod, so that the next environment with the same versions has it in seconds.
+Run it with the Python of an environment that holds the `horovod` dependency group; besides that it takes a C++
+compiler. Horovod is published as source only, and its last release is older than today's torch and TensorFlow: this
+downloads that release, makes the few edits listed in edits.py, compiles it with Gloo (and with MPI, if an MPI C++
+compiler is on PATH), and keeps the wheel below ~/.cache/lockstep/horovod, so that the next environment with the same
+versions has it in seconds. A build that is interrupted goes on when this is run again.
+
+Where there are GPUs, or where HOROVOD_GPU_OPERATIONS is NCCL, torch's half is built with NCCL: that takes the
+`horovod-nccl` dependency group. TensorFlow's half computes on CPUs: TensorFlow's wheels use CUDA 12 and torch's CUDA
+13, and the wheels of NCCL for the two are installed in one place.
 """
 
 import argparse
+import contextlib
+import errno
+import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -20,52 +28,27 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
-import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from horovod_impl.edits import ADDITIONS, EDITS, Edit
+from horovod_impl import cuda
+from horovod_impl.compilation import (
+    ARCHIVE_SHA256,
+    VERSION,
+    addition_texts,
+    compile_libraries,
+    pack_wheel,
+    prepare_source,
+)
+from horovod_impl.edits import EDITS
+from horovod_impl.errors import BuildError
 
-VERSION = "0.28.1"
-ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
-
-# Horovod's own setup.py fetches what is missing of these over the network, in versions of its choice.
-BUILD_REQUIREMENTS = ("pip", "setuptools", "wheel", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi")
-
-
-class BuildError(Exception):
-    """Something that the user can put right; the message is one sentence with cause and remedy."""
-
-
-def addition_texts() -> dict[str, str]:
-    """Return the text of each file that is added to Horovod's source, by the path that it gets there."""
-    return {path: Path(__file__).with_name(name).read_text() for name, path in ADDITIONS.items()}
-
-
-def apply_edits(source: Path, edits: Sequence[Edit]) -> None:
-    """Make `edits` in the tree at `source`; raise BuildError at the first that doesn't apply exactly once."""
-    for edit in edits:
-        file = source / edit.path
-        text = file.read_text() if file.exists() else ""
-        occurrences = text.count(edit.old)
-        if occurrences != 1:
-            raise BuildError(
-                f"The edit of Horovod's {edit.path} that replaces {edit.old.strip()!r} ({edit.why}) no longer applies, "
-                f"since the text occurs {occurrences} times instead of once: bring horovod_impl/edits.py up to date."
-            )
-        file.write_text(text.replace(edit.old, edit.new))
-
-
-def add_files(source: Path) -> None:
-    """Write the files that addition_texts lists into the tree at `source`."""
-    for path, text in addition_texts().items():
-        (source / path).parent.mkdir(parents=True, exist_ok=True)
-        (source / path).write_text(text)
+# What compiles Horovod, and what its Python files import.
+BUILD_REQUIREMENTS = ("pip", "setuptools", "cmake", "ninja", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi")
 
 
 def installed_version(*names: str) -> str:
@@ -96,11 +79,18 @@ def describe_tool(candidates: Sequence[str], question: str = "--version") -> str
     return ""
 
 
-def required_tool(what: str, package: str, candidates: Sequence[str]) -> str:
-    """Return describe_tool's answer; raise BuildError, naming the Debian `package` to install, if there is none."""
-    description = describe_tool(candidates)
+def find_compiler() -> str:
+    """Return describe_tool's answer for the C++ compiler; raise BuildError if there is none, or no Python.h."""
+    description = describe_tool([os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"])
     if not description:
-        raise BuildError(f"{what} was not found: install it, for example with `apt-get install {package}`.")
+        raise BuildError("A C++ compiler was not found: install one, for example with `apt-get install g++`.")
+    headers = sysconfig.get_path("include")
+    if not (Path(headers) / "Python.h").exists():
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise BuildError(
+            f"Python.h was not found in {headers}: install Python's headers, for example with "
+            f"`apt-get install python{version}-dev`."
+        )
     return description
 
 
@@ -115,8 +105,7 @@ def build_ingredients() -> dict[str, str]:
     """Return everything that the wheel depends on, by name; raise BuildError if something needed is missing."""
     for name in BUILD_REQUIREMENTS:
         installed_version(name)
-    compilers = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
-    setting = re.compile("HOROVOD_.*|CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS|CUDA_HOME|CUDA_PATH")
+    setting = re.compile("HOROVOD_.*|CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS")
     return {
         "archive": ARCHIVE_SHA256,
         "edits": json.dumps([(edit.path, edit.old, edit.new) for edit in EDITS]),
@@ -124,16 +113,21 @@ def build_ingredients() -> dict[str, str]:
         "torch": installed_version("torch"),
         "tensorflow": installed_version("tensorflow", "tensorflow-cpu"),
         "python": f"{platform.python_version()} {sysconfig.get_config_var('SOABI')}",
-        "compiler": required_tool("A C++ compiler", "g++", compilers),
-        "cmake": required_tool("CMake", "cmake", ["cmake"]),
-        "make": required_tool("Make", "make", ["make"]),
+        "compiler": find_compiler(),
+        "cmake": installed_version("cmake"),
         # A wrapper's --version is that of the compiler behind it; -show tells which MPI it compiles and links for.
         "mpi": describe_tool(["mpicxx", "mpic++"], "-show"),
         "mpirun": describe_tool(["mpirun"]),
-        "cuda": describe_tool(["nvcc", "/usr/local/cuda/bin/nvcc"]),
+        "cuda": cuda_versions() if cuda.for_gpus(os.environ) else "",
         "machine": f"{platform.machine()} {cpu_features()}",
         "settings": json.dumps({name: value for name, value in os.environ.items() if setting.fullmatch(name)}),
     }
+
+
+def cuda_versions() -> str:
+    """Return which CUDA compiler and which NCCL a build for GPUs uses; raise BuildError if one is missing."""
+    toolkit, nccl = cuda.wheel_folders()
+    return f"{describe_tool([shlex.quote(str(toolkit / 'bin' / 'nvcc'))])}{(nccl / 'include' / 'nccl.h').read_text()}"
 
 
 def cache_key(ingredients: Mapping[str, str]) -> str:
@@ -153,70 +147,64 @@ def cached_wheel(directory: Path) -> Path | None:
     return None
 
 
-def run_pip(arguments: Sequence[str], log: Path, settings: Mapping[str, str] | None = None) -> bool:
-    """Run pip with `settings` added to the environment, append its output to `log`, return whether it succeeded."""
-    command = [sys.executable, "-m", "pip", *arguments]
-    with log.open("ab") as output:
-        run = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=os.environ | (settings or {}))
-    return run.returncode == 0
+@contextlib.contextmanager
+def only_builder(directory: Path) -> Iterator[int]:
+    """Wait until no other process builds in `directory`; give the lock's file descriptor.
+
+    Compilers that are given the descriptor hold the lock until they end, even where this process was killed.
+    """
+    with (directory / "lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting until another process has built the same Horovod ...", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock.fileno()
 
 
-def download_source(scratch: Path, log: Path) -> Path:
-    """Download, check and unpack Horovod below `scratch` and return its root; raise BuildError if that fails."""
-    # `pip download` runs the archive's setup.py; told the hash, it checks the archive before that.
-    requirements = scratch / "requirements.txt"
-    requirements.write_text(f"horovod=={VERSION} --hash=sha256:{ARCHIVE_SHA256}\n")
-    arguments = ["download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
-    if not run_pip([*arguments, "--requirement", str(requirements), "--dest", str(scratch)], log):
-        if "DO NOT MATCH THE HASHES" in log.read_text(errors="replace"):
-            raise BuildError(
-                f"The archive of Horovod {VERSION} that pip found does not have the expected SHA-256 and was not used: "
-                f"check which package index pip is set to use; the log is {log}."
-            )
-        raise BuildError(
-            f"pip could not download Horovod {VERSION}: check the network connection and pip's settings, and run this "
-            f"again; the log is {log}."
-        )
-    with tarfile.open(scratch / f"horovod-{VERSION}.tar.gz") as archive:
-        archive.extractall(scratch, filter="data")
-    return scratch / f"horovod-{VERSION}"
+def build_wheel(directory: Path, with_mpi: bool, compiler: str | None = None) -> Path:
+    """Build Horovod and return the wheel, which appears in `directory` only whole; raise BuildError if that fails.
 
-
-def compile_wheel(source: Path, with_mpi: bool, log: Path) -> Path:
-    """Compile the tree at `source` and return the wheel; raise BuildError with the first error if that fails."""
-    settings = {
-        "HOROVOD_WITH_PYTORCH": "1",
-        "HOROVOD_WITH_TENSORFLOW": "1",
-        "HOROVOD_WITHOUT_MXNET": "1",
-        "HOROVOD_WITH_GLOO": "1",
-        "HOROVOD_WITH_MPI" if with_mpi else "HOROVOD_WITHOUT_MPI": "1",
-        # Unset, Horovod's setup.py starts eight compilers at a time, whatever the cores and the memory.
-        "MAKEFLAGS": f"-j{os.cpu_count()}",
-        # Gloo's CMakeLists.txt asks for CMake 2.8, which CMake 4 no longer imitates.
-        "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
-    }
-    arguments = ["wheel", "--verbose", "--no-build-isolation", "--no-deps", "--no-index"]
-    if not run_pip([*arguments, "--wheel-dir", str(source.parent), str(source)], log, settings):
-        error = re.search(r"^.*(?:\berror: |CMake Error).*$", log.read_text(errors="replace"), re.MULTILINE)
-        first_error = error.group().strip() if error else "not recognised"
-        raise BuildError(f"Horovod did not compile: see the log, {log}, where the first error is: {first_error}")
-    return next(source.parent.glob("horovod-*.whl"))
-
-
-def build_wheel(directory: Path, with_mpi: bool) -> Path:
-    """Build Horovod and return the wheel, which appears in `directory` only whole; raise BuildError if that fails."""
-    directory.mkdir(parents=True, exist_ok=True)
-    log = directory / "build.log"
-    log.write_bytes(b"")
-    with tempfile.TemporaryDirectory(prefix="building-", dir=directory) as scratch:
-        print(f"downloading Horovod {VERSION} ...", flush=True)
-        source = download_source(Path(scratch), log)
-        apply_edits(source, EDITS)
-        add_files(source)
-        with_what = "Gloo and MPI" if with_mpi else "Gloo"
+    What an interrupted build has compiled is used; of two processes that build the same, the second waits.
+    """
+    with only_builder(directory) as lock:
+        if wheel := cached_wheel(directory):
+            return wheel
+        building, log = directory / "building", directory / "build.log"
+        building.mkdir(exist_ok=True)
+        log.write_bytes(b"")
+        source = prepare_source(building, log)
+        with_what = " and ".join(["Gloo", *["MPI"] * with_mpi, *["NCCL"] * cuda.for_gpus(os.environ)])
         print(f"building Horovod {VERSION} with {with_what} (about 3 minutes on 2 cores) ...", flush=True)
-        wheel = compile_wheel(source, with_mpi, log)
-        return wheel.replace(directory / wheel.name)
+        libraries = compile_libraries(building, compiler, with_mpi, cpu_features(), log, lock)
+        wheel = pack_wheel(source, libraries, directory)
+        shutil.rmtree(building)
+        return wheel
+
+
+def wheel_directories(key: str) -> list[Path]:
+    """Return where the wheel with this key may be: in the user's cache, or else in the environment itself."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return [Path(cache) / "lockstep" / "horovod" / key, Path(sys.prefix) / "lockstep-cache" / "horovod" / key]
+
+
+def writable_directory(directories: Sequence[Path]) -> Path:
+    """Return the first directory that can be made and written; raise BuildError if none can."""
+    reasons = []
+    for directory in directories:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "lock").open("wb").close()
+        except OSError as error:
+            reasons.append(f"{directory}: {error.strerror}")
+            continue
+        if reasons:
+            print(f"The cache cannot be written ({reasons[0]}), so Horovod is built in the environment.", flush=True)
+        return directory
+    raise BuildError(
+        f"There is no place to build Horovod ({'; '.join(reasons)}): set XDG_CACHE_HOME to a folder that can be "
+        "written."
+    )
 
 
 def is_installed(wheel: Path) -> bool:
@@ -229,18 +217,27 @@ def is_installed(wheel: Path) -> bool:
     return recorded == hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
+def run_pip(*arguments: str) -> str:
+    """Run pip; return '' if it succeeded, else the last line that it wrote."""
+    command = [sys.executable, "-m", "pip", *arguments]
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    return (run.stdout.strip().splitlines() or ["no message"])[-1] if run.returncode else ""
+
+
 def install(wheel: Path, with_mpi: bool) -> None:
     """Install `wheel` and try it with both frameworks; raise BuildError, with Horovod uninstalled, if it fails."""
-    log = wheel.with_name("install.log")
-    log.write_bytes(b"")
     print(f"installing {wheel.name} ...", flush=True)
-    if not run_pip(["install", "--no-deps", "--no-index", "--force-reinstall", str(wheel)], log):
-        raise BuildError(f"pip could not install {wheel}: see its log, {log}.")
+    if reason := run_pip("install", "--no-deps", "--no-index", "--force-reinstall", str(wheel)):
+        raise BuildError(f"pip could not install {wheel}: {reason}")
     for framework in ("torch", "tensorflow"):
-        check = f"import horovod.{framework} as hvd; assert hvd.gloo_built() and hvd.mpi_built() == {with_mpi}"
+        with_nccl = framework == "torch" and cuda.for_gpus(os.environ)
+        check = (
+            f"import horovod.{framework} as hvd; built = bool(hvd.gloo_built()), bool(hvd.mpi_built()), "
+            f"bool(hvd.nccl_built()); assert built == (True, {with_mpi}, {with_nccl}), built"
+        )
         trial = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
         if trial.returncode:
-            run_pip(["uninstall", "--yes", "horovod"], log)
+            run_pip("uninstall", "--yes", "horovod")
             reason = (trial.stderr.strip().splitlines() or ["no message"])[-1]
             raise BuildError(
                 f"Horovod does not load with {framework} and was uninstalled: remove {wheel.parent} and run this again "
@@ -248,23 +245,39 @@ def install(wheel: Path, with_mpi: bool) -> None:
             )
 
 
+def build_and_install() -> None:
+    """Build and install Horovod where that is not done yet; raise BuildError if that fails."""
+    ingredients = build_ingredients()
+    with_mpi = bool(ingredients["mpi"])
+    directories = wheel_directories(cache_key(ingredients))
+    wheel = next(filter(None, map(cached_wheel, directories)), None)
+    if not wheel:
+        # The first line of a tool's description is its path.
+        compiler = ingredients["compiler"].splitlines()[0].replace("{environment}", sys.prefix)
+        wheel = build_wheel(writable_directory(directories), with_mpi, compiler)
+    if not is_installed(wheel):
+        install(wheel, with_mpi)
+
+
 def main() -> int:
-    """Build and install Horovod where that is not done yet; return the exit status."""
+    """Run build_and_install as a command; return the exit status."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
     # The environment may have compilers for MPI of its own, which are found where it isn't activated as well.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     try:
-        ingredients = build_ingredients()
-        with_mpi = bool(ingredients["mpi"])
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        directory = cache / "lockstep" / "horovod" / cache_key(ingredients)
-        wheel = cached_wheel(directory) or build_wheel(directory, with_mpi)
-        if not is_installed(wheel):
-            install(wheel, with_mpi)
-    except (BuildError, OSError) as error:
+        build_and_install()
+    except BuildError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"Horovod {VERSION} is installed for torch and TensorFlow.")
+    except OSError as error:
+        remedy = ": free about 1 GB, or set XDG_CACHE_HOME to a folder on another disk." * (error.errno == errno.ENOSPC)
+        print(f"{error}{remedy}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Interrupted: run this again, and it goes on from what is compiled.", file=sys.stderr)
+        return 130
+    with_nccl = ", with NCCL for torch" * cuda.for_gpus(os.environ)
+    print(f"Horovod {VERSION} is installed for torch and TensorFlow{with_nccl}.")
     return 0
 
 

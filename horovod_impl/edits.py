@@ -14,7 +14,6 @@ class Edit:
 
 
 STANDARD = "set(CMAKE_CXX_STANDARD %d)"
-BECOMES_O3 = 'string(REPLACE "%s" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO'
 XLA = 'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")\n'
 TENSORFLOW = "horovod/tensorflow/CMakeLists.txt"
 HTTP_SERVER = "horovod/runner/http/http_server.py"
@@ -35,7 +34,87 @@ EDITS = (
     Edit(TENSORFLOW, STANDARD % 17, STANDARD % 20, "Horovod's core, which is in both libraries, is C++20"),
     Edit(TENSORFLOW, XLA, "", "the TensorFlow wheel lacks a header that the XLA operations include"),
     Edit(TENSORFLOW, "Tensorflow_CXX17 TRUE", "Tensorflow_CXX17 FALSE", "one copy of Gloo, now C++20, serves both"),
-    Edit("CMakeLists.txt", BECOMES_O3 % "-O2", BECOMES_O3 % "-O2 -g", "debug information is a quarter of the work"),
+    Edit(
+        "CMakeLists.txt",
+        """include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+""",
+        """if(HOROVOD_GPU_OPERATIONS)
+    include(CheckLanguage)
+    check_language(CUDA)
+endif()
+if(HOROVOD_GPU_OPERATIONS AND NOT CMAKE_CUDA_COMPILER)
+""",
+        "a build without GPUs would use whatever part of a CUDA toolkit lies about",
+    ),
+    Edit(
+        "CMakeLists.txt",
+        "-Wl,--version-script=${CMAKE_SOURCE_DIR}/horovod.lds ",
+        '-Wl,--version-script=\\"${CMAKE_SOURCE_DIR}/horovod.lds\\" ',
+        "the path of the source may have spaces",
+    ),
+    Edit(
+        "third_party/gloo/CMakeLists.txt",
+        "project(gloo CXX C)",
+        "project(gloo CXX)",
+        "there is no C in it, so a C++ compiler will do",
+    ),
+    Edit(
+        TENSORFLOW,
+        "# Create library\nset_output_dir()\n",
+        """set_output_dir()
+if(HAVE_CUDA)
+    list(FILTER SOURCES EXCLUDE REGEX "(cuda|gpu|nccl)_operations.cc$")
+    list(REMOVE_ITEM LINKER_LIBS ${NCCL_LIBRARIES})
+    foreach(operation ALLREDUCE ALLGATHER BROADCAST ALLTOALL REDUCESCATTER)
+        remove_definitions(-DHOROVOD_GPU_${operation}=78)
+    endforeach()
+    remove_definitions(-DHAVE_CUDA=1 -DHAVE_GPU=1 -DHAVE_NCCL=1)
+else()
+    add_library(horovod_common OBJECT ${SOURCES})
+    target_include_directories(horovod_common PRIVATE "${EIGEN_INCLUDE_PATH}" "${FLATBUFFERS_INCLUDE_PATH}")
+    set(SOURCES $<TARGET_OBJECTS:horovod_common>)
+    set(SOURCES ${SOURCES} PARENT_SCOPE)
+endif()
+""",
+        "TensorFlow's half has no GPU operations; where torch's has none either, both are made from the same objects",
+    ),
+    Edit(
+        TENSORFLOW,
+        """if(HAVE_CUDA)
+    if (Tensorflow_CXX11)
+        list(APPEND TF_LINKER_LIBS horovod_cuda_kernels)""",
+        """if(FALSE)
+    if (Tensorflow_CXX11)
+        list(APPEND TF_LINKER_LIBS horovod_cuda_kernels)""",
+        "see the edit before",
+    ),
+    Edit(
+        "horovod/torch/CMakeLists.txt",
+        "from distutils.sysconfig import get_python_inc; print(get_python_inc())",
+        "import sysconfig; print(sysconfig.get_path('include'))",
+        "Python 3.12 has no distutils",
+    ),
+    # What follows is for GPUs.
+    Edit(
+        "CMakeLists.txt",
+        '\n        "${PROJECT_SOURCE_DIR}/cmake/upstream/")',
+        ")",
+        "CMake's own FindCUDAToolkit knows CUDA 13, and the copy of it from CMake 3.17 does not",
+    ),
+    Edit(
+        "horovod/common/ops/cuda/CMakeLists.txt",
+        "set(CMAKE_CUDA_STANDARD 11)",
+        "set(CMAKE_CUDA_STANDARD 17)",
+        "CUDA 13 refuses C++11",
+    ),
+    Edit(
+        "horovod/common/ops/cuda/CMakeLists.txt",
+        "add_library(compatible_horovod_cuda_kernels cuda_kernels.cu)",
+        "add_library(compatible_horovod_cuda_kernels EXCLUDE_FROM_ALL cuda_kernels.cu)",
+        "nothing is linked with it",
+    ),
     Edit(
         MPI_RUN,
         "['-bind-to none', '-map-by slot']",
@@ -67,16 +146,23 @@ EDITS = (
         "a worker that doesn't answer would stay on the other machine when its ssh session ends (prctl(2), PDEATHSIG)",
     ),
     Edit(
+        GLOO_RUN,
+        ".format(pwd=os.getcwd(), command=command))",
+        ".format(pwd=quote(os.getcwd()), command=command))",
+        "the folder's path may have spaces",
+    ),
+    Edit(
+        DRIVER_SERVICE,
+        ".format(python=sys.executable,\n                    index=codec.dumps_base64(index),",
+        ".format(python=shlex.quote(sys.executable),\n                    index=codec.dumps_base64(index),",
+        "the environment's path may have spaces",
+    ),
+    Edit(DRIVER_SERVICE, "import os\nimport sys\n", "import os\nimport shlex\nimport sys\n", "see the edit before"),
+    Edit(
         "horovod/common/util.py",
         "EXTENSIONS = ['tensorflow', 'torch', 'mxnet']",
         "EXTENSIONS = ['torch', 'tensorflow', 'mxnet']",
         "horovodrun loads the first of these to ask what was built, and torch loads in half the time",
-    ),
-    Edit(
-        "CMakeLists.txt",
-        "    find_package(MPI ${MPI_REQUIRED})\n    if(",
-        '    find_package(MPI ${MPI_REQUIRED})\n    set(CMAKE_BUILD_RPATH "$ORIGIN/../../../..")\n    if(',
-        "an MPI that is installed in the environment, in lib, is found from the wheel wherever the environment is",
     ),
     Edit(
         "horovod/tensorflow/mpi_ops.cc",
@@ -321,6 +407,9 @@ def get_driver_ip""",
 )
 
 ADDITIONS = {
+    "cmake/FindMPI.cmake": "cmake/lockstep/FindMPI.cmake",
+    "cmake/FindPytorch.cmake": "cmake/lockstep/FindPytorch.cmake",
+    "cmake/FindTensorflow.cmake": "cmake/lockstep/FindTensorflow.cmake",
     "request_signature.py": "horovod/runner/common/util/request_signature.py",
     "request_signature.h": "third_party/HTTPRequest/include/request_signature.h",
 }

@@ -1,20 +1,28 @@
 """horovod_impl/build.py: what is built anew, what is refused and in which words, what is left behind. No compiling."""
 
+import base64
+import errno
+import fcntl
+import hashlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
+import sysconfig
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from horovod_impl import build
+from horovod_impl import build, compilation, cuda
+from horovod_impl.edits import ADDITIONS, EDITS, Edit
 
 DISTRIBUTIONS = ("torch", "tensorflow-cpu", *build.BUILD_REQUIREMENTS)
-TOOLS = ("c++", "cmake", "make", "mpicxx", "mpirun", "nvcc")
-EDIT = build.Edit("folder/file.txt", "old words", "new words", why="the words have changed")
+TOOLS = ("c++", "mpicxx", "mpirun", "nvcc")
+EDIT = Edit("folder/file.txt", "old words", "new words", why="the words have changed")
 
 
 def write_tool(folder, name, version="1.0"):
@@ -30,7 +38,7 @@ def write_wheel(folder, content="content " * 1000):
     return wheel
 
 
-def write_source(root, edits=build.EDITS):
+def write_source(root, edits=EDITS):
     for edit in edits:
         file = root / edit.path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -47,6 +55,8 @@ def tools(tmp_path, monkeypatch):
         write_tool(folder, name)
     for name in ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS"):
         monkeypatch.delenv(name, raising=False)
+    # Machines with GPUs run the tests, too.
+    monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "")
     monkeypatch.setenv("PATH", str(folder))
     return folder
 
@@ -81,32 +91,32 @@ def refusal(tools, distributions):
 
 def test_an_edit_replaces_its_text(tmp_path):
     source = write_source(tmp_path, [EDIT])
-    build.apply_edits(source, [EDIT])
+    compilation.apply_edits(source, [EDIT])
     assert (source / EDIT.path).read_text() == "new words\n"
 
 
 @pytest.mark.parametrize(("copies", "times"), [([], 0), ([EDIT, EDIT], 2)])
 def test_an_edit_that_no_longer_applies_is_refused_by_name(tmp_path, copies, times):
     with pytest.raises(build.BuildError) as refused:
-        build.apply_edits(write_source(tmp_path, copies), [EDIT])
+        compilation.apply_edits(write_source(tmp_path, copies), [EDIT])
     for part in (EDIT.path, repr(EDIT.old), EDIT.why, f"{times} times"):
         assert part in str(refused.value)
 
 
 def test_each_edit_of_horovod_leaves_nothing_of_what_it_replaces(tmp_path):
     source = write_source(tmp_path)
-    build.apply_edits(source, build.EDITS)
-    assert [edit.path for edit in build.EDITS if edit.old in (source / edit.path).read_text()] == []
+    compilation.apply_edits(source, EDITS)
+    assert [edit.path for edit in EDITS if edit.old in (source / edit.path).read_text()] == []
 
 
 def test_files_of_ours_are_added_where_nothing_was(tmp_path):
-    build.add_files(tmp_path)
-    for name, path in build.ADDITIONS.items():
-        assert (tmp_path / path).read_text() == Path(build.__file__).with_name(name).read_text()
-    assert not set(build.ADDITIONS.values()) & {edit.path for edit in build.EDITS}
+    compilation.add_files(tmp_path)
+    for name, path in ADDITIONS.items():
+        assert (tmp_path / path).read_text() == (Path(build.__file__).parent / name).read_text()
+    assert not set(ADDITIONS.values()) & {edit.path for edit in EDITS}
 
 
-@pytest.mark.parametrize("name", ["c++", "cmake", "make", "mpicxx", "mpirun", "nvcc"])
+@pytest.mark.parametrize("name", ["c++", "mpicxx", "mpirun"])
 def test_another_version_of_a_tool_makes_another_wheel(tools, distributions, monkeypatch, name):
     monkeypatch.syspath_prepend(distributions)
     before = build.cache_key(build.build_ingredients())
@@ -128,11 +138,12 @@ CHANGES = {
     "a file of ours": lambda monkeypatch, _: monkeypatch.setattr(build, "addition_texts", lambda: {"x.h": "text"}),
     "torch": change_version_of("torch"),
     "TensorFlow": change_version_of("tensorflow-cpu"),
+    "CMake": change_version_of("cmake"),
     "Python": lambda monkeypatch, _: monkeypatch.setattr(platform, "python_version", lambda: "3.99.0"),
     "the machine": lambda monkeypatch, _: monkeypatch.setattr(platform, "machine", lambda: "abacus"),
     "the CPU": lambda monkeypatch, _: monkeypatch.setattr(build, "cpu_features", lambda: "steam"),
     "a compiler flag": lambda monkeypatch, _: monkeypatch.setenv("CXXFLAGS", "-Ofast"),
-    "an option of Horovod": lambda monkeypatch, _: monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "NCCL"),
+    "an option of Horovod": lambda monkeypatch, _: monkeypatch.setenv("HOROVOD_CPU_OPERATIONS", "MPI"),
 }
 
 
@@ -160,25 +171,26 @@ def test_the_same_tools_in_another_environment_make_the_same_wheel(tools, distri
     assert keys[0] == keys[1] != keys[2]
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("c++", "A C++ compiler was not found: install it, for example with `apt-get install g++`."),
-        ("cmake", "CMake was not found: install it, for example with `apt-get install cmake`."),
-        ("make", "Make was not found: install it, for example with `apt-get install make`."),
-    ],
-)
-def test_a_missing_tool_is_named_with_its_remedy(tools, distributions, name, sentence):
-    (tools / name).unlink()
+def test_a_missing_compiler_is_named_with_its_remedy(tools, distributions):
+    (tools / "c++").unlink()
+    sentence = "A C++ compiler was not found: install one, for example with `apt-get install g++`."
     assert refusal(tools, distributions) == sentence
 
 
-def test_a_tool_that_is_found_but_cannot_run_counts_as_missing(tools, distributions):
-    (tools / "cmake").write_text("#!/bin/sh\nexit 127\n")
-    assert refusal(tools, distributions).startswith("CMake was not found")
+def test_a_compiler_that_is_found_but_cannot_run_counts_as_missing(tools, distributions):
+    (tools / "c++").write_text("#!/bin/sh\nexit 127\n")
+    assert refusal(tools, distributions).startswith("A C++ compiler was not found")
 
 
-@pytest.mark.parametrize("name", ["torch", "tensorflow-cpu", "setuptools"])
+@pytest.mark.usefixtures("tools")
+def test_missing_headers_of_python_are_named_with_their_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    with pytest.raises(build.BuildError, match=f"{tmp_path}.*`apt-get install python{version}-dev`"):
+        build.find_compiler()
+
+
+@pytest.mark.parametrize("name", ["torch", "tensorflow-cpu", "setuptools", "cmake", "ninja"])
 def test_a_missing_distribution_is_named_with_its_remedy(tools, distributions, name):
     (distributions / f"{name.replace('-', '_')}-1.0.dist-info" / "METADATA").unlink()
     (distributions / f"{name.replace('-', '_')}-1.0.dist-info").rmdir()
@@ -198,72 +210,223 @@ def only_local_archives(tmp_path, monkeypatch):
     return folder
 
 
-def test_an_archive_with_another_hash_is_refused(tmp_path, only_local_archives):
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    """A folder for a wheel, in an environment for Horovod without GPUs."""
+    monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "")
+    (tmp_path / "cache").mkdir()
+    return tmp_path / "cache"
+
+
+def test_an_archive_with_another_hash_is_refused(directory, only_local_archives):
     (only_local_archives / "horovod-0.28.1.tar.gz").write_bytes(b"something else")
     with pytest.raises(build.BuildError, match="does not have the expected SHA-256") as refused:
-        build.build_wheel(tmp_path / "cache", with_mpi=False)
-    log = tmp_path / "cache" / "build.log"
-    assert str(log) in str(refused.value)
-    assert list(log.parent.iterdir()) == [log]
+        build.build_wheel(directory, with_mpi=False)
+    assert str(directory / "build.log") in str(refused.value)
+    assert list((directory / "building").iterdir()) == []
 
 
 @pytest.mark.usefixtures("only_local_archives")
-def test_a_failed_download_is_refused_with_the_name_of_the_log(tmp_path):
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "build.log").write_text("an earlier try: THESE PACKAGES DO NOT MATCH THE HASHES")
+def test_a_failed_download_is_refused_with_the_name_of_the_log(directory):
+    log = directory / "build.log"
+    log.write_text("an earlier try: THESE PACKAGES DO NOT MATCH THE HASHES")
     with pytest.raises(build.BuildError, match="could not download") as refused:
-        build.build_wheel(tmp_path / "cache", with_mpi=False)
-    log = tmp_path / "cache" / "build.log"
+        build.build_wheel(directory, with_mpi=False)
     assert str(log) in str(refused.value)
     assert "No matching distribution" in log.read_text()
 
 
 @pytest.fixture
-def pip(monkeypatch):
-    """Stands in for downloading and for pip, which succeeds or not as `succeeds` says; remembers what it was given."""
+def steps(monkeypatch):
+    """Stands in for downloading, CMake and Ninja, which print `output` and end with `status`; remembers the rest."""
 
-    class Pip:
-        succeeds = True
-        calls = ()
+    class Steps:
+        downloads = 0
+        output = "source.cc:1:2: error: 'x' was not declared\nninja: build stopped: subcommand failed.\n"
+        status = 0
         settings = None
-        unedited = None
+        commands = ()
 
-    def run_pip(arguments, log, settings=None):
-        Pip.calls = (*Pip.calls, arguments[0])
-        Pip.settings = settings
-        log.write_text("source.cc:1:2: error: 'x' was not declared\nerror: subprocess-exited-with-error\n")
-        if Pip.succeeds and arguments[0] == "wheel":
-            source = Path(arguments[-1])
-            Pip.unedited = [edit for edit in build.EDITS if edit.old in (source / edit.path).read_text()]
-            Pip.unedited += [path for path in build.ADDITIONS.values() if not (source / path).exists()]
-            write_wheel(Path(arguments[arguments.index("--wheel-dir") + 1]))
-        return Pip.succeeds
+    def download_source(scratch, log):
+        Steps.downloads += 1
+        source = write_source(scratch / "horovod-0.28.1")
+        (source / "horovod.egg-info").mkdir()
+        (source / "horovod.egg-info" / "requires.txt").write_text("cffi>=1.4.0\npyyaml\n\n[ray]\nray\n")
+        (source / "horovod.egg-info" / "entry_points.txt").write_text("[console_scripts]\n")
+        (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\nDescription: x\n")
+        (source / "LICENSE").write_text("Apache 2.0\n")
+        (source / "horovod" / "__init__.py").write_text("version = '0.28.1'\n")
+        return source
 
-    monkeypatch.setattr(build, "run_pip", run_pip)
-    monkeypatch.setattr(build, "download_source", lambda scratch, log: write_source(scratch / "horovod-0.28.1"))
-    return Pip
+    def run_tool(command, settings, log, lock):
+        Steps.settings = settings
+        Steps.commands = (*Steps.commands, Path(command[0]).name)
+        script = f"print({Steps.output!r}); raise SystemExit({Steps.status})"
+        run_really([sys.executable, "-c", script], settings, log, lock)
+        objects = Path(command[command.index("-B" if "-B" in command else "-C") + 1])
+        (objects / "libraries" / "horovod" / "torch").mkdir(parents=True, exist_ok=True)
+        (objects / "build.ninja").touch()
+        (objects / "libraries" / "horovod" / "torch" / "mpi_lib_v2.so").write_bytes(b"a library")
+
+    run_really = compilation.run_tool
+    monkeypatch.setattr(compilation, "run_tool", run_tool)
+    monkeypatch.setattr(compilation, "download_source", download_source)
+    return Steps
 
 
-def test_a_failed_compilation_names_log_and_first_error_and_leaves_only_the_log(tmp_path, pip):
-    pip.succeeds = False
+def test_a_failed_compilation_names_log_and_first_error(directory, steps):
+    steps.status = 1
     with pytest.raises(build.BuildError) as refused:
-        build.build_wheel(tmp_path, with_mpi=False)
-    log = tmp_path / "build.log"
-    assert str(log) in str(refused.value)
+        build.build_wheel(directory, with_mpi=False)
+    assert str(directory / "build.log") in str(refused.value)
     assert str(refused.value).endswith("source.cc:1:2: error: 'x' was not declared")
-    assert list(tmp_path.iterdir()) == [log]
+    assert build.cached_wheel(directory) is None
 
 
-def test_what_is_compiled_is_the_edited_source(tmp_path, pip):
-    build.build_wheel(tmp_path, with_mpi=False)
-    assert pip.unedited == []
+def test_an_error_of_cmake_is_named_with_what_it_says(directory, steps):
+    steps.status, steps.output = 1, "CMake Error at CMakeLists.txt:5 (message):\n  This is wrong.\n\n\n"
+    with pytest.raises(build.BuildError, match=r"CMakeLists.txt:5 \(message\): This is wrong\.$"):
+        build.build_wheel(directory, with_mpi=False)
+
+
+def test_a_full_disk_is_named_with_its_remedy(directory, steps):
+    steps.status, steps.output = 1, "fatal error: error writing to x.s: No space left on device"
+    with pytest.raises(build.BuildError, match=r"is full: free about 1 GB, or set XDG_CACHE_HOME"):
+        build.build_wheel(directory, with_mpi=False)
+
+
+def test_what_is_compiled_is_the_edited_source(directory, steps):
+    steps.status = 1
+    with pytest.raises(build.BuildError):
+        build.build_wheel(directory, with_mpi=False)
+    source = directory / "building" / "source"
+    assert [edit for edit in EDITS if edit.old in (source / edit.path).read_text()] == []
+    assert [path for path in ADDITIONS.values() if not (source / path).exists()] == []
 
 
 @pytest.mark.parametrize(("with_mpi", "asked", "unasked"), [(True, "WITH", "WITHOUT"), (False, "WITHOUT", "WITH")])
-def test_mpi_is_built_if_there_is_one(tmp_path, pip, with_mpi, asked, unasked):
-    build.build_wheel(tmp_path, with_mpi)
-    assert pip.settings[f"HOROVOD_{asked}_MPI"] == "1"
-    assert f"HOROVOD_{unasked}_MPI" not in pip.settings
+def test_mpi_is_built_if_there_is_one(directory, steps, with_mpi, asked, unasked):
+    build.build_wheel(directory, with_mpi)
+    assert steps.settings[f"HOROVOD_{asked}_MPI"] == "1"
+    assert f"HOROVOD_{unasked}_MPI" not in steps.settings
+
+
+def test_a_build_that_is_run_again_goes_on_where_it_ended(directory, steps):
+    steps.status = 1
+    with pytest.raises(build.BuildError):
+        build.build_wheel(directory, with_mpi=False)
+    objects = directory / "building" / "objects"
+    objects.mkdir(exist_ok=True)
+    (objects / "half.o").write_bytes(b"compiled")
+    (objects / "build.ninja").touch()
+    steps.status, steps.commands = 0, ()
+    build.build_wheel(directory, with_mpi=False)
+    assert (steps.downloads, steps.commands) == (1, ("ninja",))
+    assert not (directory / "building").exists()
+
+
+def test_a_source_that_was_not_prepared_to_its_end_is_prepared_anew(directory, steps, monkeypatch):
+    monkeypatch.setattr(compilation, "add_files", lambda source: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        build.build_wheel(directory, with_mpi=False)
+    assert not (directory / "building" / "source").exists()
+    monkeypatch.undo()
+
+
+def test_the_wheel_lists_what_it_holds(directory, steps):
+    wheel = build.build_wheel(directory, with_mpi=False)
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert wheel.name == f"horovod-0.28.1-{tag}-{tag}-linux_{platform.machine()}.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        record = archive.read("horovod-0.28.1.dist-info/RECORD").decode().splitlines()
+        for name, digest, _ in (line.split(",") for line in record[:-1]):
+            expected = base64.urlsafe_b64encode(hashlib.sha256(archive.read(name)).digest()).rstrip(b"=").decode()
+            assert digest == f"sha256={expected}"
+        assert {line.split(",")[0] for line in record} == set(archive.namelist())
+        assert {"horovod/__init__.py", "horovod/torch/mpi_lib_v2.so"} < set(archive.namelist())
+        metadata = archive.read("horovod-0.28.1.dist-info/METADATA").decode()
+    assert metadata.endswith("Version: 0.28.1\nRequires-Dist: cffi>=1.4.0\nRequires-Dist: pyyaml\n")
+
+
+def test_progress_is_a_line_for_each_tenth(capsys):
+    shown = 0
+    for done in range(1, 78):
+        shown = compilation.show_progress(f"[{done}/77] Building CXX object half.cc.o\n", shown)
+    assert compilation.show_progress("a warning\n", shown) == shown == 100
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10
+    assert (lines[0], lines[-1]) == ("compiling: 10 % (8 of 77 steps)", "compiling: 100 % (77 of 77 steps)")
+
+
+def test_an_interruption_ends_what_was_started(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from horovod_impl import compilation\n"
+        "tool = 'import os, time; print(f\"[1/1] {os.getpid()}\", flush=True); time.sleep(60)'\n"
+        f"compilation.run_tool([sys.executable, '-c', tool], {{}}, Path({str(tmp_path / 'log')!r}), 1)"
+    )
+    command = [sys.executable, "-c", script]
+    root = Path(build.__file__).parent.parent
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as run:
+        assert run.stdout.readline().startswith("compiling: 100 %")
+        run.send_signal(signal.SIGINT)
+        # The pipe is closed when the tool has ended, which has it as well.
+        started = time.monotonic()
+        run.stdout.read()
+    assert time.monotonic() - started < 30
+
+
+def test_two_builds_of_the_same_wait_for_one_another(directory, steps, capsys):
+    with (directory / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = [sys.executable, "-c", "import sys; from pathlib import Path; from horovod_impl import build\n"]
+        command[-1] += "with build.only_builder(Path(sys.argv[1])): print('mine')"
+        root = Path(build.__file__).parent.parent
+        with subprocess.Popen([*command, str(directory)], cwd=root, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout.readline().startswith("waiting until another process has built the same Horovod")
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            assert other.stdout.readline() == "mine\n"
+
+
+def test_a_wheel_that_another_process_built_meanwhile_is_used(directory, steps):
+    wheel = write_wheel(directory)
+    assert build.build_wheel(directory, with_mpi=False) == wheel
+    assert steps.commands == ()
+
+
+def test_a_cache_that_cannot_be_written_gives_way_to_the_environment(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+    directory = build.writable_directory(build.wheel_directories("key"))
+    assert directory == tmp_path / "environment" / "lockstep-cache" / "horovod" / "key"
+    assert str(tmp_path / "file") in capsys.readouterr().out
+
+
+def test_without_any_place_to_build_the_remedy_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(build.BuildError, match=r"no place to build.*set XDG_CACHE_HOME"):
+        build.writable_directory([tmp_path / "file" / "one", tmp_path / "file" / "two"])
+
+
+def test_a_disk_that_is_full_meanwhile_is_one_line(monkeypatch, capsys):
+    def fill_disk():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(build, "build_and_install", fill_disk)
+    monkeypatch.setattr(sys, "argv", ["build.py"])
+    assert build.main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "set XDG_CACHE_HOME" in line
+
+
+def test_an_interrupted_build_says_that_it_can_go_on(monkeypatch, capsys):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "build_and_install", interrupt)
+    monkeypatch.setattr(sys, "argv", ["build.py"])
+    assert build.main() == 130
+    assert "goes on from what is compiled" in capsys.readouterr().err
 
 
 def test_a_whole_cached_wheel_is_used(tmp_path):
@@ -279,13 +442,13 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-@pytest.mark.usefixtures("pip")
-def test_a_damaged_cached_wheel_is_not_used_but_replaced(tmp_path, damage):
-    wheel = write_wheel(tmp_path)
+@pytest.mark.usefixtures("steps")
+def test_a_damaged_cached_wheel_is_not_used_but_replaced(directory, damage):
+    wheel = build.build_wheel(directory, with_mpi=False)
     wheel.write_bytes(damage(wheel.read_bytes()))
-    assert build.cached_wheel(tmp_path) is None
-    assert build.build_wheel(tmp_path, with_mpi=False) == wheel
-    assert build.cached_wheel(tmp_path) == wheel
+    assert build.cached_wheel(directory) is None
+    assert build.build_wheel(directory, with_mpi=False) == wheel
+    assert build.cached_wheel(directory) == wheel
 
 
 def pretend_installed(folder, wheel):
@@ -304,22 +467,117 @@ def test_only_the_very_same_wheel_counts_as_installed(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("tools")
-def test_the_second_run_neither_builds_nor_installs(tmp_path, distributions, monkeypatch, pip):
+def test_the_second_run_neither_builds_nor_installs(tmp_path, distributions, monkeypatch, steps):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["build.py"])
     monkeypatch.syspath_prepend(distributions)
     monkeypatch.setattr(build, "install", lambda wheel, with_mpi: pretend_installed(distributions, wheel))
     assert build.main() == 0
-    assert pip.calls == ("wheel",)
+    assert steps.downloads == 1
     monkeypatch.delattr(build, "install")
     assert build.main() == 0
-    assert pip.calls == ("wheel",)
+    assert steps.downloads == 1
 
 
-def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatch, pip):
+def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatch):
+    calls = []
+    monkeypatch.setattr(build, "run_pip", lambda *arguments: calls.append(arguments[0]))
     (tools / "python").write_text("#!/bin/sh\necho 'ImportError: undefined symbol' >&2\nexit 1\n")
     (tools / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tools / "python"))
     with pytest.raises(build.BuildError, match=r"does not load with torch.*undefined symbol"):
         build.install(write_wheel(tmp_path), with_mpi=False)
-    assert pip.calls == ("install", "uninstall")
+    assert calls == ["install", "uninstall"]
+
+
+def write_wheels_for_gpus(site):
+    """Write what a CUDA build of torch and the wheels for it install, as far as the build looks at it."""
+    files = ["torch/__init__.py", "torch/lib/libtorch_cuda.so", "nvidia/nccl/include/nccl.h"]
+    files += ["nvidia/nccl/lib/libnccl.so.2"]
+    toolkit = ["bin/nvcc", "include/cuda_runtime.h", "include/crt/host_defines.h", "nvvm/bin/cicc"]
+    toolkit += ["lib/libcudart.so.13", "lib/libcudart_static.a"]
+    for file in [*files, *(f"nvidia/cu13/{part}" for part in toolkit)]:
+        (site / file).parent.mkdir(parents=True, exist_ok=True)
+        (site / file).touch()
+
+
+@pytest.fixture
+def wheels_for_gpus(tmp_path, monkeypatch):
+    """A folder that is all of Python's path, with the wheels for GPUs."""
+    site = tmp_path / "site"
+    write_wheels_for_gpus(site)
+    monkeypatch.setattr(cuda, "package_folder", lambda name: site / name if (site / name).exists() else None)
+    return site
+
+
+def test_without_gpus_nothing_of_cuda_counts(tools, distributions, monkeypatch):
+    """A compiler for CUDA that lies about is neither asked nor used."""
+    monkeypatch.syspath_prepend(distributions)
+    monkeypatch.delenv("HOROVOD_GPU_OPERATIONS")
+    monkeypatch.setattr(cuda.Path, "exists", lambda path: path.name != "nvidia")
+    monkeypatch.setattr(build, "find_compiler", lambda: "c++")
+    before = build.cache_key(build.build_ingredients())
+    write_tool(tools, "nvcc", version="2.0")
+    monkeypatch.setenv("CUDA_HOME", "/usr/local/cuda-99")
+    assert build.cache_key(build.build_ingredients()) == before
+
+
+def test_cmake_looks_for_cuda_only_for_gpus(directory, steps, monkeypatch):
+    build.build_wheel(directory, with_mpi=False)
+    assert steps.settings["HOROVOD_GPU_OPERATIONS"] == ""
+    assert "HOROVOD_CUDA_HOME" not in steps.settings
+
+
+def test_gpus_are_seen_by_their_tool(tools, monkeypatch):
+    assert not cuda.for_gpus({"HOROVOD_GPU_OPERATIONS": ""})
+    assert cuda.for_gpus({"HOROVOD_GPU_OPERATIONS": "NCCL"})
+    write_tool(tools, "nvidia-smi")
+    assert cuda.for_gpus({})
+    assert not cuda.for_gpus({"HOROVOD_GPU_OPERATIONS": ""})
+
+
+def test_other_operations_on_gpus_are_refused():
+    with pytest.raises(build.BuildError, match="'MPI', and only NCCL is built: set it to NCCL or nothing"):
+        cuda.for_gpus({"HOROVOD_GPU_OPERATIONS": "MPI"})
+
+
+def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, steps, monkeypatch, wheels_for_gpus):
+    monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "NCCL")
+    monkeypatch.setattr(compilation, "pack_wheel", lambda source, libraries, directory: write_wheel(directory))
+    monkeypatch.setattr(build.shutil, "rmtree", lambda folder, **_: None)
+    build.build_wheel(directory, with_mpi=False)
+    home = Path(steps.settings["HOROVOD_CUDA_HOME"])
+    for part in (
+        "bin/nvcc",
+        "include/cuda_runtime.h",
+        "nvvm/bin/cicc",
+        "lib64/libcudart.so",
+        "lib64/libcudart_static.a",
+    ):
+        assert (home / part).resolve().is_relative_to(wheels_for_gpus / "nvidia" / "cu13")
+    assert steps.settings["HOROVOD_GPU_OPERATIONS"] == "NCCL"
+    assert (Path(steps.settings["HOROVOD_NCCL_INCLUDE"]) / "nccl.h").exists()
+    assert (Path(steps.settings["HOROVOD_NCCL_LIB"]) / "libnccl.so").exists()
+
+
+def test_another_nccl_makes_another_wheel_for_gpus(tools, distributions, monkeypatch, wheels_for_gpus):
+    monkeypatch.syspath_prepend(distributions)
+    without = build.cache_key(build.build_ingredients())
+    monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "NCCL")
+    before = build.cache_key(build.build_ingredients())
+    (wheels_for_gpus / "nvidia" / "nccl" / "include" / "nccl.h").write_text("#define NCCL_MAJOR 3\n")
+    assert len({without, before, build.cache_key(build.build_ingredients())}) == 3
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [
+        ("torch/lib/libtorch_cuda.so", "this torch was built without CUDA"),
+        ("nvidia/cu13/bin/nvcc", "no CUDA compiler"),
+        ("nvidia/nccl/include/nccl.h", "no NCCL"),
+    ],
+)
+def test_what_a_build_for_gpus_lacks_is_named_with_its_remedy(wheels_for_gpus, missing, named):
+    (wheels_for_gpus / missing).unlink()
+    with pytest.raises(build.BuildError, match=f"{named}: install the `horovod-nccl` dependency group"):
+        cuda.wheel_folders()

@@ -1,0 +1,232 @@
+"""Compile Horovod in a folder that outlives an interruption, show how far it is, and pack the wheel."""
+
+import base64
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from horovod_impl import cuda
+from horovod_impl.edits import ADDITIONS, EDITS, Edit
+from horovod_impl.errors import BuildError
+
+VERSION = "0.28.1"
+ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+FIRST_ERROR = re.compile(r"^.*\berror: .*$|^CMake Error.*\n(?:\s*\n)?.*$|^ninja: error.*$", re.MULTILINE)
+
+
+def addition_texts() -> dict[str, str]:
+    """Return the text of each file that is added to Horovod's source, by the path that it gets there."""
+    return {path: (Path(__file__).parent / name).read_text() for name, path in ADDITIONS.items()}
+
+
+def apply_edits(source: Path, edits: Sequence[Edit]) -> None:
+    """Make `edits` in the tree at `source`; raise BuildError at the first that doesn't apply exactly once."""
+    for edit in edits:
+        file = source / edit.path
+        text = file.read_text() if file.exists() else ""
+        occurrences = text.count(edit.old)
+        if occurrences != 1:
+            raise BuildError(
+                f"The edit of Horovod's {edit.path} that replaces {edit.old.strip()!r} ({edit.why}) no longer applies, "
+                f"since the text occurs {occurrences} times instead of once: bring horovod_impl/edits.py up to date."
+            )
+        file.write_text(text.replace(edit.old, edit.new))
+
+
+def add_files(source: Path) -> None:
+    """Write the files that addition_texts lists into the tree at `source`."""
+    for path, text in addition_texts().items():
+        (source / path).parent.mkdir(parents=True, exist_ok=True)
+        (source / path).write_text(text)
+
+
+def download_source(scratch: Path, log: Path) -> Path:
+    """Download, check and unpack Horovod below `scratch` and return its root; raise BuildError if that fails."""
+    # `pip download` runs the archive's setup.py; told the hash, it checks the archive before that.
+    requirements = scratch / "requirements.txt"
+    requirements.write_text(f"horovod=={VERSION} --hash=sha256:{ARCHIVE_SHA256}\n")
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
+    command += ["--requirement", str(requirements), "--dest", str(scratch)]
+    with log.open("ab") as output:
+        download = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
+    if download.returncode:
+        if "DO NOT MATCH THE HASHES" in log.read_text(errors="replace"):
+            raise BuildError(
+                f"The archive of Horovod {VERSION} that pip found does not have the expected SHA-256 and was not used: "
+                f"check which package index pip is set to use; the log is {log}."
+            )
+        raise BuildError(
+            f"pip could not download Horovod {VERSION}: check the network connection and pip's settings, and run this "
+            f"again; the log is {log}."
+        )
+    with tarfile.open(scratch / f"horovod-{VERSION}.tar.gz") as archive:
+        archive.extractall(scratch, filter="data")
+    return scratch / f"horovod-{VERSION}"
+
+
+def prepare_source(building: Path, log: Path) -> Path:
+    """Return Horovod's edited source below `building`, where it appears only whole; raise BuildError if it can't."""
+    source = building / "source"
+    if not source.exists():
+        with tempfile.TemporaryDirectory(prefix="preparing-", dir=building) as scratch:
+            print(f"downloading Horovod {VERSION} ...", flush=True)
+            prepared = download_source(Path(scratch), log)
+            apply_edits(prepared, EDITS)
+            add_files(prepared)
+            prepared.rename(source)
+    return source
+
+
+def show_progress(line: str, shown: int) -> int:
+    """Show the share of Ninja's steps that `line` tells, if it is a tenth more than `shown`; return what is shown.
+
+    On a terminal each step rewrites one line.
+    """
+    counts = re.match(r"\[(\d+)/(\d+)\] ", line)
+    if not counts:
+        return shown
+    done, steps = map(int, counts.groups())
+    if sys.stdout.isatty():
+        print(f"\rcompiling: {done} of {steps} steps", end="\n" if done == steps else "", flush=True)
+    elif done * 10 // steps > shown // 10:
+        print(f"compiling: {done * 100 // steps} % ({done} of {steps} steps)", flush=True)
+        return done * 100 // steps
+    return shown
+
+
+def run_tool(command: Sequence[str], settings: Mapping[str, str], log: Path, lock: int) -> None:
+    """Run a step of the build under the lock, its output in `log`; raise BuildError with the first error if it fails.
+
+    An interruption reaches the step before it is passed on.
+    """
+    shown, lines = 0, []
+    with (
+        log.open("a", errors="replace") as output,
+        subprocess.Popen(
+            command,
+            env=os.environ | settings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            pass_fds=[lock],
+        ) as tool,
+    ):
+        try:
+            for line in tool.stdout:
+                output.write(line)
+                lines.append(line)
+                shown = show_progress(line, shown)
+        except BaseException:
+            tool.terminate()
+            raise
+    if tool.returncode:
+        text = "".join(lines)
+        if "No space left on device" in text:
+            raise BuildError(
+                f"The disk that holds {log.parent} is full: free about 1 GB, or set XDG_CACHE_HOME to a folder on "
+                "another one, and run this again."
+            )
+        error = FIRST_ERROR.search(text)
+        first_error = " ".join(error.group().split()) if error else "not recognised"
+        raise BuildError(f"Horovod did not compile: see the log, {log}, where the first error is: {first_error}")
+
+
+def scripts(prefix: Path) -> Path:
+    """Return the folder of the environment's programs, as seen below `prefix`, which is the environment's or a link."""
+    return prefix / Path(sysconfig.get_path("scripts")).relative_to(sys.prefix)
+
+
+def configure_command(source: Path, objects: Path, environment: Path, compiler: str, with_mpi: bool) -> list[str]:
+    """Return the command that configures the build of `source` in `objects`, for the environment linked there."""
+    folders = ["$ORIGIN/../../torch/lib", "$ORIGIN/../../tensorflow", "$ORIGIN/../../../.."]
+    folders += cuda.library_folders() if cuda.for_gpus(os.environ) else []
+    own_mpi = with_mpi and (environment / "include" / "mpi.h").exists()
+    command = [
+        str(scripts(environment) / "cmake"),
+        *("-G", "Ninja", "-S", str(source), "-B", str(objects)),
+        f"-DCMAKE_MAKE_PROGRAM={scripts(environment) / 'ninja'}",
+        "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY_RELEASE={objects / 'libraries'}",
+        f"-DCMAKE_MODULE_PATH={source / 'cmake' / 'lockstep'}",
+        f"-DPYTHON_EXECUTABLE={scripts(environment) / Path(sys.executable).name}",
+        # Gloo's CMakeLists.txt asks for CMake 2.8, which CMake 4 no longer imitates.
+        "-DCMAKE_POLICY_VERSION_MINIMUM=3.5",
+        # A build that goes on in another environment keeps what was configured.
+        "-DCMAKE_SUPPRESS_REGENERATION=ON",
+        "-DCMAKE_CUDA_RUNTIME_LIBRARY=Shared",
+        "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
+        f"-DCMAKE_INSTALL_RPATH={';'.join(folders)}",
+        # An MPI outside the environment may be anywhere; the environment's own is found by $ORIGIN.
+        f"-DCMAKE_INSTALL_RPATH_USE_LINK_PATH={'ON' if with_mpi and not own_mpi else 'OFF'}",
+        f"-DENVIRONMENT_MPI={environment if own_mpi else ''}",
+    ]
+    return command if os.environ.get("CXX") else [*command, f"-DCMAKE_CXX_COMPILER={compiler}"]
+
+
+def compile_libraries(building: Path, compiler: str, with_mpi: bool, cpu: str, log: Path, lock: int) -> Path:
+    """Compile the source in `building`, going on from what is there, and return the libraries' folder.
+
+    Raise BuildError if that fails.
+    """
+    source, objects, environment = building / "source", building / "objects", building / "environment"
+    # Compilers are told the environment by a link, so that what they have done counts in another environment as well.
+    environment.unlink(missing_ok=True)
+    environment.symlink_to(sys.prefix)
+    settings = {
+        "HOROVOD_WITH_PYTORCH": "1",
+        "HOROVOD_WITH_TENSORFLOW": "1",
+        "HOROVOD_WITHOUT_MXNET": "1",
+        "HOROVOD_WITHOUT_NVTX": "1",
+        "HOROVOD_WITH_GLOO": "1",
+        "HOROVOD_WITH_MPI" if with_mpi else "HOROVOD_WITHOUT_MPI": "1",
+        "HOROVOD_BUILD_ARCH_FLAGS": " ".join(f"-m{feature}" for feature in cpu.split()),
+        "HOROVOD_GPU_OPERATIONS": "",
+        "NINJA_STATUS": "[%f/%t] ",
+    }
+    if cuda.for_gpus(os.environ):
+        settings |= cuda.assemble_toolkit(building / "cuda")
+    if not (objects / "build.ninja").exists():
+        print("configuring ...", flush=True)
+        run_tool(configure_command(source, objects, environment, compiler, with_mpi), settings, log, lock)
+    jobs = len(os.sched_getaffinity(0))
+    run_tool([str(scripts(environment) / "ninja"), "-C", str(objects), f"-j{jobs}"], settings, log, lock)
+    return objects / "libraries"
+
+
+def pack_wheel(source: Path, libraries: Path, directory: Path) -> Path:
+    """Pack Horovod's Python files in `source` and its `libraries`; return the wheel, which appears only whole."""
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    tag = f"{tag}-{tag}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    information = f"horovod-{VERSION}.dist-info"
+    dependencies = (source / "horovod.egg-info" / "requires.txt").read_text().partition("\n\n")[0].split()
+    header = (source / "PKG-INFO").read_text().partition("\nDescription:")[0]
+    files = {str(file.relative_to(source)): file.read_bytes() for file in sorted((source / "horovod").rglob("*.py"))}
+    files |= {
+        str(file.relative_to(libraries)): file.read_bytes() for file in sorted(libraries.rglob("*")) if file.is_file()
+    }
+    metadata = [header, *(f"Requires-Dist: {name}" for name in dependencies), ""]
+    files |= {
+        f"{information}/METADATA": "\n".join(metadata).encode(),
+        f"{information}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
+        f"{information}/entry_points.txt": (source / "horovod.egg-info" / "entry_points.txt").read_bytes(),
+        f"{information}/licenses/LICENSE": (source / "LICENSE").read_bytes(),
+    }
+    record = ""
+    part = directory / "wheel.part"
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            record += f"{name},sha256={digest},{len(content)}\n"
+            archive.writestr(name, content)
+        archive.writestr(f"{information}/RECORD", f"{record}{information}/RECORD,,\n")
+    return part.replace(directory / f"horovod-{VERSION}-{tag}.whl")
