@@ -57,8 +57,9 @@ class Environment:
 
     def ingredients(self, python_version: str) -> dict[str, object]:
         """What the environment depends on; another Python, pin or build makes it outdated."""
-        sources = sorted(self.script.parent.glob("[a-z]*.[hp]*")) if self.script else []
-        digests = {source.name: hashlib.sha256(source.read_bytes()).hexdigest() for source in sources}
+        folder = self.script.parent if self.script else None
+        sources = [path for path in sorted(folder.rglob("*.*")) if path.suffix != ".pyc"] if folder else []
+        digests = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources}
         return {"python": python_version, "requirements": sorted(self.requirements), "script": digests}
 
 

@@ -16,8 +16,8 @@ import tyro
 
 from common import compare, launch
 from common.config import check_options, parse_command_line
-from common.errors import UserError
-from common.launch import ROOT, strategies
+from common.errors import NotInstalledError, UserError
+from common.launch import ROOT, python_for, strategies
 from reports.__main__ import write_report
 from tests.benchmarks import __main__ as benchmarks
 
@@ -38,8 +38,9 @@ class WrongCommandError(Exception):
 
 
 def environment_of(command: str) -> Path:
-    """The folder of the environment in which this command is typed."""
-    return ROOT / ".nox" / next((name for word, name in ENVIRONMENTS.items() if word in command), "tools")
+    """The folder of the environment in which this command is typed. Raises NotInstalledError when it isn't made."""
+    frameworks = [name for word, name in ENVIRONMENTS.items() if word in command]
+    return python_for(frameworks[0]).parent.parent if frameworks else ROOT / ".nox" / "tools"
 
 
 def check(command: str) -> None:
@@ -128,6 +129,8 @@ def _parse(name: str, options: list[str]) -> None:
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
             parsers[name](options)
+    except NotInstalledError:
+        raise
     except UserError as error:
         raise WrongCommandError(str(error)) from error
     except SystemExit as ending:

@@ -60,9 +60,15 @@ def pytest_runtest_call() -> Generator[None, object, object]:
 def _skipping_what_is_not_installed() -> Generator[None, object, object]:
     try:
         return (yield)
-    except NotInstalledError as error:
-        _not_installed[str(error)] += 1
-        pytest.skip(str(error))
+    except Exception as error:
+        # A test that expects another refusal has failed while it handled this one.
+        cause = error
+        while cause and not isinstance(cause, NotInstalledError):
+            cause = cause.__context__
+        if cause is None:
+            raise
+        _not_installed[str(cause)] += 1
+        pytest.skip(str(cause))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
