@@ -74,11 +74,28 @@ if(HAVE_CUDA)
 else()
     add_library(horovod_common OBJECT ${SOURCES})
     target_include_directories(horovod_common PRIVATE "${EIGEN_INCLUDE_PATH}" "${FLATBUFFERS_INCLUDE_PATH}")
+    set_target_properties(horovod_common PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     set(SOURCES $<TARGET_OBJECTS:horovod_common>)
     set(SOURCES ${SOURCES} PARENT_SCOPE)
 endif()
 """,
         "TensorFlow's half has no GPU operations; where torch's has none either, both are made from the same objects",
+    ),
+    Edit(
+        "CMakeLists.txt",
+        "    include_directories(third_party/gloo)\n    target_compile_definitions(gloo",
+        """    include_directories(third_party/gloo)
+    set_target_properties(gloo PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    set_property(SOURCE "${PROJECT_SOURCE_DIR}/third_party/gloo/gloo/allreduce_local.cc"
+                 TARGET_DIRECTORY gloo PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+    target_compile_definitions(gloo""",
+        "small files that include the same headers are compiled together in a fraction of the time",
+    ),
+    Edit(
+        "horovod/torch/CMakeLists.txt",
+        "# Create library\nset_output_dir()\n",
+        "if(NOT HAVE_CUDA)\n    set(CMAKE_UNITY_BUILD ON)\nendif()\nset_output_dir()\n",
+        "see the edit before: torch's headers are read once instead of five times",
     ),
     Edit(
         TENSORFLOW,

@@ -8,10 +8,7 @@ set(Tensorflow_INCLUDE_DIRS "${CMAKE_MATCH_2}")
 set(folder "${CMAKE_MATCH_3}")
 string(REPLACE ";" " " Tensorflow_COMPILE_FLAGS "${CMAKE_MATCH_4}")
 
-set(Tensorflow_LIBRARIES
-    "${folder}/libtensorflow_framework.so.2"
-    "${folder}/python/_pywrap_tensorflow_internal.so"
-    "${folder}/libtensorflow_cc.so.2")
+set(Tensorflow_LIBRARIES "${folder}/libtensorflow_framework.so.2" "${folder}/libtensorflow_cc.so.2")
 set(Tensorflow_CXX11 TRUE)
 
 include(FindPackageHandleStandardArgs)
