@@ -128,7 +128,7 @@ def make(environments: Sequence[Environment], pip_options: Sequence[str] = (), a
     version = _output_of(python, "-c", _VERSION)
     if not pip_options and all(_is_made(environment, version) for environment in environments):
         return {}
-    with _lock():
+    with _lock() as lock:
         missing = [each for each in environments if pip_options or not _is_made(each, version)]
         for environment in missing:
             _unpack_python(environment, python, version, anew=bool(pip_options))
@@ -136,7 +136,7 @@ def make(environments: Sequence[Environment], pip_options: Sequence[str] = (), a
         _print_downloads(found, version, advice)
         for environment in missing:
             if environment.name not in failed:
-                cause = _install(environment, version, found, pip_options)
+                cause = _install(environment, version, found, pip_options, lock)
                 failed |= {environment.name: cause} if cause else {}
         return {name: _conclude(name, cause) for name, cause in failed.items()}
 
@@ -162,8 +162,11 @@ def _is_made(environment: Environment, version: str) -> bool:
 
 
 @contextlib.contextmanager
-def _lock() -> Iterator[None]:
-    """Only one process at a time makes environments here; the lock ends with its process."""
+def _lock() -> Iterator[int]:
+    """Only one process at a time makes environments here; gives the lock's file descriptor.
+
+    The lock ends with the last process that has the descriptor: where this one was killed, with what it had started.
+    """
     try:
         FOLDER.mkdir(exist_ok=True)
         file = (FOLDER / "making.lock").open("w")
@@ -177,7 +180,7 @@ def _lock() -> Iterator[None]:
         except BlockingIOError:
             print("Another process is making the environments of this checkout; waiting for it ...", flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
 def _unpack_python(environment: Environment, python: str, version: str, anew: bool) -> None:
@@ -284,26 +287,30 @@ def _print_downloads(found: dict[str, Download], version: str, advice: str) -> N
         )
 
 
-def _install(environment: Environment, version: str, found: dict[str, Download], options: Sequence[str]) -> str | None:
+def _install(
+    environment: Environment, version: str, found: dict[str, Download], options: Sequence[str], lock: int
+) -> str | None:
     """Install what the environment needs, in the versions that were found; return the cause where it fails."""
     started = time.monotonic()
-    log = FOLDER / f"{environment.name}.log"
-    versions = FOLDER / f"{environment.name}.versions.txt"
+    name, log = environment.name, FOLDER / f"{environment.name}.log"
+    versions = FOLDER / f"{name}.versions.txt"
     versions.write_text("".join(f"{each.name}=={each.version}\n" for each in found.values()))
-    command = [*_pip(environment), "--progress-bar", "raw", "--constraint", str(versions), *options]
-    if _run([*command, *environment.requirements], log, environment.name, _news_of_pip):
+    pip = [*_pip(environment), "--progress-bar", "raw", "--constraint", str(versions), *options]
+    if _run([*pip, *environment.requirements], log, name, _news_of_pip, lock):
         return _cause_in(log)
-    if environment.script and _run([str(environment.python), str(environment.script)], log, environment.name, iter):
+    if environment.script and _run([str(environment.python), str(environment.script)], log, name, iter, lock):
         return _cause_in(log)
-    made = json.dumps(environment.ingredients(version), indent=1)
-    (FOLDER / environment.name / "made.json").write_text(made)
-    print(f"{environment.name}: made in {time.monotonic() - started:.0f} s", flush=True)
+    (FOLDER / name / "made.json").write_text(json.dumps(environment.ingredients(version), indent=1))
+    print(f"{name}: made in {time.monotonic() - started:.0f} s", flush=True)
     return None
 
 
-def _run(command: list[str], log: Path, name: str, news: Callable[[Iterable[str]], Iterator[str]]) -> int:
+def _run(
+    command: Sequence[str], log: Path, name: str, news: Callable[[Iterable[str]], Iterator[str]], lock: int
+) -> int:
     """Run the command with its output in the log and the news of it on the terminal; return its exit status."""
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    run = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[lock], **streams)
 
     def kept_lines() -> Iterator[str]:
         with log.open("a") as output:

@@ -25,6 +25,7 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -264,6 +265,8 @@ def main() -> int:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
     # The environment may have compilers for MPI of its own, which are found where it isn't activated as well.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # Else the compilers would go on without this.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         build_and_install()
     except BuildError as error:
