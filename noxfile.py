@@ -224,9 +224,9 @@ def make(session: nox.Session, *names: str, pip_options: Sequence[str] = ()) -> 
     try:
         failures = environments.make([environment(name) for name in names], pip_options, ADVICE)
     except UserError as error:
-        session.error(str(error))
+        session.error(str(error).rstrip("."))
     if "tools" in failures:
-        session.error(failures["tools"])
+        session.error(failures["tools"].rstrip("."))
     return failures
 
 
@@ -234,7 +234,7 @@ def prepare(session: nox.Session, *names: str, pip_options: Sequence[str] = ()) 
     """Make these environments, none of which the session can do without."""
     failures = make(session, *names, pip_options=pip_options)
     if failures:
-        session.error(" ".join(failures.values()))
+        session.error(" ".join(failures.values()).rstrip("."))
 
 
 def launch(session: nox.Session, strategy: str) -> None:
@@ -261,4 +261,4 @@ def run_with_tools(session: nox.Session, *arguments: str, frameworks: Sequence[s
         session.warn(sentence)
     session.run(str(environment("tools").python), *arguments, external=True)
     if failures:
-        session.error(f"Done without {' and '.join(failures)}: {' '.join(failures.values())}")
+        session.error(f"Done without {' and '.join(failures)}: {' '.join(failures.values())}".rstrip("."))
