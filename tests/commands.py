@@ -51,11 +51,13 @@ def check(command: str) -> None:
     if not shutil.which(words[0], path=environment_of(command) / "bin"):
         raise WrongCommandError(f"There is no program {words[0]}.")
     if words[:2] == ["nox", "-s"]:
-        name, options = words[2], words[3:]
-        if options[:1] not in ([], ["--"]):
+        end = words.index("--") if "--" in words else len(words)
+        names, options = words[2:end], words[end + 1 :]
+        if any(name.startswith("-") for name in names):
             raise WrongCommandError(f"Options of a session come after --, not as in: {command}")
-        for run in runs_of(name, options[1:]):
-            _check_run(run)
+        for name in names:
+            for run in runs_of(name, options):
+                _check_run(run)
     elif words[0] in LAUNCHERS:
         _check_launcher(words[0], words[1:])
     else:
