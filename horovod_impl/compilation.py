@@ -4,10 +4,10 @@ import base64
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,8 @@ from horovod_impl.errors import BuildError
 
 VERSION = "0.28.1"
 ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+# With what it unpacks to.
+ARCHIVE_BYTES = 50e6
 FIRST_ERROR = re.compile(r"^.*\berror: .*$|^CMake Error.*\n(?:\s*\n)?.*$|^ninja: error.*$", re.MULTILINE)
 
 
@@ -48,6 +50,14 @@ def add_files(source: Path) -> None:
         (source / path).write_text(text)
 
 
+def full_disk(log: Path) -> str:
+    """Return the sentence for a disk without room for the build whose log this is."""
+    return (
+        f"The disk that holds {log.parent} is full: free about 1 GB, or set XDG_CACHE_HOME to a folder on another one, "
+        "and run this again."
+    )
+
+
 def download_source(scratch: Path, log: Path) -> Path:
     """Download, check and unpack Horovod below `scratch` and return its root; raise BuildError if that fails."""
     # `pip download` runs the archive's setup.py; told the hash, it checks the archive before that.
@@ -63,12 +73,13 @@ def download_source(scratch: Path, log: Path) -> Path:
                 f"The archive of Horovod {VERSION} that pip found does not have the expected SHA-256 and was not used: "
                 f"check which package index pip is set to use; the log is {log}."
             )
+        if shutil.disk_usage(scratch).free < ARCHIVE_BYTES:
+            raise BuildError(full_disk(log))
         raise BuildError(
             f"pip could not download Horovod {VERSION}: check the network connection and pip's settings, and run this "
             f"again; the log is {log}."
         )
-    with tarfile.open(scratch / f"horovod-{VERSION}.tar.gz") as archive:
-        archive.extractall(scratch, filter="data")
+    shutil.unpack_archive(scratch / f"horovod-{VERSION}.tar.gz", scratch)
     return scratch / f"horovod-{VERSION}"
 
 
@@ -132,10 +143,7 @@ def run_tool(command: Sequence[str], settings: Mapping[str, str], log: Path, loc
     if tool.returncode:
         text = "".join(lines)
         if "No space left on device" in text:
-            raise BuildError(
-                f"The disk that holds {log.parent} is full: free about 1 GB, or set XDG_CACHE_HOME to a folder on "
-                "another one, and run this again."
-            )
+            raise BuildError(full_disk(log))
         error = FIRST_ERROR.search(text)
         first_error = " ".join(error.group().split()) if error else "not recognised"
         raise BuildError(f"Horovod did not compile: see the log, {log}, where the first error is: {first_error}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common import compare, launch
+from common import compare, environments
 from common.config import PRESETS
 from common.errors import UserError
 from common.launch import ROOT
@@ -28,7 +28,7 @@ def compare_command(tmp_path, *options):
 
 
 def test_a_cell_whose_framework_is_missing_is_unsupported_and_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(launch, "ROOT", tmp_path)
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
     record = compare.run_cell(Cell("torch_single", 1, "throughput", 1, SMALL), tmp_path)
     assert record.status == "unsupported"
     assert "nox -s torch" in record.reason
@@ -53,7 +53,7 @@ def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_pa
 
 @pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
 def test_a_cell_that_left_no_record_says_whether_it_would_have_been_synchronous(tmp_path, monkeypatch, updates):
-    monkeypatch.setattr(launch, "ROOT", tmp_path)
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
     cell = Cell("tf_parameter_server", 1, "throughput", 1, dataclasses.replace(SMALL, updates=updates))
     assert compare.run_cell(cell, tmp_path).synchronous == (updates == "synchronous")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common import launch, machine
+from common import environments, launch, machine
 from common.config import Config
 from common.errors import REFUSED_STATUS, UserError
 from common.launch import ROOT
@@ -145,7 +145,7 @@ def test_gpus_that_are_asked_for_have_to_be_there(config, too_few, words, monkey
 
 
 def test_a_framework_that_is_not_installed_is_named_with_the_session_that_installs_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(launch, "ROOT", tmp_path)
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
     with pytest.raises(UserError, match="torch isn't installed: run `nox -s torch`"):
         launch.python_for("torch")
 
