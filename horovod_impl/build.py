@@ -176,7 +176,7 @@ def build_wheel(directory: Path, with_mpi: bool, compiler: str | None = None) ->
         log.write_bytes(b"")
         source = prepare_source(building, log)
         with_what = " and ".join(["Gloo", *["MPI"] * with_mpi, *["NCCL"] * cuda.for_gpus(os.environ)])
-        print(f"building Horovod {VERSION} with {with_what} (about 3 minutes on 2 cores) ...", flush=True)
+        print(f"building Horovod {VERSION} with {with_what} (about 2 minutes on 2 cores) ...", flush=True)
         libraries = compile_libraries(building, compiler, with_mpi, cpu_features(), log, lock)
         wheel = pack_wheel(source, libraries, directory)
         shutil.rmtree(building)
