@@ -1,5 +1,6 @@
 """Everything that can be run here, one session each: `nox -l` is the menu. Options of a session come after `--`."""
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ def tensorflow(session: nox.Session) -> None:
 
 @nox.session
 def horovod(session: nox.Session) -> None:
-    """Make the environment of the Horovod strategies, for which Horovod is built once (2 to 4 minutes)."""
+    """Make the environment of the Horovod strategies, for which Horovod is built once (about 2 minutes)."""
     prepare(session, "horovod", pip_options=session.posargs)
 
 
@@ -51,6 +52,14 @@ def horovod_check(session: nox.Session) -> None:
     """Try every collective of Horovod, with each framework and over each controller that was built (about 1 minute)."""
     prepare(session, "horovod")
     session.run(str(environment("horovod").python), "horovod_impl/check.py", *session.posargs, external=True)
+
+
+@nox.session
+def horovod_nccl(session: nox.Session) -> None:
+    """Build Horovod for NVIDIA GPUs, from a CUDA build of torch and NCCL in their wheels, and load it; needs no GPU."""
+    # As a user asks for it who has no GPU on the machine that builds.
+    os.environ["HOROVOD_GPU_OPERATIONS"] = "NCCL"
+    prepare(session, "horovod-nccl")
 
 
 @nox.session
@@ -213,9 +222,11 @@ def lint(session: nox.Session) -> None:
 
 def environment(name: str) -> Environment:
     """The environment of a dependency group of pyproject.toml."""
-    group = {"tools": "dev", "tensorflow": "tensorflow-gpu" if shutil.which("nvidia-smi") else "tensorflow"}
-    requirements = nox.project.dependency_groups(PYPROJECT, group.get(name, name))
-    script = Path("horovod_impl", "build.py").resolve() if name == "horovod" else None
+    groups = {"tools": "dev"}
+    if shutil.which("nvidia-smi"):
+        groups |= {"tensorflow": "tensorflow-gpu", "horovod": "horovod-nccl"}
+    requirements = nox.project.dependency_groups(PYPROJECT, groups.get(name, name))
+    script = Path("horovod_impl", "build.py").resolve() if name.startswith("horovod") else None
     return Environment(name, tuple(dict.fromkeys(requirements)), script)
 
 
