@@ -117,7 +117,8 @@ def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, ca
 @pytest.mark.parametrize("change", ["another Python", "another pin", "another script", "its Python is gone"])
 def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
     monkeypatch.setattr(environments, "FOLDER", tmp_path / "made")
-    script = tmp_path / "build.py"
+    script = tmp_path / "scripts" / "build.py"
+    script.parent.mkdir()
     script.touch()
     environment, version = Environment("one", ("second==1.0",), script), "3.13.0"
     environment.python.parent.mkdir(parents=True)
@@ -129,7 +130,7 @@ def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
     elif change == "another pin":
         environment = Environment("one", ("second==2.0",), script)
     elif change == "another script":
-        (tmp_path / "edits.py").touch()
+        script.with_name("edits.py").touch()
     else:
         environment.python.unlink()
     assert not environments._is_made(environment, version)
