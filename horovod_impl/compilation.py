@@ -21,7 +21,9 @@ VERSION = "0.28.1"
 ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 # With what it unpacks to.
 ARCHIVE_BYTES = 50e6
-FIRST_ERROR = re.compile(r"^.*\berror: .*$|^CMake Error.*\n(?:\s*\n)?.*$|^ninja: error.*$", re.MULTILINE)
+FIRST_ERROR = re.compile(
+    r"^.*\berror: .*$|^CMake Error.*\n(?:\s*\n)?.*$|^ninja: error.*$|^.*: not found$", re.MULTILINE
+)
 
 
 def addition_texts() -> dict[str, str]:
@@ -207,7 +209,13 @@ def compile_libraries(building: Path, compiler: str, with_mpi: bool, cpu: str, l
         print("configuring ...", flush=True)
         run_tool(configure_command(source, objects, environment, compiler, with_mpi), settings, log, lock)
     jobs = len(os.sched_getaffinity(0))
-    run_tool([str(scripts(environment) / "ninja"), "-C", str(objects), f"-j{jobs}"], settings, log, lock)
+    try:
+        run_tool([str(scripts(environment) / "ninja"), "-C", str(objects), f"-j{jobs}"], settings, log, lock)
+    except BuildError:
+        # What was missing may be there next time, which the configuration must notice; what is compiled stays.
+        (objects / "CMakeCache.txt").unlink(missing_ok=True)
+        (objects / "build.ninja").unlink(missing_ok=True)
+        raise
     return objects / "libraries"
 
 

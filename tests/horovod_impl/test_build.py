@@ -244,6 +244,7 @@ def steps(monkeypatch):
         downloads = 0
         output = "source.cc:1:2: error: 'x' was not declared\nninja: build stopped: subcommand failed.\n"
         status = 0
+        failing = ("cmake", "ninja")
         settings = None
         commands = ()
 
@@ -261,7 +262,8 @@ def steps(monkeypatch):
     def run_tool(command, settings, log, lock):
         Steps.settings = settings
         Steps.commands = (*Steps.commands, Path(command[0]).name)
-        script = f"print({Steps.output!r}); raise SystemExit({Steps.status})"
+        status = Steps.status if Path(command[0]).name in Steps.failing else 0
+        script = f"print({Steps.output!r}); raise SystemExit({status})"
         run_really([sys.executable, "-c", script], settings, log, lock)
         objects = Path(command[command.index("-B" if "-B" in command else "-C") + 1])
         (objects / "libraries" / "horovod" / "torch").mkdir(parents=True, exist_ok=True)
@@ -281,6 +283,15 @@ def test_a_failed_compilation_names_log_and_first_error(directory, steps):
     assert str(directory / "build.log") in str(refused.value)
     assert str(refused.value).endswith("source.cc:1:2: error: 'x' was not declared")
     assert build.cached_wheel(directory) is None
+
+
+def test_after_a_failed_compilation_what_is_missing_is_looked_for_again(directory, steps):
+    steps.status, steps.failing, steps.output = 1, ("ninja",), "/bin/sh: 1: CMAKE_AR-NOTFOUND: not found\n"
+    with pytest.raises(build.BuildError, match="the first error is: /bin/sh: 1: CMAKE_AR-NOTFOUND: not found"):
+        build.build_wheel(directory, with_mpi=False)
+    steps.status = 0
+    build.build_wheel(directory, with_mpi=False)
+    assert steps.commands == ("cmake", "ninja") * 2
 
 
 def test_an_error_of_cmake_is_named_with_what_it_says(directory, steps):
