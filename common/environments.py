@@ -129,15 +129,25 @@ def make(environments: Sequence[Environment], pip_options: Sequence[str] = (), a
     if not pip_options and all(_is_made(environment, version) for environment in environments):
         return {}
     with _lock() as lock:
-        missing = [each for each in environments if pip_options or not _is_made(each, version)]
-        for environment in missing:
+        unfinished = [each for each in environments if pip_options or not _is_made(each, version)]
+        # A change of the script alone needs no packages, and so no network.
+        lacking = [each for each in unfinished if pip_options or not _has_packages(each, version)]
+        for environment in unfinished:
+            (FOLDER / f"{environment.name}.failed").unlink(missing_ok=True)
+            (FOLDER / f"{environment.name}.log").write_bytes(b"")
+        for environment in lacking:
             _unpack_python(environment, python, version, anew=bool(pip_options))
-        found, failed = _resolve_all(missing, pip_options)
+        found, failed = _resolve_all(lacking, pip_options) if lacking else ({}, {})
         _print_downloads(found, version, advice)
-        for environment in missing:
-            if environment.name not in failed:
-                cause = _install(environment, version, found, pip_options, lock)
-                failed |= {environment.name: cause} if cause else {}
+        for environment in unfinished:
+            name, started, cause = environment.name, time.monotonic(), failed.get(environment.name)
+            if not cause and environment in lacking:
+                cause = _install_packages(environment, found, pip_options, lock)
+            cause = cause or _run_script(environment, version, lock)
+            if cause:
+                failed[name] = cause
+            else:
+                print(f"{name}: made in {time.monotonic() - started:.0f} s", flush=True)
         return {name: _conclude(name, cause) for name, cause in failed.items()}
 
 
@@ -153,12 +163,21 @@ def _output_of(*command: str) -> str:
         return ""
 
 
-def _is_made(environment: Environment, version: str) -> bool:
+def _made_from(environment: Environment) -> dict[str, object]:
+    """What a finished environment was made from; nothing where it isn't finished."""
     try:
-        made = json.loads((FOLDER / environment.name / "made.json").read_text())
+        return json.loads((FOLDER / environment.name / "made.json").read_text()) if environment.python.exists() else {}
     except (OSError, ValueError):
-        return False
-    return made == environment.ingredients(version) and environment.python.exists()
+        return {}
+
+
+def _is_made(environment: Environment, version: str) -> bool:
+    return _made_from(environment) == environment.ingredients(version)
+
+
+def _has_packages(environment: Environment, version: str) -> bool:
+    made, wanted = _made_from(environment), environment.ingredients(version)
+    return all(made.get(name) == wanted[name] for name in ("python", "requirements"))
 
 
 @contextlib.contextmanager
@@ -189,9 +208,7 @@ def _unpack_python(environment: Environment, python: str, version: str, anew: bo
     Raises UserError when that can't be done.
     """
     folder = FOLDER / environment.name
-    (FOLDER / f"{environment.name}.failed").unlink(missing_ok=True)
     (folder / "made.json").unlink(missing_ok=True)
-    (FOLDER / f"{environment.name}.log").write_bytes(b"")
     has_pip = _output_of(str(environment.python), "-m", "pip", "--version")
     if not anew and has_pip and _output_of(str(environment.python), "-c", _VERSION) == version:
         return
@@ -287,21 +304,25 @@ def _print_downloads(found: dict[str, Download], version: str, advice: str) -> N
         )
 
 
-def _install(
-    environment: Environment, version: str, found: dict[str, Download], options: Sequence[str], lock: int
+def _install_packages(
+    environment: Environment, found: dict[str, Download], options: Sequence[str], lock: int
 ) -> str | None:
     """Install what the environment needs, in the versions that were found; return the cause where it fails."""
-    started = time.monotonic()
-    name, log = environment.name, FOLDER / f"{environment.name}.log"
-    versions = FOLDER / f"{name}.versions.txt"
+    log, versions = FOLDER / f"{environment.name}.log", FOLDER / f"{environment.name}.versions.txt"
     versions.write_text("".join(f"{each.name}=={each.version}\n" for each in found.values()))
     pip = [*_pip(environment), "--progress-bar", "raw", "--constraint", str(versions), *options]
-    if _run([*pip, *environment.requirements], log, name, _news_of_pip, lock):
-        return _cause_in(log)
-    if environment.script and _run([str(environment.python), str(environment.script)], log, name, iter, lock):
-        return _cause_in(log)
-    (FOLDER / name / "made.json").write_text(json.dumps(environment.ingredients(version), indent=1))
-    print(f"{name}: made in {time.monotonic() - started:.0f} s", flush=True)
+    status = _run([*pip, *environment.requirements], log, environment.name, _news_of_pip, lock)
+    return _cause_in(log) if status else None
+
+
+def _run_script(environment: Environment, version: str, lock: int) -> str | None:
+    """Run the environment's script, if it has one, and call it finished; return the cause where that fails."""
+    log, ingredients = FOLDER / f"{environment.name}.log", environment.ingredients(version)
+    if environment.script:
+        command = [str(environment.python), str(environment.script)]
+        if _run(command, log, environment.name, iter, lock):
+            return _cause_in(log)
+    (FOLDER / environment.name / "made.json").write_text(json.dumps(ingredients, indent=1))
     return None
 
 

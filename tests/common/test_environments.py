@@ -106,6 +106,11 @@ def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, ca
     assert environments.make([environment]) == environments.make([environment]) == {}
     assert kept.exists()
     assert (environments.FOLDER / "one" / "built").read_text() == "x", "A finished build isn't repeated."
+    script.with_name("edits.py").touch()
+    (index / "second-1.0-py3-none-any.whl").rename(tmp_path / "away")
+    assert environments.make([environment]) == {}
+    assert (environments.FOLDER / "one" / "built").read_text() == "xx", "A changed build is, without pip's help."
+    (tmp_path / "away").rename(index / "second-1.0-py3-none-any.whl")
     made.unlink()
     with pytest.raises(NotInstalledError, match="isn't finished: run `nox -s one`"):
         environments.python_of("one")
