@@ -371,7 +371,9 @@ def test_progress_is_a_line_for_each_tenth(capsys):
 
 def test_an_interruption_ends_what_was_started(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from horovod_impl import compilation\n"
+        "import signal, sys; from pathlib import Path; from horovod_impl import compilation\n"
+        # What a shell starts in the background ignores it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "tool = 'import os, time; print(f\"[1/1] {os.getpid()}\", flush=True); time.sleep(60)'\n"
         f"compilation.run_tool([sys.executable, '-c', tool], {{}}, Path({str(tmp_path / 'log')!r}), 1)"
     )
