@@ -29,7 +29,7 @@ from pathlib import Path
 from common.errors import NotInstalledError, UserError
 
 PYTHON_VERSIONS = ("3.13", "3.12", "3.11")
-"""The versions that the pinned packages were tried with, the one that is looked for first first."""
+"""The versions that the pinned packages were tried with, in the order in which they are looked for."""
 
 FOLDER = Path(__file__).parent.parent / ".nox"
 """Where the environments are."""
@@ -91,11 +91,6 @@ def python_of(name: str) -> Path | None:
     if (FOLDER / name).exists():
         raise NotInstalledError(f"The environment {name} isn't finished: run `nox -s {name}`, which goes on with it.")
     return None
-
-
-def failures() -> dict[str, str]:
-    """The environments whose last making failed, each with its sentence."""
-    return {path.stem: path.read_text().strip() for path in sorted(FOLDER.glob("*.failed"))}
 
 
 def find_python() -> str:

@@ -71,11 +71,12 @@ if(HAVE_CUDA)
         remove_definitions(-DHOROVOD_GPU_${operation}=78)
     endforeach()
     remove_definitions(-DHAVE_CUDA=1 -DHAVE_GPU=1 -DHAVE_NCCL=1)
-else()
-    add_library(horovod_common OBJECT ${SOURCES})
-    target_include_directories(horovod_common PRIVATE "${EIGEN_INCLUDE_PATH}" "${FLATBUFFERS_INCLUDE_PATH}")
-    set_target_properties(horovod_common PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    set(SOURCES $<TARGET_OBJECTS:horovod_common>)
+endif()
+add_library(horovod_common OBJECT ${SOURCES})
+target_include_directories(horovod_common PRIVATE "${EIGEN_INCLUDE_PATH}" "${FLATBUFFERS_INCLUDE_PATH}")
+set_target_properties(horovod_common PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+set(SOURCES $<TARGET_OBJECTS:horovod_common>)
+if(NOT HAVE_CUDA)
     set(SOURCES ${SOURCES} PARENT_SCOPE)
 endif()
 """,
@@ -94,8 +95,15 @@ endif()
     Edit(
         "horovod/torch/CMakeLists.txt",
         "# Create library\nset_output_dir()\n",
-        "if(NOT HAVE_CUDA)\n    set(CMAKE_UNITY_BUILD ON)\nendif()\nset_output_dir()\n",
-        "see the edit before: torch's headers are read once instead of five times",
+        """set(CMAKE_UNITY_BUILD ON)
+foreach(source IN LISTS SOURCES)
+    if(source MATCHES "(cuda|gpu|nccl)_operations.cc$")
+        set_property(SOURCE "${source}" PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+endforeach()
+set_output_dir()
+""",
+        "see the edit before: torch's headers are read once instead of five times; GPU operations stay apart",
     ),
     Edit(
         TENSORFLOW,

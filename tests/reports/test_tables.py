@@ -280,6 +280,20 @@ def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path
     assert findings.endings(endings) == "4 launches were planned: 1 ok, 1 unsupported, 1 failed, 1 not run."
 
 
+def test_strategies_without_a_single_ok_launch_are_named_with_their_reason():
+    lacking = [
+        unfinished("unsupported", "There is no Horovod.", name, 2) for name in ("horovod_torch", "horovod_keras")
+    ]
+    sometimes = [make_record("torch_ddp", 2), unfinished("unsupported", "Too many workers.", "torch_ddp", 4)]
+    died = unfinished("failed", "It was killed.", "tf_mirrored", 2)
+    endings = tables.endings(named(*lacking, *sometimes, died), None)
+    assert findings.left_out(endings) == [
+        "Not compared: horovod_keras and horovod_torch. There is no Horovod.",
+        "Not compared: tf_mirrored. It was killed.",
+    ]
+    assert findings.left_out(tables.endings(named(*sometimes), None)) == []
+
+
 def test_a_planned_variant_that_never_ran_stands_under_its_own_name():
     row = {"cell": "a", "strategy": "tf_parameter_server", "preset": "digits", "scaling": "strong", "workers": 2}
     plan = pd.DataFrame([row | {"exchange": True, "purpose": "certificate", "variant": "synchronous updates"}])
