@@ -160,6 +160,12 @@ set_output_dir()
     ),
     Edit(
         LAUNCH,
+        "    if not args.disable_cache:\n        params = ''",
+        "    if not args.disable_cache and os.access(os.path.expanduser('~'), os.W_OK):\n        params = ''",
+        "where the home can't be written, horovodrun would end instead of going without its memory of checked hosts",
+    ),
+    Edit(
+        LAUNCH,
         "SSH_ATTEMPTS = 5",
         "SSH_ATTEMPTS = 1",
         "five attempts of 10 seconds are longer than the start timeout, and hide why the first one failed",
