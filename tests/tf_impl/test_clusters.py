@@ -288,10 +288,11 @@ def test_a_run_that_is_told_to_stop_leaves_nobody(tmp_path):
 @pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
 def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, tmp_path):
     steps = 12000 if updates == "asynchronous" else 2000
-    config = config_for(tmp_path, steps=steps, updates=updates, seed=0)
+    # Enough for a machine that is several times slower, or busy.
+    config = config_for(tmp_path, steps=steps, updates=updates, seed=0, deadline_seconds=400.0)
     launcher = start_locally(PARAMETER_SERVER, config)
     wait_until_it_trains(launcher)["worker", 1].kill()
-    output, _ = launcher.communicate(timeout=150)
+    output, _ = launcher.communicate(timeout=450)
     assert launcher.returncode == 0, output
     record = read_record(tmp_path / "run.json")
     assert record.restarted_workers == 1
