@@ -4,15 +4,11 @@ Global batch `step` is the same rows for any number of workers: the rows of one 
 end to end and cut into batches, which may straddle two epochs. No row is dropped, none is padded.
 """
 
-import fcntl
 import gzip
 import hashlib
-import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +17,7 @@ import numpy as np
 
 from common.config import Config
 from common.errors import UserError
+from common.files import cache_folder, locked
 
 MNIST_FILES = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
@@ -108,11 +105,6 @@ def shard_bounds(step: int, batch: int, rank: int, local_rows: int) -> tuple[int
     return start, start + local_rows
 
 
-def cache_folder() -> Path:
-    """Where generated data is kept: `$XDG_CACHE_HOME/lockstep`, or `~/.cache/lockstep`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lockstep"
-
-
 def load(config: Config) -> Dataset:
     """The preset's dataset, memory-mapped from the cache, which the first caller fills while the others wait.
 
@@ -123,7 +115,7 @@ def load(config: Config) -> Dataset:
     key = hashlib.sha256(repr((_LAYOUT_VERSION, config.preset, _shape_key(config), sorted(source.items()))).encode())
     folder = cache_folder() / "data" / f"{config.preset}-{key.hexdigest()[:16]}"
     try:
-        with _locked(folder.with_suffix(".lock")):
+        with locked(folder.with_suffix(".lock")):
             if not (folder / "sha256").is_file():
                 _fill(folder, _make(config))
         arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in _NAMES]
@@ -291,11 +283,3 @@ def _fill(folder: Path, arrays: dict[str, np.ndarray]) -> None:
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -1,8 +1,11 @@
-"""Files that other processes see whole or not at all."""
+"""Files that other processes see whole or not at all, and what only one of them may do at a time."""
 
+import contextlib
 import errno
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from common.errors import UserError
@@ -37,6 +40,29 @@ def ensure_writable(path: Path) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, waiting: str = "") -> Iterator[int]:
+    """Hold the file `path`, which only one process at a time can; another one waits, and prints `waiting` before.
+
+    Gives the lock's file descriptor. The lock ends with the last process that has it: a child that is given it holds
+    the lock on where its parent was killed. Raises OSError when the file can't be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting:
+                print(waiting, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def cache_folder() -> Path:
+    """Where data and wheels are kept for the next time: `$XDG_CACHE_HOME/lockstep`, or `~/.cache/lockstep`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "lockstep")
 
 
 def _unwritable(path: Path, error: OSError) -> UserError:

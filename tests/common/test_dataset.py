@@ -186,15 +186,6 @@ def data_folders(cache):
     return [path for path in (cache / "lockstep" / "data").iterdir() if path.is_dir()]
 
 
-def test_the_cache_is_where_xdg_says_or_below_the_home_folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-    assert dataset.cache_folder() == tmp_path / "elsewhere" / "lockstep"
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for absent in (lambda: monkeypatch.setenv("XDG_CACHE_HOME", ""), lambda: monkeypatch.delenv("XDG_CACHE_HOME")):
-        absent()
-        assert dataset.cache_folder() == tmp_path / ".cache" / "lockstep"
-
-
 def test_a_dataset_is_generated_once_and_then_read(own_cache, monkeypatch):
     first = dataset.load(DIGITS)
     monkeypatch.setattr("sklearn.datasets.load_digits", None)

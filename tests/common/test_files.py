@@ -1,8 +1,12 @@
 """common/files.py: whole files or none, and refusals before any work is done."""
 
+import subprocess
+import sys
+import threading
+
 import pytest
 
-from common.files import ensure_writable, write_atomically
+from common.files import cache_folder, ensure_writable, locked, write_atomically
 
 
 def test_a_file_and_the_folders_above_it_are_written(tmp_path):
@@ -82,3 +86,57 @@ def test_a_file_that_is_there_already_can_be_replaced(tmp_path):
 
 def test_a_folder_in_the_files_place_is_refused_before_any_work_is_done(tmp_path, refusal):
     assert str(tmp_path) in refusal(lambda: ensure_writable(tmp_path))
+
+
+def test_a_second_one_waits_and_says_so(tmp_path, capsys):
+    entered = threading.Event()
+
+    def enter():
+        with locked(tmp_path / "lock", "Waiting."):
+            entered.set()
+
+    with locked(tmp_path / "lock", "Never printed."):
+        second = threading.Thread(target=enter)
+        second.start()
+        assert not entered.wait(0.5)
+    assert entered.wait(30)
+    second.join()
+    assert capsys.readouterr().out == "Waiting.\n"
+
+
+def test_a_child_that_has_the_lock_holds_it_on_where_its_parent_is_killed(tmp_path):
+    program = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from common.files import locked
+with locked(Path(sys.argv[1])) as lock:
+    subprocess.Popen([sys.executable, "-c", "print('mine', flush=True); input()"], pass_fds=[lock])
+    os.waitid(os.P_ALL, 0, os.WEXITED)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout.readline() == "mine\n"
+        parent.kill()
+        parent.wait()
+        entered = threading.Event()
+
+        def enter():
+            with locked(tmp_path / "lock"):
+                entered.set()
+
+        waiting = threading.Thread(target=enter)
+        waiting.start()
+        assert not entered.wait(0.5)
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        assert entered.wait(30)
+        waiting.join()
+
+
+def test_the_cache_is_where_xdg_says_or_below_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    assert cache_folder() == tmp_path / "elsewhere" / "lockstep"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for absent in (lambda: monkeypatch.setenv("XDG_CACHE_HOME", ""), lambda: monkeypatch.delenv("XDG_CACHE_HOME")):
+        absent()
+        assert cache_folder() == tmp_path / ".cache" / "lockstep"
