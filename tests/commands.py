@@ -70,7 +70,7 @@ def runs_of(name: str, options: list[str]) -> list[list[str]]:
     if name not in functions:
         raise WrongCommandError(f"There is no session {name}.")
     session = Mock(spec=nox.Session, posargs=options)
-    with contextlib.chdir(ROOT), patch("common.environments.make", return_value={}):
+    with contextlib.chdir(ROOT), patch("common.installation.make", return_value={}):
         functions[name](session)
     return [[str(word) for word in call.args] for call in session.run.call_args_list]
 

@@ -28,7 +28,7 @@ STARTS_STRATEGIES = (
     "horovod_impl/test_request_signature",
     "pytorch_impl/",
     "tf_impl/",
-    "test_environments",
+    "test_installation",
     "test_noxfile",
     "test_readme",
     "test_scripts",

@@ -1,122 +1,12 @@
-"""Environments: what is downloaded is said first, one's trouble isn't the others', and an interrupted one goes on."""
+"""common/environments.py: when an environment counts as made, and what is said of one that isn't."""
 
 import json
-import os
-import platform
-import socket
-import subprocess
-import sys
-import threading
-import zipfile
 
 import pytest
 
 from common import environments
 from common.environments import Environment
-from common.errors import NotInstalledError, UserError
-
-VERSION = platform.python_version()
-
-
-def write_wheel(folder, name, version="1.0", content="", needs=()):
-    """A wheel of one module, of which pip finds everything that it asks for."""
-    information = f"{name}-{version}.dist-info"
-    requirements = "".join(f"Requires-Dist: {need}\n" for need in needs)
-    files = {
-        f"{name}.py": content,
-        f"{information}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requirements}",
-        f"{information}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{information}/RECORD": "",
-    }
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
-        for path, text in files.items():
-            archive.writestr(path, text)
-
-
-@pytest.fixture
-def index(tmp_path, monkeypatch):
-    """A folder of wheels that is all that pip knows; environments are made below another one."""
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    write_wheel(folder, "first", needs=["second"])
-    write_wheel(folder, "second", content="# " + 3_000_000 * "x")
-    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(folder), "CONFIG_FILE": os.devnull}.items():
-        monkeypatch.setenv(f"PIP_{name}", value)
-    monkeypatch.setattr(environments, "FOLDER", tmp_path / "made")
-    monkeypatch.setattr(environments, "LARGE_BYTES", 1e6)
-    return folder
-
-
-def installed(name, module):
-    command = [environments.FOLDER / name / "bin" / "python", "-c", f"import {module}"]
-    return subprocess.run(command, capture_output=True).returncode == 0
-
-
-def test_an_environment_that_cannot_be_made_is_one_sentence_and_the_others_are_made(index, capsys):
-    good, bad = Environment("good", ("first==1.0",)), Environment("bad", ("nobody-has-this==7",))
-    failed = environments.make([good, bad])
-    assert [*failed] == ["bad"]
-    assert failed["bad"] == (
-        "The environment bad can't be made: No matching distribution found for nobody-has-this==7; the log is "
-        f"{environments.FOLDER / 'bad.log'}."
-    )
-    assert installed("good", "second")
-    assert environments.python_of("good") == good.python
-    with pytest.raises(NotInstalledError, match="nobody-has-this==7; the log is"):
-        environments.python_of("bad")
-    said = capsys.readouterr().out
-    before, _, after = said.partition("good: installing 2 packages")
-    assert before.index("Asking pip what good and bad will take") < before.index("To be downloaded for Python")
-    rows = [line.split() for line in before.splitlines() if " MB  " in line]
-    assert rows == [["3", "MB", "second", "1.0"], ["0", "MB", "1", "smaller", "packages"], ["3", "MB", "in", "all"]]
-    assert "good: made in" in after
-
-    write_wheel(index, "nobody_has_this", version="7")
-    assert environments.make([good, bad]) == {}
-    assert environments.python_of("bad") == bad.python
-    assert installed("bad", "nobody_has_this")
-    capsys.readouterr()
-    assert environments.make([good, bad]) == {}
-    assert capsys.readouterr().out == "", "What is made isn't made again."
-
-
-def test_where_gpus_are_absent_their_libraries_come_with_advice(index, capsys, monkeypatch):
-    found = [environments.Download(f"nvidia-{name}", "1", "", 2_000_000_000) for name in "ab"]
-    monkeypatch.setattr(environments.shutil, "which", lambda name: None)
-    environments._print_downloads({each.name: each for each in found}, "3.13.0", "Take another.")
-    assert (
-        "4.0 GB of these serve NVIDIA GPUs, which this machine doesn't show. Take another." in capsys.readouterr().out
-    )
-    monkeypatch.setattr(environments.shutil, "which", lambda name: "/usr/bin/nvidia-smi")
-    environments._print_downloads({each.name: each for each in found}, "3.13.0", "Take another.")
-    assert "Take another" not in capsys.readouterr().out
-
-
-def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, capsys):
-    script = tmp_path / "scripts" / "build.py"
-    script.parent.mkdir()
-    script.write_text("print('compiling')\nraise SystemExit('a compiler is missing: install one.')\n")
-    environment = Environment("one", ("second==1.0",), script)
-    failed = environments.make([environment])
-    assert "can't be made: a compiler is missing: install one; the log" in failed["one"]
-    assert "one: compiling" in capsys.readouterr().out
-    kept, made = environments.FOLDER / "one" / "kept", environments.FOLDER / "one" / "made.json"
-    kept.touch()
-    script.write_text("import second, sys\nopen(sys.prefix + '/built', 'a').write('x')\n")
-    assert environments.make([environment]) == environments.make([environment]) == {}
-    assert kept.exists()
-    assert (environments.FOLDER / "one" / "built").read_text() == "x", "A finished build isn't repeated."
-    script.with_name("edits.py").touch()
-    (index / "second-1.0-py3-none-any.whl").rename(tmp_path / "away")
-    assert environments.make([environment]) == {}
-    assert (environments.FOLDER / "one" / "built").read_text() == "xx", "A changed build is, without pip's help."
-    (tmp_path / "away").rename(index / "second-1.0-py3-none-any.whl")
-    made.unlink()
-    with pytest.raises(NotInstalledError, match="isn't finished: run `nox -s one`"):
-        environments.python_of("one")
-    environment.python.unlink()
-    assert environments.make([environment]) == {}
-    assert not kept.exists(), "Without its Python it is made from scratch."
+from common.errors import NotInstalledError
 
 
 @pytest.mark.parametrize("change", ["another Python", "another pin", "another script", "its Python is gone"])
@@ -128,8 +18,8 @@ def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
     environment, version = Environment("one", ("second==1.0",), script), "3.13.0"
     environment.python.parent.mkdir(parents=True)
     environment.python.touch()
-    (environments.FOLDER / "one" / "made.json").write_text(json.dumps(environment.ingredients(version)))
-    assert environments._is_made(environment, version)
+    environment.made.write_text(json.dumps(environment.ingredients(version)))
+    assert environment.is_made(version)
     if change == "another Python":
         version = "3.13.1"
     elif change == "another pin":
@@ -138,92 +28,19 @@ def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
         script.with_name("edits.py").touch()
     else:
         environment.python.unlink()
-    assert not environments._is_made(environment, version)
+    assert not environment.is_made(version)
 
 
-def test_with_options_of_pip_an_environment_is_made_from_scratch(index):
-    environment = Environment("one", ("second==1.0",))
-    environments.make([environment])
-    (environments.FOLDER / "one" / "kept").touch()
-    write_wheel(index, "second", version="1.0+cpu")
-    environments.make([environment], pip_options=["--no-deps"])
-    assert not (environments.FOLDER / "one" / "kept").exists()
-    assert (environments.FOLDER / "one.versions.txt").read_text() == "second==1.0+cpu\n"
-
-
-def test_a_package_index_that_does_not_answer_is_named_as_the_cause(index, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.delenv("PIP_NO_INDEX")
-        monkeypatch.delenv("PIP_FIND_LINKS")
-        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/simple")
-        monkeypatch.setenv("PIP_TIMEOUT", "1")
-        monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "1")
-        monkeypatch.setenv("PIP_RETRIES", "1")
-        failed = environments.make([Environment("one", ("first==1.0",))])
-    assert "pip's package index didn't answer" in failed["one"]
-    assert "check the network and pip's settings" in failed["one"]
-
-
-def test_a_second_maker_waits_for_the_first(tmp_path, monkeypatch, capsys):
+def test_an_environment_that_is_not_finished_has_no_interpreter(tmp_path, monkeypatch):
     monkeypatch.setattr(environments, "FOLDER", tmp_path)
-    entered = threading.Event()
-
-    def enter():
-        with environments._lock():
-            entered.set()
-
-    with environments._lock():
-        second = threading.Thread(target=enter)
-        second.start()
-        assert not entered.wait(0.5)
-        assert "Another process is making the environments of this checkout; waiting" in capsys.readouterr().out
-    assert entered.wait(30)
-    second.join()
-
-
-def test_a_checkout_that_cannot_be_written_is_one_sentence(monkeypatch):
-    from pathlib import Path
-
-    monkeypatch.setattr(environments, "FOLDER", Path("/proc/nowhere"))
-    with pytest.raises(UserError, match=r"/proc/nowhere can't be written .*: use a checkout that you may write to"):
-        environments.make([Environment("one", ("first==1.0",))])
-
-
-def write_python(folder, minor, status=0):
-    program = folder / f"python3.{minor}"
-    program.write_text(f"#!/bin/sh\necho 3.{minor}.4\nexit {status}\n")
-    program.chmod(0o755)
-
-
-def test_the_python_is_that_of_nox_where_it_will_do_else_the_newest_that_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for minor, status in ((11, 0), (12, 0), (13, 127), (14, 0)):
-        write_python(tmp_path, minor, status)
-    assert environments.find_python() == sys.executable
-    for version in ("3.10.13 (main)", "3.14.0 (main)"):
-        monkeypatch.setattr(environments.sys, "version", version)
-        assert environments.find_python() == str(tmp_path / "python3.12")
-    for minor in (11, 12):
-        (tmp_path / f"python3.{minor}").unlink()
-    with pytest.raises(UserError, match=r"needs Python 3\.11, 3\.12 or 3\.13, but Nox runs under 3\.14 and none"):
-        environments.find_python()
-
-
-def test_of_pip_s_output_large_downloads_are_told_by_quarters():
-    lines = ["Collecting torch==2.13.0", "  Downloading torch-2.13.0-cp313-cp313-manylinux_2_28_x86_64.whl (526.6 MB)"]
-    lines += [f"Progress {done} of 526000000" for done in range(0, 526000001, 1000000)]
-    lines += ["  Downloading tiny-1.0-py3-none-any.whl (1 kB)", "Progress 1000 of 1000"]
-    lines += ["Installing collected packages: tiny, torch"]
-    news = [*environments._news_of_pip(lines)]
-    assert news[0] == "downloading torch, 0 of 526 MB"
-    assert news[-2:] == ["downloading torch, 526 of 526 MB", "installing 2 packages ..."]
-    assert len(news) == 6
-
-
-def test_the_versions_are_those_that_the_project_says_it_supports():
-    import tomllib
-
-    project = tomllib.loads((environments.FOLDER.parent / "pyproject.toml").read_text())["project"]
-    lowest, highest = environments.PYTHON_VERSIONS[-1], environments.PYTHON_VERSIONS[0]
-    above = f"3.{int(highest.partition('.')[2]) + 1}"
-    assert project["requires-python"] == f">={lowest},<{above}"
+    one = Environment("one", ())
+    assert environments.python_of("one") is None
+    one.made.parent.mkdir()
+    with pytest.raises(NotInstalledError, match="isn't finished: run `nox -s one`"):
+        environments.python_of("one")
+    one.failed.write_text("It can't be made.\n")
+    with pytest.raises(NotInstalledError, match=r"^It can't be made\.$"):
+        environments.python_of("one")
+    one.failed.unlink()
+    one.made.touch()
+    assert environments.python_of("one") == one.python
