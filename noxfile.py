@@ -1,6 +1,5 @@
 """Everything that can be run here, one session each: `nox -l` is the menu. Options of a session come after `--`."""
 
-import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))  # Nox, as a program of its own, doesn't look for modules here.
 
-from common import environments
+from common import installation
 from common.environments import Environment
 from common.errors import UserError
 
@@ -20,9 +19,9 @@ nox.options.sessions = ["tests", "lint"]
 nox.options.default_venv_backend = "none"
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
-FRAMEWORKS = ("torch", "tensorflow", "horovod")
 ENVIRONMENT_OF = {"torch": "torch", "tf": "tensorflow", "horovod": "horovod"}
 """By how the names of an environment's strategies begin."""
+FRAMEWORKS = tuple(ENVIRONMENT_OF.values())
 ADVICE = (
     'A package index that has a CPU build of torch saves most of them: PyTorch\'s "Get started" page names one; set '
     "PIP_EXTRA_INDEX_URL to it, or run `nox -s torch horovod -- --extra-index-url URL` first."
@@ -57,9 +56,9 @@ def horovod_check(session: nox.Session) -> None:
 @nox.session
 def horovod_nccl(session: nox.Session) -> None:
     """Build Horovod for NVIDIA GPUs, from a CUDA build of torch and NCCL in their wheels, and load it; needs no GPU."""
-    # As a user asks for it who has no GPU on the machine that builds.
-    os.environ["HOROVOD_GPU_OPERATIONS"] = "NCCL"
     prepare(session, "horovod-nccl")
+    check = "import horovod.torch; assert horovod.torch.nccl_built()"
+    session.run(str(environment("horovod-nccl").python), "-c", check, external=True)
 
 
 @nox.session
@@ -209,15 +208,14 @@ def contract(session: nox.Session) -> None:
 @nox.session
 def benchmark(session: nox.Session) -> None:
     """Measure what the harness costs: each strategy against a bare loop of the same framework, in turn."""
-    options = frameworks_of(session.posargs)
-    run_with_tools(session, "-m", "tests.benchmarks", *session.posargs, frameworks=options)
+    run_with_tools(session, "-m", "tests.benchmarks", *session.posargs, frameworks=frameworks_of(session.posargs))
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check format and style with ruff."""
     run_with_tools(session, "-m", "ruff", "check")
-    run_with_tools(session, "-m", "ruff", "format", "--check")
+    run(session, "-m", "ruff", "format", "--check")
 
 
 def environment(name: str) -> Environment:
@@ -231,27 +229,23 @@ def environment(name: str) -> Environment:
 
 
 def make(session: nox.Session, *names: str, pip_options: Sequence[str] = ()) -> dict[str, str]:
-    """Make these environments where that isn't done; return why some can't be had. Ends the session without tools."""
+    """Make these environments where that isn't done; return why some can't be had."""
     try:
-        failures = environments.make([environment(name) for name in names], pip_options, ADVICE)
+        return installation.make([environment(name) for name in names], pip_options, ADVICE)
     except UserError as error:
         session.error(str(error).rstrip("."))
-    if "tools" in failures:
-        session.error(failures["tools"].rstrip("."))
-    return failures
 
 
 def prepare(session: nox.Session, *names: str, pip_options: Sequence[str] = ()) -> None:
     """Make these environments, none of which the session can do without."""
-    failures = make(session, *names, pip_options=pip_options)
-    if failures:
+    if failures := make(session, *names, pip_options=pip_options):
         session.error(" ".join(failures.values()).rstrip("."))
 
 
 def launch(session: nox.Session, strategy: str) -> None:
     """Run one strategy with the session's options, in its own environment, under a deadline."""
     prepare(session, "tools", ENVIRONMENT_OF[strategy.partition("_")[0]])
-    run_with_tools(session, "-m", "common.launch", strategy, *session.posargs)
+    run(session, "-m", "common.launch", strategy, *session.posargs)
 
 
 def frameworks_of(options: Sequence[str]) -> tuple[str, ...]:
@@ -268,8 +262,15 @@ def run_with_tools(session: nox.Session, *arguments: str, frameworks: Sequence[s
     The session goes on without the others, and fails at its end.
     """
     failures = make(session, "tools", *frameworks)
+    if "tools" in failures:
+        session.error(failures["tools"].rstrip("."))
     for sentence in failures.values():
         session.warn(sentence)
-    session.run(str(environment("tools").python), *arguments, external=True)
+    run(session, *arguments)
     if failures:
         session.error(f"Done without {' and '.join(failures)}: {' '.join(failures.values())}".rstrip("."))
+
+
+def run(session: nox.Session, *arguments: str) -> None:
+    """Run Python in the environment without frameworks."""
+    session.run(str(environment("tools").python), *arguments, external=True)

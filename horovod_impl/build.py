@@ -8,15 +8,13 @@ downloads that release, makes the few edits listed in edits.py, compiles it with
 compiler is on PATH), and keeps the wheel below ~/.cache/lockstep/horovod, so that the next environment with the same
 versions has it in seconds. A build that is interrupted goes on when this is run again.
 
-Where there are GPUs, or where HOROVOD_GPU_OPERATIONS is NCCL, torch's half is built with NCCL: that takes the
-`horovod-nccl` dependency group. TensorFlow's half computes on CPUs: TensorFlow's wheels use CUDA 12 and torch's CUDA
-13, and the wheels of NCCL for the two are installed in one place.
+In an environment that holds the `horovod-nccl` dependency group torch's half is built with NCCL. TensorFlow's half
+computes on CPUs: TensorFlow's wheels use CUDA 12 and torch's CUDA 13, and the wheels of NCCL for the two are installed
+in one place.
 """
 
 import argparse
-import contextlib
 import errno
-import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -31,11 +29,13 @@ import sys
 import sysconfig
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
+from common.errors import UserError
+from common.files import cache_folder, locked
 from horovod_impl import cuda
 from horovod_impl.compilation import (
     ARCHIVE_SHA256,
@@ -46,20 +46,19 @@ from horovod_impl.compilation import (
     prepare_source,
 )
 from horovod_impl.edits import EDITS
-from horovod_impl.errors import BuildError
 
 # What compiles Horovod, and what its Python files import.
 BUILD_REQUIREMENTS = ("pip", "setuptools", "cmake", "ninja", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi")
 
 
 def installed_version(*names: str) -> str:
-    """Return name and version of the first of these distributions that is installed; raise BuildError if none is."""
+    """Return name and version of the first of these distributions that is installed; raise UserError if none is."""
     for name in names:
         try:
             return f"{name} {importlib.metadata.version(name)}"
         except importlib.metadata.PackageNotFoundError:
             continue
-    raise BuildError(
+    raise UserError(
         f"{names[0]} is not installed for {sys.executable}: install the `horovod` dependency group, for example with "
         f"`{sys.executable} -m pip install --group horovod`."
     )
@@ -81,14 +80,14 @@ def describe_tool(candidates: Sequence[str], question: str = "--version") -> str
 
 
 def find_compiler() -> str:
-    """Return describe_tool's answer for the C++ compiler; raise BuildError if there is none, or no Python.h."""
+    """Return describe_tool's answer for the C++ compiler; raise UserError if there is none, or no Python.h."""
     description = describe_tool([os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"])
     if not description:
-        raise BuildError("A C++ compiler was not found: install one, for example with `apt-get install g++`.")
+        raise UserError("A C++ compiler was not found: install one, for example with `apt-get install g++`.")
     headers = sysconfig.get_path("include")
     if not (Path(headers) / "Python.h").exists():
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        raise BuildError(
+        raise UserError(
             f"Python.h was not found in {headers}: install Python's headers, for example with "
             f"`apt-get install python{version}-dev`."
         )
@@ -103,7 +102,7 @@ def cpu_features() -> str:
 
 
 def build_ingredients() -> dict[str, str]:
-    """Return everything that the wheel depends on, by name; raise BuildError if something needed is missing."""
+    """Return everything that the wheel depends on, by name; raise UserError if something needed is missing."""
     for name in BUILD_REQUIREMENTS:
         installed_version(name)
     setting = re.compile("HOROVOD_.*|CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS")
@@ -119,15 +118,17 @@ def build_ingredients() -> dict[str, str]:
         # A wrapper's --version is that of the compiler behind it; -show tells which MPI it compiles and links for.
         "mpi": describe_tool(["mpicxx", "mpic++"], "-show"),
         "mpirun": describe_tool(["mpirun"]),
-        "cuda": cuda_versions() if cuda.for_gpus(os.environ) else "",
+        "cuda": cuda_versions(),
         "machine": f"{platform.machine()} {cpu_features()}",
         "settings": json.dumps({name: value for name, value in os.environ.items() if setting.fullmatch(name)}),
     }
 
 
 def cuda_versions() -> str:
-    """Return which CUDA compiler and which NCCL a build for GPUs uses; raise BuildError if one is missing."""
-    toolkit, nccl = cuda.wheel_folders()
+    """Return which CUDA compiler and which NCCL a build for GPUs uses, or '' if it isn't one."""
+    if not (for_gpus := cuda.wheel_folders()):
+        return ""
+    toolkit, nccl = for_gpus
     return f"{describe_tool([shlex.quote(str(toolkit / 'bin' / 'nvcc'))])}{(nccl / 'include' / 'nccl.h').read_text()}"
 
 
@@ -148,34 +149,19 @@ def cached_wheel(directory: Path) -> Path | None:
     return None
 
 
-@contextlib.contextmanager
-def only_builder(directory: Path) -> Iterator[int]:
-    """Wait until no other process builds in `directory`; give the lock's file descriptor.
-
-    Compilers that are given the descriptor hold the lock until they end, even where this process was killed.
-    """
-    with (directory / "lock").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("waiting until another process has built the same Horovod ...", flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock.fileno()
-
-
 def build_wheel(directory: Path, with_mpi: bool, compiler: str | None = None) -> Path:
-    """Build Horovod and return the wheel, which appears in `directory` only whole; raise BuildError if that fails.
+    """Build Horovod and return the wheel, which appears in `directory` only whole; raise UserError if that fails.
 
     What an interrupted build has compiled is used; of two processes that build the same, the second waits.
     """
-    with only_builder(directory) as lock:
+    with locked(directory / "lock", "waiting until another process has built the same Horovod ...") as lock:
         if wheel := cached_wheel(directory):
             return wheel
         building, log = directory / "building", directory / "build.log"
         building.mkdir(exist_ok=True)
         log.write_bytes(b"")
         source = prepare_source(building, log)
-        with_what = " and ".join(["Gloo", *["MPI"] * with_mpi, *["NCCL"] * cuda.for_gpus(os.environ)])
+        with_what = " and ".join(["Gloo", *["MPI"] * with_mpi, *["NCCL"] * bool(cuda.wheel_folders())])
         print(f"building Horovod {VERSION} with {with_what} (about 2 minutes on 2 cores) ...", flush=True)
         libraries = compile_libraries(building, compiler, with_mpi, cpu_features(), log, lock)
         wheel = pack_wheel(source, libraries, directory)
@@ -185,12 +171,11 @@ def build_wheel(directory: Path, with_mpi: bool, compiler: str | None = None) ->
 
 def wheel_directories(key: str) -> list[Path]:
     """Return where the wheel with this key may be: in the user's cache, or else in the environment itself."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return [Path(cache) / "lockstep" / "horovod" / key, Path(sys.prefix) / "lockstep-cache" / "horovod" / key]
+    return [cache_folder() / "horovod" / key, Path(sys.prefix) / "lockstep-cache" / "horovod" / key]
 
 
 def writable_directory(directories: Sequence[Path]) -> Path:
-    """Return the first directory that can be made and written; raise BuildError if none can."""
+    """Return the first directory that can be made and written; raise UserError if none can."""
     reasons = []
     for directory in directories:
         try:
@@ -202,7 +187,7 @@ def writable_directory(directories: Sequence[Path]) -> Path:
         if reasons:
             print(f"The cache cannot be written ({reasons[0]}), so Horovod is built in the environment.", flush=True)
         return directory
-    raise BuildError(
+    raise UserError(
         f"There is no place to build Horovod ({'; '.join(reasons)}): set XDG_CACHE_HOME to a folder that can be "
         "written."
     )
@@ -226,12 +211,12 @@ def run_pip(*arguments: str) -> str:
 
 
 def install(wheel: Path, with_mpi: bool) -> None:
-    """Install `wheel` and try it with both frameworks; raise BuildError, with Horovod uninstalled, if it fails."""
+    """Install `wheel` and try it with both frameworks; raise UserError, with Horovod uninstalled, if it fails."""
     print(f"installing {wheel.name} ...", flush=True)
     if reason := run_pip("install", "--no-deps", "--no-index", "--force-reinstall", str(wheel)):
-        raise BuildError(f"pip could not install {wheel}: {reason}")
+        raise UserError(f"pip could not install {wheel}: {reason}")
     for framework in ("torch", "tensorflow"):
-        with_nccl = framework == "torch" and cuda.for_gpus(os.environ)
+        with_nccl = framework == "torch" and cuda.wheel_folders() is not None
         check = (
             f"import horovod.{framework} as hvd; built = bool(hvd.gloo_built()), bool(hvd.mpi_built()), "
             f"bool(hvd.nccl_built()); assert built == (True, {with_mpi}, {with_nccl}), built"
@@ -240,14 +225,14 @@ def install(wheel: Path, with_mpi: bool) -> None:
         if trial.returncode:
             run_pip("uninstall", "--yes", "horovod")
             reason = (trial.stderr.strip().splitlines() or ["no message"])[-1]
-            raise BuildError(
+            raise UserError(
                 f"Horovod does not load with {framework} and was uninstalled: remove {wheel.parent} and run this again "
                 f"to build it anew; the reason was: {reason}"
             )
 
 
 def build_and_install() -> None:
-    """Build and install Horovod where that is not done yet; raise BuildError if that fails."""
+    """Build and install Horovod where that is not done yet; raise UserError if that fails."""
     ingredients = build_ingredients()
     with_mpi = bool(ingredients["mpi"])
     directories = wheel_directories(cache_key(ingredients))
@@ -269,7 +254,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         build_and_install()
-    except BuildError as error:
+    except UserError as error:
         print(error, file=sys.stderr)
         return 2
     except OSError as error:
@@ -279,7 +264,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Interrupted: run this again, and it goes on from what is compiled.", file=sys.stderr)
         return 130
-    with_nccl = ", with NCCL for torch" * cuda.for_gpus(os.environ)
+    with_nccl = ", with NCCL for torch" * bool(cuda.wheel_folders())
     print(f"Horovod {VERSION} is installed for torch and TensorFlow{with_nccl}.")
     return 0
 

@@ -13,9 +13,9 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from common.errors import UserError
 from horovod_impl import cuda
 from horovod_impl.edits import ADDITIONS, EDITS, Edit
-from horovod_impl.errors import BuildError
 
 VERSION = "0.28.1"
 ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
@@ -32,13 +32,13 @@ def addition_texts() -> dict[str, str]:
 
 
 def apply_edits(source: Path, edits: Sequence[Edit]) -> None:
-    """Make `edits` in the tree at `source`; raise BuildError at the first that doesn't apply exactly once."""
+    """Make `edits` in the tree at `source`; raise UserError at the first that doesn't apply exactly once."""
     for edit in edits:
         file = source / edit.path
         text = file.read_text() if file.exists() else ""
         occurrences = text.count(edit.old)
         if occurrences != 1:
-            raise BuildError(
+            raise UserError(
                 f"The edit of Horovod's {edit.path} that replaces {edit.old.strip()!r} ({edit.why}) no longer applies, "
                 f"since the text occurs {occurrences} times instead of once: bring horovod_impl/edits.py up to date."
             )
@@ -61,7 +61,7 @@ def full_disk(log: Path) -> str:
 
 
 def download_source(scratch: Path, log: Path) -> Path:
-    """Download, check and unpack Horovod below `scratch` and return its root; raise BuildError if that fails."""
+    """Download, check and unpack Horovod below `scratch` and return its root; raise UserError if that fails."""
     # `pip download` runs the archive's setup.py; told the hash, it checks the archive before that.
     requirements = scratch / "requirements.txt"
     requirements.write_text(f"horovod=={VERSION} --hash=sha256:{ARCHIVE_SHA256}\n")
@@ -71,13 +71,13 @@ def download_source(scratch: Path, log: Path) -> Path:
         download = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
     if download.returncode:
         if "DO NOT MATCH THE HASHES" in log.read_text(errors="replace"):
-            raise BuildError(
+            raise UserError(
                 f"The archive of Horovod {VERSION} that pip found does not have the expected SHA-256 and was not used: "
                 f"check which package index pip is set to use; the log is {log}."
             )
         if shutil.disk_usage(scratch).free < ARCHIVE_BYTES:
-            raise BuildError(full_disk(log))
-        raise BuildError(
+            raise UserError(full_disk(log))
+        raise UserError(
             f"pip could not download Horovod {VERSION}: check the network connection and pip's settings, and run this "
             f"again; the log is {log}."
         )
@@ -86,7 +86,7 @@ def download_source(scratch: Path, log: Path) -> Path:
 
 
 def prepare_source(building: Path, log: Path) -> Path:
-    """Return Horovod's edited source below `building`, where it appears only whole; raise BuildError if it can't."""
+    """Return Horovod's edited source below `building`, where it appears only whole; raise UserError if it can't."""
     source = building / "source"
     if not source.exists():
         with tempfile.TemporaryDirectory(prefix="preparing-", dir=building) as scratch:
@@ -116,7 +116,7 @@ def show_progress(line: str, shown: int) -> int:
 
 
 def run_tool(command: Sequence[str], settings: Mapping[str, str], log: Path, lock: int) -> None:
-    """Run a step of the build under the lock, its output in `log`; raise BuildError with the first error if it fails.
+    """Run a step of the build under the lock, its output in `log`; raise UserError with the first error if it fails.
 
     An interruption reaches the step before it is passed on.
     """
@@ -145,10 +145,10 @@ def run_tool(command: Sequence[str], settings: Mapping[str, str], log: Path, loc
     if tool.returncode:
         text = "".join(lines)
         if "No space left on device" in text:
-            raise BuildError(full_disk(log))
+            raise UserError(full_disk(log))
         error = FIRST_ERROR.search(text)
         first_error = " ".join(error.group().split()) if error else "not recognised"
-        raise BuildError(f"Horovod did not compile: see the log, {log}, where the first error is: {first_error}")
+        raise UserError(f"Horovod did not compile: see the log, {log}, where the first error is: {first_error}")
 
 
 def scripts(prefix: Path) -> Path:
@@ -159,7 +159,8 @@ def scripts(prefix: Path) -> Path:
 def configure_command(source: Path, objects: Path, environment: Path, compiler: str, with_mpi: bool) -> list[str]:
     """Return the command that configures the build of `source` in `objects`, for the environment linked there."""
     folders = ["$ORIGIN/../../torch/lib", "$ORIGIN/../../tensorflow", "$ORIGIN/../../../.."]
-    folders += cuda.library_folders() if cuda.for_gpus(os.environ) else []
+    if for_gpus := cuda.wheel_folders():
+        folders += cuda.run_time_paths(for_gpus[0])
     own_mpi = with_mpi and (environment / "include" / "mpi.h").exists()
     command = [
         str(scripts(environment) / "cmake"),
@@ -186,7 +187,7 @@ def configure_command(source: Path, objects: Path, environment: Path, compiler: 
 def compile_libraries(building: Path, compiler: str, with_mpi: bool, cpu: str, log: Path, lock: int) -> Path:
     """Compile the source in `building`, going on from what is there, and return the libraries' folder.
 
-    Raise BuildError if that fails.
+    Raise UserError if that fails.
     """
     source, objects, environment = building / "source", building / "objects", building / "environment"
     # Compilers are told the environment by a link, so that what they have done counts in another environment as well.
@@ -203,15 +204,15 @@ def compile_libraries(building: Path, compiler: str, with_mpi: bool, cpu: str, l
         "HOROVOD_GPU_OPERATIONS": "",
         "NINJA_STATUS": "[%f/%t] ",
     }
-    if cuda.for_gpus(os.environ):
-        settings |= cuda.assemble_toolkit(building / "cuda")
+    if for_gpus := cuda.wheel_folders():
+        settings |= cuda.assemble_toolkit(building / "cuda", *for_gpus)
     if not (objects / "build.ninja").exists():
         print("configuring ...", flush=True)
         run_tool(configure_command(source, objects, environment, compiler, with_mpi), settings, log, lock)
     jobs = len(os.sched_getaffinity(0))
     try:
         run_tool([str(scripts(environment) / "ninja"), "-C", str(objects), f"-j{jobs}"], settings, log, lock)
-    except BuildError:
+    except UserError:
         # What was missing may be there next time, which the configuration must notice; what is compiled stays.
         (objects / "CMakeCache.txt").unlink(missing_ok=True)
         (objects / "build.ninja").unlink(missing_ok=True)

@@ -6,25 +6,6 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from horovod_impl.errors import BuildError
-
-REMEDY = "install the `horovod-nccl` dependency group, or set HOROVOD_GPU_OPERATIONS to nothing to build without GPUs"
-
-
-def for_gpus(environment: Mapping[str, str]) -> bool:
-    """Tell whether to build for GPUs: HOROVOD_GPU_OPERATIONS decides if it is set, else whether there are any.
-
-    Raise BuildError if it asks for something other than NCCL.
-    """
-    operations = environment.get("HOROVOD_GPU_OPERATIONS")
-    if operations not in (None, "", "NCCL"):
-        raise BuildError(
-            f"HOROVOD_GPU_OPERATIONS is {operations!r}, and only NCCL is built: set it to NCCL or nothing."
-        )
-    if operations is None:
-        return bool(shutil.which("nvidia-smi")) or Path("/proc/driver/nvidia").exists()
-    return operations == "NCCL"
-
 
 def package_folder(name: str) -> Path | None:
     """Return the folder of an installed package, without importing it, or None if it isn't there."""
@@ -32,32 +13,30 @@ def package_folder(name: str) -> Path | None:
     return Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
 
 
-def wheel_folders() -> tuple[Path, Path]:
-    """Return the folders of the CUDA toolkit and of NCCL; raise BuildError if the environment lacks a part of them."""
+def wheel_folders() -> tuple[Path, Path] | None:
+    """Return the folders of the CUDA toolkit and of NCCL, or None if the environment isn't one for GPUs.
+
+    One for GPUs holds the `horovod-nccl` dependency group: a CUDA build of torch alone brings no compiler for CUDA.
+    """
     torch, nvidia = package_folder("torch"), package_folder("nvidia")
-    if not torch or not (torch / "lib" / "libtorch_cuda.so").exists():
-        raise BuildError(f"Horovod is to be built for GPUs, and this torch was built without CUDA: {REMEDY}.")
-    toolkit = next(iter(sorted(nvidia.glob("cu[0-9]*"))), None) if nvidia else None
-    needed = ("bin/nvcc", "include/cuda_runtime.h", "include/crt/host_defines.h", "nvvm/bin/cicc")
-    if not toolkit or not all((toolkit / part).exists() for part in needed):
-        raise BuildError(f"Horovod is to be built for GPUs, and the environment has no CUDA compiler: {REMEDY}.")
-    if not (nvidia / "nccl" / "include" / "nccl.h").exists():
-        raise BuildError(f"Horovod is to be built for GPUs, and the environment has no NCCL: {REMEDY}.")
-    return toolkit, nvidia / "nccl"
+    if not torch or not nvidia:
+        return None
+    toolkit, nccl = next(iter(sorted(nvidia.glob("cu[0-9]*"))), nvidia), nvidia / "nccl"
+    needed = ("bin/nvcc", "include/cuda_runtime.h", "include/crt/host_defines.h", "include/nv/target", "nvvm/bin/cicc")
+    parts = [torch / "lib" / "libtorch_cuda.so", nccl / "include" / "nccl.h", *(toolkit / part for part in needed)]
+    return (toolkit, nccl) if all(part.exists() for part in parts) else None
 
 
-def library_folders() -> list[str]:
+def run_time_paths(toolkit: Path) -> list[str]:
     """Return where the wheels' libraries are, as seen from Horovod's own, wherever the environment is."""
-    toolkit, _ = wheel_folders()
     return ["$ORIGIN/../../nvidia/nccl/lib", f"$ORIGIN/../../nvidia/{toolkit.name}/lib"]
 
 
-def assemble_toolkit(folder: Path) -> Mapping[str, str]:
+def assemble_toolkit(folder: Path, toolkit: Path, nccl: Path) -> Mapping[str, str]:
     """Make a CUDA toolkit of links to the wheels' files in `folder`; return Horovod's settings for building with it.
 
     The wheels have no lib64, and their libraries lack the names without a version that linkers look for.
     """
-    toolkit, nccl = wheel_folders()
     shutil.rmtree(folder, ignore_errors=True)
     for part in ("bin", "lib64"):
         (folder / part).mkdir(parents=True)

@@ -2,7 +2,6 @@
 
 import base64
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -11,12 +10,15 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from common.errors import UserError
+from common.files import locked
 from horovod_impl import build, compilation, cuda
 from horovod_impl.edits import ADDITIONS, EDITS, Edit
 
@@ -55,8 +57,6 @@ def tools(tmp_path, monkeypatch):
         write_tool(folder, name)
     for name in ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS"):
         monkeypatch.delenv(name, raising=False)
-    # Machines with GPUs run the tests, too.
-    monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "")
     monkeypatch.setenv("PATH", str(folder))
     return folder
 
@@ -97,7 +97,7 @@ def test_an_edit_replaces_its_text(tmp_path):
 
 @pytest.mark.parametrize(("copies", "times"), [([], 0), ([EDIT, EDIT], 2)])
 def test_an_edit_that_no_longer_applies_is_refused_by_name(tmp_path, copies, times):
-    with pytest.raises(build.BuildError) as refused:
+    with pytest.raises(UserError) as refused:
         compilation.apply_edits(write_source(tmp_path, copies), [EDIT])
     for part in (EDIT.path, repr(EDIT.old), EDIT.why, f"{times} times"):
         assert part in str(refused.value)
@@ -186,7 +186,7 @@ def test_a_compiler_that_is_found_but_cannot_run_counts_as_missing(tools, distri
 def test_missing_headers_of_python_are_named_with_their_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    with pytest.raises(build.BuildError, match=f"{tmp_path}.*`apt-get install python{version}-dev`"):
+    with pytest.raises(UserError, match=f"{tmp_path}.*`apt-get install python{version}-dev`"):
         build.find_compiler()
 
 
@@ -211,16 +211,15 @@ def only_local_archives(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def directory(tmp_path, monkeypatch):
-    """A folder for a wheel, in an environment for Horovod without GPUs."""
-    monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "")
+def directory(tmp_path):
+    """A folder for a wheel."""
     (tmp_path / "cache").mkdir()
     return tmp_path / "cache"
 
 
 def test_an_archive_with_another_hash_is_refused(directory, only_local_archives):
     (only_local_archives / "horovod-0.28.1.tar.gz").write_bytes(b"something else")
-    with pytest.raises(build.BuildError, match="does not have the expected SHA-256") as refused:
+    with pytest.raises(UserError, match="does not have the expected SHA-256") as refused:
         build.build_wheel(directory, with_mpi=False)
     assert str(directory / "build.log") in str(refused.value)
     assert list((directory / "building").iterdir()) == []
@@ -230,7 +229,7 @@ def test_an_archive_with_another_hash_is_refused(directory, only_local_archives)
 def test_a_failed_download_is_refused_with_the_name_of_the_log(directory):
     log = directory / "build.log"
     log.write_text("an earlier try: THESE PACKAGES DO NOT MATCH THE HASHES")
-    with pytest.raises(build.BuildError, match="could not download") as refused:
+    with pytest.raises(UserError, match="could not download") as refused:
         build.build_wheel(directory, with_mpi=False)
     assert str(log) in str(refused.value)
     assert "No matching distribution" in log.read_text()
@@ -278,7 +277,7 @@ def steps(monkeypatch):
 
 def test_a_failed_compilation_names_log_and_first_error(directory, steps):
     steps.status = 1
-    with pytest.raises(build.BuildError) as refused:
+    with pytest.raises(UserError) as refused:
         build.build_wheel(directory, with_mpi=False)
     assert str(directory / "build.log") in str(refused.value)
     assert str(refused.value).endswith("source.cc:1:2: error: 'x' was not declared")
@@ -287,7 +286,7 @@ def test_a_failed_compilation_names_log_and_first_error(directory, steps):
 
 def test_after_a_failed_compilation_what_is_missing_is_looked_for_again(directory, steps):
     steps.status, steps.failing, steps.output = 1, ("ninja",), "/bin/sh: 1: CMAKE_AR-NOTFOUND: not found\n"
-    with pytest.raises(build.BuildError, match="the first error is: /bin/sh: 1: CMAKE_AR-NOTFOUND: not found"):
+    with pytest.raises(UserError, match="the first error is: /bin/sh: 1: CMAKE_AR-NOTFOUND: not found"):
         build.build_wheel(directory, with_mpi=False)
     steps.status = 0
     build.build_wheel(directory, with_mpi=False)
@@ -296,19 +295,19 @@ def test_after_a_failed_compilation_what_is_missing_is_looked_for_again(director
 
 def test_an_error_of_cmake_is_named_with_what_it_says(directory, steps):
     steps.status, steps.output = 1, "CMake Error at CMakeLists.txt:5 (message):\n  This is wrong.\n\n\n"
-    with pytest.raises(build.BuildError, match=r"CMakeLists.txt:5 \(message\): This is wrong\.$"):
+    with pytest.raises(UserError, match=r"CMakeLists.txt:5 \(message\): This is wrong\.$"):
         build.build_wheel(directory, with_mpi=False)
 
 
 def test_a_full_disk_is_named_with_its_remedy(directory, steps):
     steps.status, steps.output = 1, "fatal error: error writing to x.s: No space left on device"
-    with pytest.raises(build.BuildError, match=r"is full: free about 1 GB, or set XDG_CACHE_HOME"):
+    with pytest.raises(UserError, match=r"is full: free about 1 GB, or set XDG_CACHE_HOME"):
         build.build_wheel(directory, with_mpi=False)
 
 
 def test_what_is_compiled_is_the_edited_source(directory, steps):
     steps.status = 1
-    with pytest.raises(build.BuildError):
+    with pytest.raises(UserError):
         build.build_wheel(directory, with_mpi=False)
     source = directory / "building" / "source"
     assert [edit for edit in EDITS if edit.old in (source / edit.path).read_text()] == []
@@ -324,7 +323,7 @@ def test_mpi_is_built_if_there_is_one(directory, steps, with_mpi, asked, unasked
 
 def test_a_build_that_is_run_again_goes_on_where_it_ended(directory, steps):
     steps.status = 1
-    with pytest.raises(build.BuildError):
+    with pytest.raises(UserError):
         build.build_wheel(directory, with_mpi=False)
     objects = directory / "building" / "objects"
     objects.mkdir(exist_ok=True)
@@ -388,16 +387,16 @@ def test_an_interruption_ends_what_was_started(tmp_path):
     assert time.monotonic() - started < 30
 
 
-def test_two_builds_of_the_same_wait_for_one_another(directory, steps, capsys):
-    with (directory / "lock").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        command = [sys.executable, "-c", "import sys; from pathlib import Path; from horovod_impl import build\n"]
-        command[-1] += "with build.only_builder(Path(sys.argv[1])): print('mine')"
-        root = Path(build.__file__).parent.parent
-        with subprocess.Popen([*command, str(directory)], cwd=root, stdout=subprocess.PIPE, text=True) as other:
-            assert other.stdout.readline().startswith("waiting until another process has built the same Horovod")
-            fcntl.flock(lock, fcntl.LOCK_UN)
-            assert other.stdout.readline() == "mine\n"
+@pytest.mark.usefixtures("steps")
+def test_two_builds_of_the_same_wait_for_one_another(directory, capsys):
+    with locked(directory / "lock"):
+        second = threading.Thread(target=build.build_wheel, args=(directory, False))
+        second.start()
+        second.join(0.5)
+        assert capsys.readouterr().out == "waiting until another process has built the same Horovod ...\n"
+        assert build.cached_wheel(directory) is None
+    second.join()
+    assert build.cached_wheel(directory)
 
 
 def test_a_wheel_that_another_process_built_meanwhile_is_used(directory, steps):
@@ -417,7 +416,7 @@ def test_a_cache_that_cannot_be_written_gives_way_to_the_environment(tmp_path, m
 
 def test_without_any_place_to_build_the_remedy_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(build.BuildError, match=r"no place to build.*set XDG_CACHE_HOME"):
+    with pytest.raises(UserError, match=r"no place to build.*set XDG_CACHE_HOME"):
         build.writable_directory([tmp_path / "file" / "one", tmp_path / "file" / "two"])
 
 
@@ -498,37 +497,28 @@ def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatc
     (tools / "python").write_text("#!/bin/sh\necho 'ImportError: undefined symbol' >&2\nexit 1\n")
     (tools / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tools / "python"))
-    with pytest.raises(build.BuildError, match=r"does not load with torch.*undefined symbol"):
+    with pytest.raises(UserError, match=r"does not load with torch.*undefined symbol"):
         build.install(write_wheel(tmp_path), with_mpi=False)
     assert calls == ["install", "uninstall"]
 
 
-def write_wheels_for_gpus(site):
-    """Write what a CUDA build of torch and the wheels for it install, as far as the build looks at it."""
-    files = ["torch/__init__.py", "torch/lib/libtorch_cuda.so", "nvidia/nccl/include/nccl.h"]
-    files += ["nvidia/nccl/lib/libnccl.so.2"]
-    toolkit = ["bin/nvcc", "include/cuda_runtime.h", "include/crt/host_defines.h", "nvvm/bin/cicc"]
-    toolkit += ["lib/libcudart.so.13", "lib/libcudart_static.a"]
-    for file in [*files, *(f"nvidia/cu13/{part}" for part in toolkit)]:
-        (site / file).parent.mkdir(parents=True, exist_ok=True)
-        (site / file).touch()
-
-
 @pytest.fixture
 def wheels_for_gpus(tmp_path, monkeypatch):
-    """A folder that is all of Python's path, with the wheels for GPUs."""
+    """A folder that is all of Python's path, with what the `horovod-nccl` group installs, as far as it is looked at."""
     site = tmp_path / "site"
-    write_wheels_for_gpus(site)
+    files = ["torch/__init__.py", "torch/lib/libtorch_cuda.so", "nvidia/nccl/include/nccl.h"]
+    files += ["nvidia/nccl/lib/libnccl.so.2"]
+    toolkit = ["bin/nvcc", "include/cuda_runtime.h", "include/crt/host_defines.h", "include/nv/target"]
+    toolkit += ["nvvm/bin/cicc", "lib/libcudart.so.13", "lib/libcudart_static.a"]
+    for file in [*files, *(f"nvidia/cu13/{part}" for part in toolkit)]:
+        (site / file).parent.mkdir(parents=True, exist_ok=True)
+        (site / file).write_text(f"{file} 1.0\n")
     monkeypatch.setattr(cuda, "package_folder", lambda name: site / name if (site / name).exists() else None)
     return site
 
 
-def test_without_gpus_nothing_of_cuda_counts(tools, distributions, monkeypatch):
-    """A compiler for CUDA that lies about is neither asked nor used."""
+def test_a_cuda_compiler_that_lies_about_is_neither_asked_nor_used(tools, distributions, monkeypatch):
     monkeypatch.syspath_prepend(distributions)
-    monkeypatch.delenv("HOROVOD_GPU_OPERATIONS")
-    monkeypatch.setattr(cuda.Path, "exists", lambda path: path.name != "nvidia")
-    monkeypatch.setattr(build, "find_compiler", lambda: "c++")
     before = build.cache_key(build.build_ingredients())
     write_tool(tools, "nvcc", version="2.0")
     monkeypatch.setenv("CUDA_HOME", "/usr/local/cuda-99")
@@ -536,26 +526,13 @@ def test_without_gpus_nothing_of_cuda_counts(tools, distributions, monkeypatch):
 
 
 def test_cmake_looks_for_cuda_only_for_gpus(directory, steps, monkeypatch):
+    monkeypatch.setattr(cuda, "package_folder", lambda name: None)
     build.build_wheel(directory, with_mpi=False)
     assert steps.settings["HOROVOD_GPU_OPERATIONS"] == ""
     assert "HOROVOD_CUDA_HOME" not in steps.settings
 
 
-def test_gpus_are_seen_by_their_tool(tools, monkeypatch):
-    assert not cuda.for_gpus({"HOROVOD_GPU_OPERATIONS": ""})
-    assert cuda.for_gpus({"HOROVOD_GPU_OPERATIONS": "NCCL"})
-    write_tool(tools, "nvidia-smi")
-    assert cuda.for_gpus({})
-    assert not cuda.for_gpus({"HOROVOD_GPU_OPERATIONS": ""})
-
-
-def test_other_operations_on_gpus_are_refused():
-    with pytest.raises(build.BuildError, match="'MPI', and only NCCL is built: set it to NCCL or nothing"):
-        cuda.for_gpus({"HOROVOD_GPU_OPERATIONS": "MPI"})
-
-
 def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, steps, monkeypatch, wheels_for_gpus):
-    monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "NCCL")
     monkeypatch.setattr(compilation, "pack_wheel", lambda source, libraries, directory: write_wheel(directory))
     monkeypatch.setattr(build.shutil, "rmtree", lambda folder, **_: None)
     build.build_wheel(directory, with_mpi=False)
@@ -575,22 +552,18 @@ def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, steps, mo
 
 def test_another_nccl_makes_another_wheel_for_gpus(tools, distributions, monkeypatch, wheels_for_gpus):
     monkeypatch.syspath_prepend(distributions)
-    without = build.cache_key(build.build_ingredients())
-    monkeypatch.setenv("HOROVOD_GPU_OPERATIONS", "NCCL")
     before = build.cache_key(build.build_ingredients())
-    (wheels_for_gpus / "nvidia" / "nccl" / "include" / "nccl.h").write_text("#define NCCL_MAJOR 3\n")
-    assert len({without, before, build.cache_key(build.build_ingredients())}) == 3
+    header = wheels_for_gpus / "nvidia" / "nccl" / "include" / "nccl.h"
+    header.write_text("#define NCCL_MAJOR 3\n")
+    after = build.cache_key(build.build_ingredients())
+    header.unlink()
+    assert len({before, after, build.cache_key(build.build_ingredients())}) == 3
 
 
 @pytest.mark.parametrize(
-    ("missing", "named"),
-    [
-        ("torch/lib/libtorch_cuda.so", "this torch was built without CUDA"),
-        ("nvidia/cu13/bin/nvcc", "no CUDA compiler"),
-        ("nvidia/nccl/include/nccl.h", "no NCCL"),
-    ],
+    "missing", ["torch/lib/libtorch_cuda.so", "nvidia/cu13/bin/nvcc", "nvidia/nccl/include/nccl.h"]
 )
-def test_what_a_build_for_gpus_lacks_is_named_with_its_remedy(wheels_for_gpus, missing, named):
+def test_an_environment_that_lacks_a_part_is_not_one_for_gpus(wheels_for_gpus, missing):
+    assert cuda.wheel_folders() == (wheels_for_gpus / "nvidia" / "cu13", wheels_for_gpus / "nvidia" / "nccl")
     (wheels_for_gpus / missing).unlink()
-    with pytest.raises(build.BuildError, match=f"{named}: install the `horovod-nccl` dependency group"):
-        cuda.wheel_folders()
+    assert cuda.wheel_folders() is None
