@@ -42,7 +42,7 @@ def tensorflow(session: nox.Session) -> None:
 
 @nox.session
 def horovod(session: nox.Session) -> None:
-    """Make the environment of the Horovod strategies, for which Horovod is built once (about 2 minutes)."""
+    """Make the environment of the Horovod strategies, for which Horovod is built once (about 3 minutes)."""
     prepare(session, "horovod", pip_options=session.posargs)
 
 

@@ -162,7 +162,7 @@ def build_wheel(directory: Path, with_mpi: bool, compiler: str | None = None) ->
         log.write_bytes(b"")
         source = prepare_source(building, log)
         with_what = " and ".join(["Gloo", *["MPI"] * with_mpi, *["NCCL"] * bool(cuda.wheel_folders())])
-        print(f"building Horovod {VERSION} with {with_what} (about 2 minutes on 2 cores) ...", flush=True)
+        print(f"building Horovod {VERSION} with {with_what} (about 3 minutes on 2 cores) ...", flush=True)
         libraries = compile_libraries(building, compiler, with_mpi, cpu_features(), log, lock)
         wheel = pack_wheel(source, libraries, directory)
         shutil.rmtree(building)
@@ -258,7 +258,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     except OSError as error:
-        remedy = ": free about 1 GB, or set XDG_CACHE_HOME to a folder on another disk." * (error.errno == errno.ENOSPC)
+        remedy = ": free 100 MB, or set XDG_CACHE_HOME to a folder on another disk." * (error.errno == errno.ENOSPC)
         print(f"{error}{remedy}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

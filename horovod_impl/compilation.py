@@ -55,7 +55,7 @@ def add_files(source: Path) -> None:
 def full_disk(log: Path) -> str:
     """Return the sentence for a disk without room for the build whose log this is."""
     return (
-        f"The disk that holds {log.parent} is full: free about 1 GB, or set XDG_CACHE_HOME to a folder on another one, "
+        f"The disk that holds {log.parent} is full: free 100 MB, or set XDG_CACHE_HOME to a folder on another one, "
         "and run this again."
     )
 

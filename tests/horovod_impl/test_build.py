@@ -301,7 +301,7 @@ def test_an_error_of_cmake_is_named_with_what_it_says(directory, steps):
 
 def test_a_full_disk_is_named_with_its_remedy(directory, steps):
     steps.status, steps.output = 1, "fatal error: error writing to x.s: No space left on device"
-    with pytest.raises(UserError, match=r"is full: free about 1 GB, or set XDG_CACHE_HOME"):
+    with pytest.raises(UserError, match=r"is full: free 100 MB, or set XDG_CACHE_HOME"):
         build.build_wheel(directory, with_mpi=False)
 
 
