@@ -86,7 +86,8 @@ def _sessions() -> dict[str, Callable]:
 
 def _check_run(words: list[str]) -> None:
     """Check what a session runs."""
-    if os.sep in words[0] and not (ROOT / words[0]).exists():
+    is_made_by_the_session = Path(words[0]).is_relative_to(ROOT / ".nox")
+    if os.sep in words[0] and not is_made_by_the_session and not (ROOT / words[0]).exists():
         raise WrongCommandError(f"There is no program {words[0]}.")
     _check_python(words[1:])
 
