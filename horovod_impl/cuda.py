@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from common.errors import UserError
+
 
 def package_folder(name: str) -> Path | None:
     """Return the folder of an installed package, without importing it, or None if it isn't there."""
@@ -16,15 +18,23 @@ def package_folder(name: str) -> Path | None:
 def wheel_folders() -> tuple[Path, Path] | None:
     """Return the folders of the CUDA toolkit and of NCCL, or None if the environment isn't one for GPUs.
 
-    One for GPUs holds the `horovod-nccl` dependency group: a CUDA build of torch alone brings no compiler for CUDA.
+    One for GPUs holds the `horovod-nccl` dependency group, which alone brings a compiler for CUDA: a CUDA build of
+    torch has none. Raises UserError where the compiler is there and a part that it needs is missing.
     """
     torch, nvidia = package_folder("torch"), package_folder("nvidia")
     if not torch or not nvidia:
         return None
     toolkit, nccl = next(iter(sorted(nvidia.glob("cu[0-9]*"))), nvidia), nvidia / "nccl"
-    needed = ("bin/nvcc", "include/cuda_runtime.h", "include/crt/host_defines.h", "include/nv/target", "nvvm/bin/cicc")
-    parts = [torch / "lib" / "libtorch_cuda.so", nccl / "include" / "nccl.h", *(toolkit / part for part in needed)]
-    return (toolkit, nccl) if all(part.exists() for part in parts) else None
+    if not (toolkit / "bin" / "nvcc").exists():
+        return None
+    needed = ("include/cuda_runtime.h", "include/crt/host_defines.h", "include/nv/target", "nvvm/bin/cicc")
+    for part in (torch / "lib" / "libtorch_cuda.so", nccl / "include" / "nccl.h", *(toolkit / name for name in needed)):
+        if not part.exists():
+            raise UserError(
+                f"There is a CUDA compiler, but no {part}: install the `horovod-nccl` dependency group again, for "
+                f"example with `nox -s horovod_nccl`, or uninstall nvidia-cuda-nvcc to build for CPUs."
+            )
+    return toolkit, nccl
 
 
 def run_time_paths(toolkit: Path) -> list[str]:

@@ -556,14 +556,20 @@ def test_another_nccl_makes_another_wheel_for_gpus(tools, distributions, monkeyp
     header = wheels_for_gpus / "nvidia" / "nccl" / "include" / "nccl.h"
     header.write_text("#define NCCL_MAJOR 3\n")
     after = build.cache_key(build.build_ingredients())
-    header.unlink()
+    (wheels_for_gpus / "nvidia" / "cu13" / "bin" / "nvcc").unlink()
     assert len({before, after, build.cache_key(build.build_ingredients())}) == 3
 
 
-@pytest.mark.parametrize(
-    "missing", ["torch/lib/libtorch_cuda.so", "nvidia/cu13/bin/nvcc", "nvidia/nccl/include/nccl.h"]
-)
-def test_an_environment_that_lacks_a_part_is_not_one_for_gpus(wheels_for_gpus, missing):
+def test_an_environment_without_a_cuda_compiler_is_not_one_for_gpus(wheels_for_gpus):
     assert cuda.wheel_folders() == (wheels_for_gpus / "nvidia" / "cu13", wheels_for_gpus / "nvidia" / "nccl")
-    (wheels_for_gpus / missing).unlink()
+    (wheels_for_gpus / "nvidia" / "cu13" / "bin" / "nvcc").unlink()
     assert cuda.wheel_folders() is None
+
+
+@pytest.mark.parametrize(
+    "missing", ["torch/lib/libtorch_cuda.so", "nvidia/nccl/include/nccl.h", "nvidia/cu13/include/nv/target"]
+)
+def test_a_part_that_the_cuda_compiler_lacks_is_named_with_its_remedy(wheels_for_gpus, missing):
+    (wheels_for_gpus / missing).unlink()
+    with pytest.raises(UserError, match=rf"no {wheels_for_gpus / missing}: install the `horovod-nccl`"):
+        cuda.wheel_folders()
