@@ -3,7 +3,6 @@
 import contextlib
 import importlib.util
 import io
-import os
 import shlex
 import shutil
 from collections.abc import Callable
@@ -57,7 +56,7 @@ def check(command: str) -> None:
             raise WrongCommandError(f"Options of a session come after --, not as in: {command}")
         for name in names:
             for run in runs_of(name, options):
-                _check_run(run)
+                _check_python(run[1:])
     elif words[0] in LAUNCHERS:
         _check_launcher(words[0], words[1:])
     else:
@@ -82,14 +81,6 @@ def _sessions() -> dict[str, Callable]:
     with contextlib.chdir(ROOT):
         specification.loader.exec_module(importlib.util.module_from_spec(specification))
     return nox.registry.get()
-
-
-def _check_run(words: list[str]) -> None:
-    """Check what a session runs."""
-    is_made_by_the_session = Path(words[0]).is_relative_to(ROOT / ".nox")
-    if os.sep in words[0] and not is_made_by_the_session and not (ROOT / words[0]).exists():
-        raise WrongCommandError(f"There is no program {words[0]}.")
-    _check_python(words[1:])
 
 
 def _check_launcher(program: str, words: list[str]) -> None:
