@@ -1,4 +1,4 @@
-"""Files that other processes see whole or not at all, and what only one of them may do at a time."""
+"""Files that other processes see whole or not at all, a lock between processes, and the folder of what is cached."""
 
 import contextlib
 import errno

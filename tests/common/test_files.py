@@ -1,4 +1,4 @@
-"""common/files.py: whole files or none, and refusals before any work is done."""
+"""common/files.py: whole files or none, refusals before any work is done, the lock and the folder of the cache."""
 
 import subprocess
 import sys
