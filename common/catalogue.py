@@ -1,0 +1,70 @@
+"""Which strategies there are: the declarations in every folder's `strategies.py`. Nothing else looks for them."""
+
+import importlib
+from functools import cache
+from pathlib import Path
+
+from common.errors import UserError
+from common.strategy import Family, Launcher, Strategy
+
+ROOT = Path(__file__).parent.parent
+
+
+@cache
+def strategies() -> dict[str, Strategy]:
+    """Every strategy by name, a folder's in the order of its declarations; first the folders with bases of their own.
+
+    Raises UserError for a declaration that can't be meant.
+    """
+    folders = {path.parent.name: _declared_in(path) for path in sorted(ROOT.glob("*_impl/strategies.py"))}
+    found: dict[str, Strategy] = {}
+    for folder, declared in sorted(folders.items(), key=lambda item: _bases_elsewhere(item[1])):
+        for strategy in declared:
+            if strategy.name in found:
+                raise UserError(
+                    f"{folder}/strategies.py and {found[strategy.name].script.partition('/')[0]}/strategies.py both "
+                    f"declare {strategy.name}: give one of them another name."
+                )
+            found[strategy.name] = strategy
+    for strategy in found.values():
+        _check(strategy, found)
+    return found
+
+
+def find(name: str) -> Strategy:
+    """The strategy of this name. Raises UserError when there is none."""
+    if name not in strategies():
+        raise UserError(f"There is no strategy named '{name}': choose one of {', '.join(strategies())}.")
+    return strategies()[name]
+
+
+def families() -> dict[str, Family]:
+    """Every family by its environment, in the order of their strategies."""
+    return {strategy.family.environment: strategy.family for strategy in strategies().values()}
+
+
+def _declared_in(path: Path) -> list[Strategy]:
+    module = importlib.import_module(f"{path.parent.name}.{path.stem}")
+    return [value for value in vars(module).values() if isinstance(value, Strategy)]
+
+
+def _bases_elsewhere(declared: list[Strategy]) -> bool:
+    names = {strategy.name for strategy in declared}
+    return any(strategy.base not in {None, *names} for strategy in declared)
+
+
+def _check(strategy: Strategy, known: dict[str, Strategy]) -> None:
+    """Raises UserError when the declaration names what isn't there."""
+    place = f"{strategy.script.partition('/')[0]}/strategies.py: {strategy.name}"
+    if not isinstance(strategy.launcher, Launcher):
+        raise UserError(
+            f"{place} has the unknown launcher {strategy.launcher!r}: use common.strategy.PROCESS, or a Launcher that "
+            "the folder declares."
+        )
+    if not (ROOT / strategy.script).is_file():
+        raise UserError(
+            f"{place} has the script {strategy.script}, which doesn't exist: write it, or correct its name."
+        )
+    for other in filter(None, (strategy.base, *strategy.compared_with.values())):
+        if other not in known:
+            raise UserError(f"{place} refers to {other}, which no folder declares: correct its name.")

@@ -1,0 +1,189 @@
+"""Horovod's strategies, in the order in which a student would read them: the front page of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from common.errors import UserError
+from common.strategy import (
+    CONVENIENCE_OF,
+    Family,
+    Launch,
+    Launcher,
+    ReplicaOptions,
+    Strategy,
+    Traffic,
+    halved,
+    mpirun,
+    option,
+    ring_all_reduce,
+)
+from horovod_impl.tensorflow_options import LoopOptions, refuse_other_maths_of_keras
+from horovod_impl.torch_options import LoaderOptions
+
+if TYPE_CHECKING:
+    from common.contract.task import Task
+
+
+def settings(deadline_seconds: int, threads: int) -> Mapping[str, str]:
+    """Gloo stays on this machine, TensorFlow tells errors alone, and Horovod waits no longer than the launch lasts."""
+    return {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(deadline_seconds),
+        "HOROVOD_START_TIMEOUT": str(deadline_seconds),
+    }
+
+
+HOROVOD = Family(
+    title="Horovod",
+    environment="horovod",
+    imports="horovod",
+    packages=("horovod", "torch", "tensorflow-cpu", "tensorflow", "keras", "openmpi"),
+    # Green (Okabe & Ito 2008).
+    colors=("#00604a", "#009e73", "#74c7a0"),
+    settings=settings,
+    build="horovod_impl/building/build.py",
+    environment_for_gpus="horovod-nccl",
+)
+
+
+def horovodrun(launch: Launch) -> list[str]:
+    """The command line of horovodrun over Gloo, or of mpirun. Raises UserError without mpirun."""
+    if launch.options.backend == "mpi":
+        return mpirun(launch)
+    program = [launch.program("horovodrun"), "--gloo", "-np", str(launch.workers)]
+    return [*program, str(launch.python), *launch.script]
+
+
+HOROVODRUN = Launcher(name="horovodrun", command=horovodrun, start_seconds=4.0, start_seconds_per_worker=0.8)
+
+
+# Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class HorovodOptions(ReplicaOptions):
+    """Options of Horovod."""
+
+    backend: Literal["auto", "gloo", "mpi"] = option("auto", tried=("mpi",))
+    """Horovod's controller, which carries the tensors of CPUs too; auto: whichever the launcher started. Between GPUs
+    Horovod takes NCCL by itself, where its build has it."""
+    compression: Literal["none", "fp16"] = option("none", other_maths=True, tried=("fp16",))
+    """Exchange gradients rounded to 16 bits. Changes the maths."""
+    adasum: bool = option(False, other_maths=True, tried=(True,))
+    """Over MPI: combine gradients by Adasum, which adds what is orthogonal in them and averages what is parallel
+    (arXiv 2006.02924). Changes the maths."""
+    fusion_megabytes: float | None = option(None, at_least=0, tried=(0.0,))
+    """Gradients found ready at the same time are exchanged together, up to so many MiB; 0: each alone; none: Horovod's
+    own choice, 128."""
+    cycle_milliseconds: float | None = option(None, at_least=0, tried=(0.2,))
+    """How often Horovod looks for gradients that are ready; 0: without a pause; none: Horovod's own choice, 1."""
+    autotune: bool = option(False, tried=(True,))
+    """Let Horovod try fusion thresholds and cycle times while it trains, and keep the best."""
+    hierarchical_all_reduce: bool = option(False)
+    """Over NCCL: sum gradients within each machine first, then between machines."""
+    trace: bool = option(False, tried=(True,))
+    """Have Horovod write its timeline beside the record (`.trace`, for chrome://tracing or Perfetto), and note the sums
+    of its phases in the record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HorovodTorchOptions(LoaderOptions, HorovodOptions):
+    """Options of Horovod for torch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HorovodTensorflowOptions(LoopOptions, HorovodOptions):
+    """Options of Horovod for TensorFlow."""
+
+
+# What can't be had
+
+
+def check_horovod(task: Task, options: HorovodOptions, workers: int, gpus: int) -> None:
+    """Raises UserError for Adasum without MPI or for a number of workers that it can't pair, and for NCCL's own option
+    without GPUs.
+    """
+    if options.adasum and options.backend != "mpi":
+        raise UserError("--adasum: between CPUs Horovod has Adasum over MPI alone; add --backend mpi.")
+    if options.adasum and workers & (workers - 1):
+        raise UserError(f"--adasum with {workers} workers: Horovod combines them in pairs; use 1, 2, 4 or 8.")
+    if options.hierarchical_all_reduce and not gpus:
+        raise UserError(
+            "--hierarchical-all-reduce: Horovod sums machine by machine over NCCL alone, which joins GPUs, but this "
+            "machine has none; leave it out."
+        )
+
+
+def check_keras(task: Task, options: HorovodOptions, workers: int, gpus: int) -> None:
+    """Raises UserError as `check_horovod` does, and for what Keras computes differently than torch's formula has it."""
+    check_horovod(task, options, workers, gpus)
+    refuse_other_maths_of_keras(task, instead="horovod_tensorflow")
+
+
+# Bytes by formula
+
+
+def horovod_traffic(parameter_bytes: int, workers: int, options: HorovodOptions) -> Traffic:
+    """The traffic of a ring all-reduce; there is no formula for Adasum."""
+    if options.adasum:
+        return Traffic(None, "none for Adasum")
+    traffic = ring_all_reduce(parameter_bytes, workers, options)
+    return halved(traffic) if options.compression == "fp16" else traffic
+
+
+# The strategies
+
+SETTINGS_TO_TRY = (
+    {"backend": "mpi"},
+    # The cycle time that served horovod_torch best on pathway of those that tests/benchmarks/horovod_settings.py tries.
+    {"cycle_milliseconds": 0.1},
+    {"backend": "mpi", "cycle_milliseconds": 0.1},
+    {"trace": True},
+    {"backend": "mpi", "trace": True},
+)
+
+TORCH = Strategy(
+    name="horovod_torch",
+    script="horovod_impl/train.py",
+    summary="Horovod for torch, over Gloo or MPI",
+    family=HOROVOD,
+    framework="torch",
+    launcher=HOROVODRUN,
+    options=HorovodTorchOptions,
+    base="torch_single",
+    traffic=horovod_traffic,
+    check=check_horovod,
+    quick=True,
+    variants=SETTINGS_TO_TRY,
+)
+TENSORFLOW = Strategy(
+    name="horovod_tensorflow",
+    script="horovod_impl/train_tensorflow.py",
+    summary="Horovod for TensorFlow: `DistributedGradientTape`",
+    family=HOROVOD,
+    framework="tensorflow",
+    launcher=HOROVODRUN,
+    options=HorovodTensorflowOptions,
+    base="tf_one_device",
+    traffic=horovod_traffic,
+    check=check_horovod,
+    variants=SETTINGS_TO_TRY,
+)
+KERAS = Strategy(
+    name="horovod_keras",
+    script="horovod_impl/train_keras.py",
+    summary="Keras 3's `fit` with Horovod's all-reduce",
+    family=HOROVOD,
+    framework="tensorflow",
+    launcher=HOROVODRUN,
+    options=HorovodOptions,
+    base="tf_one_device",
+    traffic=horovod_traffic,
+    check=check_keras,
+    compared_with={CONVENIENCE_OF: "horovod_tensorflow"},
+    variants=({"backend": "mpi"},),
+)

@@ -1,0 +1,343 @@
+"""PyTorch's strategies, in the order in which a student would read them: the front page of this folder."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from common.errors import UserError
+from common.strategy import (
+    CONVENIENCE_OF,
+    ONE_PROCESS_OF,
+    SHARDING_OF,
+    ExchangeOptions,
+    Family,
+    Launch,
+    Launcher,
+    Options,
+    ReplicaOptions,
+    Strategy,
+    Traffic,
+    Work,
+    halved,
+    mpirun,
+    nothing_sent,
+    option,
+    ring_all_reduce,
+)
+from pytorch_impl.options import LoaderOptions
+
+if TYPE_CHECKING:
+    from common.contract.task import Task
+
+
+def settings(deadline_seconds: int, threads: int) -> Mapping[str, str]:
+    """Gloo stays on this machine."""
+    return {"GLOO_SOCKET_IFNAME": "lo"}
+
+
+PYTORCH = Family(
+    title="PyTorch",
+    environment="torch",
+    imports="torch",
+    packages=("torch", "pytorch-lightning", "mpi4py", "openmpi"),
+    # Blue (Okabe & Ito 2008).
+    colors=("#17457e", "#0072b2", "#56b4e9"),
+    settings=settings,
+)
+
+
+def torchrun(launch: Launch) -> list[str]:
+    """The command line of torchrun, or of mpirun where MPI is to carry the tensors. Raises UserError without mpirun."""
+    if launch.options.backend == "mpi":
+        return mpirun(launch)
+    ports = ["--nproc-per-node", str(launch.workers), "--master-port", str(launch.port)]
+    return [launch.program("torchrun"), *ports, *launch.script]
+
+
+TORCHRUN = Launcher(name="torchrun", command=torchrun, start_seconds=2.6, start_seconds_per_worker=1.1)
+
+
+# Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataParallelOptions(LoaderOptions, ExchangeOptions):
+    """Options of DataParallel."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendOptions(Options):
+    """Options of strategies that torchrun starts."""
+
+    backend: Literal["auto", "gloo", "nccl"] = option("auto")
+    """What carries the tensors; auto: NCCL between GPUs, else Gloo."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullyShardedOptions(BackendOptions, LoaderOptions, ExchangeOptions):
+    """Options of FSDP."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicatedOptions(BackendOptions, LoaderOptions, ReplicaOptions):
+    """Options of strategies that keep a replica in every process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncSgdOptions(ReplicatedOptions):
+    """Options of synchronous SGD by hand."""
+
+    backend: Literal["auto", "gloo", "nccl", "mpi"] = option("auto", tried=("mpi",))
+    """What carries the tensors; auto: NCCL between GPUs, else Gloo. mpi goes through mpi4py, and mpirun implies it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketOptions(ReplicatedOptions):
+    """Options of strategies that exchange gradients in buckets, as they become ready."""
+
+    # So little that even the gradients of digits fill several buckets.
+    bucket_megabytes: float | None = option(None, above=0, tried=(0.02,))
+    """Gradients are exchanged in buckets of about so many MiB; none: torch's own choice, 25 after a first one of 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DdpOptions(BucketOptions):
+    """Options of DistributedDataParallel."""
+
+    static_graph: bool = option(False, tried=(True,))
+    """Promise that every step uses the same parameters in the same order."""
+    bucket_views: bool = option(True, tried=(False,))
+    """Gradients are views into the buckets, so that none is copied there and back."""
+    gradient_hook: Literal["none", "fp16", "bf16", "powersgd"] = option(
+        "none", other_maths=True, tried=("fp16", "powersgd")
+    )
+    """Exchange gradients rounded to 16 bits, or as factors of low rank (PowerSGD). Changes the maths."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineOptions(BackendOptions):
+    """Options of the pipeline."""
+
+    micro_batches: int = option(4, at_least=1, tried=(1, 8))
+    """Parts of a batch that are in the pipeline at the same time."""
+
+
+# What can't be had
+
+
+def check_backend(task: Task, options: BackendOptions, workers: int, gpus: int) -> None:
+    """Raises UserError for NCCL without GPUs."""
+    if options.backend == "nccl" and not gpus:
+        raise UserError("--backend nccl, which joins GPUs, but this machine has none: leave --backend out.")
+
+
+def check_pipeline(task: Task, options: PipelineOptions, workers: int, gpus: int) -> None:
+    """Raises UserError where there are more stages than layers, or the batch doesn't divide into micro-batches."""
+    check_backend(task, options, workers, gpus)
+    layers = len(task.dimensions) - 1
+    if workers > layers:
+        raise UserError(
+            f"{workers} pipeline stages for {layers} layers: use --workers {layers} or fewer, or more layers."
+        )
+    rows = task.batch * (workers if task.scaling == "weak" else 1)
+    if rows % options.micro_batches:
+        raise UserError(
+            f"A batch of {rows} rows doesn't divide into {options.micro_batches} micro-batches: "
+            "give --micro-batches a divisor of it."
+        )
+
+
+def check_split_layers(task: Task, options: BackendOptions, workers: int, gpus: int) -> None:
+    """Raises UserError where a layer can't be split evenly among the workers."""
+    check_backend(task, options, workers, gpus)
+    for layer, widths in enumerate(itertools.pairwise(task.dimensions)):
+        axis = split_axis(layer, len(task.dimensions) - 1)
+        if widths[axis] % workers:
+            raise UserError(
+                f"Layer {layer} is split by its {widths[axis]} {('inputs', 'outputs')[axis]}, which {workers} workers "
+                "don't divide: use a number of workers that does, or other --dimensions."
+            )
+
+
+def split_axis(layer: int, layers: int) -> int:
+    """Which axis of a layer's weights (inputs, outputs) tensor parallelism splits: 0, its inputs, or 1, its outputs.
+
+    They take turns, and the last layer is split by its inputs, so that every worker gets all logits.
+    """
+    return (layers - 1 - layer) % 2
+
+
+# Bytes by formula
+
+
+def bucket_traffic(parameter_bytes: int, workers: int, options: DdpOptions) -> Traffic:
+    """The traffic of DistributedDataParallel: a ring all-reduce of what its hook makes of the gradients."""
+    if options.gradient_hook == "powersgd":
+        return Traffic(None, "none where a hook exchanges factors of low rank")
+    traffic = ring_all_reduce(parameter_bytes, workers, options)
+    return traffic if options.gradient_hook == "none" else halved(traffic)
+
+
+def by_hand_traffic(parameter_bytes: int, workers: int, options: SyncSgdOptions) -> Traffic:
+    """The traffic of a ring all-reduce; over MPI nothing, since the workers of one machine share memory."""
+    if options.backend == "mpi":
+        return Traffic(0.0, "nothing between workers of one machine, which share memory")
+    return ring_all_reduce(parameter_bytes, workers, options)
+
+
+def owned_update_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    """The traffic where each parameter is updated by its owner alone: 3 (N - 1) times the bytes of the model.
+
+    A ring all-reduce of the gradients, which are as large as the parameters, then every parameter from its owner to the
+    N - 1 others (torch.distributed.optim.ZeroRedundancyOptimizer: "each rank will broadcast its parameters to all other
+    peers").
+    """
+    formula = "3 (N - 1) times the bytes of the gradients: a ring all-reduce, then each parameter from its owner"
+    return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, "torch.distributed.optim.ZeroRedundancyOptimizer")
+
+
+def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    """The traffic where each worker keeps 1 / N of every parameter and gradient: 3 (N - 1) times the model's bytes.
+
+    All-gathers of the parameters before the forward pass and again before the backward pass, and a reduce-scatter of
+    the gradients, each (N - 1) times the model's bytes (Rajbhandari et al., "ZeRO", 2020, section 7.2.2, P_os+g+p).
+    """
+    formula = "3 (N - 1) times the bytes of the gradients: parameters gathered twice, gradients reduced and scattered"
+    return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, 'Rajbhandari et al., "ZeRO", 2020, section 7.2.2')
+
+
+def cut_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    """The traffic of parts of one model, which send activations."""
+    return Traffic(None, "none where it depends on how the model is cut")
+
+
+# The strategies
+
+SINGLE = Strategy(
+    name="torch_single",
+    script="pytorch_impl/single.py",
+    summary="no distribution: PyTorch's base",
+    family=PYTORCH,
+    framework="torch",
+    options=LoaderOptions,
+    work=Work.UNDISTRIBUTED,
+    traffic=nothing_sent,
+    quick=True,
+)
+DATA_PARALLEL = Strategy(
+    name="torch_data_parallel",
+    script="pytorch_impl/data_parallel.py",
+    summary="DataParallel: one process, the model copied in every step",
+    family=PYTORCH,
+    framework="torch",
+    options=DataParallelOptions,
+    work=Work.REPLICAS_IN_ONE_PROCESS,
+    base="torch_single",
+    traffic=nothing_sent,
+    compared_with={ONE_PROCESS_OF: "torch_ddp"},
+)
+SYNC_SGD = Strategy(
+    name="torch_sync_sgd",
+    script="pytorch_impl/sync_sgd.py",
+    summary="synchronous SGD by hand, over Gloo, NCCL or MPI",
+    family=PYTORCH,
+    framework="torch",
+    launcher=TORCHRUN,
+    options=SyncSgdOptions,
+    base="torch_single",
+    traffic=by_hand_traffic,
+    check=check_backend,
+    variants=({"backend": "mpi"},),
+)
+HOOK_DDP = Strategy(
+    name="torch_hook_ddp",
+    script="pytorch_impl/hook_ddp.py",
+    summary="a DDP of one's own, by gradient hooks",
+    family=PYTORCH,
+    framework="torch",
+    launcher=TORCHRUN,
+    options=BucketOptions,
+    base="torch_single",
+    check=check_backend,
+)
+DDP = Strategy(
+    name="torch_ddp",
+    script="pytorch_impl/ddp.py",
+    summary="DistributedDataParallel over Gloo or NCCL",
+    family=PYTORCH,
+    framework="torch",
+    launcher=TORCHRUN,
+    options=DdpOptions,
+    base="torch_single",
+    traffic=bucket_traffic,
+    check=check_backend,
+    quick=True,
+    variants=({"loader_workers": 1},),
+)
+ZERO = Strategy(
+    name="torch_zero",
+    script="pytorch_impl/zero.py",
+    summary="ZeroRedundancyOptimizer: the optimizer's state is sharded",
+    family=PYTORCH,
+    framework="torch",
+    launcher=TORCHRUN,
+    options=ReplicatedOptions,
+    base="torch_single",
+    traffic=owned_update_traffic,
+    check=check_backend,
+    compared_with={SHARDING_OF: "torch_ddp"},
+)
+FSDP = Strategy(
+    name="torch_fsdp",
+    script="pytorch_impl/fsdp.py",
+    summary="FSDP2 (`fully_shard`): parameters and gradients too",
+    family=PYTORCH,
+    framework="torch",
+    launcher=TORCHRUN,
+    options=FullyShardedOptions,
+    base="torch_single",
+    traffic=fully_sharded_traffic,
+    check=check_backend,
+    compared_with={SHARDING_OF: "torch_ddp"},
+)
+MODEL_PARALLEL = Strategy(
+    name="torch_model_parallel",
+    script="pytorch_impl/model_parallel.py",
+    summary="a pipeline: layers split over workers, micro-batches",
+    family=PYTORCH,
+    framework="torch",
+    launcher=TORCHRUN,
+    options=PipelineOptions,
+    work=Work.PARTS_OF_ONE_MODEL,
+    base="torch_single",
+    traffic=cut_traffic,
+    check=check_pipeline,
+)
+TENSOR_PARALLEL = Strategy(
+    name="torch_tensor_parallel",
+    script="pytorch_impl/tensor_parallel.py",
+    summary="every layer split, by outputs and by inputs in turn",
+    family=PYTORCH,
+    framework="torch",
+    launcher=TORCHRUN,
+    options=BackendOptions,
+    work=Work.PARTS_OF_ONE_MODEL,
+    base="torch_single",
+    traffic=cut_traffic,
+    check=check_split_layers,
+)
+LIGHTNING_DDP = Strategy(
+    name="torch_lightning_ddp",
+    script="pytorch_impl/lightning_ddp.py",
+    summary="Lightning's Trainer over DDP",
+    family=PYTORCH,
+    framework="torch",
+    launcher=TORCHRUN,
+    options=ReplicatedOptions,
+    base="torch_single",
+    check=check_backend,
+    compared_with={CONVENIENCE_OF: "torch_ddp"},
+)

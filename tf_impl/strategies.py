@@ -1,0 +1,203 @@
+"""TensorFlow's strategies, in the order in which a student would read them: the front page of this folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from common.errors import UserError
+from common.strategy import (
+    CONVENIENCE_OF,
+    PROCESS,
+    ExchangeOptions,
+    Family,
+    Launcher,
+    ReplicaOptions,
+    Strategy,
+    Traffic,
+    Work,
+    nothing_sent,
+    option,
+    ring_all_reduce,
+)
+from tf_impl.options import LoopOptions, XlaOptions, refuse_other_maths_of_keras
+
+if TYPE_CHECKING:
+    from common.contract.task import Task
+
+
+def settings(deadline_seconds: int, threads: int) -> Mapping[str, str]:
+    """TensorFlow tells errors alone."""
+    return {"TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+TENSORFLOW = Family(
+    title="TensorFlow",
+    environment="tensorflow",
+    imports="tensorflow",
+    packages=("tensorflow-cpu", "tensorflow", "keras"),
+    # Orange (Okabe & Ito 2008).
+    colors=("#a33a00", "#d55e00", "#e6a100"),
+    settings=settings,
+    environment_for_gpus="tensorflow-gpu",
+)
+
+
+def cluster_is_given() -> bool:
+    """Whether TF_CONFIG, or Slurm in a step that srun started, says which task of which cluster this process is."""
+    return "TF_CONFIG" in os.environ or "SLURM_STEP_NUM_TASKS" in os.environ
+
+
+CLUSTER = Launcher(
+    name="TF_CONFIG",
+    command=PROCESS.command,
+    start_seconds=2.0,
+    start_seconds_per_worker=1.6,
+    is_one_of_several=cluster_is_given,
+)
+"""Several processes, which the script starts itself unless TF_CONFIG or Slurm names a cluster."""
+
+SERVED_CLUSTER = replace(CLUSTER, start_seconds=5.2)
+"""A cluster that has a coordinator and a server beside the workers."""
+
+
+# Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentralOptions(LoopOptions, ExchangeOptions):
+    """Options of a loop over replicas that share one copy of the variables."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirroredOptions(LoopOptions, ReplicaOptions):
+    """Options of a loop over replicas that each have a copy of the variables."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KerasOptions(XlaOptions, ReplicaOptions):
+    """Options of Keras's fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterServerOptions(ExchangeOptions):
+    """Options of parameter servers."""
+
+    parameter_servers: int = option(1, at_least=1)
+    """Processes that hold the variables, each a part of them."""
+    updates: Literal["asynchronous", "synchronous"] = option("asynchronous")
+    """asynchronous applies each worker's gradients as they come, of `--batch` rows of its own in either scaling;
+    synchronous waits for those of all workers, as every other strategy does."""
+
+
+# What can't be had
+
+
+def check_keras(task: Task, options: KerasOptions, workers: int, gpus: int) -> None:
+    """Raises UserError for what Keras computes differently than torch's formula has it, or can't compile."""
+    refuse_other_maths_of_keras(task, instead="tf_mirrored")
+    if options.jit_compile and workers > 1:
+        # https://www.tensorflow.org/xla/known_issues, "tf.Variable on a different device".
+        raise UserError(
+            "Keras compiles the step of all replicas into one XLA program, which can't have variables on several "
+            "devices: leave --jit-compile out, start one worker, or use tf_mirrored."
+        )
+
+
+# Bytes by formula
+
+
+def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerOptions) -> Traffic:
+    """The traffic where parameter servers hold the weights.
+
+    An asynchronous step is one worker's: it pulls the weights and pushes its gradients, each as large as all gradients
+    (Li et al., 2014, algorithm 1). In a synchronous one every worker pulls the weights and sends its gradients to the
+    coordinator, which pushes their sum.
+    """
+    source = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, algorithm 1'
+    if options.updates == "asynchronous":
+        formula = "twice the bytes of the gradients: one worker's weights from the servers, its gradients to them"
+        return Traffic(2.0 * parameter_bytes, formula, source)
+    formula = (
+        "2 N + 1 times the bytes of the gradients: weights to every worker, gradients back, their sum to the servers"
+    )
+    return Traffic((2.0 * workers + 1) * parameter_bytes, formula, source)
+
+
+# The strategies
+
+ONE_DEVICE = Strategy(
+    name="tf_one_device",
+    script="tf_impl/one_device.py",
+    summary="OneDeviceStrategy: TensorFlow's base",
+    family=TENSORFLOW,
+    framework="tensorflow",
+    options=LoopOptions,
+    work=Work.UNDISTRIBUTED,
+    traffic=nothing_sent,
+    quick=True,
+)
+MIRRORED = Strategy(
+    name="tf_mirrored",
+    script="tf_impl/mirrored.py",
+    summary="MirroredStrategy, one replica per device",
+    family=TENSORFLOW,
+    framework="tensorflow",
+    options=MirroredOptions,
+    work=Work.REPLICAS_IN_ONE_PROCESS,
+    base="tf_one_device",
+    traffic=nothing_sent,
+    quick=True,
+)
+MULTI_WORKER_MIRRORED = Strategy(
+    name="tf_multi_worker_mirrored",
+    script="tf_impl/multi_worker_mirrored.py",
+    summary="MultiWorkerMirroredStrategy, one process per worker",
+    family=TENSORFLOW,
+    framework="tensorflow",
+    launcher=CLUSTER,
+    options=MirroredOptions,
+    base="tf_one_device",
+    traffic=ring_all_reduce,
+    quick=True,
+)
+CENTRAL_STORAGE = Strategy(
+    name="tf_central_storage",
+    script="tf_impl/central_storage.py",
+    summary="CentralStorageStrategy, variables on the host",
+    family=TENSORFLOW,
+    framework="tensorflow",
+    options=CentralOptions,
+    work=Work.REPLICAS_IN_ONE_PROCESS,
+    base="tf_one_device",
+    traffic=nothing_sent,
+)
+PARAMETER_SERVER = Strategy(
+    name="tf_parameter_server",
+    script="tf_impl/parameter_server.py",
+    summary="ParameterServerStrategy, asynchronous or synchronous",
+    family=TENSORFLOW,
+    framework="tensorflow",
+    launcher=SERVED_CLUSTER,
+    options=ParameterServerOptions,
+    work=Work.COORDINATED,
+    base="tf_one_device",
+    traffic=server_traffic,
+    synchronous_with={"updates": "synchronous"},
+    quick=True,
+)
+KERAS_MIRRORED = Strategy(
+    name="tf_keras_mirrored",
+    script="tf_impl/keras_mirrored.py",
+    summary="Keras 3's `fit` under MirroredStrategy",
+    family=TENSORFLOW,
+    framework="tensorflow",
+    options=KerasOptions,
+    work=Work.REPLICAS_IN_ONE_PROCESS,
+    base="tf_one_device",
+    traffic=nothing_sent,
+    check=check_keras,
+    compared_with={CONVENIENCE_OF: "tf_mirrored"},
+)
