@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.config import Config
+from common.contract.task import Task
 
 State = dict[str, np.ndarray]
 """Weights `layerN.weight` (inputs, outputs) and `layerN.bias` (outputs,), and beside each, once there is momentum,
@@ -20,66 +20,66 @@ KINK_DISTANCE = 1e-6
 """A ReLU's pre-activation nearer to zero than this can change sign in float32."""
 
 
-def parameter_names(config: Config) -> list[str]:
+def parameter_names(task: Task) -> list[str]:
     """Names of all parameters, layer by layer, in the order in which every strategy keeps them."""
-    kinds = ["weight", "bias"] if config.bias else ["weight"]
-    return [f"layer{layer}.{kind}" for layer in range(len(config.dimensions) - 1) for kind in kinds]
+    kinds = ["weight", "bias"] if task.bias else ["weight"]
+    return [f"layer{layer}.{kind}" for layer in range(len(task.dimensions) - 1) for kind in kinds]
 
 
-def parameter_bytes(config: Config) -> int:
+def parameter_bytes(task: Task) -> int:
     """Bytes of all parameters in float32, which are those of one worker's gradients as well."""
-    pairs = zip(config.dimensions[:-1], config.dimensions[1:], strict=True)
-    return 4 * sum(inputs * outputs + (outputs if config.bias else 0) for inputs, outputs in pairs)
+    pairs = zip(task.dimensions[:-1], task.dimensions[1:], strict=True)
+    return 4 * sum(inputs * outputs + (outputs if task.bias else 0) for inputs, outputs in pairs)
 
 
-def initial_weights(config: Config) -> State:
+def initial_weights(task: Task) -> State:
     """The contract's initial weights in float32, the same for every strategy and world size.
 
     Weights are Kaiming-uniform, U(-b, b) with b = sqrt(6 / inputs) (He et al. 2015, section 2.2, in its uniform form);
-    biases are U(-b, b) with b = 1 / sqrt(inputs), as torch.nn.Linear starts them.
+    biases are U(-b, b) with b = 1 / sqrt(inputs), as PyTorch's nn.Linear starts them.
     """
-    generator = np.random.default_rng([config.seed, 0])
+    generator = np.random.default_rng([task.seed, 0])
     weights: State = {}
-    for layer, (inputs, outputs) in enumerate(zip(config.dimensions[:-1], config.dimensions[1:], strict=True)):
+    for layer, (inputs, outputs) in enumerate(zip(task.dimensions[:-1], task.dimensions[1:], strict=True)):
         bound = np.sqrt(6 / inputs)
         weights[f"layer{layer}.weight"] = generator.uniform(-bound, bound, (inputs, outputs)).astype(np.float32)
-        if config.bias:
+        if task.bias:
             bound = 1 / np.sqrt(inputs)
             weights[f"layer{layer}.bias"] = generator.uniform(-bound, bound, outputs).astype(np.float32)
     return weights
 
 
-def learning_rate(config: Config, step: int) -> float:
+def learning_rate(task: Task, step: int) -> float:
     """The learning rate of step `step` (from 0): constant, or falling linearly to `final_learning_rate`.
 
-    The closed form of torch.optim.lr_scheduler.LinearLR.
+    The closed form of PyTorch's optim.lr_scheduler.LinearLR.
     """
-    if config.final_learning_rate is None:
-        return config.learning_rate
-    progress = min(step, config.decay_steps) / config.decay_steps
-    return config.learning_rate + (config.final_learning_rate - config.learning_rate) * progress
+    if task.final_learning_rate is None:
+        return task.learning_rate
+    progress = min(step, task.decay_steps) / task.decay_steps
+    return task.learning_rate + (task.final_learning_rate - task.learning_rate) * progress
 
 
-def forward(config: Config, weights: Mapping[str, np.ndarray], features: np.ndarray) -> list[np.ndarray]:
+def forward(task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray) -> list[np.ndarray]:
     """Pre-activations of every layer, each (rows, outputs); the last ones are the logits."""
     pre_activations = []
     values = features
-    for layer in range(len(config.dimensions) - 1):
+    for layer in range(len(task.dimensions) - 1):
         if layer:
-            values = _activate(config, pre_activations[-1])
+            values = _activate(task, pre_activations[-1])
         values = values @ weights[f"layer{layer}.weight"]
-        pre_activations.append(values + weights[f"layer{layer}.bias"] if config.bias else values)
+        pre_activations.append(values + weights[f"layer{layer}.bias"] if task.bias else values)
     return pre_activations
 
 
 def loss_and_gradients(
-    config: Config, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray
+    task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray
 ) -> tuple[float, State, list[np.ndarray]]:
     """Mean cross-entropy of the rows, its gradients by parameter name, and the pre-activations.
 
     `features` is (rows, inputs), `labels` (rows,) of class numbers. Backpropagation as in Rumelhart et al. 1986.
     """
-    pre_activations = forward(config, weights, features)
+    pre_activations = forward(task, weights, features)
     rows = np.arange(len(labels))
     shifted = pre_activations[-1] - pre_activations[-1].max(axis=1, keepdims=True)
     log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
@@ -90,33 +90,33 @@ def loss_and_gradients(
     delta /= len(labels)
     gradients: State = {}
     for layer in reversed(range(len(pre_activations))):
-        inputs = _activate(config, pre_activations[layer - 1]) if layer else features
+        inputs = _activate(task, pre_activations[layer - 1]) if layer else features
         gradients[f"layer{layer}.weight"] = inputs.T @ delta
-        if config.bias:
+        if task.bias:
             gradients[f"layer{layer}.bias"] = delta.sum(axis=0)
         if layer:
-            delta = (delta @ weights[f"layer{layer}.weight"].T) * _slope(config, pre_activations[layer - 1], inputs)
+            delta = (delta @ weights[f"layer{layer}.weight"].T) * _slope(task, pre_activations[layer - 1], inputs)
     return float(loss), gradients, pre_activations
 
 
-def update(config: Config, state: State, gradients: Mapping[str, np.ndarray], step: int) -> None:
-    """One step of SGD in place, by the formula in the documentation of torch.optim.SGD (dampening 0, no Nesterov).
+def update(task: Task, state: State, gradients: Mapping[str, np.ndarray], step: int) -> None:
+    """One step of SGD in place, by the formula in PyTorch's documentation of optim.SGD (dampening 0, no Nesterov).
 
     g <- g + weight_decay * w;  m <- g at first, then momentum * m + g;  w <- w - learning_rate(step) * m.
     """
-    rate = learning_rate(config, step)
-    for name in parameter_names(config):
-        direction = gradients[name] + config.weight_decay * state[name]
-        if config.momentum:
+    rate = learning_rate(task, step)
+    for name in parameter_names(task):
+        direction = gradients[name] + task.weight_decay * state[name]
+        if task.momentum:
             buffer = f"{name}.momentum"
-            direction = config.momentum * state[buffer] + direction if buffer in state else direction
+            direction = task.momentum * state[buffer] + direction if buffer in state else direction
             state[buffer] = direction
         state[name] = state[name] - np.asarray(rate, dtype=state[name].dtype) * direction
 
 
-def accuracy(config: Config, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray) -> float:
+def accuracy(task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray) -> float:
     """Share of the rows whose largest logit is that of their label, from 0 to 1."""
-    return float((forward(config, weights, features)[-1].argmax(axis=1) == labels).mean())
+    return float((forward(task, weights, features)[-1].argmax(axis=1) == labels).mean())
 
 
 @dataclass(frozen=True)
@@ -139,18 +139,18 @@ class Trajectory:
 
 
 def train(
-    config: Config,
+    task: Task,
     batches: Iterable[tuple[np.ndarray, np.ndarray]],
     dtype: type[np.floating] = np.float64,
 ) -> Trajectory:
     """Train from the contract's initial weights on `batches` of (features, labels), everything in `dtype`."""
-    state = {name: value.astype(dtype) for name, value in initial_weights(config).items()}
+    state = {name: value.astype(dtype) for name, value in initial_weights(task).items()}
     losses, kink = [], None
     for step, (features, labels) in enumerate(batches):
-        loss, gradients, pre_activations = loss_and_gradients(config, state, features.astype(dtype), labels)
-        if config.activation == "relu":
+        loss, gradients, pre_activations = loss_and_gradients(task, state, features.astype(dtype), labels)
+        if task.activation == "relu":
             kink = _nearest_kink(kink, step, pre_activations[:-1])
-        update(config, state, gradients, step)
+        update(task, state, gradients, step)
         losses.append(loss)
     return Trajectory(losses, state, kink)
 
@@ -165,9 +165,9 @@ def _nearest_kink(nearest: Kink | None, step: int, hidden: list[np.ndarray]) -> 
     return nearest
 
 
-def _activate(config: Config, values: np.ndarray) -> np.ndarray:
-    return np.maximum(values, 0) if config.activation == "relu" else np.tanh(values)
+def _activate(task: Task, values: np.ndarray) -> np.ndarray:
+    return np.maximum(values, 0) if task.activation == "relu" else np.tanh(values)
 
 
-def _slope(config: Config, values: np.ndarray, activated: np.ndarray) -> np.ndarray:
-    return (values > 0).astype(values.dtype) if config.activation == "relu" else 1 - activated**2
+def _slope(task: Task, values: np.ndarray, activated: np.ndarray) -> np.ndarray:
+    return (values > 0).astype(values.dtype) if task.activation == "relu" else 1 - activated**2

@@ -1,4 +1,4 @@
-"""common/mlp.py: the contract itself, against finite differences, values worked out by hand and pinned sums."""
+"""common/contract/mlp.py: the contract itself, against finite differences, values worked out by hand, pinned sums."""
 
 import dataclasses
 import hashlib
@@ -8,32 +8,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common import dataset, metrics, mlp
-from common.config import PRESETS, Config
-from common.oracle import LOSS_TOLERANCE, WEIGHT_TOLERANCE
+from common.contract import dataset, mlp, oracle
+from common.contract.oracle import LOSS_TOLERANCE, WEIGHT_TOLERANCE
+from common.contract.rows import RowOrder
+from common.contract.task import PRESETS, Task
 
 DIGITS = PRESETS["digits"]
 # One weight, started by hand: SGD can be followed with a pencil.
-ONE_WEIGHT = Config(dimensions=(1, 1), bias=False, learning_rate=0.1)
+ONE_WEIGHT = Task(dimensions=(1, 1), bias=False, learning_rate=0.1)
 
 
-def float64_weights(config):
-    return {name: value.astype(np.float64) for name, value in mlp.initial_weights(config).items()}
+def float64_weights(task):
+    return {name: value.astype(np.float64) for name, value in mlp.initial_weights(task).items()}
 
 
-def updated(config, gradients, weight=1.0):
+def updated(task, gradients, weight=1.0):
     """The weight after each of the updates that the gradients ask for."""
     state = {"layer0.weight": np.array([[weight]])}
     values = []
     for step, gradient in enumerate(gradients):
-        mlp.update(config, state, {"layer0.weight": np.array([[gradient]])}, step)
+        mlp.update(task, state, {"layer0.weight": np.array([[gradient]])}, step)
         values.append(state["layer0.weight"].item())
     return values, state
 
 
 def digits_batches(steps, batch=64, seed=0):
     rows = dataset.load(DIGITS)
-    order = dataset.RowOrder(len(rows.train_labels), seed)
+    order = RowOrder(len(rows.train_labels), seed)
     for step in range(steps):
         chosen = order.cut(step * batch, (step + 1) * batch)
         yield rows.train_features[chosen], rows.train_labels[chosen]
@@ -43,11 +44,11 @@ def digits_batches(steps, batch=64, seed=0):
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("dimensions", [(5, 3), (5, 4, 3), (5, 6, 4, 3)])
 def test_gradients_are_those_of_central_differences(dimensions, activation, bias):
-    config = Config(dimensions=dimensions, activation=activation, bias=bias, seed=3)
-    weights = float64_weights(config)
+    task = Task(dimensions=dimensions, activation=activation, bias=bias, seed=3)
+    weights = float64_weights(task)
     generator = np.random.default_rng(1)
     features, labels = generator.standard_normal((7, 5)), generator.integers(0, 3, 7)
-    _, gradients, pre_activations = mlp.loss_and_gradients(config, weights, features, labels)
+    _, gradients, pre_activations = mlp.loss_and_gradients(task, weights, features, labels)
     assert all(np.abs(values).min() > 1e-4 for values in pre_activations[:-1]), "a kink would spoil the differences"
     assert set(gradients) == set(weights)
     for name, weight in weights.items():
@@ -56,15 +57,15 @@ def test_gradients_are_those_of_central_differences(dimensions, activation, bias
             for shift in (1e-6, -1e-6):
                 shifted = weights | {name: weight.copy()}
                 shifted[name][index] += shift
-                losses.append(mlp.loss_and_gradients(config, shifted, features, labels)[0])
+                losses.append(mlp.loss_and_gradients(task, shifted, features, labels)[0])
             assert gradients[name][index] == pytest.approx((losses[0] - losses[1]) / 2e-6, rel=1e-5, abs=1e-8)
 
 
 def test_the_loss_of_a_case_worked_out_by_hand():
-    config = Config(dimensions=(2, 2), bias=False)
+    task = Task(dimensions=(2, 2), bias=False)
     weights = {"layer0.weight": np.array([[np.log(3), 0.0], [0.0, 0.0]])}
     features, labels = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
-    loss, gradients, pre_activations = mlp.loss_and_gradients(config, weights, features, labels)
+    loss, gradients, pre_activations = mlp.loss_and_gradients(task, weights, features, labels)
     # The rows' probabilities are (3/4, 1/4) and (1/2, 1/2).
     assert loss == pytest.approx((np.log(4 / 3) + np.log(2)) / 2)
     assert gradients["layer0.weight"] == pytest.approx(np.array([[-1 / 4, 1 / 4], [1 / 2, -1 / 2]]) / 2)
@@ -72,22 +73,22 @@ def test_the_loss_of_a_case_worked_out_by_hand():
 
 
 def test_logits_of_any_size_give_a_finite_loss():
-    config = Config(dimensions=(1, 2), bias=False)
+    task = Task(dimensions=(1, 2), bias=False)
     weights = {"layer0.weight": np.array([[1e4, -1e4]])}
-    loss, gradients, _ = mlp.loss_and_gradients(config, weights, np.array([[1.0]]), np.array([1]))
+    loss, gradients, _ = mlp.loss_and_gradients(task, weights, np.array([[1.0]]), np.array([1]))
     assert loss == pytest.approx(2e4)
     assert np.isfinite(gradients["layer0.weight"]).all()
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 3, 4, 6, 12]))
 def test_the_mean_of_the_shards_gradients_is_the_gradient_of_the_global_batch(seed, workers):
-    config = Config(dimensions=(4, 5, 3), activation="tanh")
-    weights = float64_weights(config)
+    task = Task(dimensions=(4, 5, 3), activation="tanh")
+    weights = float64_weights(task)
     generator = np.random.default_rng(seed)
     features, labels = generator.standard_normal((12, 4)), generator.integers(0, 3, 12)
-    loss, gradients, _ = mlp.loss_and_gradients(config, weights, features, labels)
+    loss, gradients, _ = mlp.loss_and_gradients(task, weights, features, labels)
     shards = zip(np.split(features, workers), np.split(labels, workers), strict=True)
-    parts = [mlp.loss_and_gradients(config, weights, *shard) for shard in shards]
+    parts = [mlp.loss_and_gradients(task, weights, *shard) for shard in shards]
     assert np.mean([part[0] for part in parts]) == pytest.approx(loss, rel=1e-12)
     for name, gradient in gradients.items():
         assert np.mean([part[1][name] for part in parts], axis=0) == pytest.approx(gradient, rel=1e-9, abs=1e-14)
@@ -98,9 +99,9 @@ def test_plain_sgd_steps_down_the_gradient():
 
 
 def test_momentum_starts_with_the_first_gradient_and_is_kept_beside_the_weight():
-    config = dataclasses.replace(ONE_WEIGHT, momentum=0.9)
+    task = dataclasses.replace(ONE_WEIGHT, momentum=0.9)
     # m: 0.5, then 0.9 * 0.5 + 0.25 = 0.7, then 0.9 * 0.7 + 0 = 0.63.
-    values, state = updated(config, [0.5, 0.25, 0.0])
+    values, state = updated(task, [0.5, 0.25, 0.0])
     assert values == pytest.approx([0.95, 0.88, 0.817])
     assert state["layer0.weight.momentum"].item() == pytest.approx(0.63)
 
@@ -110,37 +111,37 @@ def test_without_momentum_no_buffer_is_kept():
 
 
 def test_weight_decay_is_added_to_the_gradient_before_the_momentum():
-    config = dataclasses.replace(ONE_WEIGHT, momentum=0.9, weight_decay=0.1)
+    task = dataclasses.replace(ONE_WEIGHT, momentum=0.9, weight_decay=0.1)
     # g: 0.5 + 0.1 * 1 = 0.6, w = 0.94; g: 0.25 + 0.1 * 0.94 = 0.344, m: 0.9 * 0.6 + 0.344 = 0.884, w = 0.8516.
-    assert updated(config, [0.5, 0.25])[0] == pytest.approx([0.94, 0.8516])
+    assert updated(task, [0.5, 0.25])[0] == pytest.approx([0.94, 0.8516])
 
 
 def test_biases_decay_like_weights():
-    config = Config(dimensions=(1, 1), learning_rate=0.5, weight_decay=0.1)
+    task = Task(dimensions=(1, 1), learning_rate=0.5, weight_decay=0.1)
     state = {"layer0.weight": np.array([[2.0]]), "layer0.bias": np.array([4.0])}
-    mlp.update(config, state, {name: np.zeros_like(value) for name, value in state.items()}, 0)
+    mlp.update(task, state, {name: np.zeros_like(value) for name, value in state.items()}, 0)
     assert (state["layer0.weight"].item(), state["layer0.bias"].item()) == pytest.approx((1.9, 3.8))
 
 
 def test_the_learning_rate_falls_linearly_and_then_stays():
-    config = Config(learning_rate=0.1, final_learning_rate=0.02, decay_steps=4)
-    rates = [mlp.learning_rate(config, step) for step in (0, 1, 2, 3, 4, 5, 1000)]
+    task = Task(learning_rate=0.1, final_learning_rate=0.02, decay_steps=4)
+    rates = [mlp.learning_rate(task, step) for step in (0, 1, 2, 3, 4, 5, 1000)]
     assert rates == pytest.approx([0.1, 0.08, 0.06, 0.04, 0.02, 0.02, 0.02])
-    assert {mlp.learning_rate(Config(learning_rate=0.1), step) for step in (0, 1, 999)} == {0.1}
+    assert {mlp.learning_rate(Task(learning_rate=0.1), step) for step in (0, 1, 999)} == {0.1}
 
 
 def test_the_schedule_scales_the_step_and_not_the_momentum():
-    config = dataclasses.replace(ONE_WEIGHT, momentum=0.5, final_learning_rate=0.0, decay_steps=2)
+    task = dataclasses.replace(ONE_WEIGHT, momentum=0.5, final_learning_rate=0.0, decay_steps=2)
     # Rates 0.1, 0.05, 0; m: 1, 1.5, 1.75.
-    assert updated(config, [1.0, 1.0, 1.0])[0] == pytest.approx([0.9, 0.825, 0.825])
+    assert updated(task, [1.0, 1.0, 1.0])[0] == pytest.approx([0.9, 0.825, 0.825])
 
 
 def test_float32_stays_float32_through_an_update():
-    config = Config(dimensions=(2, 2), momentum=0.9, weight_decay=0.1, final_learning_rate=0.05)
-    state = mlp.initial_weights(config)
-    _, gradients, _ = mlp.loss_and_gradients(config, state, np.ones((3, 2), np.float32), np.array([0, 1, 0]))
+    task = Task(dimensions=(2, 2), momentum=0.9, weight_decay=0.1, final_learning_rate=0.05)
+    state = mlp.initial_weights(task)
+    _, gradients, _ = mlp.loss_and_gradients(task, state, np.ones((3, 2), np.float32), np.array([0, 1, 0]))
     for step in range(2):
-        mlp.update(config, state, gradients, step)
+        mlp.update(task, state, gradients, step)
     assert {name: value.dtype for name, value in state.items()} == dict.fromkeys(state, np.dtype(np.float32))
     assert len(state) == 4
 
@@ -152,8 +153,8 @@ def test_the_initial_weights_of_digits_are_these_to_the_bit():
 
 
 def test_initial_weights_have_the_contracts_layout_and_fill_their_bounds():
-    config = Config(dimensions=(600, 150, 24), seed=5)
-    weights = mlp.initial_weights(config)
+    task = Task(dimensions=(600, 150, 24), seed=5)
+    weights = mlp.initial_weights(task)
     assert list(weights) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
     assert [value.shape for value in weights.values()] == [(600, 150), (150,), (150, 24), (24,)]
     assert {value.dtype for value in weights.values()} == {np.dtype(np.float32)}
@@ -172,24 +173,24 @@ def test_initial_weights_depend_on_the_seed_and_on_nothing_else_of_the_run():
 
 
 def test_names_and_bytes_of_the_parameters():
-    config = Config(dimensions=(3, 4, 2))
-    without = dataclasses.replace(config, bias=False)
-    assert mlp.parameter_names(config) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
+    task = Task(dimensions=(3, 4, 2))
+    without = dataclasses.replace(task, bias=False)
+    assert mlp.parameter_names(task) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
     assert mlp.parameter_names(without) == ["layer0.weight", "layer1.weight"]
-    assert mlp.parameter_bytes(config) == 4 * (12 + 4 + 8 + 2)
+    assert mlp.parameter_bytes(task) == 4 * (12 + 4 + 8 + 2)
     assert mlp.parameter_bytes(without) == 4 * (12 + 8)
-    for each in (config, without, *PRESETS.values()):
+    for each in (task, without, *PRESETS.values()):
         assert mlp.parameter_bytes(each) == sum(value.nbytes for value in mlp.initial_weights(each).values())
         assert list(mlp.initial_weights(each)) == mlp.parameter_names(each)
 
 
 def test_float32_stays_within_the_tolerances_of_float64_on_digits():
-    config = dataclasses.replace(DIGITS, momentum=0.9, learning_rate=0.02, weight_decay=1e-4, activation="tanh")
-    exact = mlp.train(config, digits_batches(100))
-    single = mlp.train(config, digits_batches(100), np.float32)
+    task = dataclasses.replace(DIGITS, momentum=0.9, learning_rate=0.02, weight_decay=1e-4, activation="tanh")
+    exact = mlp.train(task, digits_batches(100))
+    single = mlp.train(task, digits_batches(100), np.float32)
     assert len(exact.losses) == 100
-    assert metrics.loss_deviation(single.losses, exact.losses) < LOSS_TOLERANCE / 2
-    assert metrics.weight_deviation(single.state, exact.state) < WEIGHT_TOLERANCE
+    assert oracle.loss_deviation(single.losses, exact.losses) < LOSS_TOLERANCE / 2
+    assert oracle.weight_deviation(single.state, exact.state) < WEIGHT_TOLERANCE
     assert {value.dtype for value in single.state.values()} == {np.dtype(np.float32)}
     assert {value.dtype for value in exact.state.values()} == {np.dtype(np.float64)}
 
@@ -218,20 +219,20 @@ def test_the_training_starts_from_the_contracts_weights_and_ends_after_the_batch
 
 
 def test_accuracy_is_the_share_of_rows_whose_largest_logit_is_their_labels():
-    config = Config(dimensions=(3, 3), bias=False)
+    task = Task(dimensions=(3, 3), bias=False)
     weights = {"layer0.weight": np.eye(3)}
     labels = np.array([0, 1, 2, 2])
     features = np.array([[9.0, 1, 0], [1, 9, 0], [9, 0, 1], [0, 1, 9]])
-    assert mlp.accuracy(config, weights, features, labels) == 0.75
+    assert mlp.accuracy(task, weights, features, labels) == 0.75
 
 
-def train_from(monkeypatch, config, weights, batches):
-    monkeypatch.setattr(mlp, "initial_weights", lambda config: weights)
-    return mlp.train(config, batches)
+def train_from(monkeypatch, task, weights, batches):
+    monkeypatch.setattr(mlp, "initial_weights", lambda task: weights)
+    return mlp.train(task, batches)
 
 
 def test_the_kink_is_the_pre_activation_nearest_to_zero_with_its_step_layer_and_unit(monkeypatch):
-    config = Config(dimensions=(2, 3, 2), bias=False, learning_rate=0.0)
+    task = Task(dimensions=(2, 3, 2), bias=False, learning_rate=0.0)
     # Unit 1 sees half of the second feature, unit 0 the first feature, unit 2 twice their difference.
     weights = {"layer0.weight": np.array([[1.0, 0, 2], [0, 0.5, -2]]), "layer1.weight": np.ones((3, 2))}
     batches = [
@@ -239,18 +240,18 @@ def test_the_kink_is_the_pre_activation_nearest_to_zero_with_its_step_layer_and_
         (np.array([[1.0, 7.0], [-2.0, -0.25]]), np.array([0, 1])),
         (np.array([[1.0, 7.0], [-1.0, -0.5]]), np.array([0, 1])),
     ]
-    kink = train_from(monkeypatch, config, weights, batches).kink
+    kink = train_from(monkeypatch, task, weights, batches).kink
     assert kink == mlp.Kink(distance=0.125, step=1, layer=0, unit=1)
 
 
 def test_a_kink_in_a_deeper_layer_is_found_there_and_the_logits_are_no_kink(monkeypatch):
-    config = Config(dimensions=(1, 1, 2, 2), bias=False, learning_rate=0.0)
+    task = Task(dimensions=(1, 1, 2, 2), bias=False, learning_rate=0.0)
     weights = {
         "layer0.weight": np.array([[2.0]]),
         "layer1.weight": np.array([[1.0, -1e-7]]),
         "layer2.weight": np.zeros((2, 2)),
     }
-    kink = train_from(monkeypatch, config, weights, [(np.array([[1.0]]), np.array([0]))]).kink
+    kink = train_from(monkeypatch, task, weights, [(np.array([[1.0]]), np.array([0]))]).kink
     assert (kink.step, kink.layer, kink.unit) == (0, 1, 1)
     assert kink.distance == pytest.approx(2e-7)
     assert kink.distance < mlp.KINK_DISTANCE

@@ -1,21 +1,16 @@
-"""Every dataset, and which rows make which batch.
-
-Global batch `step` is the same rows for any number of workers: the rows of one seeded permutation per epoch are laid
-end to end and cut into batches, which may straddle two epochs. No row is dropped, none is padded.
-"""
+"""Every dataset: read or generated once, kept in the cache, memory-mapped by every worker."""
 
 import gzip
 import hashlib
 import shutil
 import struct
 import tempfile
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from common.config import Config
+from common.contract.task import Task
 from common.errors import UserError
 from common.files import cache_folder, locked
 
@@ -46,78 +41,19 @@ class Dataset:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Batch:
-    """What one process computes on in one step: the numbers of its rows in the training set, and the rows themselves.
-
-    The features and labels are gathered when asked for, so a strategy that keeps the data on its device can use `rows`
-    alone. Where the batch has a `buffer` they are gathered into it: they are good until the next batch's are asked for.
-    """
-
-    step: int
-    rows: np.ndarray
-    dataset: Dataset = field(repr=False)
-    buffer: tuple[np.ndarray, np.ndarray] | tuple[None, None] = field(default=(None, None), repr=False)
-
-    @property
-    def features(self) -> np.ndarray:
-        """(rows, inputs) float32."""
-        # NumPy gathers straight into a given array only with a mode other than "raise"; the rows are in bounds.
-        return self.dataset.train_features.take(self.rows, axis=0, out=self.buffer[0], mode="clip")
-
-    @property
-    def labels(self) -> np.ndarray:
-        """(rows,) int64."""
-        return self.dataset.train_labels.take(self.rows, out=self.buffer[1], mode="clip")
-
-
-class RowOrder:
-    """The endless sequence of training rows, one seeded permutation per epoch; batches are consecutive cuts of it."""
-
-    def __init__(self, row_count: int, seed: int) -> None:
-        self._row_count = row_count
-        self._seed = seed
-        self._epoch = -1
-        self._permutation = np.empty(0, np.int64)
-
-    def cut(self, start: int, stop: int) -> np.ndarray:
-        """Row numbers at positions `start` to `stop` of the sequence, (stop - start,) int64."""
-        first, last = start // self._row_count, (stop - 1) // self._row_count
-        if first == last:
-            offset = first * self._row_count
-            return self._permutation_of(first)[start - offset : stop - offset]
-        edges = [start, *(epoch * self._row_count for epoch in range(first + 1, last + 1)), stop]
-        return np.concatenate([self.cut(*pair) for pair in pairwise(edges)])
-
-    def _permutation_of(self, epoch: int) -> np.ndarray:
-        if epoch != self._epoch:
-            self._permutation = np.random.default_rng([self._seed, 1, epoch]).permutation(self._row_count)
-            self._epoch = epoch
-        return self._permutation
-
-
-def shard_bounds(step: int, batch: int, rank: int, local_rows: int) -> tuple[int, int]:
-    """Positions in the row order, (start, stop), of worker `rank`'s slice of the global batch of `step`.
-
-    `batch` is the global batch, `local_rows` each worker's share of it.
-    """
-    start = step * batch + rank * local_rows
-    return start, start + local_rows
-
-
-def load(config: Config) -> Dataset:
+def load(task: Task) -> Dataset:
     """The preset's dataset, memory-mapped from the cache, which the first caller fills while the others wait.
 
     Raises UserError when a dimension doesn't fit the data, or a file is missing, damaged or unwritable.
     """
-    source = _mnist_source(config) if config.preset == "mnist" else {}
-    _check_dimensions(config)
-    key = hashlib.sha256(repr((_LAYOUT_VERSION, config.preset, _shape_key(config), sorted(source.items()))).encode())
-    folder = cache_folder() / "data" / f"{config.preset}-{key.hexdigest()[:16]}"
+    source = _mnist_source(task) if task.preset == "mnist" else {}
+    _check_dimensions(task)
+    key = hashlib.sha256(repr((_LAYOUT_VERSION, task.preset, _shape_key(task), sorted(source.items()))).encode())
+    folder = cache_folder() / "data" / f"{task.preset}-{key.hexdigest()[:16]}"
     try:
         with locked(folder.with_suffix(".lock")):
             if not (folder / "sha256").is_file():
-                _fill(folder, _make(config))
+                _fill(folder, _make(task))
         arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in _NAMES]
     except OSError as error:
         raise UserError(
@@ -127,35 +63,35 @@ def load(config: Config) -> Dataset:
         raise UserError(f"The data cache {folder} is damaged ({error}): delete that folder and run again.") from error
     # A plain view: a memory map's own subclass costs microseconds at every slice.
     views = [np.asarray(array) for array in arrays]
-    return Dataset(*views, real=config.preset in ("digits", "mnist"), sha256=(folder / "sha256").read_text())
+    return Dataset(*views, real=task.preset in ("digits", "mnist"), sha256=(folder / "sha256").read_text())
 
 
-def _shape_key(config: Config) -> tuple[int, int]:
-    return config.dimensions[0], config.dimensions[-1]
+def _shape_key(task: Task) -> tuple[int, int]:
+    return task.dimensions[0], task.dimensions[-1]
 
 
-def _check_dimensions(config: Config) -> None:
-    inputs, classes = _shape_key(config)
-    fixed = {"digits": (64, 10), "mnist": (784, 10)}.get(config.preset)
+def _check_dimensions(task: Task) -> None:
+    inputs, classes = _shape_key(task)
+    fixed = {"digits": (64, 10), "mnist": (784, 10)}.get(task.preset)
     if fixed and fixed != (inputs, classes):
         raise UserError(
-            f"--dimensions begins with {inputs} and ends with {classes}, but {config.preset} has {fixed[0]} features "
+            f"--dimensions begins with {inputs} and ends with {classes}, but {task.preset} has {fixed[0]} features "
             f"and {fixed[1]} classes: begin with {fixed[0]} and end with {fixed[1]}."
         )
     if not fixed and (inputs < 8 or classes < 2):
         raise UserError(
-            f"--dimensions begins with {inputs} and ends with {classes}, but {config.preset} is generated with at "
+            f"--dimensions begins with {inputs} and ends with {classes}, but {task.preset} is generated with at "
             "least 8 features and 2 classes: give it at least those."
         )
 
 
-def _make(config: Config) -> dict[str, np.ndarray]:
-    inputs, classes = _shape_key(config)
-    if config.preset == "digits":
+def _make(task: Task) -> dict[str, np.ndarray]:
+    inputs, classes = _shape_key(task)
+    if task.preset == "digits":
         return _digits()
-    if config.preset == "mnist":
-        return _mnist(config)
-    if config.preset == "pathway":
+    if task.preset == "mnist":
+        return _mnist(task)
+    if task.preset == "pathway":
         return _pathway(inputs, classes)
     return _wide(inputs, classes)
 
@@ -209,9 +145,9 @@ def _standardised(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return arrays | scaled
 
 
-def _mnist_source(config: Config) -> dict[str, str]:
+def _mnist_source(task: Task) -> dict[str, str]:
     """Path, size and time of each of the four files, which the cache's key depends on."""
-    folder = config.data_dir or cache_folder() / "mnist"
+    folder = task.data_dir or cache_folder() / "mnist"
     found = {}
     for name in MNIST_FILES:
         candidates = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
@@ -219,16 +155,16 @@ def _mnist_source(config: Config) -> dict[str, str]:
             raise UserError(
                 f"{folder / name} is missing: put MNIST's four files ({', '.join(MNIST_FILES)}, gzipped or not) into "
                 "one folder and name it with --data-dir; people get them from the MNIST page or its mirrors, "
-                "or from the folder MNIST/raw that torchvision.datasets.MNIST(root, download=True) leaves."
+                "or from the folder MNIST/raw that a library of datasets leaves when it downloads them."
             )
         status = candidates[0].stat()
         found[str(candidates[0].resolve())] = f"{status.st_size} {status.st_mtime_ns}"
     return found
 
 
-def _mnist(config: Config) -> dict[str, np.ndarray]:
+def _mnist(task: Task) -> dict[str, np.ndarray]:
     arrays = {}
-    paths = _mnist_source(config)
+    paths = _mnist_source(task)
     for name, path, kind in zip(_NAMES, paths, MNIST_FILES, strict=True):
         values = read_idx(Path(path), MNIST_FILES[kind])
         arrays[name] = values.reshape(len(values), -1) if values.ndim == 3 else values

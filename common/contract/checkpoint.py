@@ -8,10 +8,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from common.config import Config
+from common.contract.mlp import State
+from common.contract.task import Task
 from common.errors import UserError
 from common.files import write_atomically
-from common.mlp import State
 
 _DECIDES_THE_MATHS = (
     *("preset", "dimensions", "activation", "bias", "learning_rate", "final_learning_rate", "decay_steps"),
@@ -28,22 +28,22 @@ class Checkpoint:
     global_batch: int
 
 
-def write_checkpoint(path: Path, checkpoint: Checkpoint, config: Config) -> None:
+def write_checkpoint(path: Path, checkpoint: Checkpoint, task: Task) -> None:
     """Write `path` whole or not at all. Raises UserError when its folder can't be written to."""
     metadata = {
         "step": str(checkpoint.step),
         "global_batch": str(checkpoint.global_batch),
-        "maths": _maths(config),
+        "maths": _maths(task),
     }
     tensors = {name: np.ascontiguousarray(value) for name, value in checkpoint.state.items()}
     write_atomically(path, save(tensors, metadata))
 
 
-def read_checkpoint(path: Path, config: Config, global_batch: int) -> Checkpoint:
+def read_checkpoint(path: Path, task: Task, global_batch: int) -> Checkpoint:
     """The checkpoint in `path`.
 
     Raises UserError when the file is damaged, or was written by a run whose maths, batch or steps don't go on into
-    those of `config`.
+    those of `task`.
     """
     try:
         with safe_open(path, framework="numpy") as file:
@@ -53,20 +53,20 @@ def read_checkpoint(path: Path, config: Config, global_batch: int) -> Checkpoint
         theirs = dict(json.loads(metadata["maths"]), global_batch=checkpoint.global_batch)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} can't be read as a checkpoint ({error}): delete it or name another.") from error
-    ours = dict(json.loads(_maths(config)), global_batch=global_batch)
+    ours = dict(json.loads(_maths(task)), global_batch=global_batch)
     for name, value in ours.items():
         if theirs.get(name) != value:
             raise UserError(
                 f"{path} was written with {name} {theirs.get(name)}, not {value}: delete it, name another checkpoint, "
                 "or use its settings."
             )
-    if checkpoint.step + config.warmup_steps >= config.steps:
+    if checkpoint.step + task.warmup_steps >= task.steps:
         raise UserError(
-            f"{path} stands at step {checkpoint.step}, which leaves no step to measure before --steps {config.steps} "
-            f"after a warm-up of {config.warmup_steps}: raise --steps or name another checkpoint."
+            f"{path} stands at step {checkpoint.step}, which leaves no step to measure before --steps {task.steps} "
+            f"after a warm-up of {task.warmup_steps}: raise --steps or name another checkpoint."
         )
     return checkpoint
 
 
-def _maths(config: Config) -> str:
-    return json.dumps({name: getattr(config, name) for name in _DECIDES_THE_MATHS})
+def _maths(task: Task) -> str:
+    return json.dumps({name: getattr(task, name) for name in _DECIDES_THE_MATHS})

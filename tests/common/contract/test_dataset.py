@@ -1,4 +1,4 @@
-"""common/dataset.py: which rows make which batch, and the files and caches that rows come from."""
+"""common/contract/dataset.py: the files and caches that rows come from."""
 
 import dataclasses
 import gzip
@@ -7,122 +7,28 @@ import os
 import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from common import dataset
-from common.config import PRESETS, Config
-from common.dataset import MNIST_FILES, RowOrder, shard_bounds
+from common.catalogue import ROOT
+from common.contract import dataset
+from common.contract.dataset import MNIST_FILES
+from common.contract.task import PRESETS, Task
 
-ROOT = Path(__file__).parent.parent.parent
 DIGITS = PRESETS["digits"]
 SMALL_PATHWAY = dataclasses.replace(PRESETS["pathway"], dimensions=(16, 4))
 SMALL_WIDE = dataclasses.replace(PRESETS["wide"], dimensions=(8, 3))
 
-ROWS, LOCAL_ROWS, WORLD_SIZES = st.integers(1, 60), st.integers(1, 20), st.integers(1, 8)
-SEEDS, STEPS = st.integers(0, 2**32), st.integers(1, 12)
-
-
-def global_batches(rows, batch, steps, seed):
-    order = RowOrder(rows, seed)
-    return [order.cut(step * batch, (step + 1) * batch) for step in range(steps)]
-
-
-def sharded_batches(rows, local_rows, world_size, steps, seed):
-    """Every step's shards, each rank with a row order of its own, as in processes of their own."""
-    orders = [RowOrder(rows, seed) for _ in range(world_size)]
-    return [
-        [order.cut(*shard_bounds(step, local_rows * world_size, rank, local_rows)) for rank, order in enumerate(orders)]
-        for step in range(steps)
-    ]
-
-
-@given(ROWS, LOCAL_ROWS, WORLD_SIZES, STEPS, SEEDS)
-def test_the_shards_of_all_ranks_laid_end_to_end_are_the_global_batch(rows, local_rows, world_size, steps, seed):
-    expected = global_batches(rows, local_rows * world_size, steps, seed)
-    for batch, shards in zip(expected, sharded_batches(rows, local_rows, world_size, steps, seed), strict=True):
-        assert [len(shard) for shard in shards] == [local_rows] * world_size
-        assert np.array_equal(np.concatenate(shards), batch)
-
-
-@given(ROWS, st.integers(1, 90), st.integers(1, 5), SEEDS)
-def test_every_row_comes_once_per_epoch_even_where_batches_straddle_epochs(rows, batch, epochs, seed):
-    steps = -(-rows * epochs // batch)
-    sequence = np.concatenate(global_batches(rows, batch, steps, seed))
-    assert len(sequence) == steps * batch
-    for epoch in sequence[: rows * epochs].reshape(epochs, rows):
-        assert np.array_equal(np.sort(epoch), np.arange(rows))
-    rest = sequence[rows * epochs :]
-    for start in range(0, len(rest), rows):
-        part = rest[start : start + rows]
-        assert len(np.unique(part)) == len(part)
-
-
-@given(ROWS, st.sampled_from([1, 2, 3, 4, 6, 12]), st.sampled_from([1, 2, 3, 4, 6, 12]), STEPS, SEEDS)
-def test_a_step_has_the_same_rows_in_the_same_order_for_any_world_size(rows, one_size, other_size, steps, seed):
-    one = sharded_batches(rows, 12 // one_size, one_size, steps, seed)
-    other = sharded_batches(rows, 12 // other_size, other_size, steps, seed)
-    for shards, other_shards in zip(one, other, strict=True):
-        assert np.array_equal(np.concatenate(shards), np.concatenate(other_shards))
-
-
-@given(ROWS, st.lists(st.tuples(st.integers(0, 300), st.integers(1, 90)), min_size=1, max_size=8), SEEDS)
-def test_a_cut_does_not_depend_on_the_cuts_before_it(rows, cuts, seed):
-    order, longest = RowOrder(rows, seed), RowOrder(rows, seed).cut(0, 400)
-    for start, length in cuts:
-        assert np.array_equal(order.cut(start, start + length), longest[start : start + length])
-
-
-@given(SEEDS, SEEDS)
-def test_the_order_is_the_seeds_own(seed, other):
-    rows = RowOrder(1000, seed).cut(0, 2000)
-    assert np.array_equal(rows, RowOrder(1000, seed).cut(0, 2000))
-    assert np.array_equal(rows, RowOrder(1000, other).cut(0, 2000)) == (seed == other)
-    assert not np.array_equal(rows[:1000], rows[1000:]), "each epoch has a permutation of its own"
-
-
-def test_the_first_rows_of_seed_0_are_these():
-    first, second, third = [9, 1, 3, 8, 7, 6, 0, 4, 2, 5], [2, 7, 0, 4, 1, 6, 8, 9, 3, 5], [7, 9, 5, 1, 4]
-    rows = RowOrder(10, 0).cut(0, 25)
-    assert rows.tolist() == first + second + third
-    assert rows.dtype == np.int64
-
-
-def test_the_bounds_of_a_shard_worked_out_by_hand():
-    assert [shard_bounds(3, 8, rank, 2) for rank in range(4)] == [(24, 26), (26, 28), (28, 30), (30, 32)]
-    assert shard_bounds(0, 8, 0, 8) == (0, 8)
-
-
-def test_a_batch_gathers_its_rows_when_it_is_asked():
-    rows = dataset.load(DIGITS)
-    batch = dataset.Batch(7, np.array([5, 3, 3]), rows)
-    assert np.array_equal(batch.features, rows.train_features[[5, 3, 3]])
-    assert np.array_equal(batch.labels, rows.train_labels[[5, 3, 3]])
-
-
-def test_batches_with_a_buffer_gather_into_it():
-    rows = dataset.load(DIGITS)
-    buffer = (np.empty((2, 64), np.float32), np.empty(2, np.int64))
-    for chosen in ([5, 3], [0, 1436]):
-        batch = dataset.Batch(0, np.array(chosen), rows, buffer)
-        assert np.shares_memory(batch.features, buffer[0])
-        assert np.array_equal(buffer[0], rows.train_features[chosen])
-        assert np.shares_memory(batch.labels, buffer[1])
-        assert np.array_equal(buffer[1], rows.train_labels[chosen])
-
 
 @pytest.mark.parametrize(
-    ("config", "train", "test", "real"),
+    ("task", "train", "test", "real"),
     [(DIGITS, 1437, 360, True), (SMALL_PATHWAY, 9000, 1000, False), (SMALL_WIDE, 8100, 900, False)],
     ids=["digits", "pathway", "wide"],
 )
-def test_every_dataset_has_the_promised_rows_and_types(config, train, test, real):
-    rows = dataset.load(config)
-    inputs, classes = config.dimensions[0], config.dimensions[-1]
+def test_every_dataset_has_the_promised_rows_and_types(task, train, test, real):
+    rows = dataset.load(task)
+    inputs, classes = task.dimensions[0], task.dimensions[-1]
     assert rows.real is real
     assert (rows.train_features.shape, rows.test_features.shape) == ((train, inputs), (test, inputs))
     assert (rows.train_labels.shape, rows.test_labels.shape) == ((train,), (test,))
@@ -133,11 +39,11 @@ def test_every_dataset_has_the_promised_rows_and_types(config, train, test, real
     assert rows.sha256 == hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
 
 
-@pytest.mark.parametrize("config", [SMALL_PATHWAY, SMALL_WIDE], ids=["pathway", "wide"])
-def test_generated_features_are_standardised_by_the_training_rows(config):
-    rows = dataset.load(config)
-    assert rows.train_features.mean(axis=0) == pytest.approx(np.zeros(config.dimensions[0]), abs=1e-5)
-    assert rows.train_features.std(axis=0) == pytest.approx(np.ones(config.dimensions[0]), abs=1e-5)
+@pytest.mark.parametrize("task", [SMALL_PATHWAY, SMALL_WIDE], ids=["pathway", "wide"])
+def test_generated_features_are_standardised_by_the_training_rows(task):
+    rows = dataset.load(task)
+    assert rows.train_features.mean(axis=0) == pytest.approx(np.zeros(task.dimensions[0]), abs=1e-5)
+    assert rows.train_features.std(axis=0) == pytest.approx(np.ones(task.dimensions[0]), abs=1e-5)
     assert 0 < np.abs(rows.test_features.mean(axis=0)).max() < 0.3
 
 
@@ -157,18 +63,18 @@ def test_data_are_memory_mapped_and_cannot_be_written_to():
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("task", "said"),
     [
-        (Config(dimensions=(32, 10)), "digits has 64 features and 10 classes"),
-        (Config(dimensions=(64, 5)), "begin with 64 and end with 10"),
+        (Task(dimensions=(32, 10)), "digits has 64 features and 10 classes"),
+        (Task(dimensions=(64, 5)), "begin with 64 and end with 10"),
         (dataclasses.replace(PRESETS["wide"], dimensions=(4, 10)), "at least 8 features and 2 classes"),
         (dataclasses.replace(PRESETS["pathway"], dimensions=(64, 1)), "at least 8 features and 2 classes"),
         (dataclasses.replace(PRESETS["pathway"], dimensions=(16, 100)), "more features or fewer classes"),
     ],
 )
-def test_dimensions_that_do_not_fit_the_data_are_refused_with_those_that_do(refusal, config, said):
-    text = refusal(lambda: dataset.load(config))
-    assert f"--dimensions begins with {config.dimensions[0]} and ends with {config.dimensions[-1]}" in text
+def test_dimensions_that_do_not_fit_the_data_are_refused_with_those_that_do(refusal, task, said):
+    text = refusal(lambda: dataset.load(task))
+    assert f"--dimensions begins with {task.dimensions[0]} and ends with {task.dimensions[-1]}" in text
     assert said in text
 
 
@@ -203,7 +109,7 @@ def test_other_dimensions_are_other_data(own_cache):
 CALLER = """
 import sys, time, types
 import numpy as np
-from common import config, dataset
+from common.contract import dataset, task
 
 def load_digits(return_X_y):
     with open(sys.argv[1], "a") as log:
@@ -215,7 +121,7 @@ def load_digits(return_X_y):
 sys.modules["sklearn.datasets"] = types.SimpleNamespace(load_digits=load_digits)
 print("ready", flush=True)
 sys.stdin.readline()
-rows = dataset.load(config.Config())
+rows = dataset.load(task.Task())
 print(rows.sha256, len(rows.train_labels))
 """
 
@@ -309,7 +215,7 @@ def digits_28():
 
 @pytest.fixture
 def mnist(own_cache, tmp_path, digits_28):
-    """A config whose --data-dir holds the four files."""
+    """A task whose --data-dir holds the four files."""
     for name, array in zip(NAMES, digits_28, strict=True):
         put(tmp_path / "mnist", name, idx(array))
     return dataclasses.replace(PRESETS["mnist"], data_dir=tmp_path / "mnist")

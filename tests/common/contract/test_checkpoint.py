@@ -1,4 +1,4 @@
-"""common/checkpoint.py: a state comes back bit for bit, or the file is refused with cause and remedy."""
+"""common/contract/checkpoint.py: a state comes back bit for bit, or the file is refused with cause and remedy."""
 
 import dataclasses
 import json
@@ -7,25 +7,23 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from common import mlp
-from common.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from common.config import Config
+from common.contract import mlp
+from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from common.contract.task import Task
 
-CONFIG = Config(dimensions=(3, 4, 2), momentum=0.9, steps=100, warmup_steps=10)
-STATE = mlp.initial_weights(CONFIG) | {
-    f"{name}.momentum": value / 3 for name, value in mlp.initial_weights(CONFIG).items()
-}
+TASK = Task(dimensions=(3, 4, 2), momentum=0.9, steps=100, warmup_steps=10)
+STATE = mlp.initial_weights(TASK) | {f"{name}.momentum": value / 3 for name, value in mlp.initial_weights(TASK).items()}
 
 
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "state.safetensors"
-    write_checkpoint(path, Checkpoint(STATE, 20, 64), CONFIG)
+    write_checkpoint(path, Checkpoint(STATE, 20, 64), TASK)
     return path
 
 
 def test_weights_momentum_step_and_batch_come_back_bit_for_bit(path):
-    checkpoint = read_checkpoint(path, CONFIG, 64)
+    checkpoint = read_checkpoint(path, TASK, 64)
     assert (checkpoint.step, checkpoint.global_batch) == (20, 64)
     assert set(checkpoint.state) == set(STATE)
     for name, value in STATE.items():
@@ -35,13 +33,13 @@ def test_weights_momentum_step_and_batch_come_back_bit_for_bit(path):
 
 def test_a_transposed_view_is_saved_as_what_it_shows(path):
     transposed = {name: np.asfortranarray(value) for name, value in STATE.items()}
-    write_checkpoint(path, Checkpoint(transposed, 20, 64), CONFIG)
-    restored = read_checkpoint(path, CONFIG, 64).state
+    write_checkpoint(path, Checkpoint(transposed, 20, 64), TASK)
+    restored = read_checkpoint(path, TASK, 64).state
     assert all(np.array_equal(restored[name], value) for name, value in STATE.items())
 
 
 def test_what_only_changes_the_measurement_may_change(path):
-    other = dataclasses.replace(CONFIG, steps=500, window_steps=7, threads=2, workers=4, deadline_seconds=9.0)
+    other = dataclasses.replace(TASK, steps=500, window_steps=7, threads=2, workers=4, deadline_seconds=9.0)
     assert read_checkpoint(path, other, 64).step == 20
 
 
@@ -61,25 +59,25 @@ def test_what_only_changes_the_measurement_may_change(path):
     ],
 )
 def test_a_checkpoint_of_other_maths_is_refused_with_both_values(path, refusal, change, said):
-    text = refusal(lambda: read_checkpoint(path, dataclasses.replace(CONFIG, **change), 64))
+    text = refusal(lambda: read_checkpoint(path, dataclasses.replace(TASK, **change), 64))
     assert str(path) in text
     assert said in text
     assert "delete it" in text
 
 
 def test_a_checkpoint_of_another_global_batch_is_refused(path, refusal):
-    assert "global_batch 64, not 128" in refusal(lambda: read_checkpoint(path, CONFIG, 128))
+    assert "global_batch 64, not 128" in refusal(lambda: read_checkpoint(path, TASK, 128))
 
 
 @pytest.mark.parametrize("steps", [20, 29, 30])
 def test_a_checkpoint_that_leaves_no_step_to_measure_is_refused(path, refusal, steps):
-    text = refusal(lambda: read_checkpoint(path, dataclasses.replace(CONFIG, steps=steps), 64))
+    text = refusal(lambda: read_checkpoint(path, dataclasses.replace(TASK, steps=steps), 64))
     assert "stands at step 20" in text
     assert "raise --steps" in text
 
 
 def test_one_step_to_measure_is_enough(path):
-    assert read_checkpoint(path, dataclasses.replace(CONFIG, steps=31), 64).step == 20
+    assert read_checkpoint(path, dataclasses.replace(TASK, steps=31), 64).step == 20
 
 
 def replace_maths(content, maths):
@@ -108,32 +106,32 @@ def test_a_damaged_checkpoint_is_refused_with_file_and_remedy(path, refusal, dam
     content = path.read_bytes()
     path.write_bytes(damage(content))
     assert path.read_bytes() != content
-    text = refusal(lambda: read_checkpoint(path, CONFIG, 64))
+    text = refusal(lambda: read_checkpoint(path, TASK, 64))
     assert str(path) in text
     assert "delete it" in text
 
 
 def test_a_safetensors_file_of_another_program_is_refused(path, refusal):
     save_file({"layer0.weight": np.ones((2, 2), np.float32)}, path)
-    assert "can't be read as a checkpoint" in refusal(lambda: read_checkpoint(path, CONFIG, 64))
+    assert "can't be read as a checkpoint" in refusal(lambda: read_checkpoint(path, TASK, 64))
 
 
 def test_a_missing_checkpoint_and_a_folder_are_refused(tmp_path, refusal):
     for path in (tmp_path / "missing", tmp_path):
-        assert str(path) in refusal(lambda path=path: read_checkpoint(path, CONFIG, 64))
+        assert str(path) in refusal(lambda path=path: read_checkpoint(path, TASK, 64))
 
 
 def test_a_checkpoint_that_cannot_be_written_leaves_nothing_behind(tmp_path, refusal):
     (tmp_path / "file").touch()
     below_a_file = tmp_path / "file" / "state.safetensors"
-    assert str(below_a_file) in refusal(lambda: write_checkpoint(below_a_file, Checkpoint(STATE, 20, 64), CONFIG))
+    assert str(below_a_file) in refusal(lambda: write_checkpoint(below_a_file, Checkpoint(STATE, 20, 64), TASK))
     taken = tmp_path / "taken"
     taken.mkdir()
-    refusal(lambda: write_checkpoint(taken, Checkpoint(STATE, 20, 64), CONFIG))
+    refusal(lambda: write_checkpoint(taken, Checkpoint(STATE, 20, 64), TASK))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "taken"]
 
 
 def test_a_newer_checkpoint_replaces_an_older_one(path):
-    write_checkpoint(path, Checkpoint(STATE, 40, 64), CONFIG)
-    assert read_checkpoint(path, CONFIG, 64).step == 40
+    write_checkpoint(path, Checkpoint(STATE, 40, 64), TASK)
+    assert read_checkpoint(path, TASK, 64).step == 40
     assert list(path.parent.iterdir()) == [path]

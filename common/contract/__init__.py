@@ -1,0 +1,1 @@
+"""What every strategy has to compute: the task, its rows, the maths, and the oracle that knows the answer."""

@@ -1,0 +1,164 @@
+"""The oracle: the float64 NumPy run that every synchronous strategy must follow, and how far a record is from it."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+from scipy.special import log_softmax
+from threadpoolctl import threadpool_limits
+
+from common.contract import dataset, mlp, rows
+from common.contract.mlp import KINK_DISTANCE, Kink, Trajectory
+from common.contract.task import Task
+from common.errors import UserError
+from common.measurement.record import Record
+
+LOSS_TOLERANCE = 1e-5
+"""Largest relative deviation of a loss that counts as following the oracle."""
+
+WEIGHT_TOLERANCE = 5e-6
+"""Largest deviation of the final weights, norm of the difference over the norm."""
+
+TOLERATED_STEPS = 100
+"""Number of initial steps to which the tolerances apply."""
+
+_ROWS_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How far a launch is from the oracle."""
+
+    loss: float
+    """Largest relative deviation over the first `TOLERATED_STEPS` steps."""
+    weights: float | None
+    """Deviation of the final weights; None when the record names no file of them."""
+    kink: Kink | None
+    """The pre-activation that came nearest to zero before a ReLU, when it came within `KINK_DISTANCE`."""
+    examples: int
+    """Rows that all processes computed on, over all steps."""
+    expected_examples: int
+    """Rows that the steps of the global batch have."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether losses, weights and the count of the rows are all within the contract."""
+        weights_follow = self.weights is None or self.weights <= WEIGHT_TOLERANCE
+        return self.loss <= LOSS_TOLERANCE and weights_follow and self.examples == self.expected_examples
+
+
+def run_oracle(task: Task, global_batch: int, steps: int) -> Trajectory:
+    """Train `steps` steps of `global_batch` rows in float64 on one core; pathway takes about 10 ms a step."""
+    data = dataset.load(task)
+    with threadpool_limits(1):
+        return mlp.train(task, _batches(task, data, global_batch, steps))
+
+
+def certificate_task(task: Task, global_batches: list[int]) -> Task:
+    """`task` with the first seed, counted from its own, whose oracle meets no kink at any of the global batches."""
+    if task.activation != "relu":
+        return task
+    for seed in range(task.seed, task.seed + 100):
+        candidate = dataclasses.replace(task, seed=seed)
+        runs = [run_oracle(candidate, batch, candidate.steps) for batch in global_batches]
+        if all(run.kink and run.kink.distance > KINK_DISTANCE for run in runs):
+            return candidate
+    raise RuntimeError(f"Every seed from {task.seed} on meets a kink within {task.steps} steps.")
+
+
+def deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> Deviation:
+    """How far `record`, of a launch of `task` whose files are in `folder`, is from the oracle of its global batch.
+
+    Raises ValueError when the oracle is too short: it must reach the tolerated steps, and all steps of a launch that
+    kept its final weights.
+    """
+    needed = task.steps if record.checkpoint else min(task.steps, TOLERATED_STEPS)
+    if len(oracle.losses) < needed:
+        raise ValueError(f"The oracle has {len(oracle.losses)} steps, this launch needs {needed}.")
+    last = max(TOLERATED_STEPS, record.first_step + 1)
+    near = oracle.kink is not None and oracle.kink.distance <= KINK_DISTANCE
+    return Deviation(
+        loss=loss_deviation(record.losses[: last - record.first_step], oracle.losses[record.first_step : last]),
+        weights=_weight_deviation(record, task, folder, oracle),
+        kink=oracle.kink if near else None,
+        examples=sum(record.examples_by_rank),
+        expected_examples=record.examples_per_step * (task.steps - record.first_step),
+    )
+
+
+def training_loss(task: Task, weights: mlp.State) -> float:
+    """Mean cross-entropy of all training rows under these weights, in float64; not finite where the weights aren't."""
+    data = dataset.load(task)
+    exact = {name: weights[name].astype(np.float64) for name in mlp.parameter_names(task)}
+    total = 0.0
+    with threadpool_limits(1), np.errstate(all="ignore"):
+        for start in range(0, len(data.train_labels), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            logits = mlp.forward(task, exact, data.train_features[part].astype(np.float64))[-1]
+            labels = data.train_labels[part]
+            total -= log_softmax(logits, axis=1)[np.arange(len(labels)), labels].sum()
+    return float(total / len(data.train_labels))
+
+
+def final_weights(record: Record, folder: Path) -> mlp.State:
+    """The weights that the record names, from its `folder`, without the optimizer's state.
+
+    Raises UserError when there are none that can be read.
+    """
+    try:
+        state = load_file(folder / str(record.checkpoint))
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"The final weights {folder / record.checkpoint} of {record.strategy} can't be read ({error}): "
+            "delete its record and run its launch again."
+        ) from error
+    return {name: value for name, value in state.items() if not name.endswith(".momentum")}
+
+
+def loss_deviation(losses: Sequence[float | None], oracle: Sequence[float]) -> float:
+    """Largest relative deviation of a loss from the oracle's of the same step; infinite where a loss isn't finite.
+
+    Compares the steps that both have. Raises ValueError when there are none.
+    """
+    pairs = list(zip(losses, oracle, strict=False))
+    if not pairs:
+        raise ValueError("There are no losses to compare.")
+    return max(_relative_deviation(ours, theirs) for ours, theirs in pairs)
+
+
+def weight_deviation(weights: Mapping[str, np.ndarray], oracle: Mapping[str, np.ndarray]) -> float:
+    """Norm of the difference of all weights over the norm of the oracle's. Raises ValueError when the names differ."""
+    if set(weights) != set(oracle):
+        raise ValueError(f"The weights are {sorted(weights)}, the oracle's {sorted(oracle)}.")
+    difference = sum(float(((weights[name] - oracle[name]) ** 2).sum()) for name in oracle)
+    norm = sum(float((oracle[name] ** 2).sum()) for name in oracle)
+    result = float(np.sqrt(difference / norm))
+    return result if np.isfinite(result) else float("inf")
+
+
+def _weight_deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> float | None:
+    if record.checkpoint is None:
+        return None
+    names = mlp.parameter_names(task)
+    return weight_deviation(final_weights(record, folder), {name: oracle.state[name] for name in names})
+
+
+def _batches(
+    task: Task, data: dataset.Dataset, global_batch: int, steps: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    order = rows.RowOrder(len(data.train_labels), task.seed)
+    for step in range(steps):
+        batch = rows.Batch(step, order.cut(step * global_batch, (step + 1) * global_batch), data)
+        yield batch.features, batch.labels
+
+
+def _relative_deviation(ours: float | None, theirs: float) -> float:
+    if ours == theirs and np.isfinite(theirs):
+        return 0.0
+    if ours is None or theirs == 0 or not np.isfinite([ours, theirs]).all():
+        return float("inf")
+    return abs(ours - theirs) / abs(theirs)

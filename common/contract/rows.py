@@ -1,0 +1,129 @@
+"""Which rows each worker computes on, in every step, for any number of workers.
+
+Global batch `step` is the same rows however many workers there are: the rows of one seeded permutation per epoch are
+laid end to end and cut into batches, which may straddle two epochs. No row is dropped, none is padded. Worker `r` of
+`R` takes slice `r` of the batch.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from common.contract.dataset import Dataset
+from common.contract.task import Task
+from common.errors import UserError
+from common.strategy import Work
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one process computes on in one step: the numbers of its rows in the training set, and the rows themselves.
+
+    The features and labels are gathered when asked for, so a strategy that keeps the data on its device can use `rows`
+    alone. Where the batch has a `buffer` they are gathered into it: they are good until the next batch's are asked for.
+    """
+
+    step: int
+    rows: np.ndarray
+    dataset: Dataset = field(repr=False)
+    buffer: tuple[np.ndarray, np.ndarray] | tuple[None, None] = field(default=(None, None), repr=False)
+
+    @property
+    def features(self) -> np.ndarray:
+        """(rows, inputs) float32."""
+        # NumPy gathers straight into a given array only with a mode other than "raise"; the rows are in bounds.
+        return self.dataset.train_features.take(self.rows, axis=0, out=self.buffer[0], mode="clip")
+
+    @property
+    def labels(self) -> np.ndarray:
+        """(rows,) int64."""
+        return self.dataset.train_labels.take(self.rows, out=self.buffer[1], mode="clip")
+
+
+class RowOrder:
+    """The endless sequence of training rows, one seeded permutation per epoch; batches are consecutive cuts of it."""
+
+    def __init__(self, row_count: int, seed: int) -> None:
+        self._row_count = row_count
+        self._seed = seed
+        self._epoch = -1
+        self._permutation = np.empty(0, np.int64)
+
+    def cut(self, start: int, stop: int) -> np.ndarray:
+        """Row numbers at positions `start` to `stop` of the sequence, (stop - start,) int64."""
+        first, last = start // self._row_count, (stop - 1) // self._row_count
+        if first == last:
+            offset = first * self._row_count
+            return self._permutation_of(first)[start - offset : stop - offset]
+        edges = [start, *(epoch * self._row_count for epoch in range(first + 1, last + 1)), stop]
+        return np.concatenate([self.cut(*pair) for pair in pairwise(edges)])
+
+    def _permutation_of(self, epoch: int) -> np.ndarray:
+        if epoch != self._epoch:
+            self._permutation = np.random.default_rng([self._seed, 1, epoch]).permutation(self._row_count)
+            self._epoch = epoch
+        return self._permutation
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of every global batch that one process gets."""
+
+    global_batch: int
+    """Rows per step of all workers together."""
+    start: int
+    """Where this process's rows begin in the global batch."""
+    count: int
+    """How many rows this process gets in each step."""
+
+    def rows(self, row_count: int, seed: int, first_step: int, stop: int | None = None) -> Iterator[np.ndarray]:
+        """Numbers of this process's rows in every step from `first_step` to before `stop`; without one, for ever.
+
+        One array (rows,) int64 for each step, of a training set with `row_count` rows.
+        """
+        order = RowOrder(row_count, seed)
+        for step in itertools.count(first_step) if stop is None else range(first_step, stop):
+            begin = step * self.global_batch + self.start
+            yield order.cut(begin, begin + self.count)
+
+
+def share_of(task: Task, work: Work, synchronous: bool, rank: int, workers: int) -> Share:
+    """The share of the process with this rank, where so many workers share the work in this way.
+
+    Without synchrony a step is one worker's update, and its batch is all that the update sees. Raises UserError when
+    the global batch doesn't divide among workers that each have rows of their own.
+    """
+    if not synchronous:
+        return Share(task.batch, 0, task.batch)
+    whole = global_batch(task, work, workers)
+    if work is Work.DATA_PARALLEL:
+        own = local_batch(task, workers)
+        return Share(whole, rank * own, own)
+    return Share(whole, 0, whole)
+
+
+def local_batch(task: Task, workers: int) -> int:
+    """Rows per step of each worker.
+
+    Raises UserError when the global batch doesn't divide, with the nearest sizes that do.
+    """
+    if task.scaling == "weak":
+        return task.batch
+    if task.batch % workers:
+        below = task.batch - task.batch % workers
+        sizes = f"{below} or {below + workers}" if below else f"{workers}"
+        raise UserError(
+            f"A global batch of {task.batch} doesn't divide by {workers} workers: use --batch {sizes}, "
+            "or another number of workers."
+        )
+    return task.batch // workers
+
+
+def global_batch(task: Task, work: Work, workers: int) -> int:
+    """Rows per step of all workers together. Raises UserError as `local_batch` does."""
+    if work is Work.PARTS_OF_ONE_MODEL:
+        return task.batch * (workers if task.scaling == "weak" else 1)
+    return local_batch(task, workers) * workers

@@ -1,0 +1,339 @@
+"""common/contract/oracle.py: launches that do the contract's maths follow the oracle, others are caught."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common.contract import dataset, mlp, oracle
+from common.contract.mlp import KINK_DISTANCE, Kink, Trajectory
+from common.contract.oracle import (
+    LOSS_TOLERANCE,
+    WEIGHT_TOLERANCE,
+    certificate_task,
+    deviation,
+    loss_deviation,
+    run_oracle,
+    weight_deviation,
+)
+from common.contract.rows import RowOrder
+from common.contract.task import Task
+
+BASE = Task(steps=100, warmup_steps=10, window_steps=30)
+# Seed 0 with tanh has no kinks to excuse a deviation with.
+TASK = dataclasses.replace(BASE, activation="tanh")
+# The seed that the contract tests use for digits.
+KINKLESS = dataclasses.replace(BASE, seed=3)
+
+NOT_A_NUMBER, INFINITE = float("nan"), float("inf")
+
+
+@pytest.fixture(scope="module")
+def trajectory():
+    return run_oracle(TASK, 64, 100)
+
+
+@pytest.fixture
+def checked(numpy_launch, tmp_path, trajectory):
+    """A function that launches TASK with two workers, spoiled as it is told, and returns the deviation."""
+
+    def launched_and_compared(world_size=2, task=TASK, expected=trajectory, **spoiled):
+        task = dataclasses.replace(task, checkpoint=tmp_path / "state.safetensors")
+        launched = numpy_launch(task, world_size, **spoiled)
+        return deviation(launched.record, task, tmp_path, expected)
+
+    return launched_and_compared
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_a_launch_that_does_the_contracts_maths_follows(checked, world_size):
+    found = checked(world_size)
+    assert found.follows
+    assert 0 < found.loss < LOSS_TOLERANCE
+    assert 0 < found.weights < WEIGHT_TOLERANCE
+    assert found.examples == found.expected_examples == 6400
+    assert found.kink is None
+
+
+def test_a_launch_with_momentum_weight_decay_and_schedule_follows(checked):
+    task = dataclasses.replace(
+        TASK, momentum=0.9, weight_decay=1e-3, learning_rate=0.02, final_learning_rate=0.01, decay_steps=50
+    )
+    assert checked(task=task, expected=run_oracle(task, 64, 100)).follows
+
+
+def test_weak_scaling_follows_the_oracle_of_the_resulting_global_batch(checked):
+    task = dataclasses.replace(TASK, scaling="weak", batch=16)
+    assert checked(4, task=task, expected=run_oracle(task, 64, 100)).follows
+
+
+def test_the_oracle_of_another_global_batch_is_not_followed(checked):
+    assert not checked(2, task=dataclasses.replace(TASK, scaling="weak", batch=64)).follows
+
+
+def test_a_sum_where_a_mean_belongs_is_caught(checked):
+    found = checked(combine=lambda parts: np.sum(parts, axis=0))
+    assert not found.follows
+    assert found.loss > 100 * LOSS_TOLERANCE
+    assert found.weights > 100 * WEIGHT_TOLERANCE
+
+
+def test_a_rate_scaled_by_the_number_of_workers_is_caught(checked):
+    def scaled(gradients, rank):
+        return {name: 2 * value for name, value in gradients.items()}
+
+    assert not checked(mend=scaled).follows
+
+
+@pytest.mark.parametrize("task", [TASK, KINKLESS], ids=["tanh", "relu"])
+def test_gradients_rounded_to_float16_are_caught(checked, task):
+    def rounded(gradients, rank):
+        return {name: value.astype(np.float16).astype(np.float32) for name, value in gradients.items()}
+
+    found = checked(task=task, expected=run_oracle(task, 64, 100), mend=rounded)
+    assert not found.follows
+    assert found.weights > WEIGHT_TOLERANCE
+    assert found.kink is None
+
+
+def test_gradients_that_are_not_exchanged_are_caught(checked, declare):
+    found = checked(options=declare().options(exchange=False))
+    assert not found.follows
+    assert found.examples == found.expected_examples
+
+
+def test_a_worker_that_starts_from_other_weights_is_caught(checked, monkeypatch):
+    initial_weights, calls = mlp.initial_weights, []
+
+    def skipped_broadcast(task):
+        calls.append(task)
+        return initial_weights(dataclasses.replace(task, seed=len(calls)))
+
+    monkeypatch.setattr(mlp, "initial_weights", skipped_broadcast)
+    assert not checked().follows
+    assert len(calls) == 2
+
+
+def test_workers_that_all_train_on_the_whole_batch_are_caught_by_the_count_alone(checked):
+    found = checked(rows_of=lambda run, batch: RowOrder(1437, 0).cut(64 * batch.step, 64 * batch.step + 64))
+    assert found.loss < LOSS_TOLERANCE
+    assert found.weights < WEIGHT_TOLERANCE
+    assert found.examples == 2 * found.expected_examples
+    assert not found.follows
+
+
+def test_a_worker_that_trains_on_another_ranks_rows_is_caught(checked):
+    found = checked(rows_of=lambda run, batch: RowOrder(1437, 0).cut(64 * batch.step, 64 * batch.step + 32))
+    assert found.examples == found.expected_examples
+    assert not found.follows
+
+
+# What a deviation is made of
+
+
+@pytest.fixture
+def hand_made():
+    """A task without checkpoint, and an oracle of 120 losses for it."""
+    task = Task(steps=120, warmup_steps=10)
+    return task, Trajectory([2.0] * 120, {}, None)
+
+
+def test_only_the_first_hundred_losses_count(hand_made, make_record, tmp_path):
+    task, expected = hand_made
+    for position, counts in ((99, True), (100, False)):
+        losses = [2.0] * 120
+        losses[position] = 3.0
+        record = make_record(losses=losses, examples_by_rank=[3840, 3840])
+        found = deviation(record, task, tmp_path, expected)
+        assert found.loss == (0.5 if counts else 0.0)
+        assert found.follows is not counts
+
+
+@pytest.mark.parametrize("loss", [None, float("nan")])
+def test_a_loss_that_is_not_finite_does_not_follow(hand_made, make_record, tmp_path, loss):
+    task, expected = hand_made
+    record = make_record(losses=[2.0, loss, *[2.0] * 118], examples_by_rank=[3840, 3840])
+    found = deviation(record, task, tmp_path, expected)
+    assert found.loss == float("inf")
+    assert not found.follows
+
+
+def test_the_examples_of_all_processes_are_counted(hand_made, make_record, tmp_path):
+    task, expected = hand_made
+    for examples, follows in (([3840, 3840], True), ([7680], True), ([7680, 7680], False), ([3840, 3839], False)):
+        found = deviation(make_record(losses=[2.0] * 120, examples_by_rank=examples), task, tmp_path, expected)
+        assert found.follows is follows
+        assert found.weights is None
+
+
+def test_a_resumed_launch_is_compared_from_its_first_step_on(make_record, tmp_path):
+    task = Task(steps=40, warmup_steps=10)
+    expected = Trajectory([float(step + 1) for step in range(40)], {}, None)
+    losses = [float(step + 1) for step in range(30, 40)]
+    record = make_record(losses=losses, first_step=30, examples_by_rank=[320, 320])
+    assert deviation(record, task, tmp_path, expected).follows
+    assert not deviation(dataclasses.replace(record, first_step=29), task, tmp_path, expected).follows
+
+
+def test_a_kink_near_zero_is_reported_with_its_place_and_a_far_one_is_not(hand_made, make_record, tmp_path):
+    task, expected = hand_made
+    record = make_record(losses=[2.0] * 120, examples_by_rank=[3840, 3840])
+    near, far = Kink(5e-7, step=12, layer=1, unit=3), Kink(2e-6, step=12, layer=1, unit=3)
+    assert deviation(record, task, tmp_path, dataclasses.replace(expected, kink=near)).kink == near
+    assert deviation(record, task, tmp_path, dataclasses.replace(expected, kink=far)).kink is None
+    assert deviation(record, task, tmp_path, expected).kink is None
+
+
+def test_an_oracle_that_is_too_short_is_a_mistake(hand_made, make_record, tmp_path):
+    task, expected = hand_made
+    record = make_record(losses=[2.0] * 120, examples_by_rank=[3840, 3840])
+    for steps, checkpoint in ((99, None), (119, "state.safetensors")):
+        short = dataclasses.replace(expected, losses=[2.0] * steps)
+        with pytest.raises(ValueError, match=f"has {steps} steps"):
+            deviation(dataclasses.replace(record, checkpoint=checkpoint), task, tmp_path, short)
+    deviation(record, task, tmp_path, dataclasses.replace(expected, losses=[2.0] * 100))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"damaged"])
+def test_final_weights_that_cannot_be_read_are_named_with_the_remedy(
+    hand_made, make_record, tmp_path, refusal, content
+):
+    task, expected = hand_made
+    path = tmp_path / "state.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    record = make_record(losses=[2.0] * 120, checkpoint=path.name)
+    text = refusal(lambda: deviation(record, task, tmp_path, expected))
+    assert str(path) in text
+    assert "delete its record" in text
+
+
+def test_final_weights_are_found_from_the_records_folder(numpy_launch, tmp_path, monkeypatch, trajectory):
+    monkeypatch.chdir(tmp_path)
+    task = dataclasses.replace(TASK, record=Path("out/record.json"), checkpoint=Path("out/state.safetensors"))
+    record = numpy_launch(task).record
+    monkeypatch.chdir("/")
+    assert deviation(record, task, tmp_path / "out", trajectory).follows
+
+
+def test_the_loss_deviation_is_the_largest_relative_one():
+    assert loss_deviation([2.0, 1.1, 0.5], [2.0, 1.0, 0.5]) == pytest.approx(0.1)
+    assert loss_deviation([1.8], [2.0]) == pytest.approx(0.1)
+    assert loss_deviation([1.0, 9.0], [1.0]) == 0.0
+    assert loss_deviation([1.0], [1.0, 9.0]) == 0.0
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("loss", [None, NOT_A_NUMBER, INFINITE, -INFINITE])
+def test_a_loss_that_is_not_finite_deviates_infinitely_wherever_it_stands(loss, position):
+    losses = [1.0, 1.0, 1.0]
+    losses[position] = loss
+    assert loss_deviation(losses, [1.0, 1.0, 1.0]) == INFINITE
+
+
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("loss", [NOT_A_NUMBER, INFINITE])
+def test_an_oracle_that_is_not_finite_is_followed_by_nothing(loss, position):
+    expected = [1.0, 1.0]
+    expected[position] = loss
+    assert loss_deviation([1.0, 1.0], expected) == INFINITE
+
+
+def test_a_loss_of_exactly_zero_is_followed_only_by_zero():
+    assert loss_deviation([1.0, 0.0], [1.0, 0.0]) == 0.0
+    assert loss_deviation([1.0, 0.5], [1.0, 0.0]) == INFINITE
+
+
+def test_no_losses_cannot_be_compared():
+    for losses, expected in (([], [1.0]), ([1.0], []), ([], [])):
+        with pytest.raises(ValueError, match="no losses"):
+            loss_deviation(losses, expected)
+
+
+def test_the_weight_deviation_is_norm_of_difference_over_norm_of_all_weights_together():
+    expected = {"a": np.array([[3.0, 0.0]]), "b": np.array([4.0])}
+    ours = {"a": np.array([[3.0, 0.3]], np.float32), "b": np.array([4.4], np.float32)}
+    assert weight_deviation(expected, expected) == 0.0
+    assert weight_deviation(ours, expected) == pytest.approx(0.1, rel=1e-6)
+
+
+@pytest.mark.parametrize("bad", [NOT_A_NUMBER, INFINITE])
+def test_weights_that_are_not_finite_deviate_infinitely(bad):
+    assert weight_deviation({"a": np.array([1.0, bad])}, {"a": np.array([1.0, 1.0])}) == INFINITE
+
+
+def test_weights_of_other_names_cannot_be_compared():
+    with pytest.raises(ValueError, match="layer1"):
+        weight_deviation({"layer0.weight": np.ones(1)}, {"layer1.weight": np.ones(1)})
+
+
+# The oracle itself
+
+
+@pytest.mark.parametrize("rows_at_once", [100, 2048])
+def test_the_training_loss_is_the_mean_over_all_training_rows_however_many_come_at_once(monkeypatch, rows_at_once):
+    monkeypatch.setattr(oracle, "_ROWS_AT_ONCE", rows_at_once)
+    task = Task()
+    weights = mlp.initial_weights(task)
+    rows = dataset.load(task)
+    exact = {name: value.astype(np.float64) for name, value in weights.items()}
+    expected, _, _ = mlp.loss_and_gradients(task, exact, rows.train_features.astype(np.float64), rows.train_labels)
+    assert oracle.training_loss(task, weights) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_training_loss_of_weights_that_are_not_finite_is_not_finite():
+    task = Task()
+    weights = {name: np.full_like(value, np.nan) for name, value in mlp.initial_weights(task).items()}
+    assert not np.isfinite(oracle.training_loss(task, weights))
+
+
+def test_the_oracle_trains_the_global_batches_in_float64():
+    found = run_oracle(TASK, 96, 20)
+    assert len(found.losses) == 20
+    assert {value.dtype for value in found.state.values()} == {np.dtype(np.float64)}
+    assert found.losses[0] == pytest.approx(2.48015882849989, rel=1e-9)
+
+
+def test_the_certificate_takes_the_first_seed_without_a_kink_at_any_global_batch(monkeypatch):
+    nearest = {(5, 64): 1e-7, (5, 128): 1.0, (6, 64): 1.0, (6, 128): 1e-6, (7, 64): 2e-6, (7, 128): 1.0}
+
+    def known(task, global_batch, steps):
+        assert steps == 100
+        return Trajectory([], {}, Kink(nearest[task.seed, global_batch], 0, 0, 0))
+
+    monkeypatch.setattr(oracle, "run_oracle", known)
+    found = certificate_task(dataclasses.replace(BASE, seed=5), [64, 128])
+    assert found == dataclasses.replace(BASE, seed=7)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        KINKLESS,
+        dataclasses.replace(KINKLESS, momentum=0.5, weight_decay=0.001, final_learning_rate=0.05),
+        dataclasses.replace(BASE, seed=2, momentum=0.9, weight_decay=0.01),
+    ],
+    ids=["plain", "momentum and schedule", "momentum and weight decay"],
+)
+def test_the_contract_tests_of_digits_meet_no_kink_that_could_excuse_a_deviation(task):
+    found = run_oracle(task, 64, 100)
+    assert KINK_DISTANCE < found.kink.distance < 1e-3
+    assert certificate_task(task, [64]) == task
+
+
+def test_a_task_without_a_relu_is_its_own_certificate():
+    task = dataclasses.replace(TASK, steps=12)
+    assert certificate_task(task, [64]) == task
+
+
+def test_a_certificate_for_which_no_seed_will_do_is_a_failure(monkeypatch):
+    monkeypatch.setattr(oracle, "run_oracle", lambda task, batch, steps: Trajectory([], {}, Kink(0.0, 0, 0, 0)))
+    with pytest.raises(RuntimeError, match="Every seed from 0 on"):
+        certificate_task(BASE, [64])
+
+
+def test_the_certificates_task_makes_relu_launches_follow(checked):
+    task = certificate_task(BASE, [64])
+    assert task.activation == "relu"
+    assert checked(4, task=task, expected=run_oracle(task, 64, 100)).follows

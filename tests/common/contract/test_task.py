@@ -1,0 +1,338 @@
+"""common/contract/task.py: what a Task may hold, and the command line that is made of it and a strategy's options."""
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common import catalogue
+from common.contract.task import (
+    PRESETS,
+    Task,
+    check_world_size,
+    option_names,
+    parse_command_line,
+    task_of,
+    to_arguments,
+)
+from common.strategy import Options, option, option_name
+
+WHOLE = st.integers(1, 10**6)
+RATE = st.floats(0, 1e6, allow_subnormal=False)
+PATH = st.none() | st.text("ab =,'\"#é.", min_size=1, max_size=12).map(lambda name: Path("/folder", name))
+FIELDS = {
+    "dimensions": st.lists(WHOLE, min_size=2, max_size=6).map(tuple),
+    "activation": st.sampled_from(["relu", "tanh"]),
+    "bias": st.booleans(),
+    "scaling": st.sampled_from(["strong", "weak"]),
+    "batch": WHOLE,
+    "learning_rate": RATE,
+    "final_learning_rate": st.none() | RATE,
+    "decay_steps": WHOLE,
+    "momentum": st.floats(0, 1, exclude_max=True, allow_subnormal=False),
+    "weight_decay": RATE,
+    "steps": st.integers(10**6, 10**7),
+    "warmup_steps": st.integers(1, 29),
+    "window_steps": WHOLE,
+    "seed": st.integers(0, 2**40),
+    "workers": st.none() | WHOLE,
+    "threads": WHOLE,
+    "device": st.sampled_from(["auto", "cpu", "gpu"]),
+    "deadline_seconds": st.floats(0.001, 86400),
+    "data_dir": PATH,
+    "record": PATH,
+}
+TASKS = st.builds(
+    lambda preset, changes, saving: dataclasses.replace(PRESETS[preset], **changes, **saving),
+    st.sampled_from(list(PRESETS)),
+    st.fixed_dictionaries({}, optional=FIELDS),
+    st.just({}) | st.fixed_dictionaries({"checkpoint": PATH.filter(bool), "checkpoint_steps": st.integers(0, 1000)}),
+)
+
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "packed": st.booleans(),
+        "prefetch": st.integers(0, 10**6),
+        "piece_megabytes": st.none() | st.floats(0, 1e6, exclude_min=True, allow_subnormal=False),
+        "codec": st.sampled_from(["none", "fp16"]),
+    },
+).flatmap(
+    lambda values: st.sampled_from([values | more for more in ({}, {"exchange": False}, {"check_replicas": True})])
+)
+"""Values of the made-up strategy's options."""
+
+INFINITE, NOT_A_NUMBER = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dimensions": ()}, "--dimensions"),
+        ({"dimensions": (64,)}, "--dimensions (64,)"),
+        ({"dimensions": (64, 0, 10)}, "all positive"),
+        ({"dimensions": (64, -1, 10)}, "all positive"),
+        ({"batch": 0}, "--batch 0"),
+        ({"batch": -64}, "--batch -64"),
+        ({"steps": 0}, "--steps 0"),
+        ({"warmup_steps": 0}, "--warmup-steps 0"),
+        ({"window_steps": 0}, "--window-steps 0"),
+        ({"threads": 0}, "--threads 0"),
+        ({"decay_steps": 0}, "--decay-steps 0"),
+        ({"workers": 0}, "--workers 0"),
+        ({"workers": -2}, "--workers -2"),
+        ({"seed": -1}, "--seed"),
+        ({"checkpoint_steps": -1}, "--checkpoint-steps"),
+        ({"checkpoint_steps": 10}, "add --checkpoint FILE"),
+        ({"momentum": -0.1}, "--momentum -0.1"),
+        ({"momentum": 1.0}, "--momentum 1.0"),
+        ({"momentum": NOT_A_NUMBER}, "--momentum nan"),
+        ({"learning_rate": -0.1}, "learning rate"),
+        ({"learning_rate": INFINITE}, "learning rate"),
+        ({"learning_rate": NOT_A_NUMBER}, "learning rate"),
+        ({"final_learning_rate": -0.1}, "learning rate"),
+        ({"final_learning_rate": NOT_A_NUMBER}, "learning rate"),
+        ({"weight_decay": -0.1}, "weight decay"),
+        ({"weight_decay": INFINITE}, "weight decay"),
+        ({"deadline_seconds": 0.0}, "--deadline-seconds 0.0"),
+        ({"deadline_seconds": 86401.0}, "at most 86400"),
+        ({"deadline_seconds": NOT_A_NUMBER}, "--deadline-seconds nan"),
+        ({"steps": 50, "warmup_steps": 50}, "leaves no step to measure"),
+        ({"steps": 50, "warmup_steps": 51}, "--warmup-steps 51"),
+        ({"preset": "cifar"}, "cifar"),
+        ({"activation": "sigmoid"}, "sigmoid"),
+        ({"scaling": "both"}, "both"),
+        ({"device": "tpu"}, "tpu"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(refusal, changes, said):
+    assert said in refusal(lambda: Task(**changes))
+
+
+def test_the_least_of_everything_is_accepted():
+    least = Task(dimensions=(1, 1), batch=1, steps=2, warmup_steps=1, window_steps=1, threads=1, decay_steps=1)
+    zero = Task(seed=0, momentum=0.0, learning_rate=0.0, final_learning_rate=0.0, weight_decay=0.0)
+    assert (least.steps, zero.learning_rate) == (2, 0.0)
+
+
+def test_a_task_cannot_be_changed_afterwards():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Task().batch = 128
+
+
+def test_every_preset_bears_its_own_name():
+    assert {name: preset.preset for name, preset in PRESETS.items()} == {
+        name: name for name in ("digits", "mnist", "pathway", "wide")
+    }
+
+
+# The command line
+
+
+@pytest.fixture
+def parse(declare):
+    """A function that parses arguments for a made-up strategy."""
+    strategy = declare()
+    return lambda arguments: parse_command_line(strategy, "What this strategy does.", arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(Options):
+    """The options of another made-up strategy."""
+
+    servers: int = option(1, at_least=1)
+    """How many processes hold the weights."""
+    sticky: bool = option(True)
+    """Keep each layer where it is."""
+    prefetch: int = option(0, at_least=0)
+    """One that both have."""
+
+
+@pytest.fixture
+def servers(declare, catalogue_of):
+    """Another strategy, beside which the made-up one is all that the catalogue has."""
+    strategy = declare("numpy_servers", options=ServerOptions)
+    catalogue_of(declare(), strategy)
+    return strategy
+
+
+def test_without_arguments_the_digits_preset_is_trained_with_the_strategys_defaults(parse, declare):
+    assert parse([]) == (PRESETS["digits"], declare().options()) == (Task(), declare().options())
+
+
+def test_without_a_list_the_programs_own_arguments_are_parsed(declare, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["threads.py", "--batch", "32", "--prefetch", "3"])
+    task, options = parse_command_line(declare(), "help")
+    assert (task.batch, options.prefetch) == (32, 3)
+
+
+@pytest.mark.parametrize("arguments", [["--preset", "pathway"], ["--preset=pathway"]])
+def test_a_preset_gives_the_values_and_options_override_them(parse, arguments):
+    assert parse(arguments)[0] == PRESETS["pathway"]
+    task, options = parse(["--batch", "32", *arguments, "--no-exchange", "--bias"])
+    assert task == dataclasses.replace(PRESETS["pathway"], batch=32, bias=True)
+    assert options.exchange is False
+
+
+@pytest.mark.parametrize("arguments", [["--preset", "cifar"], ["--preset=cifar"]])
+def test_an_unknown_preset_is_one_line_that_names_the_known_ones(parse, refusal, arguments):
+    text = refusal(lambda: parse(arguments))
+    assert text == "There is no preset named 'cifar': choose one of digits, mnist, pathway, wide."
+
+
+def test_a_preset_without_a_name_is_one_line(parse, refusal):
+    assert "choose one of" in refusal(lambda: parse(["--preset"]))
+
+
+def test_of_two_presets_one_decides_both_the_name_and_the_values(parse):
+    task, _ = parse(["--preset", "digits", "--preset", "wide"])
+    assert task == PRESETS["wide"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--batch", "0"], "--batch 0: give a whole number above 0."),
+        (["--prefetch", "-1"], "--prefetch -1: give 0 or more."),
+        (["--no-exchange", "--check-replicas"], "--check-replicas with --no-exchange"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_on_the_command_line_too(parse, refusal, arguments, said):
+    assert refusal(lambda: parse(arguments)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--barch", "3"], ["--batch", "many"], ["--scaling", "both"], ["--codec", "int8"], ["--no-prefetch"]]
+)
+def test_an_option_that_does_not_exist_or_cannot_be_read_exits_with_2(parse, arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse(arguments)
+    assert caught.value.code == 2
+    output = capsys.readouterr()
+    assert arguments[0] in output.err + output.out
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["--servers", "2"], ["--servers=2"], ["--sticky"], ["--no-sticky"], ["--no_sticky"], ["--batch", "8", "--sticky"]],
+)
+def test_an_option_of_another_strategy_is_refused_in_one_line_that_names_who_has_it(parse, servers, refusal, given):
+    name = given[-1] if given[0] == "--batch" else given[0].partition("=")[0].replace("_", "-")
+    text = refusal(lambda: parse(given))
+    assert text == f"{name} has no effect on numpy_threads: leave it out, or choose one of numpy_servers."
+
+
+def test_an_option_that_another_strategy_has_as_well_is_not_refused(parse, servers):
+    assert parse(["--prefetch", "2"])[1].prefetch == 2
+    assert parse_command_line(servers, "help", ["--prefetch", "2"])[1] == ServerOptions(prefetch=2)
+
+
+def test_only_a_flag_has_a_no(parse, servers, capsys):
+    assert {"--sticky", "--no-sticky", "--servers"} <= option_names(ServerOptions)
+    assert "--no-servers" not in option_names(ServerOptions)
+    with pytest.raises(SystemExit):
+        parse(["--no-servers"])
+
+
+def test_every_option_that_a_strategy_of_the_catalogue_lacks_is_refused_by_the_name_of_those_that_have_it(refusal):
+    known = catalogue.strategies().values()
+    for name in {name for strategy in known for name in option_names(strategy.options)}:
+        owners = [strategy.name for strategy in known if name in option_names(strategy.options)]
+        for strategy in known:
+            if strategy.name not in owners:
+                text = refusal(lambda strategy=strategy, name=name: parse_command_line(strategy, "help", [name]))
+                assert text.startswith(f"{name} has no effect on {strategy.name}: leave it out")
+                assert text.endswith(f"choose one of {', '.join(owners)}.")
+
+
+def test_an_option_that_is_named_like_a_field_of_the_task_is_refused(declare, refusal):
+    @dataclass(frozen=True, kw_only=True)
+    class Clashing(Options):
+        steps: int = option(1)
+        batch: int = option(8)
+        stride: int = option(2)
+
+    text = refusal(lambda: parse_command_line(declare(options=Clashing), "help", []))
+    assert text.startswith("Clashing of numpy_threads declares batch, steps, which every task has")
+
+
+def test_no_option_of_the_catalogue_is_named_like_a_field_of_the_task():
+    for strategy in catalogue.strategies().values():
+        assert not option_names(strategy.options) & option_names(Task)
+
+
+def help_of(strategy, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse_command_line(strategy, "What this strategy does.", ["--help"])
+    assert caught.value.code in (0, None)
+    return capsys.readouterr().out
+
+
+def test_the_help_has_the_description_the_tasks_options_and_the_strategys_own_and_no_others(declare, servers, capsys):
+    for strategy in (declare(), servers):
+        text = help_of(strategy, capsys)
+        assert "What this strategy does." in text
+        names = {name for name in re.findall(r"--[a-z][a-z-]*", text) if not name.startswith("--no-")}
+        fields = (*dataclasses.fields(Task), *dataclasses.fields(strategy.options))
+        assert names == {"--help", *(option_name(each.name) for each in fields)}
+
+
+def test_a_strategy_without_options_of_its_own_takes_the_tasks(declare, servers, capsys):
+    bare = declare(options=Options)
+    assert parse_command_line(bare, "help", ["--batch", "32"]) == (Task(batch=32), Options())
+    assert "--batch" in help_of(bare, capsys)
+
+
+@given(TASKS, OPTIONS)
+def test_to_arguments_is_what_the_command_line_turns_back_into_the_task_and_the_options(declare, task, values):
+    strategy = declare()
+    options = strategy.options(**values)
+    assert parse_command_line(strategy, "help", to_arguments(task, options)) == (task, options)
+
+
+def test_to_arguments_says_only_what_differs_from_the_preset_and_the_defaults(declare):
+    changed = dataclasses.replace(PRESETS["pathway"], batch=128, dimensions=(8, 4, 2))
+    options = declare().options
+    assert to_arguments(PRESETS["wide"], options()) == ["--preset", "wide"]
+    assert to_arguments(changed, options(exchange=False, piece_megabytes=0.5, check_replicas=False)) == [
+        *("--preset", "pathway"),
+        *("--dimensions", "8", "4", "2"),
+        *("--batch", "128"),
+        "--no-exchange",
+        *("--piece-megabytes", "0.5"),
+    ]
+
+
+# Records
+
+
+@given(TASKS)
+def test_a_task_comes_back_from_a_records_json(task):
+    values = json.loads(json.dumps(dataclasses.asdict(task), default=str, allow_nan=False))
+    assert task_of(values) == task
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"barch": 3}, {"dimensions": 64}, {"dimensions": None}, {"batch": "many"}, {"batch": 0}, {"preset": "cifar"}],
+)
+def test_a_damaged_task_of_a_record_is_refused(refusal, change):
+    refusal(lambda: task_of(dataclasses.asdict(Task()) | change))
+
+
+def test_a_records_task_without_dimensions_is_refused_with_the_remedy(refusal):
+    text = refusal(lambda: task_of({"batch": 64}))
+    assert "dimensions" in text
+    assert "delete the record and run its launch again" in text
+
+
+def test_the_world_that_was_started_must_be_the_one_asked_for(refusal):
+    check_world_size(Task(), 4, "torchrun")
+    check_world_size(Task(workers=4), 4, "torchrun")
+    text = refusal(lambda: check_world_size(Task(workers=2), 4, "torchrun"))
+    assert "--workers 2, but torchrun started 4" in text
