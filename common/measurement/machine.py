@@ -4,6 +4,7 @@ import os
 import platform
 import socket
 import subprocess
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,22 +12,14 @@ from pathlib import Path
 
 import psutil
 
-from common.config import Config
+from common.catalogue import ROOT
+from common.contract.task import Task
 
 PRIVATE_NETWORK = "LOCKSTEP_PRIVATE_NETWORK"
 """Environment variable that the launcher sets to 1 where this launch has a network namespace to itself."""
 
-_PACKAGES = (
-    "torch",
-    "tensorflow-cpu",
-    "tensorflow",
-    "keras",
-    "horovod",
-    "openmpi",
-    "numpy",
-    "scikit-learn",
-    "safetensors",
-)
+_PACKAGES = ("numpy", "scikit-learn", "safetensors")
+"""Distributions that every launch uses."""
 
 
 def host_facts() -> dict[str, object]:
@@ -41,10 +34,10 @@ def host_facts() -> dict[str, object]:
     }
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of those of our packages that are installed here."""
+def versions(packages: Iterable[str] = ()) -> dict[str, str]:
+    """Versions of Python, and of those of our distributions and of these `packages` that are installed here."""
     found = {"python": platform.python_version()}
-    for package in _PACKAGES:
+    for package in (*packages, *_PACKAGES):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -72,37 +65,36 @@ class Placement:
     oversubscribed: bool
 
 
-def unpinned(config: Config, local_world_size: int) -> Placement:
+def unpinned(task: Task, local_world_size: int) -> Placement:
     """The placement of a process that only coordinates `local_world_size` others on this machine."""
-    return Placement([], oversubscribed=_exceeds_cores(config, local_world_size))
+    return Placement([], oversubscribed=_exceeds_cores(task, local_world_size))
 
 
-def pin(config: Config, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
+def pin(task: Task, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
     """Keep this process, and every thread it starts from now on, on cores of its own, where there are enough.
 
     A process that holds several `replicas` gets the cores of all of them. Where cores don't suffice nothing is pinned.
     """
-    if _exceeds_cores(config, local_world_size):
+    if _exceeds_cores(task, local_world_size):
         return Placement([], oversubscribed=True)
     cores = sorted(os.sched_getaffinity(0))
-    first = local_rank * config.threads
-    own = cores[first : first + config.threads * replicas]
+    first = local_rank * task.threads
+    own = cores[first : first + task.threads * replicas]
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # A thread may end meanwhile.
             os.sched_setaffinity(int(thread), own)
     return Placement(own, oversubscribed=False)
 
 
-def _exceeds_cores(config: Config, local_world_size: int) -> bool:
-    return local_world_size * config.threads > len(os.sched_getaffinity(0))
+def _exceeds_cores(task: Task, local_world_size: int) -> bool:
+    return local_world_size * task.threads > len(os.sched_getaffinity(0))
 
 
 def git_commit() -> str | None:
     """The commit of this checkout, with `+changes` where files differ from it; None outside a checkout."""
-    root = Path(__file__).parent.parent
     try:
-        commit = _output_of("git", "-C", str(root), "rev-parse", "HEAD")
-        changed = _output_of("git", "-C", str(root), "status", "--porcelain", "--untracked-files=no")
+        commit = _output_of("git", "-C", str(ROOT), "rev-parse", "HEAD")
+        changed = _output_of("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
         return None
     return commit + ("+changes" if changed else "")

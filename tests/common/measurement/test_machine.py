@@ -1,4 +1,4 @@
-"""common/machine.py: what this machine is, which cores a worker gets, and what it sends."""
+"""common/measurement/machine.py: what this machine is, which cores a worker gets, and what it sends."""
 
 import json
 import os
@@ -9,9 +9,9 @@ from importlib import metadata
 
 import pytest
 
-from common import machine
-from common.config import Config
-from common.machine import Placement
+from common.contract.task import Task
+from common.measurement import machine
+from common.measurement.machine import Placement
 
 CORES = [0, 2, 4, 5, 6, 7, 8, 9]
 
@@ -26,23 +26,23 @@ def affinity(monkeypatch):
 
 
 def test_each_worker_gets_cores_of_its_own(affinity):
-    placements = [machine.pin(Config(), rank, 4) for rank in range(4)]
+    placements = [machine.pin(Task(), rank, 4) for rank in range(4)]
     assert placements == [Placement([core], oversubscribed=False) for core in (0, 2, 4, 5)]
 
 
 def test_workers_of_several_threads_get_a_core_for_each(affinity):
-    placements = [machine.pin(Config(threads=2), rank, 4) for rank in range(4)]
+    placements = [machine.pin(Task(threads=2), rank, 4) for rank in range(4)]
     assert [placement.pinned_cores for placement in placements] == [[0, 2], [4, 5], [6, 7], [8, 9]]
     assert not any(placement.oversubscribed for placement in placements)
 
 
 def test_a_process_of_several_replicas_gets_the_cores_of_all_of_them(affinity):
-    assert machine.pin(Config(threads=2), 0, 4, replicas=4).pinned_cores == CORES
-    assert machine.pin(Config(), 0, 3, replicas=3).pinned_cores == [0, 2, 4]
+    assert machine.pin(Task(threads=2), 0, 4, replicas=4).pinned_cores == CORES
+    assert machine.pin(Task(), 0, 3, replicas=3).pinned_cores == [0, 2, 4]
 
 
 def test_every_thread_of_the_process_is_pinned(affinity):
-    machine.pin(Config(), 1, 2)
+    machine.pin(Task(), 1, 2)
     assert os.getpid() in affinity
     assert set(affinity) == {int(thread) for thread in os.listdir("/proc/self/task")}
     assert set(map(tuple, affinity.values())) == {(2,)}
@@ -50,7 +50,13 @@ def test_every_thread_of_the_process_is_pinned(affinity):
 
 @pytest.mark.parametrize(("threads", "workers"), [(1, 9), (2, 5), (9, 1)])
 def test_where_cores_do_not_suffice_nothing_is_pinned_and_it_is_said(affinity, threads, workers):
-    assert machine.pin(Config(threads=threads), workers - 1, workers) == Placement([], oversubscribed=True)
+    assert machine.pin(Task(threads=threads), workers - 1, workers) == Placement([], oversubscribed=True)
+    assert affinity == {}
+
+
+def test_a_process_that_only_coordinates_is_pinned_to_nothing(affinity):
+    assert machine.unpinned(Task(threads=2), 4) == Placement([], oversubscribed=False)
+    assert machine.unpinned(Task(threads=2), 5) == Placement([], oversubscribed=True)
     assert affinity == {}
 
 
@@ -59,7 +65,7 @@ def test_a_thread_that_ends_meanwhile_is_no_error(monkeypatch, affinity):
         raise ProcessLookupError(3, "No such process")
 
     monkeypatch.setattr(os, "sched_setaffinity", ended)
-    assert machine.pin(Config(), 0, 1) == Placement([0], oversubscribed=False)
+    assert machine.pin(Task(), 0, 1) == Placement([0], oversubscribed=False)
 
 
 def test_memory_counts_from_where_the_watch_began_and_keeps_its_peak():
@@ -86,15 +92,12 @@ def test_the_facts_of_the_host_are_there_and_are_json():
 
 
 def test_versions_are_those_that_are_installed_and_no_others():
-    versions = machine.versions()
+    versions = machine.versions(["pytest", "a-package-that-nobody-has"])
     assert versions["python"] == platform.python_version()
-    assert versions["numpy"] == metadata.version("numpy")
-    for package in ("torch", "tensorflow", "tensorflow-cpu", "keras", "horovod"):
-        try:
-            installed = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            installed = None
-        assert versions.get(package) == installed
+    for package in ("pytest", "numpy", "safetensors"):
+        assert versions[package] == metadata.version(package)
+    assert "a-package-that-nobody-has" not in versions
+    assert "pytest" not in machine.versions()
 
 
 def test_a_machine_without_a_driver_has_no_gpus(monkeypatch):
@@ -119,7 +122,7 @@ def test_gpus_are_named_in_the_drivers_order(monkeypatch):
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A checkout of its own, with one commit, that `machine` takes for ours; its commit."""
+    """A file of a checkout that `machine` takes for ours, and the only commit of that."""
 
     def git(*arguments):
         identity = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org", "-c", "commit.gpgsign=false")
@@ -132,7 +135,7 @@ def checkout(tmp_path, monkeypatch):
     git("init", "--quiet")
     git("add", ".")
     git("commit", "--quiet", "--no-verify", "--message", "First")
-    monkeypatch.setattr(machine, "__file__", str(module))
+    monkeypatch.setattr(machine, "ROOT", tmp_path / "checkout")
     return module, git("rev-parse", "HEAD")
 
 
@@ -151,7 +154,7 @@ def test_changed_files_are_marked(checkout):
 
 def test_outside_a_checkout_there_is_no_commit(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.setattr(machine, "__file__", str(tmp_path / "common" / "machine.py"))
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
     assert machine.git_commit() is None
 
 

@@ -1,16 +1,14 @@
-"""common/metrics.py: numbers from records, against values worked out by hand and published tables."""
+"""common/measurement/metrics.py: numbers from records, against values worked out by hand and published tables."""
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from common import metrics
+from common.measurement import metrics
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
-NOT_A_NUMBER, INFINITE = float("nan"), float("inf")
 
 
 def window(rank, step, steps, seconds):
@@ -121,65 +119,3 @@ def test_speed_up_and_efficiency_of_a_known_case():
     assert metrics.speed_up(300.0, 100.0) == 3.0
     assert metrics.efficiency(300.0, 100.0, 4) == 0.75
     assert metrics.efficiency(100.0, 100.0, 1) == 1.0
-
-
-@pytest.mark.parametrize(("workers", "sent"), [(1, 0), (2, 1000), (4, 1500), (5, 1600)])
-def test_a_ring_all_reduce_sends_twice_all_but_one_share(workers, sent):
-    assert metrics.ring_all_reduce_bytes(1000, workers) == pytest.approx(sent)
-
-
-def test_parameter_servers_move_weights_and_gradients():
-    assert metrics.parameter_server_bytes(1000, None) == 2000
-    assert metrics.parameter_server_bytes(1000, 1) == 3000
-    assert metrics.parameter_server_bytes(1000, 4) == 9000
-
-
-def test_the_loss_deviation_is_the_largest_relative_one():
-    assert metrics.loss_deviation([2.0, 1.1, 0.5], [2.0, 1.0, 0.5]) == pytest.approx(0.1)
-    assert metrics.loss_deviation([1.8], [2.0]) == pytest.approx(0.1)
-    assert metrics.loss_deviation([1.0, 9.0], [1.0]) == 0.0
-    assert metrics.loss_deviation([1.0], [1.0, 9.0]) == 0.0
-
-
-@pytest.mark.parametrize("position", [0, 1, 2])
-@pytest.mark.parametrize("loss", [None, NOT_A_NUMBER, INFINITE, -INFINITE])
-def test_a_loss_that_is_not_finite_deviates_infinitely_wherever_it_stands(loss, position):
-    losses = [1.0, 1.0, 1.0]
-    losses[position] = loss
-    assert metrics.loss_deviation(losses, [1.0, 1.0, 1.0]) == INFINITE
-
-
-@pytest.mark.parametrize("position", [0, 1])
-@pytest.mark.parametrize("loss", [NOT_A_NUMBER, INFINITE])
-def test_an_oracle_that_is_not_finite_is_followed_by_nothing(loss, position):
-    oracle = [1.0, 1.0]
-    oracle[position] = loss
-    assert metrics.loss_deviation([1.0, 1.0], oracle) == INFINITE
-
-
-def test_a_loss_of_exactly_zero_is_followed_only_by_zero():
-    assert metrics.loss_deviation([1.0, 0.0], [1.0, 0.0]) == 0.0
-    assert metrics.loss_deviation([1.0, 0.5], [1.0, 0.0]) == INFINITE
-
-
-def test_no_losses_cannot_be_compared():
-    for losses, oracle in (([], [1.0]), ([1.0], []), ([], [])):
-        with pytest.raises(ValueError, match="no losses"):
-            metrics.loss_deviation(losses, oracle)
-
-
-def test_the_weight_deviation_is_norm_of_difference_over_norm_of_all_weights_together():
-    oracle = {"a": np.array([[3.0, 0.0]]), "b": np.array([4.0])}
-    ours = {"a": np.array([[3.0, 0.3]], np.float32), "b": np.array([4.4], np.float32)}
-    assert metrics.weight_deviation(oracle, oracle) == 0.0
-    assert metrics.weight_deviation(ours, oracle) == pytest.approx(0.1, rel=1e-6)
-
-
-@pytest.mark.parametrize("bad", [NOT_A_NUMBER, INFINITE])
-def test_weights_that_are_not_finite_deviate_infinitely(bad):
-    assert metrics.weight_deviation({"a": np.array([1.0, bad])}, {"a": np.array([1.0, 1.0])}) == INFINITE
-
-
-def test_weights_of_other_names_cannot_be_compared():
-    with pytest.raises(ValueError, match="layer1"):
-        metrics.weight_deviation({"layer0.weight": np.ones(1)}, {"layer1.weight": np.ones(1)})

@@ -3,14 +3,24 @@
 import dataclasses
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+import psutil
+
+from common.contract import mlp
+from common.contract.task import Task
 from common.errors import UserError
 from common.files import write_atomically
+from common.measurement import machine
+from common.measurement.world import World
+from common.strategy import Options, Strategy, Work, label, name_of, other_maths
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,23 +30,45 @@ class Record:
     schema_version: int = SCHEMA_VERSION
     """Raised when a field goes or changes its meaning; one that is added has a default, which older records get."""
     strategy: str
-    """Name of the strategy: its folder's framework and its file, as in `torch_ddp`."""
-    framework: str
-    """torch or tensorflow."""
+    """Name of the strategy, as its declaration has it."""
+    label: str = ""
+    """Those of the strategy's own options that aren't at their default, in words. Launches of a strategy with different
+    labels are never pooled."""
+    family: str = ""
+    """What the strategy's folder calls itself in prose."""
+    colors: list[str] = field(default_factory=list)
+    """What the family is drawn in, from dark to light."""
+    framework: str = ""
+    """What computes, as the declaration names it."""
+    base: str | None = None
+    """Name of the strategy that distributes nothing, which speed-up is over; null: this is one."""
+    compared_with: dict[str, str] = field(default_factory=dict)
+    """By relation, such as `convenience of`, the name of another strategy."""
     world_size: int
-    """Workers: processes, or replicas inside one process."""
+    """Workers: processes, or replicas that one process holds or feeds."""
     synchronous: bool
     """Whether every step sees every worker's gradients, so that the oracle is followed step by step."""
+    other_maths: list[str] = field(default_factory=list)
+    """Names of the options by which the launch computes something else than the oracle on purpose."""
+    formula_bytes_per_step: float | None = None
+    """Bytes that all processes together send in a step, by the formula of the strategy's algorithm; null: there is none
+    that rests on the size of the model and the number of workers alone."""
+    formula: str = ""
+    """That formula in words, with N for the number of workers."""
+    formula_source: str = ""
+    """The paper or the document that has the formula."""
     scaling: Literal["strong", "weak"]
-    """What the batch in `config` counts: rows of all workers (strong) or of each (weak)."""
+    """What the batch in `task` counts: rows of all workers (strong) or of each (weak)."""
     status: Literal["ok", "unsupported", "failed"]
     """How the launch ended."""
     reason: str | None = None
     """Why a launch isn't ok: one sentence."""
     log: str | None = None
     """Name of the log file, in the record's folder."""
-    config: dict[str, object]
-    """Every option of the launch, as `common/config.py` documents them."""
+    task: dict[str, object]
+    """What was to be computed, as `common/contract/task.py` documents it."""
+    options: dict[str, object] = field(default_factory=dict)
+    """The strategy's own options, as its folder's `strategies.py` documents them."""
     backend: str = ""
     """What carried the tensors, such as gloo."""
     device: str = "cpu"
@@ -69,7 +101,8 @@ class Record:
     examples_per_step: int = 0
     """Rows that the global batch has."""
     examples_by_rank: list[int] = field(default_factory=list)
-    """Rows that each process was handed over all steps of this run."""
+    """Rows that the losses of each process were taken of, over all steps of this run. Parts of one model see the same
+    rows, which count once, for rank 0."""
     losses: list[float | None] = field(default_factory=list)
     """Loss of every step, the mean over the global batch; null where it isn't finite."""
     wire_bytes_per_step: float | None = None
@@ -89,11 +122,75 @@ class Record:
     strategies."""
     restarted_workers: int = 0
     """How often a worker was lost and came back while the run went on."""
-    horovod_timeline: dict[str, float] = field(default_factory=dict)
-    """Horovod's own account where its timeline was asked for: {steps, negotiation_seconds, queueing_seconds,
-    copying_seconds, all_reduce_seconds}, the time that at least one gradient spent in each phase over so many steps."""
+    phases: list[dict[str, object]] = field(default_factory=list)
+    """{name, seconds, meaning}: the framework's own account of its exchange, where it was asked for one: how long at
+    least one gradient was in each phase, over all steps of the launch."""
     checkpoint: str | None = None
     """Name of the file with the final weights, in the record's folder or as a path."""
+
+    @property
+    def name(self) -> str:
+        """The strategy with its label: launches with different names are never pooled, nor drawn as one curve."""
+        return name_of(self.strategy, self.label)
+
+    @property
+    def exchange(self) -> bool:
+        """Whether gradients were exchanged."""
+        return bool(self.options.get("exchange", True))
+
+
+@dataclass(frozen=True)
+class Part:
+    """What each rank has measured, gathered by rank 0. The fields are those of `Record`, of one rank."""
+
+    windows: list[dict[str, float]]
+    losses: list[float]
+    examples: int
+    time_to_first_step: float
+    peak_memory_bytes: int
+    memory_bytes: dict[str, int]
+
+
+def declared(strategy: Strategy, task: Task, options: Options, world_size: int) -> dict[str, object]:
+    """The fields of a record that are known before the launch, from the declaration, the task and the options."""
+    traffic = strategy.traffic(mlp.parameter_bytes(task), world_size, options)
+    return {
+        **{"strategy": strategy.name, "label": label(options), "framework": strategy.framework, "base": strategy.base},
+        **{"family": strategy.family.title, "colors": list(strategy.family.colors)},
+        **{"compared_with": dict(strategy.compared_with), "other_maths": other_maths(options)},
+        **{"world_size": world_size, "synchronous": strategy.is_synchronous(options), "scaling": task.scaling},
+        **{"formula_bytes_per_step": traffic.bytes_per_step, "formula": traffic.formula},
+        **{"formula_source": traffic.source, "threads_per_worker": task.threads},
+        **{"task": dataclasses.asdict(task), "options": dataclasses.asdict(options)},
+    }
+
+
+def of_launch(
+    strategy: Strategy, task: Task, options: Options, world: World, parts: Sequence[Part], **facts: object
+) -> Record:
+    """The record of a launch that ended well, from what all its ranks measured; `facts` are more of its fields."""
+    examples = [part.examples for part in parts]
+    if strategy.work is Work.PARTS_OF_ONE_MODEL:
+        examples = [max(examples), *[0] * (len(examples) - 1)]
+    known = declared(strategy, task, options, world.size) | {
+        "status": "ok",
+        "backend": world.backend,
+        "device": world.device,
+        "oversubscribed": world.placement.oversubscribed,
+        "pinned_cores": world.placement.pinned_cores,
+        "private_network": machine.has_private_network(),
+        "versions": machine.versions(strategy.family.packages),
+        "host": machine.host_facts(),
+        "git_commit": machine.git_commit(),
+        "started_at": datetime.fromtimestamp(psutil.Process().create_time(), UTC).isoformat(timespec="milliseconds"),
+        "time_to_first_step_s": max(part.time_to_first_step for part in parts),
+        "windows": [window for part in parts for window in part.windows],
+        "examples_by_rank": examples,
+        "losses": np.mean([part.losses for part in parts if part.losses], axis=0).tolist(),
+        "peak_memory_bytes": [part.peak_memory_bytes for part in parts],
+        "memory_bytes": [part.memory_bytes for part in parts],
+    }
+    return Record(**known | facts)
 
 
 def write_record(path: Path, record: Record) -> None:
@@ -105,7 +202,7 @@ def write_record(path: Path, record: Record) -> None:
 
 def read_record(path: Path) -> Record:
     """The record in `path`. Raises UserError when it is damaged or of another schema version."""
-    remedy = "delete it and run its cell again"
+    remedy = "delete it and run its launch again"
     try:
         values = json.loads(path.read_text())
     except (OSError, ValueError) as error:

@@ -1,0 +1,69 @@
+"""The clock: when a window of steps starts and stops, and what it took.
+
+Windows of steps are clocked, not single steps: waiting for a device after each step would destroy the overlap of
+computation and communication that is being measured.
+"""
+
+import time
+from collections.abc import Callable
+
+import psutil
+
+from common.contract.task import Task
+from common.measurement import machine
+
+
+class Clock:
+    """Clocks the windows of one process, which begins with `first_step`; `synchronize` waits for its device."""
+
+    def __init__(self, task: Task, rank: int, first_step: int, synchronize: Callable[[], object]) -> None:
+        self._task, self._rank, self._first_step, self._synchronize = task, rank, first_step, synchronize
+        self.windows: list[dict[str, float]] = []
+        """Every clocked window, as a record has it."""
+        self.training_seconds = 0.0
+        """Time in all windows so far, those of the warm-up among them."""
+        self.time_to_first_step = 0.0
+        """Seconds from the start of this process to the end of its first step."""
+        self.input_seconds: float | None = None
+        """How long the worker has waited for its rows in this window: strategies that measure it add to it."""
+        self.sent_bytes = 0
+        """Bytes that the launch has sent in all clocked windows, where it has a network to itself."""
+        self._start_step, self._start_seconds, self._start_bytes = first_step, 0.0, 0
+
+    def end_of_window(self, step: int) -> int:
+        """The first step after the window that `step` begins.
+
+        Windows end after the first step, after the warm-up, when they are full, at a checkpoint and with the run.
+        """
+        first, task = self._first_step, self._task
+        warm = first + task.warmup_steps
+        full = step + task.window_steps - max(step - warm, 0) % task.window_steps
+        ends = [first + 1, warm, full if step >= warm else warm, task.steps]
+        if task.checkpoint_steps:
+            ends.append((step // task.checkpoint_steps + 1) * task.checkpoint_steps)
+        return min(end for end in ends if end > step)
+
+    def start(self, step: int) -> None:
+        """Start the clock of the window that `step` begins."""
+        if machine.has_private_network():
+            self._start_bytes = machine.loopback_bytes_sent()
+        self._start_step = step
+        self.input_seconds = None if self.input_seconds is None else 0.0
+        self._start_seconds = time.perf_counter()
+
+    def stop(self, step: int) -> float:
+        """Wait for the device, stop the clock before `step`, and return the window's seconds."""
+        self._synchronize()
+        seconds = time.perf_counter() - self._start_seconds
+        self.training_seconds += seconds
+        if step == self._first_step + 1:
+            self.time_to_first_step = time.time() - psutil.Process().create_time()
+        if self._start_step >= self._first_step + self._task.warmup_steps:
+            window = {"rank": self._rank, "step": self._start_step, "steps": step - self._start_step}
+            window["seconds"] = seconds
+            if self.input_seconds is not None:
+                window["input_seconds"] = self.input_seconds
+            self.windows.append(window)
+            if machine.has_private_network():
+                self.sent_bytes += machine.loopback_bytes_sent() - self._start_bytes
+        return seconds

@@ -1,0 +1,231 @@
+"""Run: the measured loop that every strategy iterates. It hands out the rows and keeps the clock and the record."""
+
+import hashlib
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from common.catalogue import ROOT
+from common.contract import dataset, mlp
+from common.contract.mlp import State
+from common.contract.rows import Batch, share_of
+from common.contract.task import Task
+from common.errors import LaunchFailedError
+from common.files import ensure_writable
+from common.measurement import machine, metrics, record
+from common.measurement.checkpoints import Checkpoints
+from common.measurement.clock import Clock
+from common.measurement.world import World
+from common.strategy import Options, Strategy
+
+
+class Run:
+    """One process's part in one launch of a strategy.
+
+    Raises UserError for options that the strategy can't have in this world, a batch that doesn't divide, data that
+    don't fit, a checkpoint or a results folder that can't be used.
+    """
+
+    def __init__(self, strategy: Strategy, task: Task, options: Options, world: World) -> None:
+        self._memory_at_start = machine.watch_memory()
+        strategy.check(task, options, world.size, len(machine.gpu_names()))
+        self.strategy, self.task, self.options, self.world = strategy, task, options, world
+        synchronous = strategy.is_synchronous(options)
+        self._share = share_of(task, strategy.work, synchronous, world.rank, world.size)
+        self.global_batch = self._share.global_batch
+        """Rows per step of all workers together; of an asynchronous strategy those of one worker's update."""
+        self.dataset = dataset.load(task)
+        self.record_path = task.record or _new_record_path(strategy, task, world.size)
+        if world.rank == 0:
+            ensure_writable(self.record_path)
+            ensure_writable(task.checkpoint or self.record_path)
+        self._checkpoints = Checkpoints(task, self.dataset, self.global_batch)
+        self.first_step, self.initial_state = self._start()
+        """The step and the state (weights, and momentum where a checkpoint has any) that every rank begins with."""
+        self.clock = Clock(task, world.rank, self.first_step, world.synchronize)
+        self._step = self._window_start = self._window_end = self.first_step
+        self._unread: list[tuple[object, object]] = []
+        self._losses: list[float] = []
+        self._examples = 0
+        self._printed_at = 0.0
+
+    def export_with(
+        self,
+        state: Callable[[], State],
+        held_bytes: Callable[[], Mapping[str, int]] = dict,
+        replicas: Callable[[], list[State]] | None = None,
+    ) -> None:
+        """Say, before the first step, how to read the training's state; every rank reads it at the same steps.
+
+        `state` gives the weights and the momentum as NumPy arrays in the contract's layout, for checkpoints and the
+        end. `held_bytes` gives the bytes of this process's parameters, gradients and optimizer state, by these names.
+        `replicas` gives the states of all replicas in this process, for `--check-replicas`; left out, it has one.
+        """
+        self._state, self._held_bytes = state, held_bytes
+        self._replicas = replicas or (lambda: [state()])
+
+    def steps(self) -> Iterator[Batch]:
+        """This process's batch of every step."""
+        for batches in self.windows():
+            yield from batches
+
+    def grouped_steps(self, steps: int) -> Iterator[list[Batch]]:
+        """This process's batches for programs that compute so many `steps` in one call, fewer where a window ends.
+
+        All batches gather their features and labels into one buffer, so such a program uses their `rows`.
+        """
+        for batches in self.windows():
+            for start in range(0, len(batches), steps):
+                yield batches[start : start + steps]
+
+    def windows(self) -> Iterator[list[Batch]]:
+        """Each window's batches. Its clock starts when they are handed out, and every one must have been observed."""
+        rows = self.rows(self.first_step)
+        # One buffer for all steps: a new one each time would be memory that no cache holds.
+        buffer = (np.empty((self._share.count, self.task.dimensions[0]), np.float32), np.empty(self._share.count, int))
+        while self._step < self.task.steps:
+            self._window_start, self._window_end = self._step, self.clock.end_of_window(self._step)
+            steps = range(self._window_start, self._window_end)
+            batches = [Batch(step, next(rows), self.dataset, buffer) for step in steps]
+            self.clock.start(self._step)
+            yield batches
+            if self._step != self._window_end:
+                raise RuntimeError(f"{self.strategy.name} must call observe() once after every step.")
+
+    def rows(self, start: int, stop: int | None = None) -> Iterator[np.ndarray]:
+        """Numbers of this process's rows in every step from `start` to before `stop`; without one, for ever."""
+        return self._share.rows(len(self.dataset.train_labels), self.task.seed, start, stop)
+
+    def observe(self, losses: object, rows: object = 0, steps: int = 1) -> None:
+        """Note the loss of the last step, and close the window where that ends one.
+
+        The loss is the mean over this process's rows; of several `steps` in one call it is a vector. `rows` says how
+        many rows it was taken of, in all these steps. Both may be the framework's lazy tensors: they are read after the
+        window's clock has stopped. A worker that never sees a loss, as a pipeline's first stage, gives None.
+        """
+        self._unread.append((losses, rows))
+        self._step += steps
+        if getattr(self.options, "check_replicas", False):
+            self._check_replicas()
+        if self._step == self._window_end:
+            self._close_window()
+
+    def finish(self, examples: int | None = None, **facts: object) -> None:
+        """Gather every rank's times, then let rank 0 save the final state, write the record and print the result.
+
+        Every rank must call it, before the framework's own teardown. `examples` are the rows that this process's losses
+        were taken of in all steps, where that is known only now. `facts` are more fields of the record.
+        """
+        state, held_bytes = self._state(), self._held_bytes()
+        part = record.Part(
+            windows=self.clock.windows,
+            losses=self._losses,
+            examples=self._examples if examples is None else examples,
+            time_to_first_step=self.clock.time_to_first_step,
+            # Linux counts ru_maxrss in KiB (getrusage(2)).
+            peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            memory_bytes=dict(held_bytes) | {"above_import": machine.memory_above(self._memory_at_start)},
+        )
+        parts = self.world.all_gather(part)
+        if self.world.rank == 0:
+            self._save(state)
+            measured_steps = self.task.steps - self.first_step - self.task.warmup_steps
+            sent = self.clock.sent_bytes / measured_steps if machine.has_private_network() else None
+            known = {"first_step": self.first_step, "examples_per_step": self.global_batch}
+            known |= {"data_sha256": self.dataset.sha256, "wire_bytes_per_step": sent}
+            known |= {"accuracies": self._checkpoints.accuracies, "checkpoint": self._checkpoint_name()}
+            known |= {"final_accuracy": self._checkpoints.accuracies[-1]["accuracy"]}
+            written = record.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
+            record.write_record(self.record_path, written)
+            _print_result(written, self.record_path)
+
+    def _start(self) -> tuple[int, State]:
+        """The step and state that every rank begins with: rank 0's checkpoint where there is one."""
+        resumed = self._checkpoints.start(self.world.rank == 0)
+        if self.task.checkpoint:
+            resumed = self.world.all_gather(resumed)[0]
+        return (0, mlp.initial_weights(self.task)) if resumed is None else (resumed.step, resumed.state)
+
+    def _close_window(self) -> None:
+        seconds = self.clock.stop(self._step)
+        for losses, rows in self._unread:
+            if losses is not None:
+                self._losses += map(float, losses if np.ndim(losses) else [losses])
+            self._examples += int(np.sum(rows))
+        self._unread.clear()
+        if self.world.rank == 0:
+            self._print_progress(seconds)
+        if self._checkpoints.is_due(self._step):
+            state = self._state()
+            if self.world.rank == 0:
+                self._save(state)
+            # The other ranks wait, so no window has that time.
+            self.world.all_gather(None)
+
+    def _save(self, state: State) -> None:
+        self._checkpoints.save(state, self._step, self.clock.training_seconds)
+
+    def _check_replicas(self) -> None:
+        """Compare all replicas of all processes bit by bit (by their SHA-256).
+
+        Raises LaunchFailedError on every rank, naming the first parameter that differs, the step and the first rank
+        that has other bits than rank 0. Of several steps in one call only what the last one left can be seen.
+        """
+        digests = [
+            {name: hashlib.sha256(value).digest() for name, value in state.items()} for state in self._replicas()
+        ]
+        replicas = [digest for part in self.world.all_gather(digests) for digest in part]
+        for name, digest in replicas[0].items():
+            for rank, other in enumerate(replicas):
+                if other[name] != digest:
+                    raise LaunchFailedError(
+                        f"After step {self._step - 1} the parameter {name} of rank {rank} differs from rank 0's: "
+                        "something changed one replica alone, or the strategy doesn't keep them equal."
+                    )
+
+    def _print_progress(self, seconds: float) -> None:
+        now = time.perf_counter()
+        if now - self._printed_at < 1 and self._step < self.task.steps:
+            return
+        self._printed_at = now
+        rate = (self._step - self._window_start) * self.global_batch / seconds
+        steps = f"step {self._step:>5}/{self.task.steps}"
+        loss = f"loss {self._losses[-1]:.5f}   " if self._losses else ""
+        print(f"{steps}   {loss}{rate:>9,.0f} samples/s", flush=True)
+
+    def _checkpoint_name(self) -> str | None:
+        path = self.task.checkpoint
+        if path and path.resolve().parent == self.record_path.resolve().parent:
+            return path.name
+        return str(path.resolve()) if path else None
+
+
+def _new_record_path(strategy: Strategy, task: Task, world_size: int) -> Path:
+    """`results/<strategy>-<preset>-<scaling>-<workers>w-<time>.json` under the repository's root."""
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    return ROOT / "results" / f"{strategy.name}-{task.preset}-{task.scaling}-{world_size}w-{now}.json"
+
+
+def _print_result(written: record.Record, path: Path) -> None:
+    launch = metrics.throughput(written)
+    rows = {
+        "workers": f"{written.world_size}" + (" (more threads than cores)" if written.oversubscribed else ""),
+        "global batch": f"{written.examples_per_step} ({written.scaling} scaling)",
+        "throughput": f"{launch.samples_per_second:,.0f} samples/s",
+        "time per step": f"{1000 * launch.seconds_per_step:.3f} ms over {launch.windows} windows",
+        "time to first step": f"{written.time_to_first_step_s:.1f} s",
+        "last loss": f"{written.losses[-1]:.5f}",
+        "test accuracy": f"{100 * written.final_accuracy:.1f} %",
+        "record": str(path),
+    }
+    table = Table(title=f"{written.strategy} on {written.task['preset']}", show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console(width=None if sys.stdout.isatty() else 100).print(table)

@@ -1,0 +1,30 @@
+"""The workers of a launch, as one of their processes sees them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from common.measurement.machine import Placement
+
+
+def _only_own(value: object) -> list:
+    return [value]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """The workers of a launch, and how this process reaches the others, by the framework's own means."""
+
+    placement: Placement
+    """The cores that this process is kept on."""
+    rank: int = 0
+    """This process among all of them, from 0."""
+    size: int = 1
+    """Number of workers: of processes, or of replicas that one process holds or feeds."""
+    backend: str = "none"
+    """What carries the tensors, such as gloo."""
+    device: str = "cpu"
+    """What computes: cpu, or a GPU's name."""
+    all_gather: Callable[[object], list] = _only_own
+    """Hands every rank's object to every rank, in the order of the ranks."""
+    synchronize: Callable[[], object] = lambda: None
+    """Waits until the device has done all it was given."""

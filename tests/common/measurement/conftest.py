@@ -1,0 +1,50 @@
+"""What the tests of measurement share: a run of one worker, and a time that only moves when a test moves it."""
+
+import dataclasses
+
+import psutil
+import pytest
+
+from common.measurement import clock as clock_module
+from common.measurement import run as run_module
+from common.measurement.machine import Placement
+from common.measurement.run import Run
+from common.measurement.world import World
+
+
+class Time:
+    """Takes the place of the module `time`: it stands still between its readings unless moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.on_reading = lambda: None
+
+    def perf_counter(self) -> float:
+        self.on_reading()
+        return self.now
+
+    def time(self) -> float:
+        return psutil.Process().create_time() + self.now
+
+
+@pytest.fixture
+def time(monkeypatch):
+    time = Time()
+    for module in (clock_module, run_module):
+        monkeypatch.setattr(module, "time", time)
+    return time
+
+
+@pytest.fixture
+def one_worker(tmp_path, declare):
+    """A function that makes a Run of one process, which keeps its initial state; `world` has fields of the World."""
+
+    def make(task, strategy=None, options=None, **world):
+        task = dataclasses.replace(task, record=task.record or tmp_path / "record.json")
+        strategy = strategy or declare()
+        placement = Placement([], oversubscribed=False)
+        run = Run(strategy, task, options or strategy.options(), World(placement=placement, **world))
+        run.export_with(lambda: run.initial_state)
+        return run
+
+    return make

@@ -1,0 +1,142 @@
+"""common/measurement/clock.py: where windows start and stop, and what is counted within them."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.contract.task import Task
+from common.measurement import machine
+from common.measurement.clock import Clock
+
+TASK = Task(steps=30, warmup_steps=6, window_steps=10)
+
+
+def windows_of(task, first_step=0):
+    """The first step and the end of every window."""
+    clock, ends = Clock(task, 0, first_step, lambda: None), [first_step]
+    while ends[-1] < task.steps:
+        ends.append(clock.end_of_window(ends[-1]))
+    return list(itertools.pairwise(ends))
+
+
+@pytest.fixture
+def clocked(time):
+    """A function that clocks every window of a task, whose steps take a second each, and returns the clock."""
+
+    def train(task, rank=0, first_step=0, during_step=lambda clock, step: None, synchronize=lambda: None):
+        clock = Clock(task, rank, first_step, synchronize)
+        for start, end in windows_of(task, first_step):
+            clock.start(start)
+            for step in range(start, end):
+                time.now += 1.0
+                during_step(clock, step)
+            clock.stop(end)
+        return clock
+
+    return train
+
+
+def test_windows_end_after_the_first_step_after_the_warm_up_when_full_and_with_the_run():
+    assert windows_of(TASK) == [(0, 1), (1, 6), (6, 16), (16, 26), (26, 30)]
+
+
+def test_a_run_that_goes_on_warms_up_again():
+    assert windows_of(TASK, first_step=15) == [(15, 16), (16, 21), (21, 30)]
+
+
+def test_windows_end_at_checkpoints(tmp_path):
+    task = Task(steps=30, warmup_steps=6, window_steps=10, checkpoint=tmp_path / "state", checkpoint_steps=4)
+    assert windows_of(task) == [
+        *((0, 1), (1, 4), (4, 6), (6, 8), (8, 12), (12, 16), (16, 20), (20, 24), (24, 26), (26, 28), (28, 30)),
+    ]
+
+
+def window_that_has(step, task, first_step):
+    """What tells the windows of steps after the warm-up apart: between them lie full windows and checkpoints."""
+    since = step - first_step - task.warmup_steps
+    return since // task.window_steps, step // task.checkpoint_steps if task.checkpoint_steps else 0
+
+
+@given(st.integers(1, 20), st.integers(1, 60), st.integers(1, 25), st.integers(0, 15), st.integers(0, 40))
+def test_windows_hold_every_step_once_and_end_only_where_they_must(
+    tmp_path_factory, warmup, measured, window, every, first_step
+):
+    task = Task(
+        steps=first_step + warmup + measured,
+        warmup_steps=warmup,
+        window_steps=window,
+        checkpoint_steps=every,
+        checkpoint=tmp_path_factory.getbasetemp() / "never_written",
+    )
+    windows = windows_of(task, first_step)
+    assert [step for start, end in windows for step in range(start, end)] == list(range(first_step, task.steps))
+    warm = first_step + warmup
+    assert all(start >= warm or end <= warm for start, end in windows)
+    kept = [range(start, end) for start, end in windows if start >= warm]
+    found = [{window_that_has(step, task, first_step) for step in steps} for steps in kept]
+    assert all(len(each) == 1 for each in found)
+    assert len(set.union(*found)) == len(kept)
+
+
+def test_every_window_after_the_warm_up_is_kept_with_rank_steps_and_seconds(clocked):
+    clock = clocked(TASK, rank=3)
+    assert clock.windows == [
+        {"rank": 3, "step": 6, "steps": 10, "seconds": 10.0},
+        {"rank": 3, "step": 16, "steps": 10, "seconds": 10.0},
+        {"rank": 3, "step": 26, "steps": 4, "seconds": 4.0},
+    ]
+    assert clock.training_seconds == 30.0
+
+
+def test_the_time_to_the_first_step_counts_from_the_processs_start(clocked, time):
+    time.now = 5.0
+    assert clocked(TASK).time_to_first_step == pytest.approx(6.0, abs=1e-3)
+
+
+def test_a_run_that_goes_on_has_a_first_step_of_its_own(clocked):
+    clock = clocked(TASK, first_step=15)
+    assert clock.time_to_first_step == pytest.approx(1.0, abs=1e-3)
+    assert [(window["step"], window["steps"]) for window in clock.windows] == [(21, 9)]
+
+
+def test_time_between_windows_is_in_none(time):
+    clock = Clock(TASK, 0, 0, lambda: None)
+    clock.start(0)
+    time.now += 1.0
+    assert clock.stop(1) == 1.0
+    time.now += 1000.0
+    clock.start(1)
+    time.now += 5.0
+    assert clock.stop(6) == 5.0
+    assert clock.training_seconds == 6.0
+
+
+def test_the_wait_for_the_device_belongs_to_the_window(clocked, time):
+    def wait():
+        time.now += 0.5
+
+    assert [window["seconds"] for window in clocked(TASK, synchronize=wait).windows] == [10.5, 10.5, 4.5]
+
+
+def test_waiting_for_rows_is_told_per_window_once_it_is_measured(clocked):
+    def wait_for_rows(clock, step):
+        clock.input_seconds = (clock.input_seconds or 0.0) + 0.25
+
+    assert all("input_seconds" not in window for window in clocked(TASK).windows)
+    windows = clocked(TASK, during_step=wait_for_rows).windows
+    assert [window["input_seconds"] for window in windows] == [2.5, 2.5, 1.0]
+
+
+def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_launchs_own(clocked, monkeypatch):
+    sent = 0
+
+    def send(clock, step):
+        nonlocal sent
+        sent += 10**6 if step < 6 else 100
+
+    monkeypatch.setattr(machine, "loopback_bytes_sent", lambda: sent)
+    assert clocked(TASK, during_step=send).sent_bytes == 0
+    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
+    assert clocked(TASK, during_step=send).sent_bytes == 24 * 100

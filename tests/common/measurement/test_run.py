@@ -1,0 +1,565 @@
+"""common/measurement/run.py: the measured loop, driven by NumPy workers in threads, and by a time that tests move."""
+
+import dataclasses
+import json
+import re
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from common.contract import dataset, mlp
+from common.contract.rows import RowOrder
+from common.contract.task import Task
+from common.errors import LaunchFailedError, UserError
+from common.measurement import checkpoints, machine
+from common.measurement import record as record_module
+from common.measurement import run as run_module
+from common.measurement.metrics import throughput
+from common.measurement.record import Record, read_record, write_record
+from common.measurement.run import Run
+from common.measurement.world import World
+from common.strategy import Work
+
+TASK = Task(steps=30, warmup_steps=6, window_steps=10)
+
+
+# The record
+
+
+def test_the_record_of_a_launch_has_every_key_of_the_schema(numpy_launch):
+    launched = numpy_launch(TASK, 2, world={"backend": "threads", "device": "cpu"})
+    values = json.loads(launched.task.record.read_text())
+    assert set(values) == {field.name for field in dataclasses.fields(Record)}
+    record = launched.record
+    assert (record.strategy, record.framework, record.world_size) == ("numpy_threads", "numpy", 2)
+    assert (record.status, record.reason, record.scaling, record.synchronous) == ("ok", None, "strong", True)
+    assert (record.backend, record.device, record.threads_per_worker) == ("threads", "cpu", 1)
+    assert (record.oversubscribed, record.pinned_cores, record.private_network) == (True, [], False)
+    assert record.task["steps"] == 30
+    assert record.options["exchange"] is True
+    assert record.versions["numpy"] == np.__version__
+    assert record.host["cores"]
+    assert record.data_sha256 == dataset.load(TASK).sha256
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", record.started_at)
+    assert record.time_to_first_step_s > 0
+    assert len(record.losses) == 30
+    assert all(loss > 0 for loss in record.losses)
+    assert record.first_step == 0
+    assert record.wire_bytes_per_step is None
+    assert len(record.peak_memory_bytes) == 2
+    assert all(2**24 < peak < 2**40 for peak in record.peak_memory_bytes)
+    assert 0 < record.final_accuracy <= 1
+    assert record.checkpoint is None
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_shards_and_counts_add_up_at_every_world_size(numpy_launch, world_size):
+    launched = numpy_launch(TASK, world_size)
+    record = launched.record
+    assert record.examples_per_step == 64
+    assert record.examples_by_rank == [30 * 64 // world_size] * world_size
+    order = RowOrder(1437, TASK.seed)
+    for step in range(30):
+        shards = [launched.rows[rank][step] for rank in range(world_size)]
+        assert [len(shard) for shard in shards] == [64 // world_size] * world_size
+        assert np.array_equal(np.concatenate(shards), order.cut(64 * step, 64 * step + 64))
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_every_ranks_windows_are_recorded_and_the_warm_up_is_in_none(numpy_launch, world_size):
+    windows = numpy_launch(TASK, world_size).record.windows
+    assert [(window["rank"], window["step"], window["steps"]) for window in windows] == [
+        (rank, step, steps) for rank in range(world_size) for step, steps in ((6, 10), (16, 10), (26, 4))
+    ]
+    assert all(window["seconds"] > 0 for window in windows)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_losses_are_those_of_the_global_batch_at_every_world_size(numpy_launch, world_size):
+    losses = numpy_launch(TASK, world_size).record.losses
+    rows, order = dataset.load(TASK), RowOrder(1437, TASK.seed)
+    cuts = [order.cut(64 * step, 64 * step + 64) for step in range(30)]
+    expected = mlp.train(TASK, ((rows.train_features[cut], rows.train_labels[cut]) for cut in cuts)).losses
+    assert losses == pytest.approx(expected, rel=1e-5)
+
+
+def test_weak_scaling_gives_each_worker_the_whole_batch_of_its_own(numpy_launch):
+    launched = numpy_launch(dataclasses.replace(TASK, scaling="weak", batch=16), 4)
+    assert launched.record.scaling == "weak"
+    assert launched.record.examples_per_step == 64
+    assert launched.record.examples_by_rank == [30 * 16] * 4
+    assert np.array_equal(
+        np.concatenate([launched.rows[rank][3] for rank in range(4)]), RowOrder(1437, 0).cut(192, 256)
+    )
+
+
+@pytest.mark.parametrize("work", [Work.REPLICAS_IN_ONE_PROCESS, Work.COORDINATED, Work.PARTS_OF_ONE_MODEL])
+def test_a_process_that_has_all_workers_or_a_part_of_the_model_gets_the_whole_batch(one_worker, declare, work):
+    run = one_worker(TASK, declare(work=work), size=4)
+    assert run.global_batch == 64
+    assert np.array_equal(next(run.steps()).rows, RowOrder(1437, 0).cut(0, 64))
+
+
+def test_without_synchrony_the_batch_is_that_of_one_workers_update(one_worker, declare):
+    strategy = declare(work=Work.COORDINATED, synchronous_with={"packed": True})
+    task = dataclasses.replace(TASK, batch=63)
+    run = one_worker(task, strategy, strategy.options(packed=False), size=2)
+    assert run.global_batch == 63
+    assert np.array_equal(next(run.steps()).rows, RowOrder(1437, 0).cut(0, 63))
+
+
+def test_rows_are_counted_from_what_the_losses_were_taken_of(one_worker):
+    run = one_worker(TASK)
+    for batch in run.steps():
+        run.observe(1.0, np.array([3, 4]) if batch.step else 5)
+    run.finish()
+    assert read_record(run.task.record).examples_by_rank == [5 + 29 * 7]
+
+
+def test_rows_that_are_only_known_at_the_end_are_counted_there(one_worker):
+    run = one_worker(TASK)
+    for _ in run.steps():
+        run.observe(1.0)
+    run.finish(examples=77)
+    assert read_record(run.task.record).examples_by_rank == [77]
+
+
+def test_rows_that_parts_of_one_model_all_see_count_once(numpy_launch, declare):
+    launched = numpy_launch(TASK, 2, strategy=declare(work=Work.PARTS_OF_ONE_MODEL))
+    assert launched.record.examples_by_rank == [30 * 64, 0]
+
+
+def test_a_worker_that_sees_no_loss_leaves_it_to_those_that_do(numpy_launch, declare, capsys):
+    def seen_by_the_last(loss):
+        return loss if threading.current_thread() in last else None
+
+    last = set()
+    launched = numpy_launch(
+        TASK,
+        2,
+        strategy=declare(work=Work.PARTS_OF_ONE_MODEL),
+        on_step=lambda run, rank: last.add(threading.current_thread()) if rank else None,
+        loss_of=seen_by_the_last,
+    )
+    assert launched.record.losses == pytest.approx(numpy_launch(TASK).record.losses)
+    assert launched.record.examples_by_rank == [30 * 64, 0]
+    assert "step    30/30   " in capsys.readouterr().out
+
+
+def test_what_a_worker_holds_is_in_the_record_with_its_peak(one_worker):
+    run = one_worker(TASK)
+    sizes = {"parameters": 12, "gradients": 12, "optimizer_state": 0}
+    run.export_with(lambda: run.initial_state, lambda: sizes)
+    held = np.ones(10_000_000)
+    for _ in run.steps():
+        run.observe(held[0], 64)
+    run.finish()
+    [memory] = read_record(run.task.record).memory_bytes
+    assert memory.pop("above_import") > 0.9 * held.nbytes
+    assert memory == sizes
+
+
+def test_what_a_strategy_knows_beside_the_measurement_is_in_the_record(one_worker):
+    run = one_worker(TASK)
+    for _ in run.steps():
+        run.observe(1.0, 64)
+    run.finish(restarted_workers=2, staleness=[0, 1])
+    record = read_record(run.task.record)
+    assert (record.restarted_workers, record.staleness) == (2, [0, 1])
+
+
+def test_waiting_for_rows_is_told_per_window_where_it_is_measured(one_worker):
+    run = one_worker(TASK)
+    run.clock.input_seconds = 0.0
+    for _ in run.steps():
+        run.clock.input_seconds += 0.25
+        run.observe(1.0, 64)
+    run.finish()
+    windows = read_record(run.task.record).windows
+    assert [window["input_seconds"] for window in windows] == [0.25 * window["steps"] for window in windows]
+
+
+def test_the_numbers_of_a_steps_rows_are_those_of_its_batch(one_worker):
+    run = one_worker(TASK, rank=1, size=2)
+    order = RowOrder(1437, 0)
+    [early, late] = [next(run.rows(step)) for step in (3, 100)]
+    assert np.array_equal(early, order.cut(3 * 64 + 32, 4 * 64))
+    assert np.array_equal(late, order.cut(100 * 64 + 32, 101 * 64))
+    assert len(list(run.rows(3, 7))) == 4
+
+
+def test_without_exchange_the_replicas_drift_apart_and_the_record_says_so(numpy_launch, declare):
+    launched = numpy_launch(TASK, 2, options=declare().options(exchange=False))
+    one, other = launched.states
+    assert launched.record.exchange is False
+    assert not np.array_equal(one["layer0.weight"], other["layer0.weight"])
+
+
+def test_with_exchange_the_replicas_stay_the_same(numpy_launch):
+    one, other = numpy_launch(TASK, 2).states
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_losses_that_are_not_finite_are_recorded_as_null(numpy_launch):
+    losses = iter([1.0, float("nan"), float("inf")])
+    record = numpy_launch(TASK, loss_of=lambda value: next(losses, 2.0)).record
+    assert record.losses[:4] == [1.0, None, None, 2.0]
+
+
+def test_a_record_without_a_name_goes_to_the_results_folder_under_a_new_one(declare, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "ROOT", tmp_path)
+    strategy = declare()
+    for _ in range(2):
+        run = Run(strategy, TASK, strategy.options(), World(placement=machine.Placement([], oversubscribed=False)))
+        run.export_with(lambda run=run: run.initial_state)
+        for _ in run.steps():
+            run.observe(1.0, 64)
+        run.finish()
+    names = sorted(path.name for path in (tmp_path / "results").iterdir())
+    assert len(names) == 2
+    assert all(re.fullmatch(r"numpy_threads-digits-strong-1w-\d{8}T\d{12}\.json", name) for name in names)
+
+
+def test_the_result_is_printed_once_with_throughput_and_the_records_name(numpy_launch, capsys):
+    launched = numpy_launch(TASK, 2)
+    output = capsys.readouterr().out
+    assert output.count("numpy_threads on digits") == 1
+    assert f"{throughput(launched.record).samples_per_second:,.0f} samples/s" in output
+    assert "more threads than cores" in output
+    assert "64 (strong scaling)" in output
+
+
+def test_the_record_is_written_once_by_rank_0_when_all_is_done(numpy_launch, monkeypatch, tmp_path):
+    written = []
+
+    def counted(path, record):
+        written.append(path)
+        write_record(path, record)
+
+    monkeypatch.setattr(record_module, "write_record", counted)
+    task = dataclasses.replace(TASK, record=tmp_path / "new" / "record.json")
+    numpy_launch(task, 4)
+    assert written == [task.record]
+    assert read_record(task.record).world_size == 4
+    assert list(task.record.parent.iterdir()) == [task.record]
+
+
+def test_a_run_that_is_killed_leaves_no_record(numpy_launch, tmp_path):
+    def kill(run, rank):
+        raise KeyError("killed")
+
+    task = dataclasses.replace(TASK, record=tmp_path / "new" / "record.json")
+    with pytest.raises(KeyError):
+        numpy_launch(task, on_step=kill)
+    assert list(task.record.parent.iterdir()) == []
+
+
+# Replicas
+
+
+@pytest.fixture
+def checking(declare):
+    """Options with which replicas are compared after every step."""
+    return declare().options(check_replicas=True)
+
+
+def test_replicas_that_are_equal_are_found_equal(numpy_launch, checking):
+    assert numpy_launch(TASK, 2, options=checking).record.options["check_replicas"] is True
+
+
+@pytest.mark.parametrize("bit", [0, 31])
+def test_the_first_replica_that_differs_by_a_bit_is_named_with_parameter_and_step(numpy_launch, checking, bit):
+    def spoil(state, rank, step):
+        if (rank, step) == (1, 4):
+            state["layer1.bias"].view(np.uint32)[3] ^= 1 << bit
+
+    with pytest.raises(LaunchFailedError, match=r"After step 4 the parameter layer1.bias of rank 1 differs"):
+        numpy_launch(TASK, 2, options=checking, spoil=spoil)
+    numpy_launch(TASK, 2, spoil=spoil)
+
+
+def test_replicas_of_one_process_are_compared_too(one_worker, declare, checking):
+    run = one_worker(TASK, declare(work=Work.REPLICAS_IN_ONE_PROCESS), checking, size=2)
+    other = run.initial_state | {"layer2.weight": run.initial_state["layer2.weight"] + 1}
+    replicas = [run.initial_state, run.initial_state]
+    run.export_with(lambda: run.initial_state, replicas=lambda: replicas)
+    steps = run.steps()
+    next(steps)
+    run.observe(1.0, 64)
+    replicas[1] = other
+    next(steps)
+    with pytest.raises(LaunchFailedError, match=r"After step 1 the parameter layer2.weight of rank 1 differs"):
+        run.observe(1.0, 64)
+
+
+def test_of_several_steps_in_one_call_the_last_one_is_named(one_worker, checking):
+    run = one_worker(TASK, options=checking)
+    replicas = [run.initial_state, run.initial_state]
+    run.export_with(lambda: run.initial_state, replicas=lambda: replicas)
+    groups = run.grouped_steps(4)
+    next(groups)
+    run.observe(1.0, 64)
+    replicas[1] = run.initial_state | {"layer0.bias": run.initial_state["layer0.bias"] + 1}
+    assert [batch.step for batch in next(groups)] == [1, 2, 3, 4]
+    with pytest.raises(LaunchFailedError, match=r"After step 4 the parameter layer0\.bias of rank 1"):
+        run.observe([1.0] * 4, 256, steps=4)
+
+
+# Refusals before any step
+
+
+def test_what_the_strategy_cannot_have_is_refused_before_training(one_worker, declare, monkeypatch):
+    def refuse(*arguments):
+        asked.append(arguments)
+        raise UserError("Not with seven workers: use fewer.")
+
+    asked = []
+    monkeypatch.setattr(machine, "gpu_names", lambda: ["one", "two"])
+    strategy = declare(check=refuse)
+    options = strategy.options(prefetch=2)
+    with pytest.raises(UserError, match="Not with seven"):
+        one_worker(TASK, strategy, options, size=7)
+    [(task, *others)] = asked
+    assert (task.steps, others) == (30, [options, 7, 2])
+
+
+def test_a_batch_that_does_not_divide_is_refused_before_training(one_worker, refusal):
+    assert "--batch 63 or 66" in refusal(lambda: one_worker(TASK, size=3))
+
+
+@pytest.mark.parametrize("option", ["record", "checkpoint"])
+def test_a_file_that_cannot_be_written_is_refused_before_training(one_worker, refusal, tmp_path, option):
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "out"
+    assert str(path) in refusal(lambda: one_worker(dataclasses.replace(TASK, **{option: path})))
+
+
+def test_a_folder_as_record_is_refused_before_training(one_worker, refusal, tmp_path):
+    assert str(tmp_path) in refusal(lambda: one_worker(dataclasses.replace(TASK, record=tmp_path)))
+
+
+def test_a_damaged_checkpoint_is_refused_before_training(one_worker, refusal, tmp_path):
+    path = tmp_path / "state.safetensors"
+    path.write_bytes(b"damaged")
+    assert str(path) in refusal(lambda: one_worker(dataclasses.replace(TASK, checkpoint=path)))
+
+
+# The clock
+
+
+def test_each_window_is_as_long_as_its_steps_and_the_median_tells_the_throughput(numpy_launch, time):
+    def two_seconds(run, rank):
+        time.now += 2.0
+
+    record = numpy_launch(TASK, on_step=two_seconds).record
+    assert [window["seconds"] for window in record.windows] == [20.0, 20.0, 8.0]
+    assert throughput(record).seconds_per_step == 2.0
+    assert throughput(record).samples_per_second == 32.0
+    assert record.time_to_first_step_s == pytest.approx(2.0, abs=1e-3)
+
+
+def test_a_slow_start_and_a_slow_warm_up_are_in_no_window(numpy_launch, time):
+    def slow_at_first(run, rank):
+        time.now += 1000.0 if len(run_steps) < 6 else 1.0
+        run_steps.append(rank)
+
+    run_steps = []
+    record = numpy_launch(TASK, on_step=slow_at_first).record
+    assert [window["seconds"] for window in record.windows] == [10.0, 10.0, 4.0]
+    assert record.time_to_first_step_s == pytest.approx(1000.0, abs=1e-3)
+
+
+def test_the_time_to_the_first_step_is_the_slowest_ranks(numpy_launch, time, monkeypatch):
+    this_thread = threading.local()
+    born = time.time()
+
+    def remember(run, rank):
+        time.now += 1.0
+        this_thread.rank = rank
+
+    monkeypatch.setattr(time, "time", lambda: born + [3.0, 5.0, 4.0, 2.0][this_thread.rank])
+    assert numpy_launch(TASK, 4, on_step=remember).record.time_to_first_step_s == pytest.approx(5.0, abs=1e-3)
+
+
+def test_the_wait_for_the_device_at_a_windows_end_belongs_to_the_window(numpy_launch, time):
+    def one_second(run, rank):
+        time.now += 1.0
+
+    def wait():
+        time.now += 0.5
+
+    record = numpy_launch(TASK, on_step=one_second, world={"synchronize": wait}).record
+    assert [window["seconds"] for window in record.windows] == [10.5, 10.5, 4.5]
+
+
+def test_a_checkpoint_is_in_no_window(numpy_launch, time, monkeypatch, tmp_path):
+    def one_second(run, rank):
+        time.now += 1.0
+
+    def slow_write(path, checkpoint, task):
+        time.now += 1000.0
+
+    monkeypatch.setattr(checkpoints, "write_checkpoint", slow_write)
+    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=7)
+    record = numpy_launch(task, on_step=one_second).record
+    assert [(window["step"], window["steps"], window["seconds"]) for window in record.windows] == [
+        *((6, 1, 1.0), (7, 7, 7.0), (14, 2, 2.0), (16, 5, 5.0), (21, 5, 5.0), (26, 2, 2.0), (28, 2, 2.0)),
+    ]
+    assert [entry["training_seconds"] for entry in record.accuracies] == [7.0, 14.0, 21.0, 28.0, 30.0]
+
+
+def test_a_checkpoint_that_rank_0_saves_is_in_no_other_ranks_window(numpy_launch, time, monkeypatch, tmp_path):
+    saving, read_meanwhile = threading.Event(), threading.Event()
+
+    def on_reading():
+        time.now += 0.001
+        if saving.is_set():
+            read_meanwhile.set()
+
+    def slow_write(path, checkpoint, task):
+        saving.set()
+        read_meanwhile.wait(0.5)  # Time enough for another rank to start its next window, if nothing holds it.
+        time.now += 1000.0
+        saving.clear()
+
+    time.on_reading = on_reading
+    monkeypatch.setattr(checkpoints, "write_checkpoint", slow_write)
+    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=16)
+    record = numpy_launch(task, 2).record
+    assert max(window["seconds"] for window in record.windows) < 1
+
+
+def test_losses_and_rows_are_read_only_after_the_clock_of_their_window_has_stopped(one_worker, time):
+    events = []
+
+    class Lazy:
+        def __float__(self):
+            events.append("r")
+            return 1.0
+
+        def __array__(self, dtype=None, copy=None):
+            events.append("n")
+            return np.array(64)
+
+    time.on_reading = lambda: events.append("C")
+    run = one_worker(Task(steps=9, warmup_steps=3, window_steps=2), synchronize=lambda: events.append("S"))
+    for _ in run.steps():
+        time.now += 1.0
+        events.append("s")
+        run.observe(Lazy(), Lazy())
+    # Clock, steps, synchronize, time, reads; then the clock once more for the line that is printed.
+    assert re.fullmatch("CsSC[rn]+C?" + "CssSC[rn]+C?" * 4, "".join(events)), "".join(events)
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """The steps of all checkpoints, none of which is written, nor is a record."""
+    steps = []
+    monkeypatch.setattr(checkpoints, "write_checkpoint", lambda path, checkpoint, task: steps.append(checkpoint.step))
+    for module, name in ((record_module, "of_launch"), (record_module, "write_record"), (run_module, "_print_result")):
+        monkeypatch.setattr(module, name, lambda *_, **__: None)
+    return steps
+
+
+def step_by_step(run, time):
+    """Train so; returns the rows of all steps."""
+    rows = []
+    for batch in run.steps():
+        time.now += 1.0
+        rows.append(batch.rows)
+        run.observe(float(batch.step), len(batch.rows))
+    return rows
+
+
+def in_groups(run, time, size):
+    """Train so, with up to `size` steps in a call; returns the rows of all steps."""
+    rows = []
+    for batches in run.grouped_steps(size):
+        assert 1 <= len(batches) <= size
+        time.now += 1.0 * len(batches)
+        rows += [batch.rows for batch in batches]
+        losses = np.array([float(batch.step) for batch in batches])
+        run.observe(losses, [len(batch.rows) for batch in batches], steps=len(batches))
+    return rows
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(st.integers(1, 12), st.integers(1, 40), st.integers(1, 9), st.integers(1, 20), st.integers(0, 15))
+def test_groups_of_steps_change_neither_windows_nor_rows_nor_losses_nor_checkpoints(
+    one_worker, time, tmp_path, saved, warmup, measured, window, size, every
+):
+    task = Task(
+        steps=warmup + measured,
+        warmup_steps=warmup,
+        window_steps=window,
+        checkpoint_steps=every,
+        checkpoint=tmp_path / "never_written",
+    )
+    found = []
+    for train in (step_by_step, partial(in_groups, size=size)):
+        saved.clear()
+        gathered = []
+        run = one_worker(task, all_gather=lambda value, gathered=gathered: gathered.append(value) or [value])
+        rows = train(run, time)
+        run.finish()
+        found.append((np.concatenate(rows).tolist(), gathered[-1].windows, [*saved]))
+        assert gathered[-1].losses == [float(step) for step in range(task.steps)]
+        assert gathered[-1].examples == 64 * task.steps
+    assert found[0] == found[1]
+    assert saved == [*(step for step in range(1, task.steps) if every and step % every == 0), task.steps]
+
+
+def test_a_windows_batches_come_all_at_once(one_worker):
+    run, sizes = one_worker(TASK), []
+    for batches in run.windows():
+        sizes.append(len(batches))
+        run.observe([1.0] * len(batches), 0, steps=len(batches))
+    assert sizes == [1, 5, 10, 10, 4]
+
+
+def test_a_window_whose_steps_were_not_all_observed_is_an_error_of_the_strategy(one_worker):
+    run = one_worker(TASK)
+    with pytest.raises(RuntimeError, match=r"numpy_threads must call observe\(\)"):
+        for _ in run.steps():
+            pass
+
+
+# The wire
+
+
+def test_bytes_on_the_wire_are_those_of_the_measured_steps(numpy_launch, monkeypatch):
+    sent = 0
+
+    def send(run, rank):
+        nonlocal sent
+        sent += 10**6 if len(steps) < 6 else 100
+        steps.append(rank)
+
+    steps = []
+    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
+    monkeypatch.setattr(machine, "loopback_bytes_sent", lambda: sent)
+    record = numpy_launch(TASK, on_step=send).record
+    assert record.private_network
+    assert record.wire_bytes_per_step == 100
+
+
+def test_bytes_that_a_checkpoint_sends_are_not_those_of_a_step(numpy_launch, monkeypatch, tmp_path):
+    sent = 0
+
+    def send(run, rank):
+        nonlocal sent
+        sent += 100
+
+    def send_much(path, checkpoint, task):
+        nonlocal sent
+        sent += 10**6
+
+    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
+    monkeypatch.setattr(machine, "loopback_bytes_sent", lambda: sent)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", send_much)
+    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=8)
+    assert numpy_launch(task, on_step=send).record.wire_bytes_per_step == 100
