@@ -9,41 +9,54 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))  # Nox, as a program of its own, doesn't look for modules here.
 
-from common import installation
+from common import catalogue, installation
 from common.environments import Environment
 from common.errors import UserError
+from common.strategy import Family, Strategy
 
 nox.needs_version = ">=2025.5.1"
 nox.options.sessions = ["tests", "lint"]
 # Sessions share environments, which they make themselves.
 nox.options.default_venv_backend = "none"
 
+try:
+    STRATEGIES, FAMILIES = catalogue.strategies(), catalogue.families()
+except UserError as error:
+    sys.exit(f"lockstep: {error}")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
-ENVIRONMENT_OF = {"torch": "torch", "tf": "tensorflow", "horovod": "horovod"}
-"""By how the names of an environment's strategies begin."""
-FRAMEWORKS = tuple(ENVIRONMENT_OF.values())
 ADVICE = (
     'A package index that has a CPU build of torch saves most of them: PyTorch\'s "Get started" page names one; set '
     "PIP_EXTRA_INDEX_URL to it, or run `nox -s torch horovod -- --extra-index-url URL` first."
 )
 
 
-@nox.session
-def torch(session: nox.Session) -> None:
-    """Make the environment of the PyTorch strategies; options after `--` are pip's, such as `--extra-index-url`."""
-    prepare(session, "torch", pip_options=session.posargs)
+def add_environment(family: Family) -> None:
+    """Add the session that makes the environment of a family of strategies."""
+
+    def make_environment(session: nox.Session) -> None:
+        prepare(session, family.environment, pip_options=session.posargs)
+
+    built = ", with what is built for them" if family.build else ""
+    make_environment.__doc__ = (
+        f"Make the environment of {family.title}'s strategies{built}; options after `--` are pip's."
+    )
+    nox.session(make_environment, name=family.environment)
 
 
-@nox.session
-def tensorflow(session: nox.Session) -> None:
-    """Make the environment of the TensorFlow strategies."""
-    prepare(session, "tensorflow", pip_options=session.posargs)
+def add_strategy(strategy: Strategy) -> None:
+    """Add the session that trains with a strategy."""
+
+    def train(session: nox.Session) -> None:
+        prepare(session, "tools", strategy.family.environment)
+        run(session, "-m", "common.launch", strategy.name, *session.posargs)
+
+    workers = "" if strategy.most_workers else "; 2 workers unless `-- --workers N` says otherwise"
+    train.__doc__ = f"{strategy.summary[0].upper()}{strategy.summary[1:]}{workers}."
+    nox.session(train, name=strategy.name)
 
 
-@nox.session
-def horovod(session: nox.Session) -> None:
-    """Make the environment of the Horovod strategies, for which Horovod is built once (about 3 minutes)."""
-    prepare(session, "horovod", pip_options=session.posargs)
+for each in FAMILIES.values():
+    add_environment(each)
 
 
 @nox.session
@@ -67,124 +80,14 @@ def tools(session: nox.Session) -> None:
     prepare(session, "tools", pip_options=session.posargs)
 
 
-@nox.session
-def torch_single(session: nox.Session) -> None:
-    """Train with PyTorch in one process: the base that its strategies are compared with."""
-    launch(session, "torch_single")
-
-
-@nox.session
-def torch_data_parallel(session: nox.Session) -> None:
-    """Train with DataParallel, 2 replicas in one process unless `-- --workers N` says otherwise."""
-    launch(session, "torch_data_parallel")
-
-
-@nox.session
-def torch_sync_sgd(session: nox.Session) -> None:
-    """Train with synchronous SGD by hand, 2 workers unless options say otherwise; `-- --backend mpi` uses MPI."""
-    launch(session, "torch_sync_sgd")
-
-
-@nox.session
-def torch_hook_ddp(session: nox.Session) -> None:
-    """Train with a DistributedDataParallel of our own, 2 workers unless `-- --workers N` says otherwise."""
-    launch(session, "torch_hook_ddp")
-
-
-@nox.session
-def torch_ddp(session: nox.Session) -> None:
-    """Train with DistributedDataParallel, 2 workers unless `-- --workers N` says otherwise."""
-    launch(session, "torch_ddp")
-
-
-@nox.session
-def torch_zero(session: nox.Session) -> None:
-    """Train with ZeroRedundancyOptimizer, 2 workers unless `-- --workers N` says otherwise."""
-    launch(session, "torch_zero")
-
-
-@nox.session
-def torch_fsdp(session: nox.Session) -> None:
-    """Train with FSDP2's fully_shard, 2 workers unless `-- --workers N` says otherwise."""
-    launch(session, "torch_fsdp")
-
-
-@nox.session
-def torch_model_parallel(session: nox.Session) -> None:
-    """Train with a pipeline of layers, 2 stages unless `-- --workers N` says otherwise."""
-    launch(session, "torch_model_parallel")
-
-
-@nox.session
-def torch_tensor_parallel(session: nox.Session) -> None:
-    """Train with split layers, 2 workers unless `-- --workers N` says otherwise."""
-    launch(session, "torch_tensor_parallel")
-
-
-@nox.session
-def torch_lightning_ddp(session: nox.Session) -> None:
-    """Train with Lightning's Trainer over DDP, 2 workers unless `-- --workers N` says otherwise."""
-    launch(session, "torch_lightning_ddp")
-
-
-@nox.session
-def tf_one_device(session: nox.Session) -> None:
-    """Train with TensorFlow's OneDeviceStrategy: the base that its strategies are compared with."""
-    launch(session, "tf_one_device")
-
-
-@nox.session
-def tf_mirrored(session: nox.Session) -> None:
-    """Train with TensorFlow's MirroredStrategy, 2 replicas unless `-- --workers N` says otherwise."""
-    launch(session, "tf_mirrored")
-
-
-@nox.session
-def tf_multi_worker_mirrored(session: nox.Session) -> None:
-    """Train with MultiWorkerMirroredStrategy, 2 processes unless `-- --workers N` or TF_CONFIG says otherwise."""
-    launch(session, "tf_multi_worker_mirrored")
-
-
-@nox.session
-def tf_central_storage(session: nox.Session) -> None:
-    """Train with CentralStorageStrategy, 2 replicas unless `-- --workers N` says otherwise."""
-    launch(session, "tf_central_storage")
-
-
-@nox.session
-def tf_parameter_server(session: nox.Session) -> None:
-    """Train with ParameterServerStrategy, 2 workers and 1 server unless options or TF_CONFIG say otherwise."""
-    launch(session, "tf_parameter_server")
-
-
-@nox.session
-def tf_keras_mirrored(session: nox.Session) -> None:
-    """Train with Keras 3's fit under MirroredStrategy, 2 replicas unless `-- --workers N` says otherwise."""
-    launch(session, "tf_keras_mirrored")
-
-
-@nox.session
-def horovod_torch(session: nox.Session) -> None:
-    """Train with Horovod for torch, 2 workers unless `-- --workers N` says otherwise."""
-    launch(session, "horovod_torch")
-
-
-@nox.session
-def horovod_tensorflow(session: nox.Session) -> None:
-    """Train with Horovod for TensorFlow, 2 workers unless `-- --workers N` says otherwise."""
-    launch(session, "horovod_tensorflow")
-
-
-@nox.session
-def horovod_keras(session: nox.Session) -> None:
-    """Train with Keras 3's fit and Horovod, 2 workers unless `-- --workers N` says otherwise."""
-    launch(session, "horovod_keras")
+for each in STRATEGIES.values():
+    add_strategy(each)
 
 
 @nox.session
 def compare(session: nox.Session) -> None:
     """Compare the strategies on this machine and write the PDF report (about 9 minutes; `-- --plan` tells more)."""
-    run_with_tools(session, "-m", "common.compare", *session.posargs, frameworks=frameworks_of(session.posargs))
+    run_with_tools(session, "-m", "common.compare", *session.posargs, environments=environments_of(session.posargs))
 
 
 @nox.session
@@ -194,21 +97,27 @@ def report(session: nox.Session) -> None:
 
 
 @nox.session
+def readme(session: nox.Session) -> None:
+    """Write the README's tables of strategies and options from the declarations."""
+    run_with_tools(session, "-m", "common.readme")
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """Run all tests but the contract grid: first those without a framework, then every strategy as users start it."""
-    run_with_tools(session, "-m", "pytest", *(session.posargs or ["-m", "not grid"]), frameworks=FRAMEWORKS)
+    run_with_tools(session, "-m", "pytest", *(session.posargs or ["-m", "not grid"]), environments=tuple(FAMILIES))
 
 
 @nox.session
 def contract(session: nox.Session) -> None:
     """Hold every strategy against the oracle on the whole grid of presets and numbers of workers."""
-    run_with_tools(session, "-m", "pytest", "-m", "grid", *session.posargs, frameworks=FRAMEWORKS)
+    run_with_tools(session, "-m", "pytest", "-m", "grid", *session.posargs, environments=tuple(FAMILIES))
 
 
 @nox.session
 def benchmark(session: nox.Session) -> None:
     """Measure what the harness costs: each strategy against a bare loop of the same framework, in turn."""
-    run_with_tools(session, "-m", "tests.benchmarks", *session.posargs, frameworks=frameworks_of(session.posargs))
+    run_with_tools(session, "-m", "tests.benchmarks", *session.posargs, environments=environments_of(session.posargs))
 
 
 @nox.session
@@ -220,11 +129,12 @@ def lint(session: nox.Session) -> None:
 
 def environment(name: str) -> Environment:
     """The environment of a dependency group of pyproject.toml."""
-    groups = {"tools": "dev"}
-    if shutil.which("nvidia-smi"):
-        groups |= {"tensorflow": "tensorflow-gpu", "horovod": "horovod-nccl"}
-    requirements = nox.project.dependency_groups(PYPROJECT, groups.get(name, name))
-    script = Path("horovod_impl", "build.py").resolve() if name.startswith("horovod") else None
+    for_gpus = {family.environment_for_gpus: family for family in FAMILIES.values()}
+    group, family = {"tools": "dev"}.get(name, name), FAMILIES.get(name) or for_gpus.get(name)
+    if family and family.environment_for_gpus and shutil.which("nvidia-smi"):
+        group = family.environment_for_gpus
+    requirements = nox.project.dependency_groups(PYPROJECT, group)
+    script = Path(family.build).resolve() if family and family.build else None
     return Environment(name, tuple(dict.fromkeys(requirements)), script)
 
 
@@ -242,26 +152,20 @@ def prepare(session: nox.Session, *names: str, pip_options: Sequence[str] = ()) 
         session.error(" ".join(failures.values()).rstrip("."))
 
 
-def launch(session: nox.Session, strategy: str) -> None:
-    """Run one strategy with the session's options, in its own environment, under a deadline."""
-    prepare(session, "tools", ENVIRONMENT_OF[strategy.partition("_")[0]])
-    run(session, "-m", "common.launch", strategy, *session.posargs)
-
-
-def frameworks_of(options: Sequence[str]) -> tuple[str, ...]:
+def environments_of(options: Sequence[str]) -> tuple[str, ...]:
     """The environments of the strategies that the options name, or all; none where nothing will be launched."""
     if {"--plan", "--help", "-h"} & {*options}:
         return ()
-    named = {ENVIRONMENT_OF.get(option.partition("_")[0]) for option in options if "_" in option}
-    return tuple(name for name in FRAMEWORKS if name in named) or FRAMEWORKS
+    named = {STRATEGIES[each].family.environment for each in options if each in STRATEGIES}
+    return tuple(name for name in FAMILIES if name in named or not named)
 
 
-def run_with_tools(session: nox.Session, *arguments: str, frameworks: Sequence[str] = ()) -> None:
-    """Run Python in the environment without frameworks, with those of the `frameworks` that can be had beside it.
+def run_with_tools(session: nox.Session, *arguments: str, environments: Sequence[str] = ()) -> None:
+    """Run Python in the environment without frameworks, with those of the `environments` that can be had beside it.
 
     The session goes on without the others, and fails at its end.
     """
-    failures = make(session, "tools", *frameworks)
+    failures = make(session, "tools", *environments)
     if "tools" in failures:
         session.error(failures["tools"].rstrip("."))
     for sentence in failures.values():

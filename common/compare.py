@@ -23,17 +23,25 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from common import metrics
-from common.config import from_record, is_synchronous, to_arguments
+from common.catalogue import ROOT
+from common.contract.task import to_arguments
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
-from common.launch import ROOT, TIMED_OUT_STATUS, framework_of, python_for
-from common.names import shown_name
-from common.plan import FULL_REPETITIONS, Cell, Options, kink_free_seeds, plan_round, plan_table
-from common.record import Record, read_record, read_records, write_record
-
-QUICK_SECONDS = 540.0
-"""The quick profile starts no round that wouldn't end within this time; set-up checks and report come on top."""
+from common.launch import python_for
+from common.measurement import metrics
+from common.measurement.record import Record, declared, read_record, read_records, write_record
+from common.plan import (
+    FULL_REPETITIONS,
+    QUICK_SECONDS,
+    PlannedLaunch,
+    Scope,
+    has_another_round,
+    kink_free_seeds,
+    plan_round,
+    plan_table,
+)
+from common.processes import TIMED_OUT_STATUS
+from common.strategy import has_exchange, label, name_of
 
 _STOP_SECONDS = 30.0
 
@@ -42,7 +50,7 @@ _STOP_SECONDS = 30.0
 class Arguments:
     """Compare the strategies on this machine and write the report."""
 
-    options: tyro.conf.OmitArgPrefixes[Options] = dataclasses.field(default_factory=Options)
+    scope: tyro.conf.OmitArgPrefixes[Scope] = dataclasses.field(default_factory=Scope)
     plan: bool = False
     """Print the launches and the time that they will take, and run nothing."""
     results: Path = Path("results")
@@ -57,17 +65,17 @@ def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
     arguments = tyro.cli(Arguments, description=__doc__)
     console = Console(width=None if sys.stdout.isatty() else 120)
-    options = arguments.options
+    scope = arguments.scope
     if arguments.plan:
-        _print_plan(console, options)
+        _print_plan(console, scope)
         return
     ensure_writable(arguments.out)
-    folder = _unfinished_folder(arguments.results, options) or _new_folder(arguments.results, options)
+    folder = _unfinished_folder(arguments.results, scope) or _new_folder(arguments.results, scope)
     order_seed = _order_seed(folder, arguments.order_seed)
     console.print(f"Records go to {folder}; the launches' order has seed {order_seed}.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _run_all(console, options, folder, order_seed)
+        _run_all(console, scope, folder, order_seed)
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")
         sys.exit(130)
@@ -77,106 +85,85 @@ def main() -> None:
     sys.exit(subprocess.run(report, cwd=ROOT).returncode)
 
 
-def run_cell(cell: Cell, folder: Path) -> Record:
-    """Launch one cell in a fresh process group and return its record, which it leaves in `folder` beside its log.
+def run_planned(launch: PlannedLaunch, folder: Path) -> Record:
+    """Make one planned launch in a fresh process group and return its record, left in `folder` beside its log.
 
     A launch that leaves no record gets one here: `unsupported` when it refused, else `failed`.
     """
     folder = folder.resolve()
     # Not by with_suffix, which would end the name at the point of an option's value.
-    checkpoint = folder / f"{cell.name}.safetensors" if cell.config.checkpoint else None
+    checkpoint = folder / f"{launch.name}.safetensors" if launch.task.checkpoint else None
     if checkpoint:
         checkpoint.unlink(missing_ok=True)
-    record_path, log_path = folder / f"{cell.name}.json", folder / f"{cell.name}.log"
-    config = dataclasses.replace(cell.config, record=record_path, checkpoint=checkpoint)
+    record_path, log_path = folder / f"{launch.name}.json", folder / f"{launch.name}.log"
+    task = dataclasses.replace(launch.task, record=record_path, checkpoint=checkpoint)
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
-        python_for(framework_of(cell.strategy))
-        status = _launch(cell.strategy, to_arguments(config), log_path, config.deadline_seconds)
+        python_for(launch.strategy)
+        status = _launch(launch.strategy.name, to_arguments(task, launch.options), log_path, task.deadline_seconds)
     except UserError as error:
         log_path.write_text(f"lockstep: {error}\n")
         status = None
     if status == 0 and record_path.exists():
         return read_record(record_path)
-    outcome, reason = _why(status, config.deadline_seconds, log_path.read_text(errors="replace"))
-    record = Record(
-        strategy=cell.strategy,
-        framework=framework_of(cell.strategy),
-        world_size=cell.workers,
-        synchronous=is_synchronous(config, cell.strategy),
-        scaling=config.scaling,
-        status=outcome,
-        reason=reason,
-        log=log_path.name,
-        config=dataclasses.asdict(config),
-        threads_per_worker=config.threads,
-        started_at=started_at,
-    )
+    outcome, reason = _why(status, task.deadline_seconds, log_path.read_text(errors="replace"))
+    known = declared(launch.strategy, task, launch.options, launch.workers)
+    record = Record(**known, status=outcome, reason=reason, log=log_path.name, started_at=started_at)
     write_record(record_path, record)
     return read_record(record_path)
 
 
-def _run_all(console: Console, options: Options, folder: Path, order_seed: int) -> None:
-    started, order, cells = time.monotonic(), random.Random(order_seed), []
-    seeds = kink_free_seeds(options)
+def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int) -> None:
+    started, order, launches = time.monotonic(), random.Random(order_seed), []
+    seeds = kink_free_seeds(scope)
     # How many times as long as estimated a launch takes on this machine, by those of the last round.
     pace = 1.0
     for repetition in itertools.count(1):
-        round_cells = plan_round(options, repetition, order, seeds)
-        estimate = sum(cell.estimated_seconds for cell in _without_record(round_cells, folder))
-        if not _another_round(options, repetition, time.monotonic() - started, pace * estimate):
+        planned = plan_round(scope, repetition, order, seeds)
+        estimate = sum(launch.estimated_seconds for launch in _without_record(planned, folder))
+        if not has_another_round(scope, repetition, time.monotonic() - started, pace * estimate):
             return
-        cells += round_cells
-        write_atomically(folder / "plan.csv", plan_table(cells, order_seed).to_csv(index=False).encode())
+        launches += planned
+        write_atomically(folder / "plan.csv", plan_table(launches, order_seed).to_csv(index=False).encode())
         round_started = time.monotonic()
-        for cell, record in _run_round(console, options, repetition, round_cells, folder):
-            if cell.purpose == "certificate" and record.status != "ok":
-                name = shown_name(cell.strategy, cell.config)
-                console.print(f"  note: {name} with {cell.workers} workers has no certificate: {record.reason}")
+        for launch, record in _run_round(console, scope, repetition, planned, folder):
+            if launch.purpose == "certificate" and record.status != "ok":
+                name = name_of(launch.strategy.name, label(launch.options))
+                console.print(f"  note: {name} with {launch.workers} workers has no certificate: {record.reason}")
         if estimate:
             pace = (time.monotonic() - round_started) / estimate
 
 
-def _another_round(options: Options, repetition: int, seconds: float, round_seconds: float) -> bool:
-    """Whether this repetition is to run: up to the number asked for, else the profile's, else as time allows.
-
-    `seconds` have gone by, and the round would take `round_seconds`.
-    """
-    if options.repetitions or options.profile == "full":
-        return repetition <= (options.repetitions or FULL_REPETITIONS)
-    return repetition == 1 or seconds + round_seconds <= QUICK_SECONDS
-
-
-def _without_record(cells: list[Cell], folder: Path) -> list[Cell]:
-    return [cell for cell in cells if not (folder / f"{cell.name}.json").exists()]
+def _without_record(launches: list[PlannedLaunch], folder: Path) -> list[PlannedLaunch]:
+    return [launch for launch in launches if not (folder / f"{launch.name}.json").exists()]
 
 
 def _run_round(
-    console: Console, options: Options, repetition: int, cells: list[Cell], folder: Path
-) -> Iterator[tuple[Cell, Record]]:
-    """Run the cells that have no record yet, showing progress with the time left of this round."""
+    console: Console, scope: Scope, repetition: int, launches: list[PlannedLaunch], folder: Path
+) -> Iterator[tuple[PlannedLaunch, Record]]:
+    """Run the launches that have no record yet, showing progress with the time left of this round."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    remaining = _without_record(cells, folder)
-    total = options.repetitions or (FULL_REPETITIONS if options.profile == "full" else None)
+    remaining = _without_record(launches, folder)
+    total = scope.repetitions or (FULL_REPETITIONS if scope.profile == "full" else None)
     title = f"round {repetition}" + (f" of {total}" if total else " (as many as fit)")
-    estimate = sum(cell.estimated_seconds for cell in remaining)
+    estimate = sum(launch.estimated_seconds for launch in remaining)
     console.print(f"{title}: {len(remaining)} launches, about {estimate / 60:.0f} min.")
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=estimate)
-        for position, cell in enumerate(remaining, start=1):
-            progress.update(task, description=f"{title}, {position}/{len(remaining)} {cell.name}")
+        for position, launch in enumerate(remaining, start=1):
+            progress.update(task, description=f"{title}, {position}/{len(remaining)} {launch.name}")
             launch_started = time.monotonic()
-            record = run_cell(cell, folder)
-            progress.advance(task, cell.estimated_seconds)
-            console.print(_line_of(cell, record, time.monotonic() - launch_started))
-            yield cell, record
+            record = run_planned(launch, folder)
+            progress.advance(task, launch.estimated_seconds)
+            console.print(_line_of(launch, record, time.monotonic() - launch_started))
+            yield launch, record
 
 
-def _line_of(cell: Cell, record: Record, seconds: float) -> str:
+def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:
     if record.status != "ok":
-        return f"{record.status:>11}  {cell.name}: {record.reason} (log: {record.log})"
+        return f"{record.status:>11}  {launch.name}: {record.reason} (log: {record.log})"
     rate = metrics.throughput(record).samples_per_second
-    return f"{'ok':>11}  {cell.name:<58} {rate:>9,.0f} samples/s {seconds:>6.1f} s"
+    return f"{'ok':>11}  {launch.name:<58} {rate:>9,.0f} samples/s {seconds:>6.1f} s"
 
 
 def _launch(strategy: str, options: list[str], log_path: Path, deadline_seconds: float) -> int:
@@ -209,17 +196,17 @@ def _why(status: int | None, deadline_seconds: float, log: str) -> tuple[str, st
     return "failed", f"It ended with status {status}."
 
 
-def _new_folder(results: Path, options: Options) -> Path:
-    folder = results / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{options.profile}"
-    write_atomically(folder / "options.txt", repr(options).encode())
+def _new_folder(results: Path, scope: Scope) -> Path:
+    folder = results / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{scope.profile}"
+    write_atomically(folder / "options.txt", repr(scope).encode())
     return folder
 
 
-def _unfinished_folder(results: Path, options: Options) -> Path | None:
+def _unfinished_folder(results: Path, scope: Scope) -> Path | None:
     """The newest folder of a comparison with these options that was interrupted."""
-    for folder in sorted(results.glob(f"*-{options.profile}"), reverse=True):
+    for folder in sorted(results.glob(f"*-{scope.profile}"), reverse=True):
         marker = folder / "options.txt"
-        if marker.exists() and not (folder / "finished").exists() and marker.read_text() == repr(options):
+        if marker.exists() and not (folder / "finished").exists() and marker.read_text() == repr(scope):
             return folder
     return None
 
@@ -232,36 +219,35 @@ def _order_seed(folder: Path, asked_for: int | None) -> int:
     return int(marker.read_text())
 
 
-def _print_plan(console: Console, options: Options) -> None:
-    rounds = options.repetitions or (FULL_REPETITIONS if options.profile == "full" else metrics.FEWEST_LAUNCHES)
-    order, seeds = random.Random(0), kink_free_seeds(options)
-    cells = [cell for repetition in range(1, rounds + 1) for cell in plan_round(options, repetition, order, seeds)]
-    counts: dict[tuple, list[Cell]] = {}
-    for cell in cells:
-        exchange = "" if cell.config.exchange else "off"
-        config, name = cell.config, shown_name(cell.strategy, cell.config)
-        key = (name, config.preset, config.scaling, cell.workers, exchange, cell.purpose)
-        counts.setdefault(key, []).append(cell)
+def _print_plan(console: Console, scope: Scope) -> None:
+    rounds = scope.repetitions or (FULL_REPETITIONS if scope.profile == "full" else metrics.FEWEST_LAUNCHES)
+    order, seeds = random.Random(0), kink_free_seeds(scope)
+    launches = [launch for repetition in range(1, rounds + 1) for launch in plan_round(scope, repetition, order, seeds)]
+    counts: dict[tuple, list[PlannedLaunch]] = {}
+    for launch in launches:
+        exchange = "" if has_exchange(launch.options) else "off"
+        task, name = launch.task, name_of(launch.strategy.name, label(launch.options))
+        key = (name, task.preset, task.scaling, launch.workers, exchange, launch.purpose)
+        counts.setdefault(key, []).append(launch)
     table = Table("strategy", "preset", "scaling", "workers", "exchange", "purpose", "launches", "minutes")
     for key in sorted(counts):
-        minutes = sum(cell.estimated_seconds for cell in counts[key]) / 60
+        minutes = sum(launch.estimated_seconds for launch in counts[key]) / 60
         table.add_row(*map(str, key), str(len(counts[key])), f"{minutes:.1f}")
     console.print(table)
-    minutes = sum(cell.estimated_seconds for cell in cells) / 60
+    minutes = sum(launch.estimated_seconds for launch in launches) / 60
     in_words = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.1f} minutes"
-    console.print(f"{len(cells)} launches, about {in_words}.")
-    if options.profile == "quick" and not options.repetitions:
+    console.print(f"{len(launches)} launches, about {in_words}.")
+    if scope.profile == "quick" and not scope.repetitions:
         limit = f"{QUICK_SECONDS / 60:.0f} minutes in all"
         console.print(f"These are {rounds} rounds; fewer or more of them run, as many as fit into {limit}.")
 
 
 def _print_summary(console: Console, records: list[Record]) -> None:
-    """Medians by strategy and workers of every throughput cell, and how all launches ended."""
+    """Medians by strategy and workers of every throughput launch, and how all launches ended."""
     rates: dict[tuple, list[float]] = {}
     for record in records:
-        if record.status == "ok" and record.checkpoint is None and record.config["exchange"]:
-            name = shown_name(record.strategy, from_record(record.config))
-            key = (record.config["preset"], record.scaling, name, record.world_size)
+        if record.status == "ok" and record.checkpoint is None and record.exchange:
+            key = (record.task["preset"], record.scaling, record.name, record.world_size)
             rates.setdefault(key, []).append(metrics.throughput(record).samples_per_second)
     table = Table("preset", "scaling", "strategy", "workers", "launches", "samples/s (median)")
     for key in sorted(rates):

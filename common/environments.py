@@ -23,7 +23,7 @@ class Environment:
 
     name: str
     requirements: tuple[str, ...]
-    """What pip installs, such as `torch==2.13.0`."""
+    """What pip installs, such as `numpy==2.4.6`."""
     script: Path | None = None
     """What its Python runs then, such as a build; a change of a file in the script's folder makes it run again."""
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from common import catalogue
+
 ROOT = Path(__file__).parent.parent
 FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod"}
 COMMON, REPORTS = ROOT / "common", ROOT / "reports"
 IMPLEMENTATIONS = sorted(path for path in ROOT.glob("*_impl") if path.is_dir())
 OURS = {"common", "reports", "tests", "noxfile"} | {path.name for path in IMPLEMENTATIONS}
-PATH_LINE = "sys.path.insert(0, str(Path(__file__).parent.parent))"
+PATH_LINES = {f"sys.path.insert(0, str(Path(__file__).{parent}))" for parent in ("parent.parent", "parents[2]")}
 
 
 def modules_in(*folders):
@@ -58,12 +60,14 @@ def _is_definition(node):
     if isinstance(node, ast.If):
         return ast.unparse(node.test) in ("__name__ == '__main__'", "TYPE_CHECKING")
     is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return is_docstring or ast.unparse(node) == PATH_LINE
+    return is_docstring or ast.unparse(node) in PATH_LINES
 
 
 def test_the_folders_are_where_these_tests_look_for_them():
     assert modules_in(COMMON)
-    assert [path.name for path in IMPLEMENTATIONS] == ["horovod_impl", "pytorch_impl", "tf_impl"]
+    assert {path.name for path in IMPLEMENTATIONS} == {
+        strategy.script.partition("/")[0] for strategy in catalogue.strategies().values()
+    }
     assert all(modules_in(path) for path in IMPLEMENTATIONS)
 
 
@@ -85,6 +89,17 @@ def test_pytorch_knows_no_tensorflow_and_tensorflow_no_torch():
     assert forbidden_imports([ROOT / "tf_impl"], {"torch", "horovod"}) == {}
 
 
+@pytest.mark.parametrize("folder", IMPLEMENTATIONS, ids=lambda path: path.name)
+def test_declarations_import_what_nox_can_import_under_any_python(folder):
+    allowed = {*sys.stdlib_module_names, "common", folder.name}
+    for path in (folder / "strategies.py", *folder.glob("*options.py")):
+        assert imports_of(path.read_text(), folder.name) <= allowed
+        modules = {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
+        ours = {name for name in modules if name.startswith("common.")}
+        # The task is named in annotations alone.
+        assert ours <= {"common.strategy", "common.errors", "common.contract.task"}
+
+
 def test_importing_a_module_of_ours_does_nothing_but_define():
     doings = {
         str(path.relative_to(ROOT)): doings_of(path.read_text())
@@ -96,8 +111,9 @@ def test_importing_a_module_of_ours_does_nothing_but_define():
 def test_the_path_line_stands_only_where_a_script_is_started_and_only_once():
     for path in modules_in(COMMON, REPORTS, *IMPLEMENTATIONS):
         source = path.read_text()
-        assert source.count("sys.path") == source.count(PATH_LINE) <= 1, path
-        if PATH_LINE in source:
+        lines = sum(source.count(line) for line in PATH_LINES)
+        assert source.count("sys.path") == lines <= 1, path
+        if lines:
             assert 'if __name__ == "__main__":' in source, path
 
 
@@ -107,7 +123,8 @@ def test_no_module_of_ours_is_named_after_a_library():
 
 
 def test_importing_all_of_common_prints_nothing_starts_no_thread_and_loads_no_framework():
-    names = sorted(f"common.{path.stem}" for path in COMMON.glob("*.py") if path.stem != "__init__")
+    paths = [path.relative_to(ROOT).with_suffix("") for path in COMMON.rglob("*.py") if path.stem != "__init__"]
+    names = sorted(".".join(path.parts) for path in paths)
     program = (
         f"import importlib, sys, threading; [importlib.import_module(name) for name in {names}]; "
         f"assert not {FRAMEWORKS} & set(sys.modules); assert threading.active_count() == 1"
@@ -123,8 +140,8 @@ def test_importing_all_of_common_prints_nothing_starts_no_thread_and_loads_no_fr
         ("from torch.nn import Linear", {"torch"}),
         ("def late():\n    from horovod import torch", {"horovod"}),
         ("import importlib\nimportlib.import_module('keras.layers')", {"importlib", "keras"}),
-        ("from . import model", {"tf_impl"}),
-        ("from pytorch_impl import model", {"pytorch_impl"}),
+        ("from . import mlp", {"tf_impl"}),
+        ("from pytorch_impl import mlp", {"pytorch_impl"}),
     ],
 )
 def test_an_import_is_found_however_it_is_written(source, imported):
@@ -149,4 +166,4 @@ def test_what_a_module_does_at_import_time_is_found(source):
 def test_definitions_are_no_doings():
     source = '"""Doc."""\nimport sys\nA: int = 3\nB, C = 1, 2\n"""Of C."""\ndef f(): pass\nclass D: pass\n'
     main = '\nif __name__ == "__main__":\n    f()\n'
-    assert doings_of(source + PATH_LINE + main) == []
+    assert doings_of("\n".join([source, *PATH_LINES]) + main) == []

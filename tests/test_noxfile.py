@@ -5,8 +5,9 @@ import shutil
 
 import pytest
 
-from common.launch import ROOT, python_for
-from common.record import read_records
+from common.catalogue import ROOT, find
+from common.launch import python_for
+from common.measurement.record import read_records
 from reports.document import compose
 from reports.results import read_results
 from tests.conftest import run_command
@@ -17,7 +18,7 @@ MADE = ("tools", "torch")
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """A copy of this checkout, at a path with a space and an é, whose Horovod can't be had: pip has no index there."""
-    python_for("torch")
+    python_for(find("torch_single"))
     folder = tmp_path_factory.mktemp("copy") / "an é and a space"
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "__pycache__", "results", "out"))
     (folder / ".nox").mkdir()

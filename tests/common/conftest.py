@@ -1,22 +1,29 @@
-"""What the tests of `common` share: a data cache of their own, and launches whose workers are threads and NumPy."""
+"""What the tests of `common` share: a data cache, made-up strategies, and launches whose workers are threads."""
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from common import machine, mlp
-from common.config import Config
+from common import catalogue
+from common.contract import mlp, task
+from common.contract.mlp import State
+from common.contract.rows import Batch
+from common.contract.task import Task
 from common.errors import UserError
-from common.mlp import State
-from common.record import Record, read_record
-from common.run import Run
+from common.measurement import machine
+from common.measurement.record import Record, read_record
+from common.measurement.run import Run
+from common.measurement.world import World
+from common.strategy import Family, Options, ReplicaOptions, Strategy, option
 
 settings.register_profile("reproducible", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("reproducible")
@@ -46,6 +53,60 @@ def refusal():
     return refused
 
 
+@dataclass(frozen=True, kw_only=True)
+class ThreadOptions(ReplicaOptions):
+    """The options of a made-up strategy, one of each kind."""
+
+    packed: bool = option(True)
+    """Exchange all gradients in one piece."""
+    prefetch: int = option(0, at_least=0)
+    """Batches that are prepared ahead."""
+    piece_megabytes: float | None = option(None, above=0)
+    """Size of a piece; none: one for each layer."""
+    codec: Literal["none", "fp16"] = option("none", other_maths=True)
+    """How gradients are rounded."""
+
+
+CROWDED = machine.Placement([], oversubscribed=True)
+
+NUMPY = Family(
+    title="NumPy",
+    environment="numpy-alone",
+    imports="numpy",
+    packages=("numpy", "scipy"),
+    colors=("#111111", "#555555", "#999999"),
+)
+
+
+@pytest.fixture(scope="session")
+def declare():
+    """A function that declares a strategy that isn't in the catalogue, with the changes that it is given."""
+
+    def declared(name: str = "numpy_threads", **changes: object) -> Strategy:
+        values = {
+            "script": "numpy_impl/threads.py",
+            "summary": "workers that are threads",
+            "family": NUMPY,
+            "framework": "numpy",
+            "options": ThreadOptions,
+        }
+        return Strategy(name=name, **values | changes)
+
+    return declared
+
+
+@pytest.fixture
+def catalogue_of(monkeypatch):
+    """A function that makes the given strategies all that the catalogue has."""
+
+    def have(*declared: Strategy) -> None:
+        known = {strategy.name: strategy for strategy in declared}
+        for module in (catalogue, task):
+            monkeypatch.setattr(module, "strategies", lambda: known)
+
+    return have
+
+
 @pytest.fixture
 def make_record():
     """A function that makes a record of two workers, with the changes that it is given."""
@@ -58,7 +119,7 @@ def make_record():
             "synchronous": True,
             "scaling": "strong",
             "status": "ok",
-            "config": {"preset": "digits"},
+            "task": {"preset": "digits"},
             "threads_per_worker": 1,
             "started_at": "2026-01-01T00:00:00.000+00:00",
             "examples_per_step": 64,
@@ -68,7 +129,7 @@ def make_record():
     return make
 
 
-class World:
+class Processes:
     """The processes of one launch, played by threads; they meet at a barrier."""
 
     def __init__(self, size: int) -> None:
@@ -105,11 +166,47 @@ class World:
             self._barrier.abort()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """How every worker trains: in NumPy's float32 by the contract, but for the parts that a test changes."""
+
+    rows_of: Callable[[Run, Batch], np.ndarray] = lambda run, batch: batch.rows
+    """Numbers of the rows that a worker computes on."""
+    mend: Callable[[State, int], State] = lambda gradients, rank: gradients
+    """What becomes of a worker's gradients."""
+    combine: Callable[[list], np.ndarray] = lambda parts: np.mean(parts, axis=0)
+    """What becomes of all workers' gradients."""
+    on_step: Callable[[Run, int], None] = lambda run, rank: None
+    """Called before each update."""
+    spoil: Callable[[State, int, int], None] = lambda state, rank, step: None
+    """May change a worker's state after the update of a step."""
+    loss_of: Callable[[float], object] = lambda loss: loss
+    """What a worker observes; None: it sees no loss."""
+
+    def train(self, run: Run, state: State, processes: Processes) -> list[np.ndarray]:
+        """Train `state` in place over all steps of the run; returns the rows of each."""
+        rank, rows = run.world.rank, []
+        for batch in run.steps():
+            rows.append(self.rows_of(run, batch))
+            features, labels = run.dataset.train_features[rows[-1]], run.dataset.train_labels[rows[-1]]
+            loss, gradients, _ = mlp.loss_and_gradients(run.task, state, features, labels)
+            gradients = self.mend(gradients, rank)
+            if run.options.exchange:
+                parts = processes.gather(rank, gradients)
+                gradients = {name: self.combine([part[name] for part in parts]) for name in gradients}
+            self.on_step(run, rank)
+            mlp.update(run.task, state, gradients, batch.step)
+            self.spoil(state, rank, batch.step)
+            observed = self.loss_of(loss)
+            run.observe(observed, 0 if observed is None else len(labels))
+        return rows
+
+
 @dataclass(frozen=True)
 class Launch:
     """What a launch left: its record, and each rank's run, final state and rows."""
 
-    config: Config
+    task: Task
     record: Record
     runs: list[Run]
     states: list[State]
@@ -117,58 +214,38 @@ class Launch:
 
 
 @pytest.fixture
-def numpy_launch(tmp_path):
-    """A function that trains `config` with `world_size` workers, in NumPy's float32, and returns a Launch.
+def numpy_launch(tmp_path, declare):
+    """A function that trains `task` with `world_size` workers and returns a Launch.
 
-    `mend(gradients, rank)` may spoil a worker's gradients, `combine` what becomes of all workers' gradients,
-    `loss_of(value)` what the run observes, and `on_step(run, rank)` is called before each update.
+    `world` has more fields of the World, and `changes` are those of the Loop.
     """
     count = 0
 
     def start(
-        config: Config,
+        task: Task,
         world_size: int = 1,
         *,
-        whole_batch: bool = False,
-        mend: Callable[[State, int], State] = lambda gradients, rank: gradients,
-        combine: Callable[[list], np.ndarray] = lambda parts: np.mean(parts, axis=0),
-        loss_of: Callable[[float], object] = lambda value: value,
-        on_step: Callable[[Run, int], None] = lambda run, rank: None,
-        **options: object,
+        strategy: Strategy | None = None,
+        options: Options | None = None,
+        world: Mapping[str, object] | None = None,
+        **changes: Callable,
     ) -> Launch:
         nonlocal count
         count += 1
-        config = dataclasses.replace(config, record=config.record or tmp_path / "records" / f"{count}.json")
-        world = World(world_size)
-        runs, states, rows = [None] * world_size, [None] * world_size, [[] for _ in range(world_size)]
+        strategy = strategy or declare()
+        task = dataclasses.replace(task, record=task.record or tmp_path / "records" / f"{count}.json")
+        processes, loop = Processes(world_size), Loop(**changes)
+        runs, states, rows = ([None] * world_size for _ in range(3))
 
         def work(rank: int) -> None:
-            run = runs[rank] = Run(
-                config,
-                strategy="numpy_threads",
-                framework="numpy",
-                placement=machine.Placement([], oversubscribed=True),
-                rank=rank,
-                world_size=world_size,
-                all_gather=lambda value: world.gather(rank, value),
-                **options,
-            )
+            facts = {"rank": rank, "size": world_size, "all_gather": partial(processes.gather, rank), **(world or {})}
+            run = runs[rank] = Run(strategy, task, options or strategy.options(), World(placement=CROWDED, **facts))
             state = states[rank] = dict(run.initial_state)
-            for batch in run.steps(whole_batch):
-                loss, gradients, _ = mlp.loss_and_gradients(config, state, batch.features, batch.labels)
-                gradients = mend(gradients, rank)
-                if config.exchange:
-                    parts = world.gather(rank, gradients)
-                    gradients = {name: combine([part[name] for part in parts]) for name in gradients}
-                on_step(run, rank)
-                mlp.update(config, state, gradients, batch.step)
-                rows[rank].append(batch.rows)
-                run.observe(loss_of(loss))
-                if run.checkpoint_due:
-                    run.checkpoint(state)
-            run.finish(state)
+            run.export_with(lambda: state)
+            rows[rank] = loop.train(run, state, processes)
+            run.finish()
 
-        world.play(work)
-        return Launch(config, read_record(Path(config.record)), runs, states, rows)
+        processes.play(work)
+        return Launch(task, read_record(Path(task.record)), runs, states, rows)
 
     return start

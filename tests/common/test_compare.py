@@ -1,4 +1,4 @@
-"""A comparison goes on where it stopped, and every cell of it ends with a record, whatever its launch does."""
+"""common/compare.py: a comparison goes on where it stopped, and every planned launch ends with a record."""
 
 import dataclasses
 import signal
@@ -12,14 +12,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common import compare, environments
-from common.config import PRESETS
+from common import catalogue, compare
+from common.catalogue import ROOT
+from common.contract.task import PRESETS, parse_command_line
 from common.errors import UserError
-from common.launch import ROOT
-from common.plan import Cell, Options
-from common.record import read_records
+from common.launch import python_for
+from common.measurement.record import Record, declared, read_records, write_record
+from common.plan import PlannedLaunch
+from common.strategy import Work
 
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
+
+BASE = next(strategy for strategy in catalogue.strategies().values() if strategy.most_workers == 1)
+"""A strategy that distributes nothing."""
 
 
 def compare_command(tmp_path, *options):
@@ -27,35 +32,71 @@ def compare_command(tmp_path, *options):
     return [sys.executable, "-m", "common.compare", *options, *outputs]
 
 
-def test_a_cell_whose_framework_is_missing_is_unsupported_and_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(environments, "FOLDER", tmp_path)
-    record = compare.run_cell(Cell("torch_single", 1, "throughput", 1, SMALL), tmp_path)
+def launch_of(strategy, task=SMALL, workers=1, repetition=1, **options):
+    """A planned launch of a strategy. Raises NotInstalledError when its environment isn't made."""
+    python_for(strategy)
+    return PlannedLaunch(strategy, workers, "throughput", repetition, task, strategy.options(**options))
+
+
+@pytest.fixture
+def not_installed(declare):
+    """A strategy of an environment that isn't made."""
+    elsewhere = dataclasses.replace(declare().family, environment="elsewhere", imports="a_module_that_nobody_has")
+    return declare(family=elsewhere, synchronous_with={"packed": True})
+
+
+def test_a_launch_of_what_is_not_installed_is_unsupported_and_says_why(tmp_path, not_installed):
+    launch = PlannedLaunch(not_installed, 1, "throughput", 1, SMALL, not_installed.options())
+    record = compare.run_planned(launch, tmp_path)
     assert record.status == "unsupported"
-    assert "nox -s torch" in record.reason
-    assert (tmp_path / record.log).exists()
+    assert "nox -s elsewhere" in record.reason
+    assert (tmp_path / record.log).read_text() == f"lockstep: {record.reason}\n"
 
 
-def test_a_cell_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_path):
-    config = dataclasses.replace(SMALL, batch=63, workers=2)
-    record = compare.run_cell(Cell("torch_ddp", 2, "throughput", 1, config), tmp_path)
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_launch_that_left_no_record_has_all_that_is_declared(tmp_path, not_installed, packed):
+    options = not_installed.options(packed=packed)
+    launch = PlannedLaunch(not_installed, 2, "throughput", 1, dataclasses.replace(SMALL, workers=2), options)
+    record = compare.run_planned(launch, tmp_path)
+    assert (record.synchronous, record.world_size) == (packed, 2)
+    assert (record.name, record.family) == ("numpy_threads" if packed else "numpy_threads, no packed", "NumPy")
+    assert record.options["packed"] is packed
+
+
+def test_a_launch_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_path):
+    distributed = [each for each in catalogue.strategies().values() if each.work is Work.DATA_PARALLEL]
+    task = dataclasses.replace(SMALL, batch=63, workers=2)
+    record = compare.run_planned(launch_of(distributed[0], task, workers=2), tmp_path)
     assert (record.status, record.world_size) == ("unsupported", 2)
     assert record.reason.startswith("A global batch of 63 doesn't divide by 2 workers")
 
 
-def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path):
-    config = dataclasses.replace(SMALL, workers=2, bucket_megabytes=0.5, checkpoint=Path("named by the comparison"))
-    cells = [Cell("torch_ddp", 2, "throughput", repetition, config) for repetition in (1, 2)]
-    assert [compare.run_cell(cell, tmp_path).status for cell in cells] == ["ok", "ok"]
+@pytest.fixture
+def launched(declare, monkeypatch):
+    """The made-up strategy, whose launches are made up as well: each writes its log, its record and its weights."""
+    strategy = declare()
+
+    def write(name, arguments, log_path, deadline_seconds):
+        task, options = parse_command_line(strategy, "help", arguments)
+        log_path.write_text("trained")
+        task.checkpoint.write_bytes(b"weights")
+        known = declared(strategy, task, options, task.workers)
+        write_record(task.record, Record(**known, status="ok", started_at="2026-01-01T00:00:00.000+00:00"))
+        return 0
+
+    monkeypatch.setattr(compare, "_launch", write)
+    return strategy
+
+
+def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path, launched):
+    task = dataclasses.replace(SMALL, workers=2, checkpoint=Path("named by the comparison"))
+    launches = [launch_of(launched, task, 2, repetition, piece_megabytes=0.5) for repetition in (1, 2)]
+    records = [compare.run_planned(launch, tmp_path) for launch in launches]
+    assert [record.label for record in records] == ["0.5 piece megabytes"] * 2
     endings = ("json", "log", "safetensors")
-    assert {path.name for path in tmp_path.iterdir()} == {f"{cell.name}.{end}" for cell in cells for end in endings}
-    assert "0.5" in cells[0].name
-
-
-@pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
-def test_a_cell_that_left_no_record_says_whether_it_would_have_been_synchronous(tmp_path, monkeypatch, updates):
-    monkeypatch.setattr(environments, "FOLDER", tmp_path)
-    cell = Cell("tf_parameter_server", 1, "throughput", 1, dataclasses.replace(SMALL, updates=updates))
-    assert compare.run_cell(cell, tmp_path).synchronous == (updates == "synchronous")
+    names = {f"{launch.name}.{ending}" for launch in launches for ending in endings}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert "0.5" in launches[0].name
 
 
 @pytest.mark.parametrize(
@@ -70,36 +111,28 @@ def test_a_log_says_whether_a_launch_refused_or_failed(log, outcome):
     assert compare._why(1, 60.0, log) == outcome
 
 
-def test_a_quick_comparison_starts_a_round_only_where_its_time_is_left():
-    options = Options()
-    assert compare._another_round(options, 1, 0.0, 10_000.0)
-    assert compare._another_round(options, 6, compare.QUICK_SECONDS - 50, 40.0)
-    assert not compare._another_round(options, 6, compare.QUICK_SECONDS - 50, 60.0)
-    asked = Options(repetitions=2)
-    assert compare._another_round(asked, 2, 10_000.0, 10_000.0)
-    assert not compare._another_round(asked, 3, 0.0, 1.0)
-
-
-def test_a_cell_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
-    config = dataclasses.replace(SMALL, steps=1_000_000, deadline_seconds=60)
+def test_a_launch_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
+    task = dataclasses.replace(SMALL, steps=1_000_000, deadline_seconds=60)
+    launch = launch_of(BASE, task)
     killer = threading.Thread(target=kill_first_worker)
     killer.start()
-    record = compare.run_cell(Cell("torch_single", 1, "throughput", 1, config), tmp_path)
+    record = compare.run_planned(launch, tmp_path)
     killer.join()
     assert record.status == "failed"
     assert (tmp_path / record.log).exists()
     assert list(read_records(tmp_path).values()) == [record]
 
 
-def test_a_cell_that_hangs_is_failed_by_its_deadline(tmp_path):
-    config = dataclasses.replace(SMALL, steps=10_000_000, deadline_seconds=8)
-    record = compare.run_cell(Cell("torch_single", 1, "throughput", 1, config), tmp_path)
+def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):
+    task = dataclasses.replace(SMALL, steps=10_000_000, deadline_seconds=8)
+    record = compare.run_planned(launch_of(BASE, task), tmp_path)
     assert record.status == "failed"
     assert "deadline of 8 s" in record.reason
 
 
 def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path):
-    options = ["--strategies", "torch_single", "--repetitions", "3", "--order-seed", "5"]
+    python_for(BASE)
+    options = ["--strategies", BASE.name, "--repetitions", "3", "--order-seed", "5"]
     # A shell that has started these tests in the background has them, and so their children, ignore SIGINT.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     command = compare_command(tmp_path, *options)
@@ -131,7 +164,7 @@ def test_a_plan_runs_nothing(tmp_path):
 @pytest.mark.parametrize("option", ["--results", "--out"])
 def test_a_folder_that_cannot_be_written_is_refused_before_any_launch(tmp_path, option, monkeypatch):
     (tmp_path / "file").write_text("")
-    command = compare_command(tmp_path, "--strategies", "torch_single")
+    command = compare_command(tmp_path, "--strategies", BASE.name)
     command[command.index(option) + 1] = str(tmp_path / "file" / "below")
     monkeypatch.setattr(sys, "argv", command[2:])
     with pytest.raises(UserError, match="can't be written"):
@@ -151,7 +184,7 @@ def wait_for(condition, seconds=90):
 def kill_first_worker():
     def workers():
         processes = psutil.Process().children(recursive=True)
-        return [process for process in processes if any(word.endswith("single.py") for word in process.cmdline()[1:3])]
+        return [process for process in processes if BASE.script in process.cmdline()[1:3]]
 
     [worker] = wait_for(workers)
     worker.kill()

@@ -1,5 +1,6 @@
-"""The launcher ends everything that it started: the failed, the hanging, the stubborn and the strays."""
+"""common/launch.py: what a user asks for is refused in one line or started, and all of it ends."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -10,186 +11,163 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common import environments, launch, machine
-from common.config import Config
-from common.errors import REFUSED_STATUS, UserError
-from common.launch import ROOT
+from common import catalogue, environments, launch
+from common.catalogue import ROOT
+from common.contract import mlp
+from common.contract.checkpoint import Checkpoint, write_checkpoint
+from common.contract.task import Task
+from common.errors import REFUSED_STATUS, NotInstalledError, UserError
+from common.measurement import machine
+from common.processes import TIMED_OUT_STATUS
+from common.strategy import PROCESS, Launcher, Options, Work
 
-# A process that ignores SIGTERM, in a session of its own, whose parent is gone: what a framework's launcher can leave.
-STRAY = """
-import os, signal, sys, time
-if os.fork():
-    time.sleep(0.5)
-    sys.exit(int(sys.argv[1]))
-os.setsid()
-if os.fork():
-    os._exit(0)
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-open(sys.argv[2], "w").write(str(os.getpid()))
-time.sleep(600)
-"""
-
-GROUP = """
-import json, os, sys
-from common.launch import run_group
-commands, deadline_seconds, *more = json.loads(sys.argv[1])
-outcome = run_group(commands, dict(os.environ), deadline_seconds, *more)
-print(json.dumps([outcome.status, outcome.timed_out]))
-"""
+THREADRUN = Launcher(
+    name="threadrun",
+    command=lambda launch: ["threadrun", str(launch.workers), launch.options.codec, str(launch.python), *launch.script],
+    start_seconds=1.0,
+    start_seconds_per_worker=0.1,
+)
 
 
-def run_group(commands, deadline_seconds, *more):
-    """launch.run_group in a process of its own, since it adopts and ends every descendant."""
-    import json
-
-    arguments = [sys.executable, "-c", GROUP, json.dumps([commands, deadline_seconds, *more])]
-    result = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    return json.loads(result.stdout.splitlines()[-1])
+def no_threes(task, options, workers, gpus):
+    if workers == 3 and options.packed:
+        raise UserError(f"Three workers with {gpus} GPUs: use --no-packed.")
 
 
-def python(source, *arguments):
-    return [sys.executable, "-c", source, *arguments]
+@pytest.fixture
+def threads(declare, catalogue_of, monkeypatch):
+    """A strategy beside its base and one that isn't installed, on a machine without GPUs."""
+    monkeypatch.setattr(machine, "gpu_names", list)
+    strategy = declare(launcher=THREADRUN, check=no_threes, base="numpy_alone")
+    elsewhere = dataclasses.replace(strategy.family, environment="elsewhere", imports="a_module_that_nobody_has")
+    catalogue_of(
+        declare("numpy_alone", script="numpy_impl/alone.py", work=Work.UNDISTRIBUTED, options=Options),
+        strategy,
+        declare("numpy_elsewhere", family=elsewhere),
+    )
+    return strategy
 
 
-def test_a_group_ends_with_zero_when_all_of_it_does():
-    assert run_group([python("pass"), python("pass")], 30) == [0, False]
+# The Python and the environment of a launch
 
 
-def test_one_that_fails_ends_those_that_would_go_on():
-    assert run_group([python("import time; time.sleep(600)"), python("raise SystemExit(7)")], 30) == [7, False]
-
-
-def test_a_hanging_group_ends_at_its_deadline():
-    assert run_group([python("import time; time.sleep(600)")], 1) == [0, True]
-
-
-def test_a_stopped_process_ends_at_the_deadline_too():
-    assert run_group([python("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")], 1) == [0, True]
-
-
-def test_those_that_serve_end_with_those_that_are_waited_for():
-    assert run_group([python("pass"), python("import time; time.sleep(600)")], 30, 1) == [0, False]
-
-
-ONCE = """
-import os, signal, sys
-try:
-    open(sys.argv[1], "x")
-except FileExistsError:
-    sys.exit(0)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_one_that_a_signal_ends_is_started_again_where_that_is_asked_for(tmp_path):
-    command = python(ONCE, str(tmp_path / "first"))
-    assert run_group([command], 30, None, [0]) == [0, False]
-    (tmp_path / "first").unlink()
-    assert run_group([command], 30) == [-signal.SIGKILL, False]
-
-
-def test_one_that_fails_by_itself_is_not_started_again():
-    assert run_group([python("raise SystemExit(7)")], 30, None, [0]) == [7, False]
-
-
-@pytest.mark.parametrize("status", [0, 3])
-def test_a_stray_that_left_its_session_and_ignores_sigterm_is_ended(status, tmp_path):
-    pid_file = tmp_path / "pid"
-    assert run_group([python(STRAY, str(status), str(pid_file))], 30) == [status, False]
-    assert not psutil.pid_exists(int(pid_file.read_text()))
-
-
-def test_every_strategy_file_is_found_by_its_name():
-    found = launch.strategies()
-    assert found["torch_ddp"] == ROOT / "pytorch_impl" / "ddp.py"
-    assert found["tf_mirrored"] == ROOT / "tf_impl" / "mirrored.py"
-    assert found["horovod_torch"] == ROOT / "horovod_impl" / "train.py"
-    assert found["horovod_tensorflow"] == ROOT / "horovod_impl" / "train_tensorflow.py"
-    no_strategies = {"torch_model", "torch_world", "torch_mpi", "torch_inference", "tf_model", "tf_fit"}
-    assert not (no_strategies | {"horovod_build", "horovod_tensorflow_model"}) & set(found)
-
-
-def test_over_mpi_the_workers_are_started_by_mpirun_which_pins_none_of_them(monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    command = launch.command_for("torch_sync_sgd", 4, ["--backend", "mpi"], 29500, backend="mpi")
-    assert Path(command[0]).name == "mpirun"
-    assert command[1:] == [
-        *("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-np", "4", str(launch.python_for("torch"))),
-        *("pytorch_impl/sync_sgd.py", "--backend", "mpi"),
-    ]
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert "--allow-run-as-root" in launch.command_for("torch_sync_sgd", 4, [], 29500, backend="mpi")
-
-
-def test_without_mpirun_mpi_is_refused_with_what_brings_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(launch.shutil, "which", lambda program, path=None: None)
-    with pytest.raises(UserError, match="there is no mpirun: run `nox -s torch` once"):
-        launch.command_for("torch_sync_sgd", 2, [], 29500, backend="mpi")
-
-
-GPUS_ASKED_FOR = [
-    (Config(device="gpu"), 1, "--device gpu, but this machine has 1 GPUs for 2 workers"),
-    (Config(backend="nccl"), 0, "--backend nccl, which joins GPUs, but this machine has none"),
-    (Config(hierarchical_all_reduce=True), 0, "over NCCL alone, which joins GPUs, but this machine has none"),
-]
-"""A config, how many GPUs are too few for two workers of it, and what is said about it."""
-
-
-@pytest.mark.parametrize(("config", "too_few", "words"), GPUS_ASKED_FOR)
-def test_gpus_that_are_asked_for_have_to_be_there(config, too_few, words, monkeypatch):
-    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"] * too_few)
-    with pytest.raises(UserError, match=words):
-        launch.refuse_early(config, "horovod_torch", 2)
-    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"] * (too_few + 1))
-    launch.refuse_early(config, "horovod_torch", 2)
-
-
-def test_a_framework_that_is_not_installed_is_named_with_the_session_that_installs_it(tmp_path, monkeypatch):
+def test_the_environment_that_nox_made_is_taken_and_else_the_python_that_has_what_it_takes(
+    threads, tmp_path, monkeypatch
+):
     monkeypatch.setattr(environments, "FOLDER", tmp_path)
-    with pytest.raises(UserError, match="torch isn't installed: run `nox -s torch`"):
-        launch.python_for("torch")
+    assert launch.python_for(threads) == Path(sys.executable)
+    made = environments.Environment(threads.family.environment, ())
+    made.made.parent.mkdir()
+    made.made.touch()
+    assert launch.python_for(threads) == made.python
 
 
-def test_the_environment_gives_each_worker_its_threads_and_the_frameworks_the_deadline():
-    environment = launch.environment_for(Config(threads=3, deadline_seconds=42))
-    assert environment["OMP_NUM_THREADS"] == "3"
-    assert environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] == "42"
+def test_what_is_not_installed_is_named_with_the_session_that_installs_it(threads, tmp_path, monkeypatch):
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
+    with pytest.raises(NotInstalledError, match=r"^elsewhere isn't installed: run `nox -s elsewhere` once"):
+        launch.python_for(catalogue.find("numpy_elsewhere"))
+
+
+def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadline(declare):
+    asked = []
+
+    def settings(deadline_seconds, threads):
+        asked.append((deadline_seconds, threads))
+        return {"NUMPY_PATIENCE": "42", "PATH_OF_NUMPY": "here"}
+
+    strategy = declare(family=dataclasses.replace(declare().family, settings=settings))
+    environment = launch.environment_for(strategy, Task(threads=3, deadline_seconds=42.5))
+    assert asked == [(42, 3)]
+    assert (environment["OMP_NUM_THREADS"], environment["NUMPY_PATIENCE"]) == ("3", "42")
     assert environment["PATH"] == os.environ["PATH"]
+
+
+# What is asked for
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "Name a strategy first"),
+        ([], "Name a strategy first: one of numpy_alone, numpy_threads, numpy_elsewhere"),
         (["--workers", "2"], "Name a strategy first"),
-        (["torch_ddp", "--preset", "imagenet"], "There is no preset named 'imagenet'"),
-        (["torch_ddp", "--jit-compile"], "--jit-compile has no effect on torch_ddp"),
-        (["torch_dpd"], r"no strategy named 'torch_dpd': choose one of .*torch_ddp"),
-        (["torch_single", "--workers", "2"], "torch_single distributes nothing"),
-        (["horovod_torch", "--adasum", "--backend", "mpi", "--workers", "3"], "--adasum with 3 workers"),
-        (["torch_ddp", "--dimensions", "65", "10"], "begin with 64 and end with 10"),
-        (["torch_zero", "--workers", "3"], "doesn't divide by 3 workers"),
-        (["tf_mirrored", "--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written"),
-        (["tf_mirrored", "--checkpoint", "/proc/nowhere/model"], "/proc/nowhere/model can't be written"),
+        (["numpy_thraeds"], "no strategy named 'numpy_thraeds': choose one of .*numpy_threads"),
+        (["numpy_threads", "--preset", "imagenet"], "There is no preset named 'imagenet'"),
+        (["numpy_alone", "--prefetch", "2"], "--prefetch has no effect on numpy_alone: .* one of numpy_threads"),
+        (["numpy_threads", "--prefetch", "-1"], "--prefetch -1: give 0 or more"),
+        (["numpy_alone", "--workers", "2"], "numpy_alone distributes nothing"),
+        (["numpy_elsewhere"], "elsewhere isn't installed"),
+        (["numpy_threads", "--workers", "3"], "Three workers with 0 GPUs: use --no-packed"),
+        (["numpy_threads", "--workers", "3", "--no-packed"], "doesn't divide by 3 workers"),
+        (["numpy_threads", "--dimensions", "65", "10"], "begin with 64 and end with 10"),
+        (["numpy_threads", "--device", "gpu"], "--device gpu, but this machine has 0 GPUs for 2 workers"),
+        (["numpy_threads", "--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written"),
+        (["numpy_threads", "--checkpoint", "/proc/nowhere/model"], "/proc/nowhere/model can't be written"),
     ],
 )
-def test_each_kind_of_bad_input_is_refused_before_anything_starts(arguments, words):
+def test_each_kind_of_bad_input_is_refused_before_anything_starts(threads, arguments, words):
     """What exactly is refused of each kind, and what isn't, the tests of the module that refuses it say."""
     with pytest.raises(UserError, match=words):
         launch.prepare(arguments)
 
 
-def test_what_is_not_refused_becomes_the_command_and_has_its_number_of_workers():
-    strategy, config, command = launch.prepare(["tf_mirrored", "--batch", "32"])
-    assert (strategy, config.batch) == ("tf_mirrored", 32)
-    assert command[1:] == ["tf_impl/mirrored.py", "--batch", "32", "--workers", "2"]
-    assert launch.prepare(["tf_one_device"])[2][-2:] == ["--workers", "1"]
+def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_before_anything_starts(threads, tmp_path, refusal):
+    path = tmp_path / "state"
+    write_checkpoint(path, Checkpoint(mlp.initial_weights(Task()), 10, 64), Task())
+    launch.prepare(["numpy_threads", "--checkpoint", str(path)])
+    weak = ["numpy_threads", "--checkpoint", str(path), "--scaling", "weak"]
+    assert "global_batch 64, not 128" in refusal(lambda: launch.prepare(weak))
+
+
+def test_gpus_that_are_asked_for_have_to_be_there_for_every_worker(threads, monkeypatch, refusal):
+    arguments = ["numpy_threads", "--device", "gpu"]
+    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"])
+    assert "has 1 GPUs for 2 workers: leave --device out" in refusal(lambda: launch.prepare(arguments))
+    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"] * 2)
+    assert launch.prepare(arguments)[1].device == "gpu"
+
+
+def test_what_is_not_refused_becomes_the_launchers_command_and_has_its_number_of_workers(threads):
+    arguments = ["--batch", "32", "--codec", "fp16"]
+    strategy, task, command = launch.prepare(["numpy_threads", *arguments])
+    assert (strategy, task.batch) == (threads, 32)
+    script = [sys.executable, "numpy_impl/threads.py", *arguments, "--workers", "2"]
+    assert command == ["threadrun", "2", "fp16", *script]
+    assert launch.prepare(["numpy_threads", "--workers", "4"])[2][:2] == ["threadrun", "4"]
+
+
+def test_what_distributes_nothing_is_one_process_with_one_worker(threads):
+    assert launch.prepare(["numpy_alone"])[2] == [sys.executable, "numpy_impl/alone.py", "--workers", "1"]
+
+
+def test_a_process_beside_which_others_start_the_rest_is_started_as_it_was_asked_for(declare, catalogue_of):
+    def refuse(*arguments):
+        raise AssertionError("The whole cluster isn't this machine's business.")
+
+    cluster = dataclasses.replace(PROCESS, is_one_of_several=lambda: True)
+    catalogue_of(declare(launcher=cluster, check=refuse))
+    command = launch.prepare(["numpy_threads", "--workers", "3"])[2]
+    assert command == [sys.executable, "numpy_impl/threads.py", "--workers", "3"]
+
+
+# Real launches
+
+SEVERAL_PROCESSES = [
+    strategy
+    for strategy in catalogue.strategies().values()
+    if strategy.quick and strategy.work is Work.DATA_PARALLEL and strategy.launcher.command is not PROCESS.command
+]
+"""Strategies whose launcher is a program of its own, which starts a process for each worker."""
+
+
+def command_of(strategy, *options):
+    """The command that launches the strategy. Raises NotInstalledError when its environment isn't made."""
+    launch.python_for(strategy)
+    return [sys.executable, "-m", "common.launch", strategy.name, *options]
 
 
 def test_a_refusal_is_one_line_and_leaves_nothing(tmp_path):
     record = tmp_path / "run.json"
-    options = ["--workers", "3", "--record", str(record)]
-    command = [sys.executable, "-m", "common.launch", "tf_multi_worker_mirrored", *options]
+    command = command_of(SEVERAL_PROCESSES[0], "--workers", "3", "--record", str(record))
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert result.returncode == REFUSED_STATUS
     [line] = result.stderr.splitlines()
@@ -199,40 +177,40 @@ def test_a_refusal_is_one_line_and_leaves_nothing(tmp_path):
 
 
 def test_a_launch_that_is_told_to_stop_leaves_nobody_running(tmp_path):
-    record = tmp_path / "run.json"
-    options = ["--steps", "1000000", "--workers", "2", "--record", str(record)]
-    command = [sys.executable, "-m", "common.launch", "torch_ddp", *options]
+    record, strategy = tmp_path / "run.json", SEVERAL_PROCESSES[0]
+    command = command_of(strategy, "--steps", "1000000", "--workers", "2", "--record", str(record))
     launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    workers = wait_for_workers(launcher.pid, 2)
+    workers = wait_for_workers(launcher.pid, strategy, 2)
     launcher.send_signal(signal.SIGTERM)
     assert launcher.wait(60) == 128 + signal.SIGTERM
     assert not any(psutil.pid_exists(worker.pid) for worker in workers)
     assert not record.exists()
 
 
-@pytest.mark.parametrize("strategy", ["torch_ddp", "horovod_torch"])
+@pytest.mark.parametrize("strategy", SEVERAL_PROCESSES, ids=lambda strategy: strategy.launcher.name)
 def test_a_worker_that_dies_ends_its_group_before_the_deadline(strategy, tmp_path):
     options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
-    command = [sys.executable, "-m", "common.launch", strategy, *options, "--deadline-seconds", "110"]
+    command = command_of(strategy, *options, "--deadline-seconds", "110")
     launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    workers = wait_for_workers(launcher.pid, 2)
+    workers = wait_for_workers(launcher.pid, strategy, 2)
     workers[0].kill()
-    assert launcher.wait(90) not in (0, launch.TIMED_OUT_STATUS)
+    assert launcher.wait(90) not in (0, TIMED_OUT_STATUS)
     assert not any(psutil.pid_exists(worker.pid) for worker in workers)
 
 
 def test_a_worker_that_hangs_ends_with_its_group_at_the_deadline(tmp_path):
+    strategy = SEVERAL_PROCESSES[0]
     options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
-    command = [sys.executable, "-m", "common.launch", "torch_ddp", *options, "--deadline-seconds", "40"]
+    command = command_of(strategy, *options, "--deadline-seconds", "40")
     launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    workers = wait_for_workers(launcher.pid, 2)
+    workers = wait_for_workers(launcher.pid, strategy, 2)
     workers[1].suspend()
     # Gloo's own time limit is the deadline as well: whichever comes first, the launch is over.
     assert launcher.wait(75) != 0
     assert not any(psutil.pid_exists(worker.pid) for worker in workers)
 
 
-def wait_for_workers(launcher_pid, count):
+def wait_for_workers(launcher_pid, strategy, count):
     """The strategy's own processes below a launcher, once there are `count` that have computed for a second or more.
 
     Starting takes each some three seconds of processor time, user's and system's.
@@ -240,17 +218,17 @@ def wait_for_workers(launcher_pid, count):
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         descendants = psutil.Process(launcher_pid).children(recursive=True)
-        workers = [process for process in descendants if is_worker(process)]
+        workers = [process for process in descendants if is_worker(process, strategy)]
         if len(workers) == count and all(sum(worker.cpu_times()[:2]) > 4 for worker in workers):
             return workers
         time.sleep(0.2)
     raise AssertionError(f"{count} workers never came")
 
 
-def is_worker(process):
+def is_worker(process, strategy):
     try:
         words = process.cmdline()
     except psutil.NoSuchProcess:
         return False
     programs = [Path(word).name for word in words[:3]]
-    return any(name in ("ddp.py", "train.py") for name in programs) and "horovodrun" not in programs
+    return Path(strategy.script).name in programs and strategy.launcher.name not in programs

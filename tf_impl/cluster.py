@@ -4,31 +4,31 @@ tf.distribute brings no launcher of its own: whoever starts the processes tells 
 the environment) who belongs to the cluster and which task it is; see tensorflow.org/guide/distributed_training.
 """
 
-import faulthandler
 import json
 import os
 import re
 import socket
 import sys
-import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from common.config import check_options, parse_command_line
+from common.contract.task import parse_command_line
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError
-from common.launch import (
+from common.launch import environment_for, refuse_early
+from common.processes import (
+    REPORT_SECONDS,
     TIMED_OUT_STATUS,
-    cluster_is_given,
-    environment_for,
+    Outcome,
+    end_at_deadline,
     exit_on_signals,
     free_ports,
-    refuse_early,
     run_group,
 )
+from common.strategy import Strategy
+from tf_impl.strategies import ParameterServerOptions, cluster_is_given
 
 _REMEDY = "correct it, or unset it to start all processes here"
-_REPORT_SECONDS = 1.0
 _NAMES = {"worker": "worker", "chief": "chief", "ps": "parameter server"}
 
 
@@ -58,37 +58,39 @@ class Cluster:
         return [address for address in self.all_addresses(*jobs) if _host(address) == host]
 
 
-def start_unless_given(strategy: str, description: str) -> None:
+def start_unless_given(strategy: Strategy, description: str) -> None:
     """Where nobody says what the cluster is, start all of it here, wait for its end and exit with its status.
 
-    Every process runs this script again with the same command line and a TF_CONFIG of its own. tf_parameter_server has
-    a coordinator and `--parameter-servers` beside the `--workers`: its cluster ends with the coordinator, and a worker
+    Every process runs this script again with the same command line and a TF_CONFIG of its own. With parameter servers
+    there are a coordinator and the servers beside the workers: that cluster ends with the coordinator, and a worker
     that a signal ended is started again. Raises UserError for what every process would refuse, and LaunchFailedError
     when one of them failed.
     """
-    config = parse_command_line(description)
+    task, options = parse_command_line(strategy, description)
     if cluster_is_given():
         return
-    check_options(config, strategy)
-    refuse_early(config, strategy, config.workers or 1)
-    parameter_servers = strategy == "tf_parameter_server"
-    counts = {"worker": config.workers or 1}
-    if parameter_servers:
+    refuse_early(strategy, task, options, task.workers or 1)
+    counts, waited_for = {"worker": task.workers or 1}, None
+    if isinstance(options, ParameterServerOptions):
         # The coordinator comes first: it is the one that is waited for.
-        counts = {"chief": 1} | counts | {"ps": config.parameter_servers}
+        counts, waited_for = {"chief": 1} | counts | {"ps": options.parameter_servers}, 1
     ports = iter(free_ports(sum(counts.values())))
     addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
     tasks = [(job, index) for job, count in counts.items() for index in range(count)]
     exit_on_signals()
     outcome = run_group(
-        [["env", f"TF_CONFIG={_tf_config(addresses, *task)}", sys.executable, *sys.argv] for task in tasks],
-        environment_for(config),
-        config.deadline_seconds,
-        waited_for=1 if parameter_servers else None,
-        restarted=[number for number, (job, _) in enumerate(tasks) if parameter_servers and job == "worker"],
+        [["env", f"TF_CONFIG={_tf_config(addresses, *each)}", sys.executable, *sys.argv] for each in tasks],
+        environment_for(strategy, task),
+        task.deadline_seconds,
+        waited_for,
+        restarted=[number for number, (job, _) in enumerate(tasks) if waited_for and job == "worker"],
     )
+    _exit_like(outcome, tasks, task.deadline_seconds)
+
+
+def _exit_like(outcome: Outcome, tasks: Sequence[tuple[str, int]], deadline_seconds: float) -> None:
     if outcome.timed_out:
-        print(f"lockstep: failed: the deadline of {config.deadline_seconds:g} s ended it.", file=sys.stderr)
+        print(f"lockstep: failed: the deadline of {deadline_seconds:g} s ended it.", file=sys.stderr)
         sys.exit(TIMED_OUT_STATUS)
     if outcome.status == REFUSED_STATUS:
         sys.exit(REFUSED_STATUS)
@@ -112,7 +114,7 @@ def from_tf_config(jobs: Collection[str]) -> Cluster:
         raise UserError(f"TF_CONFIG isn't JSON ({error}): {_REMEDY}.") from error
     except (KeyError, TypeError, AttributeError) as error:
         form = '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
-        raise UserError(f"TF_CONFIG hasn't the form {form}: {_REMEDY}.") from error
+        raise UserError(f"TF_CONFIG doesn't have the form {form}: {_REMEDY}.") from error
     cluster = Cluster(addresses, job, index)
     check(cluster, jobs)
     return cluster
@@ -131,7 +133,7 @@ def check(cluster: Cluster, jobs: Collection[str]) -> None:
         if everyone.count(address) > 1:
             raise UserError(f"TF_CONFIG gives {address} to several tasks: {_REMEDY}.")
     if cluster.job not in cluster.addresses:
-        raise UserError(f"TF_CONFIG says that this is a {cluster.job!r}, which its cluster hasn't: {_REMEDY}.")
+        raise UserError(f"TF_CONFIG says that this is a {cluster.job!r}, but its cluster has no such job: {_REMEDY}.")
     count = len(cluster.addresses[cluster.job])
     if not isinstance(cluster.index, int) or isinstance(cluster.index, bool) or not 0 <= cluster.index < count:
         raise UserError(
@@ -163,7 +165,7 @@ def meet(cluster: Cluster, deadline_seconds: float) -> None:
         for job, addresses in cluster.addresses.items():
             for index, address in enumerate(addresses):
                 while not is_reachable(address):
-                    if time.monotonic() > deadline - _REPORT_SECONDS:
+                    if time.monotonic() > deadline - REPORT_SECONDS:
                         raise LaunchFailedError(
                             f"{_NAMES[job]} {index} ({address}) didn't start within the deadline of "
                             f"{deadline_seconds:g} s: start it on its machine, or correct its address in TF_CONFIG."
@@ -190,19 +192,6 @@ def is_reachable(address: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def end_at_deadline(deadline_seconds: float) -> None:
-    """End this process at the deadline with one line, or with its stack where a framework keeps the lock for itself."""
-
-    def end() -> None:
-        print(f"lockstep: failed: the deadline of {deadline_seconds:g} s ended it.", file=sys.stderr, flush=True)
-        os._exit(TIMED_OUT_STATUS)
-
-    timer = threading.Timer(deadline_seconds, end)
-    timer.daemon = True
-    timer.start()
-    faulthandler.dump_traceback_later(deadline_seconds + _REPORT_SECONDS, exit=True)
 
 
 def _tf_config(addresses: dict[str, list[str]], job: str, index: int) -> str:

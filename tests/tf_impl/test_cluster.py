@@ -9,10 +9,11 @@ import time
 
 import pytest
 
-from common import cluster
-from common.cluster import Cluster
+from common.catalogue import ROOT
 from common.errors import UserError
-from common.launch import ROOT, cluster_is_given, free_ports
+from common.processes import free_ports
+from tf_impl import cluster
+from tf_impl.cluster import Cluster
 
 JOBS = ("chief", "worker", "ps")
 
@@ -35,17 +36,17 @@ def test_a_well_formed_tf_config_names_every_task_and_this_one(monkeypatch):
     [
         ("{", "isn't JSON"),
         ("", "isn't JSON"),
-        ("[]", "hasn't the form"),
-        ('{"cluster": {"worker": ["a:1"]}}', "hasn't the form"),
-        ('{"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}', "hasn't the form"),
-        ('{"cluster": {"worker": 5}, "task": {"type": "worker", "index": 0}}', "hasn't the form"),
+        ("[]", "doesn't have the form"),
+        ('{"cluster": {"worker": ["a:1"]}}', "doesn't have the form"),
+        ('{"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}', "doesn't have the form"),
+        ('{"cluster": {"worker": 5}, "task": {"type": "worker", "index": 0}}', "doesn't have the form"),
         (tf_config({"worker": ["a:1"], "evaluator": ["a:2"]}), "names the job 'evaluator'"),
         (tf_config({"worker": ["a"]}), "names the address 'a', which isn't host:port"),
         (tf_config({"worker": ["a:70000"]}), "names the address 'a:70000'"),
         (tf_config({"worker": [5]}), "names the address 5"),
         (tf_config({"worker": ["a:1", "a:1"]}), "gives a:1 to several tasks"),
         (tf_config({"worker": ["a:1"], "ps": ["a:1"]}), "gives a:1 to several tasks"),
-        (tf_config({"worker": ["a:1"]}, "chief"), "this is a 'chief', which its cluster hasn't"),
+        (tf_config({"worker": ["a:1"]}, "chief"), "this is a 'chief', but its cluster has no such job"),
         (tf_config({"worker": ["a:1"]}, index=1), "this is worker 1, and the cluster has 1, counted from 0"),
         (tf_config({"worker": ["a:1"]}, index=-1), "this is worker -1"),
         (tf_config({"worker": ["a:1"]}, index="0"), "this is worker 0"),
@@ -60,27 +61,11 @@ def test_a_malformed_or_contradictory_tf_config_is_refused_in_one_sentence(text,
     assert "\n" not in str(error.value)
 
 
-def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
-    for name in ("TF_CONFIG", "SLURM_STEP_NUM_TASKS"):
-        monkeypatch.delenv(name, raising=False)
-    assert not cluster_is_given()
-    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
-    assert cluster_is_given()
-    monkeypatch.delenv("SLURM_STEP_NUM_TASKS")
-    monkeypatch.setenv("TF_CONFIG", "{}")
-    assert cluster_is_given()
-
-
-def test_free_ports_are_all_different():
-    ports = free_ports(20)
-    assert len(set(ports)) == 20
-
-
 MEET = """
 import json, socket, sys, time
-from common import cluster
-from common.cluster import Cluster
 from common.errors import exit_with_one_line
+from tf_impl import cluster
+from tf_impl.cluster import Cluster
 addresses, index, deadline_seconds = json.loads(sys.argv[1])
 exit_with_one_line(lambda: cluster.meet(Cluster({"worker": addresses}, "worker", index), deadline_seconds))
 # What TensorFlow's server does next.
@@ -123,33 +108,12 @@ def test_a_port_that_is_taken_is_refused():
     assert output.count("\n") == 1
 
 
-STUCK = """
-import sys, time
-from common import cluster
-cluster.end_at_deadline(1)
-while sys.argv[1] == "python": time.sleep(0.1)
-# A C function that keeps the interpreter's lock: pause(2) through PyDLL.
-import ctypes
-ctypes.PyDLL(None).pause()
-"""
-
-
-@pytest.mark.parametrize(
-    ("where", "status", "words"),
-    [("python", 124, "lockstep: failed: the deadline of 1 s ended it."), ("c", 1, "Timeout (0:00:02)!")],
-)
-def test_a_process_that_hangs_in_python_or_in_c_ends_itself_at_its_deadline(where, status, words):
-    result = subprocess.run([sys.executable, "-c", STUCK, where], cwd=ROOT, capture_output=True, text=True, timeout=30)
-    assert result.returncode == status
-    assert words in result.stderr
-
-
 def test_a_server_stays_while_its_coordinator_listens_and_leaves_with_it():
     with socket.socket() as coordinator:
         coordinator.bind(("127.0.0.1", 0))
         coordinator.listen()
         address = f"127.0.0.1:{coordinator.getsockname()[1]}"
-        source = f"from common import cluster; cluster.serve_until_gone({address!r})"
+        source = f"from tf_impl import cluster; cluster.serve_until_gone({address!r})"
         server = subprocess.Popen([sys.executable, "-c", source], cwd=ROOT)
         time.sleep(2.5)
         assert server.poll() is None

@@ -1,0 +1,63 @@
+"""Neither `common` nor `reports` says the name of a strategy, a framework, an environment or a folder of strategies."""
+
+import ast
+import re
+
+import pytest
+
+from common.catalogue import ROOT, families, strategies
+
+SOURCE = "PyTorch's"
+"""Documentation that the contract's formulas come from."""
+
+
+def declared_names():
+    """Every name that a declaration gives to something."""
+    folders = {strategy.script.partition("/")[0] for strategy in strategies().values()}
+    frameworks = {strategy.framework for strategy in strategies().values()}
+    return {*strategies(), *families(), *frameworks, *folders}
+
+
+def words_of(source):
+    """Every word in the strings (docstrings among them) and the identifiers of a module, with its line."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts = [node.value]
+        else:
+            texts = [getattr(node, name, None) for name in ("id", "attr", "name", "arg", "module")]
+        for text in texts:
+            if isinstance(text, str):
+                # Where a formula comes from is said all the same.
+                yield from ((getattr(node, "lineno", 0), word) for word in re.findall(r"\w+", text.replace(SOURCE, "")))
+
+
+def names_said_in(source, names):
+    """The declared names in a module's words: whole words, or parts of an identifier between underscores."""
+    found = set()
+    for line, word in words_of(source):
+        parts = {word.lower(), *word.lower().split("_")}
+        found |= {(line, name) for name in names if name in parts or name in word.lower()}
+    return found
+
+
+@pytest.mark.parametrize("folder", ["common", "reports"])
+def test_a_folder_that_serves_every_framework_names_none(folder):
+    said = {
+        str(path.relative_to(ROOT)): names_said_in(path.read_text(), declared_names())
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    }
+    assert {path: found for path, found in said.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "BASES = ('torch_single',)",
+        "def torch_loss(): pass",
+        "import horovod_impl",
+        "x = 'started by torchrun'",
+        '"""tensorflow"""',
+    ],
+)
+def test_a_name_is_found_however_it_is_said(source):
+    assert names_said_in(source, {"torch", "torch_single", "tensorflow", "horovod_impl"})
