@@ -23,70 +23,67 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from common import machine
-from common.config import Config, parse_command_line
+from common.contract.task import parse_command_line
 from common.errors import UserError
-from common.run import Run
-from pytorch_impl import inputs
-from pytorch_impl import model as contract
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from pytorch_impl import inputs, mlp
+from pytorch_impl.strategies import DATA_PARALLEL
 
 
 def main() -> None:
     """Train the MLP on `--workers` replicas in this process, as the command line says."""
-    config = parse_command_line(__doc__)
-    world_size = config.workers or 1
-    placement = machine.pin(config, local_world_size=world_size, replicas=world_size)
-    device = contract.choose_device(config, local_rank=0, local_world_size=world_size)
-    if device.type == "cuda" and not config.exchange:
+    task, options = parse_command_line(DATA_PARALLEL, __doc__)
+    world_size = task.workers or 1
+    placement = machine.pin(task, local_world_size=world_size, replicas=world_size)
+    device = mlp.choose_device(task, local_rank=0, local_world_size=world_size)
+    if device.type == "cuda" and not options.exchange:
         raise UserError("--no-exchange: nn.DataParallel can't leave its gradients where they are; leave it out.")
 
-    run = Run(
-        config,
-        strategy="torch_data_parallel",
-        framework="torch",
+    replicas = World(
         placement=placement,
-        world_size=world_size,
-        replicas=world_size,
+        size=world_size,
         backend="threads" if device.type == "cpu" else "nccl",
-        device=contract.device_name(device),
-        synchronize=partial(contract.synchronize, device),
+        device=mlp.device_name(device),
+        synchronize=partial(mlp.synchronize, device),
     )
-    _train(config, run, device)
+    _train(Run(DATA_PARALLEL, task, options, replicas), device)
 
 
-def _train(config: Config, run: Run, device: torch.device) -> None:
-    model = contract.build_model(config).to(device)
-    optimizer = contract.build_optimizer(config, model)
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    contract.load_state(config, model, optimizer, run.initial_state)
+def _train(run: Run, device: torch.device) -> None:
+    task, options = run.task, run.options
+    model = mlp.build_model(task, options.bf16_autocast).to(device)
+    optimizer = mlp.build_optimizer(task, model)
+    schedule = mlp.build_schedule(task, optimizer, run.first_step)
+    mlp.load_state(task, model, optimizer, run.initial_state)
     # The line that makes it distributed on GPUs; on CPUs it is `forward_backward`.
-    parallel = nn.DataParallel(model, list(range(run.world_size))) if device.type == "cuda" else None
-    threads = ThreadPoolExecutor(run.world_size, initializer=torch.set_num_threads, initargs=(config.threads,))
-    take = inputs.prepare(run, device)
+    parallel = nn.DataParallel(model, list(range(run.world.size))) if device.type == "cuda" else None
+    threads = ThreadPoolExecutor(run.world.size, initializer=torch.set_num_threads, initargs=(task.threads,))
+    load = inputs.loader(run, device)
+    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
 
     for batch in run.steps():
-        features, labels = take(batch)
+        features, labels = load(batch)
         optimizer.zero_grad()
         if parallel:
             loss = cross_entropy(parallel(features), labels)
             loss.backward()
         else:
-            loss = forward_backward(config, model, threads, features, labels, run.world_size)
+            loss = forward_backward(model, threads, features, labels, run.world.size, options.exchange)
         optimizer.step()
         schedule.step()
-        run.observe(loss.detach())
-        if run.checkpoint_due:
-            run.checkpoint(contract.export_state(config, model, optimizer))
-    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+        run.observe(loss.detach(), rows=len(labels))
+    run.finish()
 
 
 def forward_backward(
-    config: Config,
     model: nn.Module,
     threads: ThreadPoolExecutor,
     features: torch.Tensor,
     labels: torch.Tensor,
     world_size: int,
+    exchange: bool,
 ) -> torch.Tensor:
     """The loss of a batch, and its gradients in `model`, the primary replica, as nn.DataParallel computes them."""
     # Replicate the model as it now is, and scatter the batch.
@@ -98,7 +95,7 @@ def forward_backward(
     loss.backward()
     list(threads.map(torch.Tensor.backward, outputs, gathered.grad.chunk(world_size)))
     # Reduce the replicas' gradients on the primary.
-    if config.exchange:
+    if exchange:
         for parameter, *copies in zip(*(replica.parameters() for replica in replicas), strict=True):
             for each in copies:
                 parameter.grad.add_(each.grad)

@@ -20,67 +20,66 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from common.config import Config, parse_command_line
+from common.contract.task import parse_command_line
 from common.errors import UserError
-from common.run import Run
-from pytorch_impl import inputs, world
-from pytorch_impl import model as contract
+from common.measurement.run import Run
+from pytorch_impl import inputs, mlp, world
+from pytorch_impl.strategies import DDP
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
-    if config.gradient_hook == "bf16" and not dist.is_nccl_available():
+    task, options = parse_command_line(DDP, __doc__)
+    if options.gradient_hook == "bf16" and not dist.is_nccl_available():
         # Gloo could carry bfloat16, but register_comm_hook asks for these and not for the backend.
         raise UserError(
             "--gradient-hook bf16: DistributedDataParallel takes it only in builds of torch with CUDA and NCCL: "
             "choose fp16, or install such a build."
         )
-    run, device = world.join(config, "torch_ddp")
-    _train(config, run, device)
+    workers, device = world.join(DDP, task, options)
+    _train(Run(DDP, task, options, workers), device)
     world.leave()
 
 
-def _train(config: Config, run: Run, device: torch.device) -> None:
-    model = contract.build_model(config).to(device)
-    optimizer = contract.build_optimizer(config, model)
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    contract.load_state(config, model, optimizer, run.initial_state)
+def _train(run: Run, device: torch.device) -> None:
+    task, options = run.task, run.options
+    model = mlp.build_model(task, options.bf16_autocast).to(device)
+    optimizer = mlp.build_optimizer(task, model)
+    schedule = mlp.build_schedule(task, optimizer, run.first_step)
+    mlp.load_state(task, model, optimizer, run.initial_state)
     # The line that makes it distributed: the constructor broadcasts rank 0's weights, and hooks on every parameter
     # all-reduce the gradients, bucket by bucket, while backward still computes the rest.
     model = DistributedDataParallel(
         model,
-        bucket_cap_mb=config.bucket_megabytes,
-        static_graph=config.static_graph,
-        gradient_as_bucket_view=config.bucket_views,
+        bucket_cap_mb=options.bucket_megabytes,
+        static_graph=options.static_graph,
+        gradient_as_bucket_view=options.bucket_views,
     )
-    _register_gradient_hook(config, model)
-    exchange = nullcontext if config.exchange else model.no_sync
-    take = inputs.prepare(run, device)
+    _register_gradient_hook(options.gradient_hook, model)
+    # Without exchange DDP's own way to accumulate gradients: its hooks run, and leave the gradients where they are.
+    exchange = nullcontext if options.exchange else model.no_sync
+    load = inputs.loader(run, device)
+    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
 
     for batch in run.steps():
-        features, labels = take(batch)
+        features, labels = load(batch)
         optimizer.zero_grad()
         with exchange():
             loss = cross_entropy(model(features), labels)
             loss.backward()
         optimizer.step()
         schedule.step()
-        if config.check_replicas:
-            run.check_replicas(contract.export_state(config, model, optimizer))
-        run.observe(loss.detach())
-        if run.checkpoint_due:
-            run.checkpoint(contract.export_state(config, model, optimizer))
-    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+        run.observe(loss.detach(), rows=len(labels))
+    run.finish()
 
 
-def _register_gradient_hook(config: Config, model: DistributedDataParallel) -> None:
+def _register_gradient_hook(hook: str, model: DistributedDataParallel) -> None:
     """Exchange something smaller than the gradients, which changes the maths, where `--gradient-hook` says so."""
-    if config.gradient_hook == "fp16":
+    if hook == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    elif config.gradient_hook == "bf16":
+    elif hook == "bf16":
         model.register_comm_hook(None, default_hooks.bf16_compress_hook)
-    elif config.gradient_hook == "powersgd":
+    elif hook == "powersgd":
         # Vogels et al., "PowerSGD", 2019; from the second step on (PyTorch allows no earlier one with error feedback).
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)

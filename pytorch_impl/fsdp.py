@@ -24,71 +24,70 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.functional import cross_entropy
 
-from common import mlp
-from common.config import Config, parse_command_line
-from common.mlp import State
-from common.run import Run
-from pytorch_impl import inputs, world
-from pytorch_impl import model as contract
+from common.contract.mlp import State, parameter_names
+from common.contract.task import Task, parse_command_line
+from common.measurement.run import Run
+from pytorch_impl import inputs, mlp, world
+from pytorch_impl.strategies import FSDP
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
-    run, device = world.join(config, "torch_fsdp")
-    _train(config, run, device)
+    task, options = parse_command_line(FSDP, __doc__)
+    workers, device = world.join(FSDP, task, options)
+    _train(Run(FSDP, task, options, workers), device)
     world.leave()
 
 
-def _train(config: Config, run: Run, device: torch.device) -> None:
-    model = contract.build_model(config).to(device)
-    mesh = init_device_mesh(device.type, (run.world_size,))
+def _train(run: Run, device: torch.device) -> None:
+    task, options = run.task, run.options
+    model = mlp.build_model(task, options.bf16_autocast).to(device)
+    mesh = init_device_mesh(device.type, (run.world.size,))
     # The lines that make it sharded: each layer, and what is left, gathers its weights when it needs them, and scatters
     # the sums of its gradients over their owners in backward.
     for layer in [module for module in model if isinstance(module, nn.Linear)]:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    if not config.exchange:
+    if not options.exchange:
         _switch_exchange_off(model)
-    optimizer = contract.build_optimizer(config, model)
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    _load_state(config, model, optimizer, run.initial_state)
-    take = inputs.prepare(run, device)
+    optimizer = mlp.build_optimizer(task, model)
+    schedule = mlp.build_schedule(task, optimizer, run.first_step)
+    _load_state(task, model, optimizer, run.initial_state)
+    load = inputs.loader(run, device)
+    run.export_with(lambda: _export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
 
     for batch in run.steps():
-        features, labels = take(batch)
+        features, labels = load(batch)
         optimizer.zero_grad()
         loss = cross_entropy(model(features), labels)
         loss.backward()
         optimizer.step()
         schedule.step()
-        run.observe(loss.detach())
-        if run.checkpoint_due:
-            run.checkpoint(_export_state(config, model, optimizer))
-    run.finish(_export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+        run.observe(loss.detach(), rows=len(labels))
+    run.finish()
     # DTensor's caches keep the mesh for ever, and the mesh would keep the process group, whose threads `world.leave`
     # has to end (as pytorch issue 190489; Megatron-LM pull request 7029 found these caches too).
     mesh._pg_registry.clear()
 
 
-def _load_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
+def _load_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
     """Scatter rank 0's weights, and its momentum where it has any, over their owners."""
 
     def scatter(name: str, parameter: DTensor) -> DTensor:
         whole = torch.from_numpy(state[name].T.copy()).to(parameter.device)
         return distribute_tensor(whole, parameter.device_mesh, parameter.placements)
 
-    for name, parameter in zip(mlp.parameter_names(config), model.parameters(), strict=True):
+    for name, parameter in zip(parameter_names(task), model.parameters(), strict=True):
         with torch.no_grad():
             parameter.copy_(scatter(name, parameter))
         if f"{name}.momentum" in state:
             optimizer.state[parameter]["momentum_buffer"] = scatter(f"{name}.momentum", parameter)
 
 
-def _export_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
     """The whole weights and momentum in the contract's layout, gathered by every worker."""
     state: State = {}
-    for name, parameter in zip(mlp.parameter_names(config), model.parameters(), strict=True):
+    for name, parameter in zip(parameter_names(task), model.parameters(), strict=True):
         state[name] = parameter.full_tensor().detach().cpu().numpy().T.copy()
         momentum = optimizer.state.get(parameter, {}).get("momentum_buffer")
         if momentum is not None:

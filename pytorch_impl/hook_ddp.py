@@ -21,42 +21,40 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from common.config import Config, parse_command_line
-from common.run import Run
-from pytorch_impl import inputs, world
-from pytorch_impl import model as contract
+from common.contract.task import parse_command_line
+from common.measurement.run import Run
+from pytorch_impl import inputs, mlp, world
+from pytorch_impl.strategies import HOOK_DDP
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
-    run, device = world.join(config, "torch_hook_ddp")
-    _train(config, run, device)
+    task, options = parse_command_line(HOOK_DDP, __doc__)
+    workers, device = world.join(HOOK_DDP, task, options)
+    _train(Run(HOOK_DDP, task, options, workers), device)
     world.leave()
 
 
-def _train(config: Config, run: Run, device: torch.device) -> None:
-    model = contract.build_model(config).to(device)
-    optimizer = contract.build_optimizer(config, model)
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    contract.load_state(config, model, optimizer, run.initial_state)
+def _train(run: Run, device: torch.device) -> None:
+    task, options = run.task, run.options
+    model = mlp.build_model(task, options.bf16_autocast).to(device)
+    optimizer = mlp.build_optimizer(task, model)
+    schedule = mlp.build_schedule(task, optimizer, run.first_step)
+    mlp.load_state(task, model, optimizer, run.initial_state)
     # The line that makes it distributed: rank 0's weights are broadcast here, and gradients averaged in every backward.
-    model = HookDDP(model, int((config.bucket_megabytes or 25) * 2**20), config.exchange)
-    take = inputs.prepare(run, device)
+    model = HookDDP(model, int((options.bucket_megabytes or 25) * 2**20), options.exchange)
+    load = inputs.loader(run, device)
+    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
 
     for batch in run.steps():
-        features, labels = take(batch)
+        features, labels = load(batch)
         optimizer.zero_grad()
         loss = cross_entropy(model(features), labels)
         loss.backward()
         optimizer.step()
         schedule.step()
-        if config.check_replicas:
-            run.check_replicas(contract.export_state(config, model, optimizer))
-        run.observe(loss.detach())
-        if run.checkpoint_due:
-            run.checkpoint(contract.export_state(config, model, optimizer))
-    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+        run.observe(loss.detach(), rows=len(labels))
+    run.finish()
 
 
 class HookDDP(nn.Module):

@@ -26,10 +26,12 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from common import dataset, machine, metrics, mlp
-from common.config import PRESETS
-from common.metrics import Interval
-from pytorch_impl import model as contract
+from common.contract import dataset
+from common.contract.mlp import initial_weights
+from common.contract.task import PRESETS
+from common.measurement import machine, metrics
+from common.measurement.metrics import Interval
+from pytorch_impl import mlp
 
 WINDOW_SECONDS = 0.02
 """A clocked window lasts at least about so long."""
@@ -66,20 +68,20 @@ class Arguments:
 
 
 def main() -> None:
-    """Measure every batch size and print the table, and the batch size from which on data parallel pays."""
+    """Measure every batch size and print the table, and the batch size from which data parallel pays off."""
     arguments = tyro.cli(Arguments, description=__doc__)
     workers, threads = arguments.workers, arguments.threads
     options = {"workers": workers, "threads": threads, "device": arguments.device}
-    config = dataclasses.replace(PRESETS[arguments.preset], **options)
-    placement = machine.pin(config, replicas=workers)
-    device = contract.choose_device(config, local_rank=0, local_world_size=workers)
+    task = dataclasses.replace(PRESETS[arguments.preset], **options)
+    placement = machine.pin(task, replicas=workers)
+    device = mlp.choose_device(task, local_rank=0, local_world_size=workers)
     if device.type == "cpu" and len(placement.pinned_cores) < workers * threads:
         print(f"lockstep: note: {workers} replicas of --threads {threads} don't have a core for each thread.")
-    train_features = dataset.load(config).train_features
-    model = contract.build_model(config).to(device)
-    contract.load_state(config, model, contract.build_optimizer(config, model), mlp.initial_weights(config))
+    train_features = dataset.load(task).train_features
+    model = mlp.build_model(task).to(device)
+    mlp.load_state(task, model, mlp.build_optimizer(task, model), initial_weights(task))
 
-    title = f"{arguments.preset} on {contract.device_name(device)}: {workers} replicas, threads of each: {threads}"
+    title = f"{arguments.preset} on {mlp.device_name(device)}: {workers} replicas, threads of each: {threads}"
     rates, interval = ("one replica, samples/s", "data parallel, samples/s"), "95 % interval"
     table = Table("batch", "n", rates[0], interval, rates[1], interval, "ratio", interval, title=title)
     lower_ends: dict[int, float] = {}
@@ -139,11 +141,11 @@ def measure(one: Forward, parallel: Forward, features: torch.Tensor, repetitions
 
 
 def _seconds(forward: Forward, features: torch.Tensor, passes: int) -> float:
-    contract.synchronize(features.device)
+    mlp.synchronize(features.device)
     started = time.perf_counter()
     for _ in range(passes):
         forward(features)
-    contract.synchronize(features.device)
+    mlp.synchronize(features.device)
     return time.perf_counter() - started
 
 
@@ -162,10 +164,12 @@ def verdict(workers: int, lower_ends: Mapping[int, float]) -> str:
     paying = {batch for batch, low in lower_ends.items() if low > 1}
     last_not_paying = max(lower_ends.keys() - paying, default=0)
     if lasting := [batch for batch in paying if batch > last_not_paying]:
-        return f"{subject} pays from a batch of {min(lasting)} on."
+        return f"{subject} pays off from a batch of {min(lasting)}."
     if paying:
-        return f"{subject} pays at a batch of {', '.join(map(str, sorted(paying)))}, but not at the largest measured."
-    return f"{subject} didn't pay at any measured batch size."
+        return (
+            f"{subject} pays off at a batch of {', '.join(map(str, sorted(paying)))}, but not at the largest measured."
+        )
+    return f"{subject} didn't pay off at any measured batch size."
 
 
 def _cells(interval: Interval, number: str) -> list[str]:

@@ -9,29 +9,29 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from common.dataset import Batch
-from common.run import Run
+from common.contract.rows import Batch
+from common.measurement.run import Run
 
-Take = Callable[[Batch], tuple[torch.Tensor, torch.Tensor]]
+Load = Callable[[Batch], tuple[torch.Tensor, torch.Tensor]]
 """Called once per step, in order: the worker's features (rows, inputs) float32, labels (rows,) int64, on its device."""
 
 
-def prepare(run: Run, device: torch.device) -> Take:
-    """The function that gives the worker its rows of a step, by the run's `--loader-workers`.
+def loader(run: Run, device: torch.device) -> Load:
+    """The function that loads the worker's rows of a step, by the run's `--loader-workers`.
 
-    It adds the time that the worker waits for them to `run.input_seconds`. Copies to a GPU go on beside the waiting.
+    It adds the time that the worker waits for them to `run.clock.input_seconds`, beside which copies to a GPU go on.
     """
-    run.input_seconds = 0.0
-    take_rows = _from_loader(run, device) if run.config.loader_workers else _from_memory
+    run.clock.input_seconds = 0.0
+    rows_of = _from_loader(run, device) if run.options.loader_workers else _from_memory
 
-    def take(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def load(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         started = time.perf_counter()
-        features, labels = take_rows(batch)
+        features, labels = rows_of(batch)
         features, labels = features.to(device, non_blocking=True), labels.to(device, non_blocking=True)
-        run.input_seconds += time.perf_counter() - started
+        run.clock.input_seconds += time.perf_counter() - started
         return features, labels
 
-    return take
+    return load
 
 
 def _from_memory(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -39,20 +39,20 @@ def _from_memory(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
 
 
-def _from_loader(run: Run, device: torch.device) -> Take:
+def _from_loader(run: Run, device: torch.device) -> Load:
     """A DataLoader whose processes gather the contract's rows, in its order, while the worker computes."""
-    order = list(run.rows(run.first_step, run.config.steps))
-    loader = DataLoader(
+    order = list(run.rows(run.first_step, run.task.steps))
+    data_loader = DataLoader(
         TrainRows(run.dataset.train_features, run.dataset.train_labels),
         sampler=order,
         batch_size=None,
-        num_workers=run.config.loader_workers,
+        num_workers=run.options.loader_workers,
         pin_memory=device.type == "cuda",
         # They would inherit the one core that this process is kept on, where they could only take turns with it: the
         # launcher's are those that the user meant.
         worker_init_fn=partial(_move_to, os.sched_getaffinity(os.getppid())),
     )
-    batches = iter(loader)
+    batches = iter(data_loader)
     return lambda _batch: next(batches)
 
 

@@ -25,33 +25,34 @@ import torch
 from pytorch_lightning.strategies import DDPStrategy
 from torch.nn.functional import cross_entropy
 
-from common.config import Config, parse_command_line
-from common.mlp import State
-from common.run import Run
-from pytorch_impl import inputs, world
-from pytorch_impl import model as contract
+from common.contract.mlp import State
+from common.contract.task import parse_command_line
+from common.measurement.run import Run
+from pytorch_impl import inputs, mlp, world
+from pytorch_impl.strategies import LIGHTNING_DDP
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
+    task, options = parse_command_line(LIGHTNING_DDP, __doc__)
     # Lightning's own tips, and its use of what torch calls deprecated, are nothing that a user can mend here.
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", module="pytorch_lightning")
-    run, device = world.join(config, "torch_lightning_ddp")
-    _train(config, run, device)
+    workers, device = world.join(LIGHTNING_DDP, task, options)
+    _train(Run(LIGHTNING_DDP, task, options, workers), device)
     world.leave()
 
 
-def _train(config: Config, run: Run, device: torch.device) -> None:
-    model = MLP(config, run)
+def _train(run: Run, device: torch.device) -> None:
+    model = MLP(run)
+    run.export_with(model.export_state, lambda: model.held_bytes)
     local_workers = int(os.environ["LOCAL_WORLD_SIZE"])
     trainer = pytorch_lightning.Trainer(
         # The line that makes it distributed.
         strategy=DDPStrategy(),
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=local_workers,
-        num_nodes=run.world_size // local_workers,
+        num_nodes=run.world.size // local_workers,
         max_epochs=1,
         # Nothing beside the training: these would be other programs than the other strategies'.
         logger=False,
@@ -60,19 +61,19 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
         enable_model_summary=False,
     )
     trainer.fit(model, Batches(run, device))
-    run.finish(model.export_state(), model.held_bytes)
+    run.finish()
 
 
 class MLP(pytorch_lightning.LightningModule):
     """The contract's model, loss, optimizer and schedule, as Lightning wants to be told of them."""
 
-    def __init__(self, config: Config, run: Run) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self._config, self._run = config, run
-        self.model = contract.build_model(config)
-        self._optimizer = contract.build_optimizer(config, self.model)
-        self._schedule = contract.build_schedule(config, self._optimizer, run.first_step)
-        contract.load_state(config, self.model, self._optimizer, run.initial_state)
+        self._run, task, options = run, run.task, run.options
+        self.model = mlp.build_model(task, options.bf16_autocast)
+        self._optimizer = mlp.build_optimizer(task, self.model)
+        self._schedule = mlp.build_schedule(task, self._optimizer, run.first_step)
+        mlp.load_state(task, self.model, self._optimizer, run.initial_state)
 
     def configure_optimizers(self) -> dict:
         """The contract's SGD, and its schedule after every step."""
@@ -80,41 +81,37 @@ class MLP(pytorch_lightning.LightningModule):
 
     def on_train_start(self) -> None:
         """Lightning has wrapped the model in a DistributedDataParallel by now."""
-        self.trainer.model.require_backward_grad_sync = self._config.exchange
+        self.trainer.model.require_backward_grad_sync = self._run.options.exchange
 
     def training_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         """The mean loss over this worker's rows, for Lightning to differentiate and step with."""
         features, labels = batch
         return cross_entropy(self.model(features), labels)
 
-    def on_train_batch_end(self, outputs: dict[str, torch.Tensor], *_batch: object) -> None:
+    def on_train_batch_end(self, outputs: dict[str, torch.Tensor], batch: tuple, batch_idx: int) -> None:
         """After the optimizer and the schedule have stepped."""
-        if self._config.check_replicas:
-            self._run.check_replicas(self.export_state())
-        self._run.observe(outputs["loss"].detach())
-        if self._run.checkpoint_due:
-            self._run.checkpoint(self.export_state())
+        self._run.observe(outputs["loss"].detach(), rows=len(batch[1]))
 
     def on_train_end(self) -> None:
         """While the gradients are still here."""
-        self.held_bytes = contract.held_bytes(self.model, self._optimizer)
+        self.held_bytes = mlp.held_bytes(self.model, self._optimizer)
 
     def export_state(self) -> State:
         """The weights and the momentum in the contract's layout."""
-        return contract.export_state(self._config, self.model, self._optimizer)
+        return mlp.export_state(self._run.task, self.model, self._optimizer)
 
 
 class Batches:
     """This worker's batches. They have a length, or Lightning would fetch one ahead, across a window's end."""
 
     def __init__(self, run: Run, device: torch.device) -> None:
-        self._run, self._take = run, inputs.prepare(run, device)
+        self._run, self._load = run, inputs.loader(run, device)
 
     def __len__(self) -> int:
-        return self._run.config.steps - self._run.first_step
+        return self._run.task.steps - self._run.first_step
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        return map(self._take, self._run.steps())
+        return map(self._load, self._run.steps())
 
 
 if __name__ == "__main__":

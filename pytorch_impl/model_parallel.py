@@ -23,44 +23,46 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from common.config import Config, parse_command_line
-from common.mlp import State
-from common.run import Run
-from pytorch_impl import model as contract
-from pytorch_impl import world
+from common.contract.mlp import State
+from common.contract.task import Task, parse_command_line
+from common.measurement.run import Run
+from pytorch_impl import mlp, world
+from pytorch_impl.strategies import MODEL_PARALLEL
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
-    run, device = world.join(config, "torch_model_parallel", one_model=True)
-    _train(config, run, device)
+    task, options = parse_command_line(MODEL_PARALLEL, __doc__)
+    workers, device = world.join(MODEL_PARALLEL, task, options)
+    _train(Run(MODEL_PARALLEL, task, options, workers), device)
     world.leave()
 
 
-def _train(config: Config, run: Run, device: torch.device) -> None:
-    stage, last = dist.get_rank(), run.world_size - 1
+def _train(run: Run, device: torch.device) -> None:
+    task, options = run.task, run.options
+    stage, last = dist.get_rank(), run.world.size - 1
     # The line that makes it distributed: this worker builds, and keeps, only the layers of its own stage.
-    layers = cut_into_stages(config.dimensions, run.world_size)[stage]
-    names = [f"layer{layer}.{kind}" for layer in layers for kind in ("weight", "bias")[: 1 + config.bias]]
+    layers = cut_into_stages(task.dimensions, run.world.size)[stage]
+    names = [f"layer{layer}.{kind}" for layer in layers for kind in ("weight", "bias")[: 1 + task.bias]]
     with torch.device("meta"):
-        whole = contract.build_model(config)
+        whole = mlp.build_model(task)
     model = whole[2 * layers.start : 2 * layers.stop].to_empty(device=device)
-    optimizer = contract.build_optimizer(config, model)
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    contract.load_state(config, model, optimizer, run.initial_state, names)
-    rows, micro_batches = run.global_batch // config.micro_batches, range(config.micro_batches)
-    activations = [torch.empty(rows, config.dimensions[layers.start], device=device) for _ in micro_batches]
-    gradients = [torch.empty(rows, config.dimensions[layers.stop], device=device) for _ in micro_batches]
+    optimizer = mlp.build_optimizer(task, model)
+    schedule = mlp.build_schedule(task, optimizer, run.first_step)
+    mlp.load_state(task, model, optimizer, run.initial_state, names)
+    rows, micro_batches = run.global_batch // options.micro_batches, range(options.micro_batches)
+    activations = [torch.empty(rows, task.dimensions[layers.start], device=device) for _ in micro_batches]
+    gradients = [torch.empty(rows, task.dimensions[layers.stop], device=device) for _ in micro_batches]
+    run.export_with(lambda: _export_state(task, model, optimizer, names), lambda: mlp.held_bytes(model, optimizer))
 
-    for batch in run.steps(whole_batch=True):
+    for batch in run.steps():
         optimizer.zero_grad()
         if stage == 0:
             features = torch.from_numpy(batch.features).to(device).split(rows)
         else:
             arriving = [dist.irecv(activations[number], stage - 1, tag=number) for number in micro_batches]
             features = [activation.detach().requires_grad_() for activation in activations]
-        outputs, sending, loss = [], [], None
+        outputs, sending = [], []
         # Forward: this stage computes on one micro-batch while the next stage does on the one before.
         for number in micro_batches:
             if stage > 0:
@@ -86,10 +88,8 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
             work.wait()
         optimizer.step()
         schedule.step()
-        run.observe(loss.detach() if loss is not None else None)
-        if run.checkpoint_due:
-            run.checkpoint(_export_state(config, model, optimizer, names))
-    run.finish(_export_state(config, model, optimizer, names), contract.held_bytes(model, optimizer))
+        run.observe(loss.detach(), rows=len(labels)) if stage == last else run.observe(None)
+    run.finish()
 
 
 def cut_into_stages(dimensions: Sequence[int], stages: int) -> list[range]:
@@ -101,9 +101,9 @@ def cut_into_stages(dimensions: Sequence[int], stages: int) -> list[range]:
     return min(layouts, key=lambda layout: max(sum(weights[layer] for layer in layers) for layers in layout))
 
 
-def _export_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer, names: list[str]) -> State:
+def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, names: list[str]) -> State:
     """The whole state, of all stages."""
-    parts = world.all_gather(contract.export_state(config, model, optimizer, names))
+    parts = world.all_gather(mlp.export_state(task, model, optimizer, names))
     return {name: value for part in parts for name, value in part.items()}
 
 

@@ -1,6 +1,5 @@
 """MPI for torch_sync_sgd, through mpi4py: joining mpirun's world, averaging gradients in memory that workers share."""
 
-import dataclasses
 import importlib.util
 import os
 import sys
@@ -11,11 +10,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from common import machine, mlp
-from common.config import Config, check_world_size
+from common.contract.mlp import parameter_bytes
+from common.contract.task import Task, check_world_size
 from common.errors import REFUSED_STATUS
-from common.run import Run
-from pytorch_impl import model as contract
+from common.measurement import machine
+from common.measurement.world import World
+from pytorch_impl import mlp
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -43,32 +43,29 @@ def require_mpi4py() -> None:
     sys.exit(REFUSED_STATUS)
 
 
-def join(config: Config, strategy: str) -> "tuple[Run, torch.device, MPI.Comm]":
-    """Join the world that mpirun started: this worker's run, its device, and the communicator of all workers."""
+def join(task: Task) -> "tuple[World, torch.device, MPI.Comm]":
+    """Join the world that mpirun started: all workers as this one sees them, its device, and their communicator."""
     # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     from mpi4py import MPI  # Starts MPI, so not before mpirun is known to have started this.
 
-    world = MPI.COMM_WORLD
-    node = world.Split_type(MPI.COMM_TYPE_SHARED)
-    check_world_size(config, world.size, "mpirun")
+    everyone = MPI.COMM_WORLD
+    node = everyone.Split_type(MPI.COMM_TYPE_SHARED)
+    check_world_size(task, everyone.size, "mpirun")
     # mpirun may have bound each rank to a core of its own, and what is pinned here is cut from those of all ranks.
     os.sched_setaffinity(0, set().union(*node.allgather(os.sched_getaffinity(0))))
-    placement = machine.pin(config, node.rank, node.size)
-    device = contract.choose_device(config, node.rank, node.size)
-    run = Run(
-        dataclasses.replace(config, backend="mpi"),
-        strategy=strategy,
-        framework="torch",
+    placement = machine.pin(task, node.rank, node.size)
+    device = mlp.choose_device(task, node.rank, node.size)
+    world = World(
         placement=placement,
-        rank=world.rank,
-        world_size=world.size,
-        backend="mpi, shared memory" if node.size == world.size else "mpi",
-        device=contract.device_name(device),
-        all_gather=world.allgather,
-        synchronize=partial(contract.synchronize, device),
+        rank=everyone.rank,
+        size=everyone.size,
+        backend="mpi, shared memory" if node.size == everyone.size else "mpi",
+        device=mlp.device_name(device),
+        all_gather=everyone.allgather,
+        synchronize=partial(mlp.synchronize, device),
     )
-    return run, device, world
+    return world, device, everyone
 
 
 def send_weights(world: "MPI.Comm", parameters: list[nn.Parameter]) -> None:
@@ -91,11 +88,11 @@ class GradientMean:
     machines it is MPI's own all-reduce.
     """
 
-    def __init__(self, world: "MPI.Comm", config: Config) -> None:
+    def __init__(self, world: "MPI.Comm", task: Task) -> None:
         from mpi4py import MPI
 
         self._world, self._window = world, None
-        count = mlp.parameter_bytes(config) // 4
+        count = parameter_bytes(task) // 4
         self._own = self._mean = torch.empty(count)
         node = world.Split_type(MPI.COMM_TYPE_SHARED)
         if node.size < world.size:

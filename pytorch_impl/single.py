@@ -16,45 +16,40 @@ if __name__ == "__main__":
 
 from torch.nn.functional import cross_entropy
 
-from common import machine
-from common.config import check_world_size, parse_command_line
-from common.run import Run
-from pytorch_impl import inputs
-from pytorch_impl import model as contract
+from common.contract.task import check_world_size, parse_command_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from pytorch_impl import inputs, mlp
+from pytorch_impl.strategies import SINGLE
 
 
 def main() -> None:
     """Train the MLP in this process, as the command line says."""
-    config = parse_command_line(__doc__)
-    check_world_size(config, 1, "torch_single")
-    placement = machine.pin(config)
-    device = contract.choose_device(config, local_rank=0, local_world_size=1)
+    task, options = parse_command_line(SINGLE, __doc__)
+    check_world_size(task, 1, "torch_single")
+    placement = machine.pin(task)
+    device = mlp.choose_device(task, local_rank=0, local_world_size=1)
 
-    run = Run(
-        config,
-        strategy="torch_single",
-        framework="torch",
-        placement=placement,
-        device=contract.device_name(device),
-        synchronize=partial(contract.synchronize, device),
-    )
-    model = contract.build_model(config).to(device)
-    optimizer = contract.build_optimizer(config, model)
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    contract.load_state(config, model, optimizer, run.initial_state)
-    take = inputs.prepare(run, device)
+    alone = World(placement=placement, device=mlp.device_name(device), synchronize=partial(mlp.synchronize, device))
+    run = Run(SINGLE, task, options, alone)
+
+    model = mlp.build_model(task, options.bf16_autocast).to(device)
+    optimizer = mlp.build_optimizer(task, model)
+    schedule = mlp.build_schedule(task, optimizer, run.first_step)
+    mlp.load_state(task, model, optimizer, run.initial_state)
+    load = inputs.loader(run, device)
+    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
 
     for batch in run.steps():
-        features, labels = take(batch)
+        features, labels = load(batch)
         optimizer.zero_grad()
         loss = cross_entropy(model(features), labels)
         loss.backward()
         optimizer.step()
         schedule.step()
-        run.observe(loss.detach())
-        if run.checkpoint_due:
-            run.checkpoint(contract.export_state(config, model, optimizer))
-    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+        run.observe(loss.detach(), rows=len(labels))
+    run.finish()
 
 
 if __name__ == "__main__":

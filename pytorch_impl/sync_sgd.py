@@ -6,6 +6,7 @@ that the workers of one machine share: `mpirun -np 4 python pytorch_impl/sync_sg
 To start it: `torchrun --nproc-per-node 4 pytorch_impl/sync_sgd.py --preset digits`.
 """
 
+import dataclasses
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -23,61 +24,59 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from common.config import Config, parse_command_line
+from common.contract.task import parse_command_line
 from common.errors import UserError
-from common.run import Run
-from pytorch_impl import inputs, mpi, world
-from pytorch_impl import model as contract
+from common.measurement.run import Run
+from pytorch_impl import inputs, mlp, mpi, world
+from pytorch_impl.strategies import SYNC_SGD
 
 
 def main() -> None:
     """Join the world that torchrun or mpirun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
+    task, options = parse_command_line(SYNC_SGD, __doc__)
     if mpi.is_launched():
         mpi.require_mpi4py()
-        if config.backend not in ("auto", "mpi"):
-            raise UserError(f"--backend {config.backend}, but mpirun started this: leave it out, or use torchrun.")
-        run, device, workers = mpi.join(config, "torch_sync_sgd")
-        _train(run.config, run, device, partial(mpi.send_weights, workers), mpi.GradientMean(workers, config))
+        if options.backend not in ("auto", "mpi"):
+            raise UserError(f"--backend {options.backend}, but mpirun started this: leave it out, or use torchrun.")
+        workers, device, communicator = mpi.join(task)
+        run = Run(SYNC_SGD, task, dataclasses.replace(options, backend="mpi"), workers)
+        _train(run, device, partial(mpi.send_weights, communicator), mpi.GradientMean(communicator, task))
         return
-    if config.backend == "mpi":
+    if options.backend == "mpi":
         raise UserError("--backend mpi needs mpirun to start it: mpirun -np N python pytorch_impl/sync_sgd.py")
-    run, device = world.join(config, "torch_sync_sgd")
-    _train(config, run, device, send_weights, average_gradients)
+    workers, device = world.join(SYNC_SGD, task, options)
+    _train(Run(SYNC_SGD, task, options, workers), device, send_weights, average_gradients)
     world.leave()
 
 
 def _train(
-    config: Config,
     run: Run,
     device: torch.device,
     send_weights: Callable[[list[nn.Parameter]], None],
     average_gradients: Callable[[list[nn.Parameter]], None],
 ) -> None:
-    model = contract.build_model(config).to(device)
-    optimizer = contract.build_optimizer(config, model)
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    contract.load_state(config, model, optimizer, run.initial_state)
+    task, options = run.task, run.options
+    model = mlp.build_model(task, options.bf16_autocast).to(device)
+    optimizer = mlp.build_optimizer(task, model)
+    schedule = mlp.build_schedule(task, optimizer, run.first_step)
+    mlp.load_state(task, model, optimizer, run.initial_state)
     parameters = list(model.parameters())
     send_weights(parameters)
-    take = inputs.prepare(run, device)
+    load = inputs.loader(run, device)
+    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
 
     for batch in run.steps():
-        features, labels = take(batch)
+        features, labels = load(batch)
         optimizer.zero_grad()
         loss = cross_entropy(model(features), labels)
         loss.backward()
-        if config.exchange:
-            # The line that makes it distributed.
+        if options.exchange:
+            # The line that makes it distributed: without it each worker steps by its own gradients.
             average_gradients(parameters)
         optimizer.step()
         schedule.step()
-        if config.check_replicas:
-            run.check_replicas(contract.export_state(config, model, optimizer))
-        run.observe(loss.detach())
-        if run.checkpoint_due:
-            run.checkpoint(contract.export_state(config, model, optimizer))
-    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+        run.observe(loss.detach(), rows=len(labels))
+    run.finish()
 
 
 def send_weights(parameters: list[nn.Parameter]) -> None:

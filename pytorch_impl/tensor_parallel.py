@@ -22,31 +22,33 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy, linear
 
-from common.config import Config, parse_command_line, tensor_parallel_axis
-from common.mlp import State
-from common.run import Run
-from pytorch_impl import model as contract
-from pytorch_impl import world
+from common.contract.mlp import State
+from common.contract.task import Task, parse_command_line
+from common.measurement.run import Run
+from pytorch_impl import mlp, world
+from pytorch_impl.strategies import TENSOR_PARALLEL, split_axis
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
-    run, device = world.join(config, "torch_tensor_parallel", one_model=True)
-    _train(config, run, device)
+    task, options = parse_command_line(TENSOR_PARALLEL, __doc__)
+    workers, device = world.join(TENSOR_PARALLEL, task, options)
+    _train(Run(TENSOR_PARALLEL, task, options, workers), device)
     world.leave()
 
 
-def _train(config: Config, run: Run, device: torch.device) -> None:
-    model = _build_part(config, run.world_size).to(device)
-    optimizer = contract.build_optimizer(config, model)
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    contract.load_state(config, model, optimizer, _own_part(config, run.initial_state))
+def _train(run: Run, device: torch.device) -> None:
+    task = run.task
+    model = _build_part(task, run.world.size).to(device)
+    optimizer = mlp.build_optimizer(task, model)
+    schedule = mlp.build_schedule(task, optimizer, run.first_step)
+    mlp.load_state(task, model, optimizer, _own_part(task, run.initial_state))
     inputs = slice(None)
-    if tensor_parallel_axis(config, 0) == 0:
-        inputs = own_slice(config.dimensions[0])
+    if split_axis(0, len(task.dimensions) - 1) == 0:
+        inputs = own_slice(task.dimensions[0])
+    run.export_with(lambda: _export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
 
-    for batch in run.steps(whole_batch=True):
+    for batch in run.steps():
         features = torch.from_numpy(batch.features[:, inputs]).to(device)
         labels = torch.from_numpy(batch.labels).to(device)
         optimizer.zero_grad()
@@ -54,10 +56,8 @@ def _train(config: Config, run: Run, device: torch.device) -> None:
         loss.backward()
         optimizer.step()
         schedule.step()
-        run.observe(loss.detach())
-        if run.checkpoint_due:
-            run.checkpoint(_export_state(config, model, optimizer))
-    run.finish(_export_state(config, model, optimizer), contract.held_bytes(model, optimizer))
+        run.observe(loss.detach(), rows=len(labels))
+    run.finish()
 
 
 class SplitByOutputs(nn.Linear):
@@ -114,47 +114,47 @@ def own_slice(width: int) -> slice:
     return slice(dist.get_rank() * part, (dist.get_rank() + 1) * part)
 
 
-def _build_part(config: Config, world_size: int) -> nn.Sequential:
+def _build_part(task: Task, world_size: int) -> nn.Sequential:
     """The contract's model with this worker's part of every layer in place of the layer."""
     with torch.device("meta"):
-        whole = contract.build_model(config)
+        whole = mlp.build_model(task)
     modules: list[nn.Module] = []
     for number, module in enumerate(whole):
         if not isinstance(module, nn.Linear):
             modules.append(module)
-        elif tensor_parallel_axis(config, number // 2):
-            modules.append(SplitByOutputs(module.in_features, module.out_features // world_size, bias=config.bias))
+        elif split_axis(number // 2, len(task.dimensions) - 1):
+            modules.append(SplitByOutputs(module.in_features, module.out_features // world_size, bias=task.bias))
         else:
-            modules.append(SplitByInputs(module.in_features // world_size, module.out_features, bias=config.bias))
+            modules.append(SplitByInputs(module.in_features // world_size, module.out_features, bias=task.bias))
     return nn.Sequential(*modules)
 
 
-def _own_part(config: Config, state: State) -> State:
+def _own_part(task: Task, state: State) -> State:
     """Of the contract's weights and momentum, this worker's part."""
-    return {name: value[_own_slices(config, name, value)] for name, value in state.items()}
+    return {name: value[_own_slices(task, name, value)] for name, value in state.items()}
 
 
-def _own_slices(config: Config, name: str, value: np.ndarray) -> tuple[slice, ...]:
-    axis = _split_axis(config, name)
+def _own_slices(task: Task, name: str, value: np.ndarray) -> tuple[slice, ...]:
+    axis = _axis_of(task, name)
     return tuple(own_slice(width) if axis == side else slice(None) for side, width in enumerate(value.shape))
 
 
-def _split_axis(config: Config, name: str) -> int | None:
+def _axis_of(task: Task, name: str) -> int | None:
     """The axis along which the array of this name is split; None: every worker has it whole."""
     layer, kind, *_ = name.removeprefix("layer").split(".")
-    axis = tensor_parallel_axis(config, int(layer))
+    axis = split_axis(int(layer), len(task.dimensions) - 1)
     if kind == "weight":
         return axis
     # A bias belongs to the outputs: it is split with them, or added to their sum.
     return 0 if axis == 1 else None
 
 
-def _export_state(config: Config, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
     """The whole state, put together from all workers' parts."""
-    parts = world.all_gather(contract.export_state(config, model, optimizer))
+    parts = world.all_gather(mlp.export_state(task, model, optimizer))
     state: State = {}
     for name in parts[0]:
-        axis = _split_axis(config, name)
+        axis = _axis_of(task, name)
         state[name] = parts[0][name] if axis is None else np.concatenate([part[name] for part in parts], axis)
     return state
 

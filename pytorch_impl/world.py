@@ -15,58 +15,53 @@ import torch.distributed as dist
 # with "terminate called without an active exception" (pytorch issue 190489; 8 of 42 launches with torch 2.13.0).
 import torch.distributed.nn.functional
 
-from common import machine
-from common.config import Config, check_world_size
+from common.contract.task import Task, check_world_size
 from common.errors import UserError
-from common.run import Run
-from pytorch_impl import model as contract
+from common.measurement import machine
+from common.measurement.world import World
+from common.strategy import Strategy
+from pytorch_impl import mlp
+from pytorch_impl.strategies import BackendOptions
 
 
-def join(config: Config, strategy: str, one_model: bool = False) -> tuple[Run, torch.device]:
-    """Join the world that torchrun started: this worker's run, and the device it computes on.
+def join(strategy: Strategy, task: Task, options: BackendOptions) -> tuple[World, torch.device]:
+    """Join the world that torchrun started: all workers as this one sees them, and the device it computes on.
 
     Raises UserError when torchrun didn't start it, or what the command line asks for isn't here.
     """
     if "RANK" not in os.environ:
-        script = f"pytorch_impl/{strategy.removeprefix('torch_')}.py"
-        raise UserError(f"{strategy} is started by torchrun: torchrun --nproc-per-node N {script}")
+        raise UserError(f"{strategy.name} is started by torchrun: torchrun --nproc-per-node N {strategy.script}")
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-    check_world_size(config, world_size, "torchrun")
-    placement = machine.pin(config, local_rank, local_world_size)
-    device = contract.choose_device(config, local_rank, local_world_size)
-    backend = choose_backend(config, device)
-    dist.init_process_group(backend, timeout=timedelta(seconds=config.deadline_seconds))
-    run = Run(
-        config,
-        strategy=strategy,
-        framework="torch",
+    check_world_size(task, world_size, "torchrun")
+    placement = machine.pin(task, local_rank, local_world_size)
+    device = mlp.choose_device(task, local_rank, local_world_size)
+    backend = choose_backend(options.backend, device)
+    dist.init_process_group(backend, timeout=timedelta(seconds=task.deadline_seconds))
+    world = World(
         placement=placement,
         rank=rank,
-        world_size=world_size,
-        one_model=one_model,
+        size=world_size,
         backend=backend,
-        device=contract.device_name(device),
+        device=mlp.device_name(device),
         all_gather=all_gather,
-        synchronize=partial(contract.synchronize, device),
+        synchronize=partial(mlp.synchronize, device),
     )
-    return run, device
+    return world, device
 
 
-def choose_backend(config: Config, device: torch.device) -> str:
+def choose_backend(backend: str, device: torch.device) -> str:
     """What `--backend` asks for; left alone, NCCL between GPUs and Gloo between CPUs.
 
     Raises UserError for one that this build of torch lacks, or that doesn't reach the device.
     """
-    if config.backend == "auto":
+    if backend == "auto":
         return "nccl" if device.type == "cuda" else "gloo"
-    if not dist.is_backend_available(config.backend):
-        raise UserError(
-            f"--backend {config.backend}: this build of torch lacks it; install one that has it, or use gloo."
-        )
-    if config.backend == "nccl" and device.type != "cuda":
+    if not dist.is_backend_available(backend):
+        raise UserError(f"--backend {backend}: this build of torch lacks it; install one that has it, or use gloo.")
+    if backend == "nccl" and device.type != "cuda":
         raise UserError("--backend nccl joins GPUs, but the workers compute on the CPU: leave --backend out.")
-    return config.backend
+    return backend
 
 
 def all_gather(value: object) -> list:

@@ -22,61 +22,59 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from common.config import Config, parse_command_line
-from common.mlp import State
-from common.run import Run
-from pytorch_impl import inputs, world
-from pytorch_impl import model as contract
+from common.contract.mlp import State
+from common.contract.task import Task, parse_command_line
+from common.measurement.run import Run
+from pytorch_impl import inputs, mlp, world
+from pytorch_impl.strategies import ZERO
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
-    run, device = world.join(config, "torch_zero")
-    _train(config, run, device)
+    task, options = parse_command_line(ZERO, __doc__)
+    workers, device = world.join(ZERO, task, options)
+    _train(Run(ZERO, task, options, workers), device)
     world.leave()
 
 
-def _train(config: Config, run: Run, device: torch.device) -> None:
-    model = contract.build_model(config).to(device)
+def _train(run: Run, device: torch.device) -> None:
+    task, options = run.task, run.options
+    model = mlp.build_model(task, options.bf16_autocast).to(device)
     # The line that makes it sharded: each parameter has one owner, which keeps its momentum, updates it and broadcasts
     # it to the others.
     optimizer = ZeroRedundancyOptimizer(
         model.parameters(),
         optimizer_class=torch.optim.SGD,
-        lr=config.learning_rate,
-        momentum=config.momentum,
-        weight_decay=config.weight_decay,
+        lr=task.learning_rate,
+        momentum=task.momentum,
+        weight_decay=task.weight_decay,
     )
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    contract.load_state(config, model, optimizer.optim, run.initial_state)
+    schedule = mlp.build_schedule(task, optimizer, run.first_step)
+    mlp.load_state(task, model, optimizer.optim, run.initial_state)
     model = DistributedDataParallel(model)
     exchange = nullcontext
-    if not config.exchange:
+    if not options.exchange:
         exchange = model.no_sync
         optimizer._sync_params = lambda: None  # ZeRO has no switch of its own for its broadcasts.
-    take = inputs.prepare(run, device)
+    load = inputs.loader(run, device)
+    run.export_with(lambda: _export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer.optim))
 
     for batch in run.steps():
-        features, labels = take(batch)
+        features, labels = load(batch)
         optimizer.zero_grad()
         with exchange():
             loss = cross_entropy(model(features), labels)
             loss.backward()
         optimizer.step()
         schedule.step()
-        if config.check_replicas:
-            run.check_replicas(_export_state(config, model, optimizer))
-        run.observe(loss.detach())
-        if run.checkpoint_due:
-            run.checkpoint(_export_state(config, model, optimizer))
-    run.finish(_export_state(config, model, optimizer), contract.held_bytes(model, optimizer.optim))
+        run.observe(loss.detach(), rows=len(labels))
+    run.finish()
 
 
-def _export_state(config: Config, model: nn.Module, optimizer: ZeroRedundancyOptimizer) -> State:
+def _export_state(task: Task, model: nn.Module, optimizer: ZeroRedundancyOptimizer) -> State:
     """The weights, and the momentum that each worker alone keeps of its own part, gathered from all."""
-    state = contract.export_state(config, model, optimizer.optim)
-    if config.momentum:
+    state = mlp.export_state(task, model, optimizer.optim)
+    if task.momentum:
         for part in world.all_gather({name: value for name, value in state.items() if name.endswith(".momentum")}):
             state |= part
     return state

@@ -8,10 +8,10 @@ import psutil
 import pytest
 
 from common import compare
-from common.config import PRESETS
-from common.launch import strategies
-from common.plan import Cell
-from common.record import read_records
+from common.catalogue import find
+from common.contract.task import PRESETS
+from common.measurement.record import read_records
+from common.plan import PlannedLaunch
 
 DEADLINE_SECONDS = 120.0
 CASES = [
@@ -32,20 +32,22 @@ def wait_until_it_trains(log):
     raise AssertionError("It never trained.")
 
 
-def is_worker(process, script):
-    return any(word.endswith(f"/{script}") for word in process.cmdline()[1:3])
+def is_worker(process, strategy):
+    return strategy.script in process.cmdline()[1:3]
 
 
-@pytest.mark.parametrize(("strategy", "options"), CASES)
-def test_a_worker_that_is_killed_ends_its_launch_before_the_deadline(strategy, options, tmp_path):
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_a_worker_that_is_killed_ends_its_launch_before_the_deadline(name, options, tmp_path):
+    strategy = find(name)
     endless = {"workers": 2, "steps": 1_000_000, "deadline_seconds": DEADLINE_SECONDS}
-    cell = Cell(strategy, 2, "throughput", 1, dataclasses.replace(PRESETS["digits"], **endless, **options))
-    log = tmp_path / f"{cell.name}.log"
+    task = dataclasses.replace(PRESETS["digits"], **endless)
+    planned = PlannedLaunch(strategy, 2, "throughput", 1, task, strategy.options(**options))
+    log = tmp_path / f"{planned.name}.log"
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(compare.run_cell, cell, tmp_path)
+        running = pool.submit(compare.run_planned, planned, tmp_path)
         wait_until_it_trains(log)
         processes = psutil.Process().children(recursive=True)
-        workers = [process for process in processes if is_worker(process, strategies()[strategy].name)]
+        workers = [process for process in processes if is_worker(process, strategy)]
         assert len(workers) == 2
         workers[1].kill()
         record = running.result()

@@ -7,16 +7,18 @@ import time
 import psutil
 import pytest
 
-from common import mlp
-from common.config import to_arguments
-from common.launch import ROOT, UNDISTRIBUTED, environment_for, framework_of, python_for, strategies
-from common.record import read_record
+from common.catalogue import find, strategies
+from common.contract.mlp import parameter_bytes
+from common.contract.task import to_arguments
+from common.launch import environment_for, python_for
+from common.measurement.record import read_record
+from pytorch_impl.strategies import TORCHRUN
 from tests.conftest import Launched
-from tests.contract.test_contract import assert_follows, contract_config
+from tests.contract.test_contract import assert_follows
+from tests.contract.worlds import contract_task
 from tests.hosts import INTERFACE, two_hosts
 
-ONE_PROCESS = UNDISTRIBUTED | {"torch_data_parallel"}
-STRATEGIES = [name for name in strategies() if name.startswith("torch_") and name not in ONE_PROCESS]
+STRATEGIES = [name for name, strategy in strategies().items() if strategy.launcher is TORCHRUN]
 
 
 @pytest.fixture
@@ -26,29 +28,30 @@ def hosts():
         yield pair
 
 
-def config_for(folder, workers=2):
-    """The contract's config on the CPU, since both hosts would find the same GPU."""
-    return contract_config("digits", workers, folder, device="cpu")
+def task_for(folder, workers=2):
+    """The contract's task on the CPU, since both hosts would find the same GPU."""
+    return contract_task("digits", workers, folder, device="cpu")
 
 
-def start(strategy, config, hosts, folder):
+def start(strategy, task, hosts, folder):
     """torchrun on both hosts, as a user types it there; each has its own folder, as where hosts share no disk."""
-    torchrun = python_for(framework_of(strategy)).parent / "torchrun"
-    environment = environment_for(config) | {"GLOO_SOCKET_IFNAME": INTERFACE}
+    declared = find(strategy)
+    torchrun = python_for(declared).parent / "torchrun"
+    environment = environment_for(declared, task) | {"GLOO_SOCKET_IFNAME": INTERFACE}
     processes = []
     for number, host in enumerate(hosts):
         own = folder / f"host{number}"
         files = {"record": own / "run.json", "checkpoint": own / "weights.safetensors"}
-        world = ["--nnodes", len(hosts), "--nproc-per-node", config.workers // len(hosts), "--node-rank", number]
+        world = ["--nnodes", len(hosts), "--nproc-per-node", task.workers // len(hosts), "--node-rank", number]
         rendezvous = ["--master-addr", hosts[0].address, "--master-port", 29500]
-        script = [strategies()[strategy].relative_to(ROOT), *to_arguments(dataclasses.replace(config, **files))]
+        script = [declared.script, *to_arguments(dataclasses.replace(task, **files), declared.options())]
         processes.append(host.start([str(word) for word in (torchrun, *world, *rendezvous, *script)], environment))
     return processes
 
 
-def launch(strategy, config, hosts, folder):
+def launch(strategy, task, hosts, folder):
     """How both hosts' torchrun ended, what they printed, and what they left on the first host."""
-    processes = start(strategy, config, hosts, folder)
+    processes = start(strategy, task, hosts, folder)
     deadline = time.monotonic() + 120
     statuses = [None]
     # When one fails, the other may wait five minutes for it: torchrun leaves the world together, at a barrier.
@@ -65,28 +68,27 @@ def launch(strategy, config, hosts, folder):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, hosts, deviation_of, tmp_path):
-    launched = launch(strategy, config_for(tmp_path), hosts, tmp_path)
+    launched = launch(strategy, task_for(tmp_path), hosts, tmp_path)
     assert_follows(launched, deviation_of(launched))
     assert launched.record.world_size == 2
     assert not (tmp_path / "host1").exists(), "only rank 0 writes"
 
 
 def test_two_workers_on_each_host_average_their_gradients_over_the_cable(hosts, deviation_of, tmp_path):
-    config = config_for(tmp_path, workers=4)
-    launched = launch("torch_ddp", config, hosts, tmp_path)
+    task = task_for(tmp_path, workers=4)
+    launched = launch("torch_ddp", task, hosts, tmp_path)
     assert_follows(launched, deviation_of(launched))
     assert launched.record.world_size == 4
-    gradient_bytes = sum(weight.nbytes for weight in mlp.initial_weights(config).values())
     for host in hosts:
-        assert host.bytes_sent() > config.steps * gradient_bytes
+        assert host.bytes_sent() > task.steps * parameter_bytes(task)
 
 
 def test_a_lost_host_ends_the_other_one_long_before_the_deadline(hosts, tmp_path):
-    config = dataclasses.replace(config_for(tmp_path), steps=1_000_000)
-    first, _ = start("torch_ddp", config, hosts, tmp_path)
+    task = dataclasses.replace(task_for(tmp_path), steps=1_000_000)
+    first, _ = start("torch_ddp", task, hosts, tmp_path)
     assert any(line.startswith("step ") for line in first.stdout), "it never trained"
     hosts[1].kill_processes()
-    output, _ = first.communicate(timeout=config.deadline_seconds / 4)
+    output, _ = first.communicate(timeout=task.deadline_seconds / 4)
     assert first.returncode > 0, output
     assert not hosts[0].processes()
     assert not (tmp_path / "host0" / "run.json").exists()

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from common.launch import python_for, strategies
+from common.catalogue import find, strategies
+from common.launch import python_for
 from tests.conftest import run_command
 
 PARALLEL = """
@@ -17,13 +18,17 @@ features = torch.arange(20.0).reshape(5, 4)
 """
 
 
+def torch_python():
+    return str(python_for(find("torch_single")))
+
+
 def infer(*options, **environment):
-    command = [str(python_for("torch")), "-m", "pytorch_impl.inference", "--preset", "digits", "--repetitions", "6"]
+    command = [torch_python(), "-m", "pytorch_impl.inference", "--preset", "digits", "--repetitions", "6"]
     return run_command([*command, *options], **environment)
 
 
 def evaluate(program):
-    return run_command([str(python_for("torch")), "-c", PARALLEL + program])
+    return run_command([torch_python(), "-c", PARALLEL + program])
 
 
 def rows_of(output):
@@ -36,11 +41,11 @@ def expected_verdict(lower_ends):
     paying = {batch for batch, low in lower_ends.items() if low > 1}
     for batch in sorted(lower_ends):
         if all(later in paying for later in lower_ends if later >= batch):
-            return f"Data parallel over 2 replicas pays from a batch of {batch} on."
+            return f"Data parallel over 2 replicas pays off from a batch of {batch}."
     if paying:
         batches = ", ".join(str(batch) for batch in sorted(paying))
-        return f"Data parallel over 2 replicas pays at a batch of {batches}, but not at the largest measured."
-    return "Data parallel over 2 replicas didn't pay at any measured batch size."
+        return f"Data parallel over 2 replicas pays off at a batch of {batches}, but not at the largest measured."
+    return "Data parallel over 2 replicas didn't pay off at any measured batch size."
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +73,11 @@ def test_the_sentence_at_the_end_follows_from_the_tables_ratios(output):
 
 
 VERDICTS = [
-    ({1: 0.5, 4: 0.9}, "didn't pay at any measured batch size."),
-    ({1: 0.5, 4: 1.0}, "didn't pay at any measured batch size."),
-    ({1: 0.5, 4: 1.1, 16: 0.9, 64: 1.2, 256: 1.3}, "pays from a batch of 64 on."),
-    ({1: 1.1, 4: 1.1}, "pays from a batch of 1 on."),
-    ({1: 0.5, 4: 1.1, 16: 1.2, 64: 0.9}, "pays at a batch of 4, 16, but not at the largest measured."),
+    ({1: 0.5, 4: 0.9}, "didn't pay off at any measured batch size."),
+    ({1: 0.5, 4: 1.0}, "didn't pay off at any measured batch size."),
+    ({1: 0.5, 4: 1.1, 16: 0.9, 64: 1.2, 256: 1.3}, "pays off from a batch of 64."),
+    ({1: 1.1, 4: 1.1}, "pays off from a batch of 1."),
+    ({1: 0.5, 4: 1.1, 16: 1.2, 64: 0.9}, "pays off at a batch of 4, 16, but not at the largest measured."),
 ]
 
 
@@ -135,7 +140,7 @@ for options in json.loads(sys.argv[1]):
     except UserError as error:
         print(error)
 """
-    command = [str(python_for("torch")), "-c", program, json.dumps([options for options, _ in REFUSALS])]
+    command = [torch_python(), "-c", program, json.dumps([options for options, _ in REFUSALS])]
     status, output = run_command(command, CUDA_VISIBLE_DEVICES="")
     assert status == 0, output
     for line, (_, cause) in zip(output.splitlines(), REFUSALS, strict=True):
@@ -154,4 +159,4 @@ def test_replicas_without_a_core_for_each_thread_are_noted():
 
 
 def test_it_is_no_strategy():
-    assert "torch_inference" not in strategies()
+    assert "pytorch_impl/inference.py" not in [strategy.script for strategy in strategies().values()]

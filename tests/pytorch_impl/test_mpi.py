@@ -5,13 +5,15 @@ import os
 
 import pytest
 
-from common.config import to_arguments
+from common.catalogue import find
+from common.contract.task import to_arguments
 from common.launch import python_for
-from common.record import read_record
+from common.measurement.record import read_record
 from tests.conftest import Launched, run_command
-from tests.contract.test_contract import assert_follows, contract_config
+from tests.contract.test_contract import assert_follows
+from tests.contract.worlds import contract_task
 
-SCRIPT = "pytorch_impl/sync_sgd.py"
+STRATEGY = find("torch_sync_sgd")
 
 HIDE_MPI4PY = """
 from importlib.machinery import PathFinder
@@ -23,10 +25,10 @@ PathFinder.find_spec = lambda name, *place: None if name == "mpi4py" else find_s
 
 def mpirun(*arguments, **environment):
     """Exit status and output of two ranks that run the script."""
-    python = python_for("torch")
+    python = python_for(STRATEGY)
     # Open MPI refuses root, and more ranks than cores, unless asked.
     options = ["--map-by", ":OVERSUBSCRIBE", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
-    command = [str(python.parent / "mpirun"), *options, "-np", "2", str(python), SCRIPT, *arguments]
+    command = [str(python.parent / "mpirun"), *options, "-np", "2", str(python), STRATEGY.script, *arguments]
     return run_command(command, **environment)
 
 
@@ -35,21 +37,21 @@ def own_lines(output):
 
 
 def test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle(deviation_of, tmp_path):
-    config = dataclasses.replace(contract_config("digits", 2, tmp_path), workers=None, record=tmp_path / "run.json")
-    status, output = mpirun(*to_arguments(config))
+    task = dataclasses.replace(contract_task("digits", 2, tmp_path), workers=None, record=tmp_path / "run.json")
+    status, output = mpirun(*to_arguments(task, STRATEGY.options()))
     assert status == 0, output
     launched = Launched(status, output, read_record(tmp_path / "run.json"), tmp_path)
     assert_follows(launched, deviation_of(launched))
     record = launched.record
-    assert (record.backend, record.config["backend"], record.world_size) == ("mpi, shared memory", "mpi", 2)
+    assert (record.backend, record.options["backend"], record.world_size) == ("mpi, shared memory", "mpi", 2)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="Two ranks need two cores for one each.")
 def test_ranks_that_mpirun_bound_to_a_core_each_are_not_said_to_crowd(tmp_path):
     record_path = tmp_path / "run.json"
-    python = python_for("torch")
+    python = python_for(STRATEGY)
     options = ["--bind-to", "core", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
-    script = [SCRIPT, "--steps", "60", "--record", str(record_path), "--device", "cpu"]
+    script = [STRATEGY.script, "--steps", "60", "--record", str(record_path), "--device", "cpu"]
     status, output = run_command([str(python.parent / "mpirun"), *options, "-np", "2", str(python), *script])
     assert status == 0, output
     record = read_record(record_path)
@@ -90,9 +92,11 @@ def test_ranks_whose_python_lacks_mpi4py_say_so_in_one_line_together(tmp_path):
     "launcher", [[], ["torchrun", "--standalone", "--nproc-per-node", "1"]], ids=["none", "torchrun"]
 )
 def test_mpi_without_mpirun_is_refused_in_one_line(launcher, tmp_path):
-    python = python_for("torch")
+    python = python_for(STRATEGY)
     program = [str(python.parent / launcher[0]), *launcher[1:]] if launcher else [str(python)]
-    status, output = run_command([*program, SCRIPT, "--backend", "mpi", "--record", str(tmp_path / "run.json")])
+    status, output = run_command(
+        [*program, STRATEGY.script, "--backend", "mpi", "--record", str(tmp_path / "run.json")]
+    )
     # torchrun's own status is 1 whatever its workers' was.
     assert status == (1 if launcher else 2)
     assert own_lines(output) == [

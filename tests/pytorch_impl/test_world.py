@@ -2,7 +2,8 @@
 
 import pytest
 
-from common.launch import ROOT, python_for
+from common.catalogue import ROOT, find
+from common.launch import python_for
 from tests.conftest import run_command
 
 SCRIPT = """
@@ -32,7 +33,7 @@ sys.stdout.write(f"threads {{before}} {{gloo_threads()}} gathered {{gathered}}\\
 def run_world(tmp_path, leave):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(root=str(ROOT), leave=leave))
-    torchrun = python_for("torch").parent / "torchrun"
+    torchrun = python_for(find("torch_ddp")).parent / "torchrun"
     return run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", "29420", str(script)])
 
 
@@ -58,7 +59,7 @@ sys.stdout.write(f"threads left {{sum('gloo' in name for name in names)}}\\n")
 def test_leaving_after_fsdp_ends_the_threads_that_dtensors_caches_would_keep(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(FSDP_SCRIPT.format(root=str(ROOT), record=str(tmp_path / "run.json")))
-    torchrun = python_for("torch").parent / "torchrun"
+    torchrun = python_for(find("torch_ddp")).parent / "torchrun"
     status, output = run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", "29421", str(script)])
     assert status == 0, output
     assert output.count("threads left 0") == 2, output

@@ -10,20 +10,23 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from common import machine, mlp
-from common.config import Config
+from common.contract.mlp import State, learning_rate, parameter_names
+from common.contract.task import Task
 from common.errors import UserError
-from common.mlp import State
+from common.measurement import machine
 
 
-def build_model(config: Config) -> nn.Sequential:
-    """Linear layers of the contract's widths with its activation between them; the output is the logits."""
+def build_model(task: Task, bf16_autocast: bool = False) -> nn.Sequential:
+    """Linear layers of the contract's widths with its activation between them; the output is the logits.
+
+    With `bf16_autocast` the layers' products are computed in bfloat16.
+    """
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(config.dimensions[:-1], config.dimensions[1:], strict=True):
+    for inputs, outputs in zip(task.dimensions[:-1], task.dimensions[1:], strict=True):
         if layers:
-            layers.append(nn.ReLU() if config.activation == "relu" else nn.Tanh())
-        layers.append(nn.Linear(inputs, outputs, bias=config.bias))
-    return (Bf16Sequential if config.bf16_autocast else nn.Sequential)(*layers)
+            layers.append(nn.ReLU() if task.activation == "relu" else nn.Tanh())
+        layers.append(nn.Linear(inputs, outputs, bias=task.bias))
+    return (Bf16Sequential if bf16_autocast else nn.Sequential)(*layers)
 
 
 class Bf16Sequential(nn.Sequential):
@@ -35,24 +38,24 @@ class Bf16Sequential(nn.Sequential):
             return super().forward(features).float()
 
 
-def build_optimizer(config: Config, model: nn.Module) -> torch.optim.SGD:
+def build_optimizer(task: Task, model: nn.Module) -> torch.optim.SGD:
     """torch's own SGD with the contract's hyper-parameters."""
     return torch.optim.SGD(
-        model.parameters(), lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay
+        model.parameters(), lr=task.learning_rate, momentum=task.momentum, weight_decay=task.weight_decay
     )
 
 
-def build_schedule(config: Config, optimizer: torch.optim.Optimizer, first_step: int) -> LambdaLR:
+def build_schedule(task: Task, optimizer: torch.optim.Optimizer, first_step: int) -> LambdaLR:
     """torch's own scheduler, following the contract's learning rates from `first_step` on."""
 
     def factor(step: int) -> float:
-        return mlp.learning_rate(config, first_step + step) / (config.learning_rate or 1)
+        return learning_rate(task, first_step + step) / (task.learning_rate or 1)
 
     return LambdaLR(optimizer, factor)
 
 
 def load_state(
-    config: Config,
+    task: Task,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     state: State,
@@ -64,7 +67,7 @@ def load_state(
     updates only some of them gets the momentum of those.
     """
     updated = {parameter for group in optimizer.param_groups for parameter in group["params"]}
-    for name, parameter in zip(names or mlp.parameter_names(config), model.parameters(), strict=True):
+    for name, parameter in zip(names or parameter_names(task), model.parameters(), strict=True):
         with torch.no_grad():
             parameter.copy_(torch.from_numpy(state[name].T))
         if f"{name}.momentum" in state and parameter in updated:
@@ -73,11 +76,11 @@ def load_state(
 
 
 def export_state(
-    config: Config, model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[str] | None = None
+    task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[str] | None = None
 ) -> State:
     """The weights and the momentum as NumPy arrays in the contract's layout; `names` as for `load_state`."""
     state: State = {}
-    for name, parameter in zip(names or mlp.parameter_names(config), model.parameters(), strict=True):
+    for name, parameter in zip(names or parameter_names(task), model.parameters(), strict=True):
         state[name] = parameter.detach().cpu().numpy().T.copy()
         momentum = optimizer.state.get(parameter, {}).get("momentum_buffer")
         if momentum is not None:
@@ -85,19 +88,19 @@ def export_state(
     return state
 
 
-def choose_device(config: Config, local_rank: int, local_world_size: int) -> torch.device:
+def choose_device(task: Task, local_rank: int, local_world_size: int) -> torch.device:
     """A GPU of its own for each local worker where `--device` and the machine allow it, else the CPU.
 
     Sets the number of threads too. Raises UserError when GPUs are asked for and there aren't enough.
     """
-    torch.set_num_threads(config.threads)
+    torch.set_num_threads(task.threads)
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if config.device == "gpu" and gpus < local_world_size:
+    if task.device == "gpu" and gpus < local_world_size:
         raise UserError(
             f"--device gpu, but torch sees {gpus} GPUs for {local_world_size} workers: start fewer workers, "
             "install a CUDA build of torch, or leave --device out."
         )
-    if config.device == "cpu" or gpus < local_world_size:
+    if task.device == "cpu" or gpus < local_world_size:
         return torch.device("cpu")
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)

@@ -1,0 +1,185 @@
+"""pytorch_impl/strategies.py: what PyTorch's strategies can't have, how they are started, and what they send."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from common.catalogue import strategies
+from common.contract.task import Task, parse_command_line
+from common.errors import UserError
+from common.strategy import Launch, Work, label, other_maths
+from pytorch_impl.strategies import (
+    DATA_PARALLEL,
+    DDP,
+    FSDP,
+    HOOK_DDP,
+    LIGHTNING_DDP,
+    MODEL_PARALLEL,
+    PYTORCH,
+    SINGLE,
+    SYNC_SGD,
+    TENSOR_PARALLEL,
+    TORCHRUN,
+    ZERO,
+    split_axis,
+)
+
+STARTED_BY_TORCHRUN = [strategy for strategy in strategies().values() if strategy.launcher is TORCHRUN]
+IN_REPLICAS = (DDP, HOOK_DDP, SYNC_SGD, ZERO, LIGHTNING_DDP)
+NOT_A_NUMBER = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "values", "said"),
+    [
+        (DDP, {"backend": "smoke"}, "--backend smoke: choose one of auto, gloo, nccl."),
+        (DDP, {"gradient_hook": "int8"}, "--gradient-hook int8: choose one of none, fp16, bf16, powersgd."),
+        (DDP, {"bucket_megabytes": 0.0}, "--bucket-megabytes 0.0: give a number above 0."),
+        (HOOK_DDP, {"bucket_megabytes": NOT_A_NUMBER}, "--bucket-megabytes nan: give a number above 0."),
+        (SINGLE, {"loader_workers": -1}, "--loader-workers -1: give 0 or more."),
+        (MODEL_PARALLEL, {"micro_batches": 0}, "--micro-batches 0: give 1 or more."),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(strategy, values, said):
+    with pytest.raises(UserError) as caught:
+        strategy.options(**values)
+    assert str(caught.value) == said
+
+
+def test_only_synchronous_sgd_by_hand_reaches_mpi():
+    assert SYNC_SGD.options(backend="mpi").backend == "mpi"
+    for strategy in STARTED_BY_TORCHRUN:
+        if strategy is not SYNC_SGD:
+            with pytest.raises(UserError, match="--backend mpi: choose one of auto, gloo, nccl"):
+                strategy.options(backend="mpi")
+
+
+@pytest.mark.parametrize("strategy", STARTED_BY_TORCHRUN, ids=lambda strategy: strategy.name)
+def test_nccl_joins_gpus_so_there_have_to_be_some(strategy):
+    with pytest.raises(UserError, match="--backend nccl, which joins GPUs, but this machine has none"):
+        strategy.check(Task(), strategy.options(backend="nccl"), 2, 0)
+    strategy.check(Task(), strategy.options(backend="nccl"), 2, 2)
+    strategy.check(Task(), strategy.options(backend="gloo"), 2, 0)
+
+
+@pytest.mark.parametrize("strategy", [MODEL_PARALLEL, TENSOR_PARALLEL], ids=lambda strategy: strategy.name)
+def test_parts_of_one_model_cannot_be_told_not_to_exchange(strategy):
+    assert strategy.work is Work.PARTS_OF_ONE_MODEL
+    with pytest.raises(UserError, match=f"--no-exchange has no effect on {strategy.name}"):
+        parse_command_line(strategy, "help", ["--no-exchange"])
+
+
+# Layouts
+
+
+def test_a_pipeline_has_no_more_stages_than_layers():
+    options = MODEL_PARALLEL.options()
+    MODEL_PARALLEL.check(Task(), options, 3, 0)
+    with pytest.raises(UserError, match="4 pipeline stages for 3 layers: use --workers 3 or fewer"):
+        MODEL_PARALLEL.check(Task(), options, 4, 0)
+    DDP.check(Task(), DDP.options(), 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("task", "micro_batches", "rows"),
+    [(Task(batch=64), 5, 64), (Task(batch=64), 65, 64), (Task(batch=16, scaling="weak"), 3, 32)],
+)
+def test_micro_batches_divide_the_global_batch(task, micro_batches, rows):
+    with pytest.raises(UserError, match=f"A batch of {rows} rows doesn't divide into {micro_batches} micro-batches"):
+        MODEL_PARALLEL.check(task, MODEL_PARALLEL.options(micro_batches=micro_batches), 2, 0)
+    MODEL_PARALLEL.check(task, MODEL_PARALLEL.options(micro_batches=rows), 2, 0)
+
+
+def test_layers_are_split_by_inputs_and_outputs_in_turn_and_the_last_by_its_inputs():
+    assert [split_axis(layer, 3) for layer in range(3)] == [0, 1, 0]
+    assert [split_axis(layer, 4) for layer in range(4)] == [1, 0, 1, 0]
+
+
+def test_a_tensor_parallel_degree_divides_every_split_side():
+    options = TENSOR_PARALLEL.options()
+    TENSOR_PARALLEL.check(Task(), options, 4, 0)
+    with pytest.raises(UserError, match="Layer 0 is split by its 64 inputs, which 3 workers don't divide"):
+        TENSOR_PARALLEL.check(Task(batch=63), options, 3, 0)
+    with pytest.raises(UserError, match="Layer 0 is split by its 30 outputs"):
+        TENSOR_PARALLEL.check(Task(dimensions=(64, 30, 10)), options, 4, 0)
+
+
+# Labels
+
+
+def test_options_that_round_or_approximate_are_other_maths():
+    for hook in ("fp16", "bf16", "powersgd"):
+        assert other_maths(DDP.options(gradient_hook=hook)) == ["gradient_hook"]
+    assert label(DDP.options(gradient_hook="fp16")) == "fp16 gradient hook, other maths"
+    for strategy in (SINGLE, DATA_PARALLEL, FSDP, *IN_REPLICAS):
+        assert label(strategy.options(bf16_autocast=True)) == "bf16_autocast, other maths"
+
+
+def test_ways_to_feed_and_to_carry_are_the_same_maths():
+    assert label(DDP.options(bucket_views=False, loader_workers=2)) == "2 loader workers, no bucket_views"
+    assert label(SYNC_SGD.options(backend="mpi")) == "mpi backend"
+
+
+# Launches
+
+
+def launch_of(strategy, **options):
+    script = [strategy.script, "--batch", "32"]
+    return Launch(Path("/environment/bin/python"), script, 4, 29500, strategy.options(**options))
+
+
+def test_torchrun_starts_a_process_for_each_worker_on_a_port_of_the_launchs_own():
+    assert DDP.launcher.command(launch_of(DDP)) == [
+        *("/environment/bin/torchrun", "--nproc-per-node", "4", "--master-port", "29500"),
+        *("pytorch_impl/ddp.py", "--batch", "32"),
+    ]
+
+
+def test_over_mpi_the_workers_are_started_by_mpirun(tmp_path, monkeypatch):
+    (tmp_path / "mpirun").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    command = SYNC_SGD.launcher.command(launch_of(SYNC_SGD, backend="mpi"))
+    assert Path(command[0]).name == "mpirun"
+    assert command[-6:] == ["-np", "4", "/environment/bin/python", "pytorch_impl/sync_sgd.py", "--batch", "32"]
+
+
+def test_replicas_of_one_process_are_started_by_hand():
+    command = DATA_PARALLEL.launcher.command(launch_of(DATA_PARALLEL))
+    assert command == ["/environment/bin/python", "pytorch_impl/data_parallel.py", "--batch", "32"]
+
+
+def test_gloo_stays_on_this_machine():
+    assert PYTORCH.settings(600, 1) == {"GLOO_SOCKET_IFNAME": "lo"}
+
+
+# Traffic
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "sent"),
+    [
+        (SINGLE, {}, 0),
+        (DATA_PARALLEL, {}, 0),
+        (DDP, {}, 6000),
+        (HOOK_DDP, {}, 6000),
+        (LIGHTNING_DDP, {}, 6000),
+        (DDP, {"gradient_hook": "fp16"}, 3000),
+        (DDP, {"gradient_hook": "bf16"}, 3000),
+        (DDP, {"gradient_hook": "powersgd"}, None),
+        (SYNC_SGD, {}, 6000),
+        (SYNC_SGD, {"backend": "mpi"}, 0),
+        (ZERO, {}, 9000),
+        (FSDP, {}, 9000),
+        (MODEL_PARALLEL, {}, None),
+        (TENSOR_PARALLEL, {}, None),
+    ],
+)
+def test_four_workers_with_a_thousand_bytes_of_gradients_send_what_the_formula_says(strategy, options, sent):
+    assert strategy.traffic(1000, 4, strategy.options(**options)).bytes_per_step == sent
+
+
+@pytest.mark.parametrize("strategy", STARTED_BY_TORCHRUN, ids=lambda strategy: strategy.name)
+def test_one_worker_sends_nothing(strategy):
+    assert strategy.traffic(1000, 1, strategy.options()).bytes_per_step in (0, None)
