@@ -6,56 +6,56 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from common import mlp
-from common.config import Config
-from common.mlp import State
-from common.run import Run
+from common.contract.mlp import State, parameter_names
+from common.contract.task import Task
+from common.measurement.run import Run
 
 
-def create_batches(config: Config, run: Run) -> tf.data.Dataset:
+def create_batches(task: Task, run: Run) -> tf.data.Dataset:
     """The contract's batches from the run's first step on, each of all rows of this process."""
     features, labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
-    rows = tf.data.Dataset.from_tensor_slices(np.stack(list(run.rows(run.first_step, config.steps))))
+    rows = tf.data.Dataset.from_tensor_slices(np.stack(list(run.rows(run.first_step, task.steps))))
     return rows.map(lambda rows: (tf.gather(features, rows), tf.gather(labels, rows))).prefetch(tf.data.AUTOTUNE)
 
 
 def create_model(
-    config: Config,
+    task: Task,
     state: State,
     first_step: int,
+    jit_compile: bool = False,
     make_optimizer: Callable[..., keras.optimizers.SGD] = keras.optimizers.SGD,
 ) -> keras.Model:
     """The compiled MLP with the contract's weights, momentum and step; to be called in the strategy's scope, if any.
 
     `make_optimizer` takes the arguments of Keras's SGD.
     """
-    inputs, *widths = config.dimensions
-    activations = [config.activation] * (len(widths) - 1) + [None]
+    inputs, *widths = task.dimensions
+    activations = [task.activation] * (len(widths) - 1) + [None]
     layers = [
-        keras.layers.Dense(width, activation, use_bias=config.bias, dtype="float32")
+        keras.layers.Dense(width, activation, use_bias=task.bias, dtype="float32")
         for width, activation in zip(widths, activations, strict=True)
     ]
     model = keras.Sequential([keras.Input((inputs,)), *layers])
-    names = mlp.parameter_names(config)
+    names = parameter_names(task)
     model.set_weights([state[name] for name in names])
 
-    learning_rate = config.learning_rate
-    if config.final_learning_rate is not None:
+    learning_rate = task.learning_rate
+    if task.final_learning_rate is not None:
         # With power 1 it is linear.
         learning_rate = keras.optimizers.schedules.PolynomialDecay(
-            config.learning_rate, config.decay_steps, config.final_learning_rate, power=1.0
+            task.learning_rate, task.decay_steps, task.final_learning_rate, power=1.0
         )
-    optimizer = make_optimizer(learning_rate, config.momentum, weight_decay=config.weight_decay or None)
+    optimizer = make_optimizer(learning_rate, task.momentum, weight_decay=task.weight_decay or None)
     optimizer.build(model.trainable_variables)
     optimizer.iterations.assign(first_step)
     for name, momentum in zip(names, optimizer.momentums, strict=bool(optimizer.momentums)):
         # Keras's momentum is torch's times the learning rate, and points downhill.
-        momentum.assign(-config.learning_rate * state.get(f"{name}.momentum", np.zeros_like(state[name])))
+        momentum.assign(-task.learning_rate * state.get(f"{name}.momentum", np.zeros_like(state[name])))
 
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     # `compile` makes the running mean of the losses: in float64, each of them can be told from its differences.
     keras.config.set_floatx("float64")
-    model.compile(optimizer, loss, jit_compile=config.jit_compile)
+    model.compile(optimizer, loss, jit_compile=jit_compile)
     keras.config.set_floatx("float32")
     return model
 
@@ -66,13 +66,13 @@ def variables_of(model: keras.Model) -> tuple[list[tf.Variable], list[tf.Variabl
     return [keeper.value for keeper in parameters], [keeper.value for keeper in momenta]
 
 
-def export_state(config: Config, model: keras.Model) -> State:
+def export_state(task: Task, model: keras.Model) -> State:
     """The weights and torch's momentum as NumPy arrays in the contract's layout."""
-    names = mlp.parameter_names(config)
+    names = parameter_names(task)
     state = dict(zip(names, model.get_weights(), strict=True))
-    momenta = zip(names, model.optimizer.momentums, strict=bool(config.momentum))
+    momenta = zip(names, model.optimizer.momentums, strict=bool(task.momentum))
     return state | {
-        f"{name}.momentum": momentum.numpy() / np.float32(-config.learning_rate) for name, momentum in momenta
+        f"{name}.momentum": momentum.numpy() / np.float32(-task.learning_rate) for name, momentum in momenta
     }
 
 
@@ -85,15 +85,11 @@ def count_examples(model: keras.Model) -> int:
 
 
 class Clock(keras.callbacks.Callback):
-    """Tells the run when a step begins and which loss it had, and saves checkpoints.
+    """Tells the run when a step begins and which loss it had."""
 
-    `export_replicas` gives the state of every replica in this process, for `--check-replicas`.
-    """
-
-    def __init__(self, config: Config, run: Run, export_replicas: Callable[[], list[State]]) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self._config, self._run, self._export_replicas = config, run, export_replicas
-        self._steps, self._sum = run.steps(), 0.0
+        self._run, self._steps, self._sum = run, run.steps(), 0.0
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         """Start the clock where the step begins a window."""
@@ -102,8 +98,4 @@ class Clock(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         """Note the step's loss; `fit` gives the mean over all steps so far."""
         before, self._sum = self._sum, logs["loss"] * (batch + 1)
-        if self._config.check_replicas:
-            self._run.check_replicas(*self._export_replicas())
         self._run.observe(self._sum - before)
-        if self._run.checkpoint_due:
-            self._run.checkpoint(export_state(self._config, self.model))

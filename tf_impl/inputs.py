@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from common.config import local_batch
-from common.run import Run
+from common.contract.rows import local_batch
+from common.measurement.run import Run
 
-Take = Callable[[tf.Tensor], tuple]
+Load = Callable[[tf.Tensor], tuple]
 """Called with the numbers of this process's rows inside the compiled step, outside `strategy.run`: every replica's
 (features, labels) as arguments for `strategy.run`, (rows, inputs) float32 and (rows,) int64 on each replica."""
 
@@ -17,12 +17,12 @@ STEPS_AHEAD = 64
 """Steps whose row numbers Python hands to tf.data at a time: one by one they cost a third of a small step's time."""
 
 
-def prepare(run: Run, strategy: tf.distribute.Strategy) -> Take:
-    """The function that gives every replica its slice of this process's rows, by the run's `--input`."""
-    return _from_memory(run, strategy) if run.config.input == "memory" else _from_pipeline(run, strategy)
+def loader(run: Run, strategy: tf.distribute.Strategy) -> Load:
+    """The function that loads every replica's slice of this process's rows, by the run's `--input`."""
+    return _from_memory(run, strategy) if run.options.input == "memory" else _from_pipeline(run, strategy)
 
 
-def _from_memory(run: Run, strategy: tf.distribute.Strategy) -> Take:
+def _from_memory(run: Run, strategy: tf.distribute.Strategy) -> Load:
     """All rows stay on every device, and a step names its own: feeding them would cost as much as a small step."""
     devices = strategy.extended.worker_devices
 
@@ -41,10 +41,10 @@ def _from_memory(run: Run, strategy: tf.distribute.Strategy) -> Take:
     return lambda rows: strategy.run(gather, args=(rows, *train_set))
 
 
-def _from_pipeline(run: Run, strategy: tf.distribute.Strategy) -> Take:
+def _from_pipeline(run: Run, strategy: tf.distribute.Strategy) -> Load:
     """A tf.data pipeline, the process's own, in the contract's order of rows, that the steps read one after another."""
     replicas = len(strategy.extended.worker_devices)
-    rows_per_replica = local_batch(run.config, run.world_size)
+    rows_per_replica = local_batch(run.task, run.world.size)
     with tf.device("/cpu:0"):  # Where tf.data works.
         train_features = tf.constant(run.dataset.train_features)
         train_labels = tf.constant(run.dataset.train_labels)

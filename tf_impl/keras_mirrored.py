@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from common.errors import UserError, exit_with_one_line, require_framework
+from common.errors import exit_with_one_line, require_framework
 
 if __name__ == "__main__":
     require_framework("tensorflow")
@@ -20,49 +20,49 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from common import machine
-from common.config import Config, parse_command_line
-from common.run import Run
-from tf_impl import fit
-from tf_impl import model as contract
+from common.contract.task import parse_command_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from tf_impl import fit, mlp
+from tf_impl.strategies import KERAS_MIRRORED
 
 
 def main() -> None:
     """Train the MLP on `--workers` replicas in this process with Keras, as the command line says."""
-    config = parse_command_line(__doc__)
-    replicas = config.workers or 1
-    refuse_one_program_for_all(config, replicas)
-    placement = machine.pin(config, local_world_size=replicas, replicas=replicas)
-    devices = contract.choose_devices(config, replicas)
+    task, options = parse_command_line(KERAS_MIRRORED, __doc__)
+    replicas = task.workers or 1
+    placement = machine.pin(task, local_world_size=replicas, replicas=replicas)
+    devices = mlp.choose_devices(task, replicas)
     # NCCL is TensorFlow's choice for GPUs. For CPUs it chooses collectives, which are slower than one device's sum.
     on_gpus = devices[0].startswith("/gpu")
     across_devices = tf.distribute.NcclAllReduce() if on_gpus else tf.distribute.ReductionToOneDevice()
-    strategy = tf.distribute.MirroredStrategy(devices, across_devices if config.exchange else WithoutExchange())
+    strategy = tf.distribute.MirroredStrategy(devices, across_devices if options.exchange else WithoutExchange())
 
-    run = Run(
-        config,
-        strategy="tf_keras_mirrored",
-        framework="tensorflow",
+    world = World(
         placement=placement,
-        world_size=replicas,
-        replicas=replicas,
+        size=replicas,
         backend=type(across_devices).__name__,
-        device=contract.device_name(devices),
+        device=mlp.device_name(devices),
         synchronize=tf.test.experimental.sync_devices,
     )
-    _train(config, run, strategy)
+    _train(Run(KERAS_MIRRORED, task, options, world), strategy)
 
 
-def _train(config: Config, run: Run, strategy: tf.distribute.Strategy) -> None:
+def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
+    task, options = run.task, run.options
     with strategy.scope():
-        model = fit.create_model(config, run.initial_state, run.first_step)
-    variables = contract.Variables(*fit.variables_of(model))
+        model = fit.create_model(task, run.initial_state, run.first_step, options.jit_compile)
+    variables = mlp.Variables(*fit.variables_of(model))
+    run.export_with(
+        lambda: fit.export_state(task, model),
+        lambda: mlp.held_bytes(variables, strategy),
+        lambda: mlp.export_replicas(task, variables),
+    )
 
-    clock = fit.Clock(config, run, lambda: contract.export_replicas(config, variables))
     # `fit` deals every batch out to the replicas, in slices.
-    model.fit(fit.create_batches(config, run), epochs=1, shuffle=False, verbose=0, callbacks=[clock])
-    held = contract.held_bytes(variables, strategy)
-    run.finish(fit.export_state(config, model), held, examples_by_rank=[fit.count_examples(model)])
+    model.fit(fit.create_batches(task, run), epochs=1, shuffle=False, verbose=0, callbacks=[fit.Clock(run)])
+    run.finish(examples=fit.count_examples(model))
 
 
 class WithoutExchange(tf.distribute.ReductionToOneDevice):
@@ -71,16 +71,6 @@ class WithoutExchange(tf.distribute.ReductionToOneDevice):
     def batch_reduce_implementation(self, reduce_op: object, value_destination_pairs: list, options: object) -> list:
         """The values as they are."""
         return [value for value, _ in value_destination_pairs]
-
-
-def refuse_one_program_for_all(config: Config, replicas: int) -> None:
-    """Raises UserError where Keras would have XLA compile several replicas."""
-    if config.jit_compile and replicas > 1:
-        # https://www.tensorflow.org/xla/known_issues, "tf.Variable on a different device".
-        raise UserError(
-            "Keras compiles the step of all replicas into one XLA program, which can't have variables on several "
-            "devices: leave --jit-compile out, start one worker, or use tf_mirrored."
-        )
 
 
 if __name__ == "__main__":

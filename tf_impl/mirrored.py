@@ -17,66 +17,66 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from common import machine
-from common.config import Config, parse_command_line
-from common.run import Run
-from tf_impl import inputs
-from tf_impl import model as contract
+from common.contract.task import parse_command_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from tf_impl import inputs, mlp
+from tf_impl.strategies import MIRRORED
 
 
 def main() -> None:
     """Train the MLP on `--workers` replicas in this process, as the command line says."""
-    config = parse_command_line(__doc__)
-    replicas = config.workers or 1
-    placement = machine.pin(config, local_world_size=replicas, replicas=replicas)
-    devices = contract.choose_devices(config, replicas)
+    task, options = parse_command_line(MIRRORED, __doc__)
+    replicas = task.workers or 1
+    placement = machine.pin(task, local_world_size=replicas, replicas=replicas)
+    devices = mlp.choose_devices(task, replicas)
     # NCCL is TensorFlow's choice for GPUs. For CPUs it chooses collectives, which are slower than one device's sum.
     on_gpus = devices[0].startswith("/gpu")
     across_devices = tf.distribute.NcclAllReduce() if on_gpus else tf.distribute.ReductionToOneDevice()
     strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=across_devices)
 
-    run = Run(
-        config,
-        strategy="tf_mirrored",
-        framework="tensorflow",
+    world = World(
         placement=placement,
-        world_size=replicas,
-        replicas=replicas,
+        size=replicas,
         backend=type(across_devices).__name__,
-        device=contract.device_name(devices),
+        device=mlp.device_name(devices),
         synchronize=tf.test.experimental.sync_devices,
     )
-    _train(config, run, strategy)
+    _train(Run(MIRRORED, task, options, world), strategy)
 
 
-def _train(config: Config, run: Run, strategy: tf.distribute.Strategy) -> None:
+def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
+    task, options = run.task, run.options
     with strategy.scope():
-        variables = contract.create_variables(config, run.initial_state)
-    take = inputs.prepare(run, strategy)
+        variables = mlp.create_variables(task, run.initial_state)
+    load = inputs.loader(run, strategy)
 
     def forward_backward(features: tf.Tensor, labels: tf.Tensor) -> tuple:
-        return contract.loss_and_gradients(config, variables, features, labels, run.global_batch)
+        return mlp.loss_and_gradients(task, variables, features, labels, run.global_batch, options.jit_compile)
 
-    def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tf.Tensor:
-        features, labels = take(rows)
+    def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        features, labels = load(rows)
         losses, gradients = strategy.run(forward_backward, args=(features, labels))
-        if config.exchange:
+        if options.exchange:
             # The line that makes it distributed: every replica's gradients are summed, and each replica gets the sums.
-            destinations = list(zip(gradients, variables.parameters, strict=True))
-            gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, destinations)
-        contract.apply_sgd(config, variables, gradients, learning_rate, strategy)
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+            # Without it each replica's copy of the variables takes its own.
+            pairs = list(zip(gradients, variables.parameters, strict=True))
+            gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
+        mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), mlp.count_rows(strategy, labels)
 
-    train_steps = contract.compile_steps(config, train_step)
-    for batches in run.calls():
-        losses = train_steps(batches)
-        if config.check_replicas:
-            # Of the steps in one call only what the last one left can be seen.
-            run.check_replicas(*contract.export_replicas(config, variables), steps=len(batches))
-        run.observe(losses, steps=len(batches))
-        if run.checkpoint_due:
-            run.checkpoint(contract.export_state(config, variables))
-    run.finish(contract.export_state(config, variables), contract.held_bytes(variables, strategy))
+    train_steps = mlp.compile_steps(task, options.steps_per_call, train_step)
+    run.export_with(
+        lambda: mlp.export_state(task, variables),
+        lambda: mlp.held_bytes(variables, strategy),
+        lambda: mlp.export_replicas(task, variables),
+    )
+
+    for batches in run.grouped_steps(options.steps_per_call):
+        losses, rows = train_steps(batches)
+        run.observe(losses, rows, steps=len(batches))
+    run.finish()
 
 
 if __name__ == "__main__":

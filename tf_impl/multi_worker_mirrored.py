@@ -11,85 +11,85 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from common import cluster
 from common.errors import exit_with_one_line, require_framework
+from tf_impl import cluster
+from tf_impl.strategies import MULTI_WORKER_MIRRORED
 
 if __name__ == "__main__":
     require_framework("tensorflow")
     # Before TensorFlow is loaded: the process that only starts the others needs none.
-    exit_with_one_line(lambda: cluster.start_unless_given("tf_multi_worker_mirrored", __doc__))
+    exit_with_one_line(lambda: cluster.start_unless_given(MULTI_WORKER_MIRRORED, __doc__))
 
 import tensorflow as tf
 
-from common import machine
-from common.config import Config, check_world_size, parse_command_line
-from common.run import Run
-from tf_impl import inputs, world
-from tf_impl import model as contract
+from common.contract.task import check_world_size, parse_command_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from tf_impl import inputs, mlp, world
 
 
 def main() -> None:
     """Train the MLP as one worker of the cluster that TF_CONFIG or Slurm names."""
-    config = parse_command_line(__doc__)
+    task, options = parse_command_line(MULTI_WORKER_MIRRORED, __doc__)
     place = world.find_cluster(("chief", "worker"))
     workers = place.all_addresses("chief", "worker")
-    check_world_size(config, len(workers), "the cluster")
+    check_world_size(task, len(workers), "the cluster")
     here = place.neighbours("chief", "worker")
-    placement = machine.pin(config, here.index(place.address), len(here))
-    devices = contract.choose_devices(config, 1, here.index(place.address), len(here))
+    placement = machine.pin(task, here.index(place.address), len(here))
+    devices = mlp.choose_devices(task, 1, here.index(place.address), len(here))
     on_gpus = devices[0].startswith("/gpu")
     backend = "NCCL" if on_gpus else "RING"
-    options = tf.distribute.experimental.CommunicationOptions(
+    communication = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation[backend]
     )
-    cluster.meet(place, config.deadline_seconds)
+    cluster.meet(place, task.deadline_seconds)
     with world.one_line_when_it_breaks():
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(world.resolver(place), options)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(world.resolver(place), communication)
         world.check_sum(strategy, len(workers))
-        run = Run(
-            config,
-            strategy="tf_multi_worker_mirrored",
-            framework="tensorflow",
+        workers_here = World(
             placement=placement,
             rank=workers.index(place.address),
-            world_size=len(workers),
+            size=len(workers),
             backend=backend,
-            device=contract.device_name(devices),
+            device=mlp.device_name(devices),
             all_gather=lambda value: world.all_gather(strategy, value),
             synchronize=world.synchronize,
         )
-        _train(config, run, strategy)
+        _train(Run(MULTI_WORKER_MIRRORED, task, options, workers_here), strategy)
 
 
-def _train(config: Config, run: Run, strategy: tf.distribute.Strategy) -> None:
+def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
+    task, options = run.task, run.options
     with strategy.scope():
-        variables = contract.create_variables(config, run.initial_state)
-    take = inputs.prepare(run, strategy)
+        variables = mlp.create_variables(task, run.initial_state)
+    load = inputs.loader(run, strategy)
 
     def forward_backward(features: tf.Tensor, labels: tf.Tensor) -> tuple:
-        return contract.loss_and_gradients(config, variables, features, labels, run.global_batch)
+        return mlp.loss_and_gradients(task, variables, features, labels, run.global_batch, options.jit_compile)
 
-    def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tf.Tensor:
-        features, labels = take(rows)
+    def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        features, labels = load(rows)
         loss, gradients = strategy.run(forward_backward, args=(features, labels))
-        if config.exchange:
-            # The line that makes it distributed: every worker's gradients are summed, and each worker gets the sums.
-            destinations = list(zip(gradients, variables.parameters, strict=True))
-            gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, destinations)
-        contract.apply_sgd(config, variables, gradients, learning_rate, strategy)
+        if options.exchange:
+            # The line that makes it distributed: each worker gets the sums of all workers' gradients for its own.
+            pairs = list(zip(gradients, variables.parameters, strict=True))
+            gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
+        mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
         # This worker's part of the loss is a part of the sum; the record wants the mean over its own rows.
-        return loss * strategy.num_replicas_in_sync
+        return loss * strategy.num_replicas_in_sync, mlp.count_rows(strategy, labels)
 
-    train_steps = contract.compile_steps(config, train_step)
-    for batches in run.calls():
-        losses = train_steps(batches)
-        if config.check_replicas:
-            # Of the steps in one call only what the last one left can be seen.
-            run.check_replicas(*contract.export_replicas(config, variables), steps=len(batches))
-        run.observe(losses, steps=len(batches))
-        if run.checkpoint_due:
-            run.checkpoint(contract.export_state(config, variables))
-    run.finish(contract.export_state(config, variables), contract.held_bytes(variables, strategy))
+    train_steps = mlp.compile_steps(task, options.steps_per_call, train_step)
+    run.export_with(
+        lambda: mlp.export_state(task, variables),
+        lambda: mlp.held_bytes(variables, strategy),
+        lambda: mlp.export_replicas(task, variables),
+    )
+
+    for batches in run.grouped_steps(options.steps_per_call):
+        losses, rows = train_steps(batches)
+        run.observe(losses, rows, steps=len(batches))
+    run.finish()
 
 
 if __name__ == "__main__":

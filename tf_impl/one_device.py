@@ -17,48 +17,47 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from common import machine
-from common.config import check_world_size, parse_command_line
-from common.run import Run
-from tf_impl import inputs
-from tf_impl import model as contract
+from common.contract.task import check_world_size, parse_command_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from tf_impl import inputs, mlp
+from tf_impl.strategies import ONE_DEVICE
 
 
 def main() -> None:
     """Train the MLP on one device, as the command line says."""
-    config = parse_command_line(__doc__)
-    check_world_size(config, 1, "tf_one_device")
-    placement = machine.pin(config)
-    devices = contract.choose_devices(config, replicas=1)
+    task, options = parse_command_line(ONE_DEVICE, __doc__)
+    check_world_size(task, 1, ONE_DEVICE.name)
+    placement = machine.pin(task)
+    devices = mlp.choose_devices(task, replicas=1)
     strategy = tf.distribute.OneDeviceStrategy(devices[0])
 
-    run = Run(
-        config,
-        strategy="tf_one_device",
-        framework="tensorflow",
+    alone = World(
         placement=placement,
-        device=contract.device_name(devices),
+        device=mlp.device_name(devices),
         synchronize=tf.test.experimental.sync_devices,
     )
+    run = Run(ONE_DEVICE, task, options, alone)
     with strategy.scope():
-        variables = contract.create_variables(config, run.initial_state)
-    take = inputs.prepare(run, strategy)
+        variables = mlp.create_variables(task, run.initial_state)
+    load = inputs.loader(run, strategy)
 
     def forward_backward(features: tf.Tensor, labels: tf.Tensor) -> tuple:
-        return contract.loss_and_gradients(config, variables, features, labels, run.global_batch)
+        return mlp.loss_and_gradients(task, variables, features, labels, run.global_batch, options.jit_compile)
 
-    def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tf.Tensor:
-        features, labels = take(rows)
+    def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        features, labels = load(rows)
         loss, gradients = strategy.run(forward_backward, args=(features, labels))
-        contract.apply_sgd(config, variables, gradients, learning_rate, strategy)
-        return loss
+        mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
+        return loss, mlp.count_rows(strategy, labels)
 
-    train_steps = contract.compile_steps(config, train_step)
-    for batches in run.calls():
-        run.observe(train_steps(batches), steps=len(batches))
-        if run.checkpoint_due:
-            run.checkpoint(contract.export_state(config, variables))
-    run.finish(contract.export_state(config, variables), contract.held_bytes(variables, strategy))
+    train_steps = mlp.compile_steps(task, options.steps_per_call, train_step)
+    run.export_with(lambda: mlp.export_state(task, variables), lambda: mlp.held_bytes(variables, strategy))
+
+    for batches in run.grouped_steps(options.steps_per_call):
+        run.observe(*train_steps(batches), steps=len(batches))
+    run.finish()
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ from itertools import chain
 import numpy as np
 import tensorflow as tf
 
-from common import cluster, machine
-from common.cluster import Cluster
-from common.config import Config, check_world_size
+from common.contract.task import Task, check_world_size
 from common.errors import LaunchFailedError, UserError
-from tf_impl.model import Variables
+from common.measurement import machine
+from tf_impl import cluster
+from tf_impl.cluster import Cluster
+from tf_impl.mlp import Variables
+from tf_impl.strategies import ParameterServerOptions
 
 
 def find_cluster(jobs: Collection[str]) -> Cluster:
@@ -42,7 +44,7 @@ def resolver(place: Cluster) -> tf.distribute.cluster_resolver.ClusterResolver:
     )
 
 
-def check_servers(config: Config, place: Cluster) -> None:
+def check_servers(task: Task, options: ParameterServerOptions, place: Cluster) -> None:
     """Raises UserError when the cluster isn't one coordinator, `--workers` and `--parameter-servers`."""
     counts = {job: len(place.addresses.get(job, [])) for job in ("chief", "worker", "ps")}
     if counts["chief"] != 1 or not counts["worker"] or not counts["ps"]:
@@ -50,25 +52,25 @@ def check_servers(config: Config, place: Cluster) -> None:
             f"The cluster has {counts['chief']} coordinators (chief), {counts['worker']} workers and {counts['ps']} "
             "parameter servers (ps): give TF_CONFIG exactly one of the first, and one or more of the others."
         )
-    check_world_size(config, counts["worker"], "the cluster")
-    if config.parameter_servers not in (1, counts["ps"]):
+    check_world_size(task, counts["worker"], "the cluster")
+    if options.parameter_servers not in (1, counts["ps"]):
         raise UserError(
-            f"--parameter-servers {config.parameter_servers}, but the cluster has {counts['ps']}: give both the same "
+            f"--parameter-servers {options.parameter_servers}, but the cluster has {counts['ps']}: give both the same "
             "number, or leave the option out."
         )
 
 
-def serve(config: Config, place: Cluster) -> None:
+def serve(task: Task, place: Cluster) -> None:
     """Be a worker or a parameter server until the coordinator has gone."""
     here = place.neighbours("worker", "ps")
-    machine.pin(config, here.index(place.address), len(here))
+    machine.pin(task, here.index(place.address), len(here))
     # With fewer, requests that wait for one another hang (tensorflow.org, "Parameter server training", where it sets
     # inter_op_parallelism_threads); the task still computes on its own cores only.
     waiting_threads = len(place.addresses["worker"]) + 1
     settings = tf.compat.v1.ConfigProto(
-        intra_op_parallelism_threads=config.threads, inter_op_parallelism_threads=config.threads + waiting_threads
+        intra_op_parallelism_threads=task.threads, inter_op_parallelism_threads=task.threads + waiting_threads
     )
-    cluster.meet(place, config.deadline_seconds)
+    cluster.meet(place, task.deadline_seconds)
     tf.distribute.Server(place.addresses, place.job, place.index, protocol="grpc", config=settings)
     cluster.serve_until_gone(place.addresses["chief"][0])
 

@@ -13,12 +13,16 @@ from itertools import chain
 import psutil
 import pytest
 
-from common import oracle
-from common.config import PRESETS, from_record, to_arguments
-from common.launch import ROOT, TIMED_OUT_STATUS, free_ports, python_for
-from common.record import read_record
+from common.catalogue import ROOT, find
+from common.contract import oracle
+from common.contract.task import task_of, to_arguments
+from common.launch import python_for
+from common.measurement.record import read_record
+from common.processes import TIMED_OUT_STATUS, free_ports
+from tests.contract.test_contract import assert_follows
+from tests.contract.worlds import contract_task
 
-MULTI_WORKER, PARAMETER_SERVER = "tf_impl/multi_worker_mirrored.py", "tf_impl/parameter_server.py"
+MULTI_WORKER, PARAMETER_SERVER = "tf_multi_worker_mirrored", "tf_parameter_server"
 
 
 def addresses_of(*jobs):
@@ -26,52 +30,56 @@ def addresses_of(*jobs):
     return {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs}
 
 
-def config_for(folder, **changes):
-    values = {"steps": 100, "warmup_steps": 20, "seed": 3, "workers": 2, "deadline_seconds": 120.0} | changes
-    files = {"record": folder / "run.json", "checkpoint": folder / "weights.safetensors"}
-    return dataclasses.replace(PRESETS["digits"], **values, **files)
+def task_for(folder, **changes):
+    values = {"record": folder / "run.json", "deadline_seconds": 120.0} | changes
+    return dataclasses.replace(contract_task("digits", 2, folder), **values)
 
 
-def start_task(script, config, **environment):
-    command = [str(python_for("tensorflow")), script, *to_arguments(config)]
+def script_of(strategy):
+    """The beginning of the command line of one process of the strategy."""
+    return [str(python_for(find(strategy))), find(strategy).script]
+
+
+def tf_config(addresses, job, index):
+    return json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
+
+
+def start_process(strategy, task, environment, **options):
+    command = [*script_of(strategy), *to_arguments(task, find(strategy).options(**options))]
     settings = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"} | environment
     return subprocess.Popen(
         command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
-def start_cluster(script, config, addresses):
-    """One process for each task of TF_CONFIG, as a scheduler would start them."""
+def start_cluster(strategy, task, addresses, without=None, **options):
+    """By (job, index) one process for each task of TF_CONFIG, as a scheduler would start them, but for one of them."""
     return {
-        (job, index): start_task(
-            script, config, TF_CONFIG=json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
-        )
-        for job in addresses
-        for index in range(len(addresses[job]))
+        place: start_process(strategy, task, {"TF_CONFIG": tf_config(addresses, *place)}, **options)
+        for place in ((job, index) for job in addresses for index in range(len(addresses[job])))
+        if place != without
     }
 
 
 def end_all(processes, seconds):
-    """(statuses, outputs) by task, once all have ended; those that haven't in time are killed, and the test fails."""
+    """(statuses, outputs) by process, once all have ended; any that hasn't in time is killed, and the test fails."""
     deadline = time.monotonic() + seconds
+    outputs = {}
     try:
-        outputs = {
-            task: process.communicate(timeout=deadline - time.monotonic()) for task, process in processes.items()
-        }
+        for place, process in processes.items():
+            outputs[place], _ = process.communicate(timeout=deadline - time.monotonic())
     finally:
         for process in processes.values():
             if process.poll() is None:
                 process.kill()
-    return {task: process.returncode for task, process in processes.items()}, {
-        task: output for task, (output, _) in outputs.items()
-    }
+    return {place: process.returncode for place, process in processes.items()}, outputs
 
 
 def assert_follows_the_oracle(folder):
     record = read_record(folder / "run.json")
-    config = from_record(record.config)
-    trajectory = oracle.run_oracle(config, record.examples_per_step, config.steps)
-    deviation = oracle.deviation(record, config, folder, trajectory)
+    task = task_of(record.task)
+    trajectory = oracle.run_oracle(task, record.examples_per_step, task.steps)
+    deviation = oracle.deviation(record, task, folder, trajectory)
     assert deviation.follows, deviation
     return record
 
@@ -79,7 +87,7 @@ def assert_follows_the_oracle(folder):
 @pytest.mark.parametrize("chief", [0, 1])
 def test_workers_that_tf_config_brings_together_follow_the_oracle(chief, tmp_path):
     jobs = [("chief", 1), ("worker", 1)] if chief else [("worker", 2)]
-    processes = start_cluster(MULTI_WORKER, config_for(tmp_path), addresses_of(*jobs))
+    processes = start_cluster(MULTI_WORKER, task_for(tmp_path), addresses_of(*jobs))
     statuses, outputs = end_all(processes, 120)
     assert set(statuses.values()) == {0}, outputs
     assert assert_follows_the_oracle(tmp_path).world_size == 2
@@ -92,8 +100,8 @@ def test_workers_that_slurm_starts_find_one_another_by_its_variables(tmp_path):
         "SLURM_STEP_NODELIST": "localhost",
         "SLURM_STEP_TASKS_PER_NODE": "2",
     }
-    config = config_for(tmp_path)
-    processes = {rank: start_task(MULTI_WORKER, config, SLURM_PROCID=str(rank), **step) for rank in range(2)}
+    task = task_for(tmp_path)
+    processes = {rank: start_process(MULTI_WORKER, task, step | {"SLURM_PROCID": str(rank)}) for rank in range(2)}
     statuses, outputs = end_all(processes, 120)
     assert set(statuses.values()) == {0}, outputs
     assert assert_follows_the_oracle(tmp_path).world_size == 2
@@ -102,9 +110,9 @@ def test_workers_that_slurm_starts_find_one_another_by_its_variables(tmp_path):
 @pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
 def test_a_coordinator_that_tf_config_names_takes_its_servers_with_it(updates, tmp_path):
     workers = 1 if updates == "asynchronous" else 2
-    config = config_for(tmp_path, updates=updates, workers=workers)
+    task = task_for(tmp_path, workers=workers)
     addresses = addresses_of(("chief", 1), ("worker", workers), ("ps", 2))
-    statuses, outputs = end_all(start_cluster(PARAMETER_SERVER, config, addresses), 120)
+    statuses, outputs = end_all(start_cluster(PARAMETER_SERVER, task, addresses, updates=updates), 120)
     assert set(statuses.values()) == {0}, outputs
     record = assert_follows_the_oracle(tmp_path)
     assert record.synchronous == (updates == "synchronous")
@@ -112,55 +120,51 @@ def test_a_coordinator_that_tf_config_names_takes_its_servers_with_it(updates, t
 
 
 def test_variables_are_cut_into_parts_that_lie_on_all_servers(launch, deviation_of, tmp_path):
-    config = dataclasses.replace(
-        PRESETS["pathway"], workers=2, steps=100, updates="synchronous", parameter_servers=2, momentum=0.5
-    )
-    launched = launch("tf_parameter_server", dataclasses.replace(config, checkpoint=tmp_path / "weights.safetensors"))
-    assert launched.status == 0, launched.output
-    deviation = deviation_of(launched)
-    assert deviation.follows, deviation
+    task = contract_task("pathway", 2, tmp_path, momentum=0.5)
+    launched = launch(PARAMETER_SERVER, task, updates="synchronous", parameter_servers=2)
+    assert_follows(launched, deviation_of(launched))
 
 
-@pytest.mark.parametrize("script", [MULTI_WORKER, PARAMETER_SERVER])
-def test_a_partner_that_never_starts_ends_the_task_by_its_deadline_and_frees_the_port(script, tmp_path):
-    jobs = [("worker", 2)] if script == MULTI_WORKER else [("chief", 1), ("worker", 1), ("ps", 1)]
+@pytest.mark.parametrize(
+    ("strategy", "jobs", "missing"),
+    [
+        (MULTI_WORKER, [("worker", 2)], ("worker", 1)),
+        (PARAMETER_SERVER, [("chief", 1), ("worker", 1), ("ps", 1)], ("ps", 0)),
+    ],
+    ids=[MULTI_WORKER, PARAMETER_SERVER],
+)
+def test_a_partner_that_never_starts_ends_the_others_by_their_deadline_and_frees_the_ports(
+    strategy, jobs, missing, tmp_path
+):
     addresses = addresses_of(*jobs)
-    missing = ("worker", 1) if script == MULTI_WORKER else ("ps", 0)
-    config = config_for(tmp_path, workers=None, deadline_seconds=15.0)
-    [(job, index)] = [("worker", 0)]
-    tf_config = json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
-    others = {("chief", 0)} if script == PARAMETER_SERVER else set()
-    processes = {(job, index): start_task(script, config, TF_CONFIG=tf_config)}
-    for other in others:
-        environment = json.dumps({"cluster": addresses, "task": {"type": other[0], "index": other[1]}})
-        processes[other] = start_task(script, config, TF_CONFIG=environment)
-    statuses, outputs = end_all(processes, 40)
+    task = task_for(tmp_path, workers=None, deadline_seconds=15.0)
+    statuses, outputs = end_all(start_cluster(strategy, task, addresses, without=missing), 40)
     assert set(statuses.values()) == {1}
+    job, index = missing
     for output in outputs.values():
-        assert f"({addresses[missing[0]][missing[1]]}) didn't start within the deadline of 15 s" in output
+        assert f"({addresses[job][index]}) didn't start within the deadline of 15 s" in output
     assert not listening_ports() & {int(address.rpartition(":")[2]) for address in chain(*addresses.values())}
 
 
-@pytest.mark.parametrize("script", [MULTI_WORKER, PARAMETER_SERVER])
-def test_a_port_that_is_taken_is_refused_before_anything_trains(script, tmp_path):
+@pytest.mark.parametrize("strategy", [MULTI_WORKER, PARAMETER_SERVER])
+def test_a_port_that_is_taken_is_refused_before_anything_trains(strategy, tmp_path):
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        others = {"chief": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]} if script == PARAMETER_SERVER else {}
-        cluster = others | {"worker": [f"127.0.0.1:{port}"]}
-        tf_config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
-        task = start_task(script, config_for(tmp_path, workers=None), TF_CONFIG=tf_config)
-        statuses, outputs = end_all({"task": task}, 60)
-    assert statuses["task"] == 2
-    assert f"lockstep: Port {port} of worker 0 is taken" in outputs["task"]
+        others = {"chief": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]} if strategy == PARAMETER_SERVER else {}
+        environment = {"TF_CONFIG": tf_config(others | {"worker": [f"127.0.0.1:{port}"]}, "worker", 0)}
+        process = start_process(strategy, task_for(tmp_path, workers=None), environment)
+        statuses, outputs = end_all({"worker": process}, 60)
+    assert statuses["worker"] == 2
+    assert f"lockstep: Port {port} of worker 0 is taken" in outputs["worker"]
 
 
 def listening_ports():
     return {connection.laddr.port for connection in psutil.net_connections("tcp") if connection.status == "LISTEN"}
 
 
-def refusal_in_place_of(tf_config, *command):
-    """The one line with which a task refuses what TF_CONFIG says."""
-    environment = os.environ | {"TF_CONFIG": tf_config, "TF_CPP_MIN_LOG_LEVEL": "3"}
+def refusal_in_place_of(cluster, *command):
+    """The one line with which a process refuses what TF_CONFIG says."""
+    environment = os.environ | {"TF_CONFIG": cluster, "TF_CPP_MIN_LOG_LEVEL": "3"}
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
     assert result.returncode == 2
     [line] = [line for line in result.stderr.splitlines() if line.startswith("lockstep:")]
@@ -168,31 +172,30 @@ def refusal_in_place_of(tf_config, *command):
 
 
 @pytest.mark.parametrize(
-    ("tf_config", "options", "words"),
+    ("cluster", "options", "words"),
     [
         (
-            '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}',
+            tf_config({"chief": ["a:1"], "worker": ["b:1"]}, "worker", 0),
             [],
             "1 coordinators (chief), 1 workers and 0 parameter servers",
         ),
         (
-            '{"cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "task": {"type": "ps", "index": 0}}',
+            tf_config({"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "ps", 0),
             ["--parameter-servers", "2"],
             "--parameter-servers 2, but the cluster has 1",
         ),
     ],
+    ids=["no server", "another number of servers"],
 )
-def test_a_cluster_without_a_coordinator_and_its_servers_is_refused_in_one_line(tf_config, options, words):
-    command = [str(python_for("tensorflow")), PARAMETER_SERVER, *options]
-    assert words in refusal_in_place_of(tf_config, *command)
+def test_a_cluster_without_a_coordinator_and_its_servers_is_refused_in_one_line(cluster, options, words):
+    assert words in refusal_in_place_of(cluster, *script_of(PARAMETER_SERVER), *options)
 
 
 def test_a_cluster_that_disagrees_with_workers_is_refused_in_one_line_by_the_script_and_by_its_session():
-    tf_config = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
-    script = [str(python_for("tensorflow")), MULTI_WORKER]
-    session = [sys.executable, "-m", "common.launch", "tf_multi_worker_mirrored"]
-    for command in (script, session):
-        line = refusal_in_place_of(tf_config, *command, "--workers", "4")
+    cluster = tf_config({"worker": ["a:1", "b:1"]}, "worker", 0)
+    session = [sys.executable, "-m", "common.launch", MULTI_WORKER]
+    for command in (script_of(MULTI_WORKER), session):
+        line = refusal_in_place_of(cluster, *command, "--workers", "4")
         assert "--workers 4, but the cluster started 2" in line
 
 
@@ -207,58 +210,57 @@ exit_with_one_line(lambda: world.check_sum(strategy, 2))
 
 
 def test_a_strategy_that_quietly_has_one_replica_does_not_pass_for_two():
-    result = subprocess.run(
-        [str(python_for("tensorflow")), "-c", ALONE], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
+    python = str(python_for(find("tf_one_device")))
+    result = subprocess.run([python, "-c", ALONE], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert result.returncode == 2
     assert "An all-reduce reaches 1 workers, and the cluster has 2" in result.stderr
 
 
-def start_locally(script, config):
-    """The strategy as `nox -s` starts it, training for longer than the test takes."""
-    strategy = "tf_" + script.removeprefix("tf_impl/").removesuffix(".py")
-    command = [sys.executable, "-m", "common.launch", strategy, *to_arguments(config)]
+def start_locally(strategy, task, **options):
+    """The strategy as `nox -s` starts it."""
+    arguments = to_arguments(task, find(strategy).options(**options))
+    command = [sys.executable, "-m", "common.launch", strategy, *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def task_of(process):
+def place_of(process):
     """(job, index) of a process of the cluster, else None."""
     try:
-        task = json.loads(process.environ().get("TF_CONFIG", "null"))
+        cluster = json.loads(process.environ().get("TF_CONFIG", "null"))
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
-    return (task["task"]["type"], task["task"]["index"]) if task else None
+    return (cluster["task"]["type"], cluster["task"]["index"]) if cluster else None
 
 
 def wait_until_it_trains(launcher):
-    """The cluster's processes by task, once the first steps' line has been printed."""
+    """The cluster's processes by (job, index), once the first steps' line has been printed."""
     for line in launcher.stdout:
         if line.startswith("step "):
             break
     else:
         raise AssertionError("it never trained")
-    return {task_of(process): process for process in psutil.Process(launcher.pid).children(recursive=True)}
+    return {place_of(process): process for process in psutil.Process(launcher.pid).children(recursive=True)}
 
 
 @pytest.mark.parametrize(
-    ("script", "victim"), [(MULTI_WORKER, ("worker", 1)), (MULTI_WORKER, ("worker", 0)), (PARAMETER_SERVER, ("ps", 0))]
+    ("strategy", "victim"),
+    [(MULTI_WORKER, ("worker", 1)), (MULTI_WORKER, ("worker", 0)), (PARAMETER_SERVER, ("ps", 0))],
 )
-def test_a_task_that_dies_ends_the_run_long_before_its_deadline(script, victim, tmp_path):
-    config = config_for(tmp_path, steps=1_000_000, deadline_seconds=200.0)
-    launcher = start_locally(script, config)
-    tasks = wait_until_it_trains(launcher)
-    tasks[victim].kill()
+def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, victim, tmp_path):
+    launcher = start_locally(strategy, task_for(tmp_path, steps=1_000_000, deadline_seconds=200.0))
+    processes = wait_until_it_trains(launcher)
+    processes[victim].kill()
     output, _ = launcher.communicate(timeout=60)
     assert launcher.returncode not in (0, 2, TIMED_OUT_STATUS)
     name = {"worker": "worker", "ps": "parameter server"}[victim[0]]
     assert f"lockstep: failed: {name} {victim[1]} ended with signal 9, so all processes were ended." in output
-    assert not any(process.is_running() for process in tasks.values())
+    assert not any(process.is_running() for process in processes.values())
     assert not (tmp_path / "run.json").exists()
 
 
 def test_a_worker_that_dies_takes_those_with_it_that_someone_else_started(tmp_path):
-    config = config_for(tmp_path, steps=1_000_000, deadline_seconds=100.0)
-    processes = start_cluster(MULTI_WORKER, config, addresses_of(("worker", 2)))
+    task = task_for(tmp_path, steps=1_000_000, deadline_seconds=100.0)
+    processes = start_cluster(MULTI_WORKER, task, addresses_of(("worker", 2)))
     assert any(line.startswith("step ") for line in processes["worker", 0].stdout)
     processes["worker", 1].kill()
     statuses, outputs = end_all(processes, 60)
@@ -267,30 +269,29 @@ def test_a_worker_that_dies_takes_those_with_it_that_someone_else_started(tmp_pa
 
 
 def test_a_worker_that_is_stopped_ends_its_run_at_the_deadline(tmp_path):
-    config = config_for(tmp_path, steps=1_000_000, deadline_seconds=25.0)
-    launcher = start_locally(MULTI_WORKER, config)
-    tasks = wait_until_it_trains(launcher)
-    tasks["worker", 1].suspend()
+    launcher = start_locally(MULTI_WORKER, task_for(tmp_path, steps=1_000_000, deadline_seconds=25.0))
+    processes = wait_until_it_trains(launcher)
+    processes["worker", 1].suspend()
     output, _ = launcher.communicate(timeout=60)
     assert launcher.returncode != 0, output
-    assert not any(process.is_running() for process in tasks.values())
+    assert not any(process.is_running() for process in processes.values())
 
 
 def test_a_run_that_is_told_to_stop_leaves_nobody(tmp_path):
-    launcher = start_locally(PARAMETER_SERVER, config_for(tmp_path, steps=1_000_000))
-    tasks = wait_until_it_trains(launcher)
+    launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, steps=1_000_000))
+    processes = wait_until_it_trains(launcher)
     launcher.send_signal(signal.SIGTERM)
     launcher.communicate(timeout=60)
     assert launcher.returncode == 128 + signal.SIGTERM
-    assert not any(process.is_running() for process in tasks.values())
+    assert not any(process.is_running() for process in processes.values())
 
 
 @pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
 def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, tmp_path):
     steps = 12000 if updates == "asynchronous" else 2000
     # Enough for a machine that is several times slower, or busy.
-    config = config_for(tmp_path, steps=steps, updates=updates, seed=0, deadline_seconds=400.0)
-    launcher = start_locally(PARAMETER_SERVER, config)
+    task = task_for(tmp_path, steps=steps, seed=0, deadline_seconds=400.0)
+    launcher = start_locally(PARAMETER_SERVER, task, updates=updates)
     wait_until_it_trains(launcher)["worker", 1].kill()
     output, _ = launcher.communicate(timeout=450)
     assert launcher.returncode == 0, output
@@ -302,13 +303,8 @@ def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, t
 @pytest.mark.grid
 @pytest.mark.parametrize("preset", ["digits", "pathway"])
 def test_a_single_asynchronous_worker_follows_the_oracle(preset, launch, deviation_of, tmp_path):
-    config = dataclasses.replace(
-        PRESETS[preset], workers=1, seed=3, steps=100, checkpoint=tmp_path / "weights.safetensors"
-    )
-    launched = launch("tf_parameter_server", config)
-    assert launched.status == 0, launched.output
-    deviation = deviation_of(launched)
-    assert deviation.follows, deviation
+    launched = launch(PARAMETER_SERVER, contract_task(preset, 1, tmp_path))
+    assert_follows(launched, deviation_of(launched))
 
 
 @pytest.mark.grid
@@ -316,13 +312,11 @@ def test_a_single_asynchronous_worker_follows_the_oracle(preset, launch, deviati
 def test_asynchronous_updates_reach_the_oracles_loss_on_the_whole_training_set_within_10_percent(
     workers, launch, tmp_path
 ):
-    config = dataclasses.replace(
-        PRESETS["pathway"], workers=workers, steps=1000, checkpoint=tmp_path / "weights.safetensors"
-    )
-    launched = launch("tf_parameter_server", config)
+    task = contract_task("pathway", workers, tmp_path, steps=1000)
+    launched = launch(PARAMETER_SERVER, task)
     assert launched.status == 0, launched.output
     assert len(launched.record.staleness) == 1000
     assert max(launched.record.staleness) > 0
-    trained = oracle.training_loss(config, oracle.final_weights(launched.record, tmp_path))
-    expected = oracle.training_loss(config, oracle.run_oracle(config, config.batch, config.steps).state)
+    trained = oracle.training_loss(task, oracle.final_weights(launched.record, tmp_path))
+    expected = oracle.training_loss(task, oracle.run_oracle(task, task.batch, task.steps).state)
     assert trained == pytest.approx(expected, rel=0.1)

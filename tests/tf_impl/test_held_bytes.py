@@ -1,29 +1,36 @@
 """What the record says that a TensorFlow process holds of the model."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.contract.test_contract import SYNCHRONOUS, contract_config
+from common.catalogue import find, strategies
+from common.strategy import Work
+from tests.contract.worlds import contract_task
 
-# Copies of the parameters, of their gradients and of the momentum, in each process.
-CASES = {
-    "tf_one_device": [(1, 1, 1)],
-    "tf_mirrored": [(2, 2, 2)],
-    "tf_keras_mirrored": [(2, 2, 2)],
-    "tf_central_storage": [(1, 2, 1)],
-    "tf_multi_worker_mirrored": [(1, 1, 1), (1, 1, 1)],
-    "horovod_tensorflow": [(1, 1, 1), (1, 1, 1)],
-    "horovod_keras": [(1, 1, 1), (1, 1, 1)],
+COPIES = {
+    Work.UNDISTRIBUTED: [(1, 1, 1)],
+    Work.REPLICAS_IN_ONE_PROCESS: [(2, 2, 2)],
+    Work.DATA_PARALLEL: [(1, 1, 1), (1, 1, 1)],
 }
+"""Copies of the parameters, of their gradients and of the momentum, in each process of a launch with two workers."""
+
+CASES = {
+    name: COPIES[strategy.work]
+    for name, strategy in strategies().items()
+    if strategy.framework == "tensorflow" and strategy.work in COPIES
+} | {"tf_central_storage": [(1, 2, 1)]}
+"""The replicas of `tf_central_storage` share the variables."""
+
 QUICK = ("tf_mirrored", "tf_central_storage")
 
 
-def short_config(strategy, folder, **overrides):
-    workers = 1 if strategy == "tf_one_device" else 2
-    return contract_config("digits", workers, folder, steps=3, warmup_steps=1, **overrides)
+def short_task(strategy, folder, **overrides):
+    workers = find(strategy).most_workers or 2
+    return contract_task("digits", workers, folder, steps=3, warmup_steps=1, **overrides)
 
 
 @pytest.mark.parametrize(
@@ -31,13 +38,13 @@ def short_config(strategy, folder, **overrides):
 )
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_every_copy_in_the_process_counts(strategy, momentum, launch, tmp_path):
-    config = short_config(strategy, tmp_path, momentum=momentum)
-    launched = launch(strategy, config)
+    task = short_task(strategy, tmp_path, momentum=momentum)
+    launched = launch(strategy, task)
     assert launched.status == 0, launched.output
-    state = load_file(config.checkpoint)
+    state = load_file(task.checkpoint)
     weights = sum(array.nbytes for name, array in state.items() if name.endswith((".weight", ".bias")))
     assert weights == np.float32().nbytes * sum(
-        math.prod(layer) + layer[1] for layer in zip(config.dimensions, config.dimensions[1:], strict=False)
+        math.prod(layer) + layer[1] for layer in itertools.pairwise(task.dimensions)
     )
     names = ("parameters", "gradients", "optimizer_state")
     held = [tuple(process[name] for name in names) for process in launched.record.memory_bytes]
@@ -51,7 +58,7 @@ def test_every_copy_in_the_process_counts(strategy, momentum, launch, tmp_path):
 def test_of_servers_the_record_says_nothing(launch, tmp_path):
     """The coordinator writes the record, and it holds nothing of the model."""
     strategy = "tf_parameter_server"
-    launched = launch(strategy, short_config(strategy, tmp_path, **SYNCHRONOUS[strategy]))
+    launched = launch(strategy, short_task(strategy, tmp_path), **find(strategy).synchronous_with)
     assert launched.status == 0, launched.output
     [process] = launched.record.memory_bytes
     assert set(process) == {"above_import"}

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.contract.test_contract import assert_follows, contract_config
+from tests.contract.test_contract import assert_follows
+from tests.contract.worlds import contract_task
 
 
 def test_several_compiled_replicas_are_refused_in_one_line(launch, tmp_path):
-    launched = launch("tf_keras_mirrored", contract_config("digits", 2, tmp_path, jit_compile=True))
+    launched = launch("tf_keras_mirrored", contract_task("digits", 2, tmp_path), jit_compile=True)
     assert launched.status == 2
     [line] = [line for line in launched.output.splitlines() if line.startswith("lockstep: ") and "note:" not in line]
     assert "one XLA program" in line
@@ -30,13 +31,12 @@ def test_several_compiled_replicas_are_refused_in_one_line(launch, tmp_path):
     ids=["momentum", "weight_decay", "weight_decay-schedule"],
 )
 def test_what_keras_does_alike_follows_the_oracle(options, workers, launch, deviation_of, tmp_path):
-    config = contract_config("digits", workers, tmp_path, activation="tanh", **options)
-    launched = launch("tf_keras_mirrored", config)
+    launched = launch("tf_keras_mirrored", contract_task("digits", workers, tmp_path, activation="tanh", **options))
     assert_follows(launched, deviation_of(launched))
 
 
 def test_one_worker_compiled_with_xla_follows_the_oracle(launch, deviation_of, tmp_path):
-    launched = launch("tf_keras_mirrored", contract_config("digits", 1, tmp_path, jit_compile=True))
+    launched = launch("tf_keras_mirrored", contract_task("digits", 1, tmp_path), jit_compile=True)
     assert_follows(launched, deviation_of(launched))
 
 
@@ -45,9 +45,9 @@ def test_one_worker_compiled_with_xla_follows_the_oracle(launch, deviation_of, t
 )
 def test_a_run_with_momentum_goes_on_with_the_other_strategy(first, second, launch, deviation_of, tmp_path):
     """Keras keeps another momentum than torch: it has to be converted both ways."""
-    config = contract_config("digits", 2, tmp_path, momentum=0.5, activation="tanh")
-    assert launch(first, dataclasses.replace(config, steps=60), "first").status == 0
-    assert np.abs(load_file(config.checkpoint)["layer0.weight.momentum"]).max() > 0
-    launched = launch(second, config, "second")
+    task = contract_task("digits", 2, tmp_path, momentum=0.5, activation="tanh")
+    assert launch(first, dataclasses.replace(task, steps=60), "first").status == 0
+    assert np.abs(load_file(task.checkpoint)["layer0.weight.momentum"]).max() > 0
+    launched = launch(second, task, "second")
     assert launched.record.first_step == 60
     assert_follows(launched, deviation_of(launched))

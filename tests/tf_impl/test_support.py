@@ -4,8 +4,11 @@ import subprocess
 
 import pytest
 
-from common.launch import ROOT, python_for, strategies
+from common.catalogue import ROOT, find, strategies
+from common.launch import python_for
+from common.strategy import CONVENIENCE_OF
 from tests.tf_impl.keras_fit import SECONDS, STRATEGIES
+from tf_impl.strategies import TENSORFLOW
 
 HEADER = "| strategy | own loop | Keras 3 `fit` |"
 
@@ -27,13 +30,17 @@ def table():
 
 def test_the_table_has_every_strategy_with_a_loop_of_its_own(table):
     """That their loops work is what the contract tests are for; they try the row of Horovod, too."""
-    with_own_loop = {name for name in strategies() if name.startswith("tf_") and "keras" not in name}
+    with_own_loop = {
+        name
+        for name, strategy in strategies().items()
+        if strategy.family is TENSORFLOW and CONVENIENCE_OF not in strategy.compared_with
+    }
     working = {name for name, (own_loop, _) in table.items() if own_loop == "works"}
     assert working - {"horovod_tensorflow"} == with_own_loop == set(STRATEGIES)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_table_says_what_comes_of_fit(strategy, table):
-    command = [str(python_for("tensorflow")), "tests/tf_impl/keras_fit.py", strategy]
+    command = [str(python_for(find(strategy))), "tests/tf_impl/keras_fit.py", strategy]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS + 60)
     assert (result.returncode, result.stdout.strip()) == (0, table[strategy][1]), result.stderr

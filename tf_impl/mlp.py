@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from common import machine, mlp
-from common.config import Config
-from common.dataset import Batch
+from common.contract.mlp import State, learning_rate, parameter_names
+from common.contract.rows import Batch
+from common.contract.task import Task
 from common.errors import UserError
-from common.mlp import State
+from common.measurement import machine
 
 
 @dataclass(frozen=True)
@@ -21,23 +21,23 @@ class Variables:
     momenta: list[tf.Variable]
 
 
-def choose_devices(config: Config, replicas: int, local_rank: int = 0, local_world_size: int = 1) -> list[str]:
+def choose_devices(task: Task, replicas: int, local_rank: int = 0, local_world_size: int = 1) -> list[str]:
     """One device for each of this process's replicas: GPUs if `--device` and the machine allow it, else logical CPUs.
 
     Of the processes on this machine each takes GPUs of its own. Sets the numbers of threads too, so it has to come
     before TensorFlow's first operation: each replica gets `--threads` of its own. Raises UserError when GPUs are asked
     for and there aren't enough.
     """
-    tf.config.threading.set_intra_op_parallelism_threads(config.threads)
+    tf.config.threading.set_intra_op_parallelism_threads(task.threads)
     tf.config.threading.set_inter_op_parallelism_threads(replicas)
     gpus = tf.config.list_physical_devices("GPU")
     needed = replicas * local_world_size
-    if config.device == "gpu" and len(gpus) < needed:
+    if task.device == "gpu" and len(gpus) < needed:
         raise UserError(
             f"--device gpu, but TensorFlow sees {len(gpus)} GPUs for {needed} workers: start fewer workers, "
             "install TensorFlow with CUDA, or leave --device out."
         )
-    if config.device != "cpu" and len(gpus) >= needed:
+    if task.device != "cpu" and len(gpus) >= needed:
         tf.config.set_visible_devices(gpus[local_rank * replicas :][:replicas], "GPU")
         return [f"/gpu:{index}" for index in range(replicas)]
     tf.config.set_visible_devices([], "GPU")
@@ -53,28 +53,28 @@ def device_name(devices: Sequence[str]) -> str:
     return "cpu" if len(devices) == 1 else f"{len(devices)} logical CPU devices"
 
 
-def create_variables(config: Config, state: State, **options: object) -> Variables:
+def create_variables(task: Task, state: State, **options: object) -> Variables:
     """Variables that begin with the contract's weights, and with its momentum or zeros; to be called in a scope.
 
     `options` are more arguments of every tf.Variable.
     """
-    names = mlp.parameter_names(config)
+    names = parameter_names(task)
     parameters = [tf.Variable(state[name], name=name.replace(".", "_"), **options) for name in names]
-    if not config.momentum:
+    if not task.momentum:
         return Variables(parameters, [])
     beginnings = [state.get(f"{name}.momentum", tf.zeros_like(state[name])) for name in names]
     return Variables(parameters, [tf.Variable(beginning, **options) for beginning in beginnings])
 
 
-def export_state(config: Config, variables: Variables) -> State:
+def export_state(task: Task, variables: Variables) -> State:
     """The weights and the momentum as NumPy arrays in the contract's layout."""
-    names = mlp.parameter_names(config)
+    names = parameter_names(task)
     state = {name: _value(parameter) for name, parameter in zip(names, variables.parameters, strict=True)}
     momenta = zip(names, variables.momenta, strict=bool(variables.momenta))
     return state | {f"{name}.momentum": _value(momentum) for name, momentum in momenta}
 
 
-def export_replicas(config: Config, variables: Variables) -> list[State]:
+def export_replicas(task: Task, variables: Variables) -> list[State]:
     """What `export_state` gives, of every replica in this process, in their order."""
 
     def of_one(replica: int) -> Variables:
@@ -83,7 +83,7 @@ def export_replicas(config: Config, variables: Variables) -> list[State]:
         )
         return Variables(parameters, momenta)
 
-    return [export_state(config, of_one(replica)) for replica in range(len(_copies(variables.parameters[0])))]
+    return [export_state(task, of_one(replica)) for replica in range(len(_copies(variables.parameters[0])))]
 
 
 def held_bytes(variables: Variables, strategy: tf.distribute.Strategy) -> dict[str, int]:
@@ -116,71 +116,79 @@ def _value(variable: tf.Variable) -> np.ndarray:
     return tf.convert_to_tensor(variable).numpy()
 
 
-def forward(config: Config, parameters: Sequence[tf.Variable], features: tf.Tensor) -> tf.Tensor:
+def forward(task: Task, parameters: Sequence[tf.Variable], features: tf.Tensor) -> tf.Tensor:
     """Logits, (rows, classes), of features, (rows, inputs)."""
-    activate = tf.nn.relu if config.activation == "relu" else tf.tanh
-    per_layer = 2 if config.bias else 1
+    activate = tf.nn.relu if task.activation == "relu" else tf.tanh
+    per_layer = 2 if task.bias else 1
     values = features
     for position in range(0, len(parameters), per_layer):
         values = activate(values) if position else values
         values = tf.matmul(values, parameters[position])
-        values = values + parameters[position + 1] if config.bias else values
+        values = values + parameters[position + 1] if task.bias else values
     return values
 
 
 def loss_and_gradients(
-    config: Config, variables: Variables, features: tf.Tensor, labels: tf.Tensor, divisor: int
+    task: Task, variables: Variables, features: tf.Tensor, labels: tf.Tensor, divisor: int, jit_compile: bool = False
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """The sum of the rows' cross-entropies over `divisor`, and its gradient by every parameter.
 
-    With the global batch as divisor, the workers' results add up to the mean over the global batch.
+    With the global batch as divisor, the workers' results add up to the mean over the global batch: so gradients are
+    summed here where other frameworks average those of each worker's mean. `jit_compile` has XLA compile it.
     """
 
     def compute(parameters: Sequence[tf.Variable | tf.Tensor], features: tf.Tensor, labels: tf.Tensor) -> tuple:
         with tf.GradientTape() as tape:
             tape.watch(parameters)
-            logits = forward(config, parameters, features)
+            logits = forward(task, parameters, features)
             cross_entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
             loss = tf.reduce_sum(cross_entropies) / divisor
         return loss, tape.gradient(loss, parameters)
 
-    if not config.jit_compile:
+    if not jit_compile:
         return compute(variables.parameters, features, labels)
     # XLA gets values: a variable may lie on another device than the replica that reads it.
     values = [tf.convert_to_tensor(parameter) for parameter in variables.parameters]
     return tf.function(compute, jit_compile=True, autograph=False)(values, features, labels)
 
 
+def count_rows(strategy: tf.distribute.Strategy, labels: tf.Tensor) -> tf.Tensor:
+    """How many rows have these labels, of all replicas in this process: a scalar int32."""
+    return tf.add_n([tf.size(part) for part in strategy.experimental_local_results(labels)])
+
+
 def compile_steps(
-    config: Config, train_step: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-) -> Callable[[Sequence[Batch]], tf.Tensor]:
+    task: Task, steps_per_call: int, train_step: Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+) -> Callable[[Sequence[Batch]], tuple[tf.Tensor, tf.Tensor]]:
     """`train_step` compiled: a function that trains one step on each of the batches it is called with.
 
-    `train_step` gets the numbers of a step's rows, (rows,) int64, and its learning rate, and returns its loss. The
-    compiled function returns the losses: (steps,), or with one step per call a scalar.
+    `train_step` gets the numbers of a step's rows, (rows,) int64, and its learning rate, and returns its loss and the
+    count of the rows that it was taken of. The compiled function returns both: (steps,) each, or with one step per call
+    scalars.
     """
-    if config.steps_per_call == 1:
+    if steps_per_call == 1:
         one_step = tf.function(train_step, autograph=False)
 
-        def call_one(batches: Sequence[Batch]) -> tf.Tensor:
+        def call_one(batches: Sequence[Batch]) -> tuple:
             [batch] = batches
-            rate = mlp.learning_rate(config, batch.step)
+            rate = learning_rate(task, batch.step)
             return one_step(tf.constant(batch.rows), tf.constant(rate, tf.float32))
 
         return call_one
 
-    def loop(rows: tf.Tensor, rates: tf.Tensor) -> tf.Tensor:
+    def loop(rows: tf.Tensor, rates: tf.Tensor) -> tuple:
         # A tf.while_loop over both. One step at a time, since the next one reads the weights that this one writes.
+        types = (tf.float32, tf.int32)
         return tf.map_fn(
-            lambda step: train_step(*step), (rows, rates), fn_output_signature=tf.float32, parallel_iterations=1
+            lambda step: train_step(*step), (rows, rates), fn_output_signature=types, parallel_iterations=1
         )
 
     compiled = None
 
-    def call_all(batches: Sequence[Batch]) -> tf.Tensor:
+    def call_all(batches: Sequence[Batch]) -> tuple:
         nonlocal compiled
         rows = np.stack([batch.rows for batch in batches])
-        rates = [mlp.learning_rate(config, batch.step) for batch in batches]
+        rates = [learning_rate(task, batch.step) for batch in batches]
         if compiled is None:
             # The number of steps stays open, so that the shorter calls where windows end need no program of their own.
             signature = [tf.TensorSpec((None, rows.shape[1]), tf.int64), tf.TensorSpec((None,), tf.float32)]
@@ -191,13 +199,13 @@ def compile_steps(
 
 
 def apply_sgd(
-    config: Config,
+    task: Task,
     variables: Variables,
     gradients: Sequence[tf.Tensor],
     learning_rate: tf.Tensor,
     strategy: tf.distribute.Strategy,
 ) -> list[tf.Operation]:
-    """One step of SGD by torch's formula, as `common.mlp.update` documents it, on every replica of each parameter.
+    """One step of SGD by torch's formula (`common.contract.mlp.update`), on every replica of each parameter.
 
     Keras's SGD computes something else with momentum and a schedule, and with momentum and weight decay. Returns the
     operations that write, for whatever has to come after them.
@@ -206,9 +214,9 @@ def apply_sgd(
     def apply(
         parameter: tf.Variable, gradient: tf.Tensor, rate: tf.Tensor, *momentum: tf.Variable
     ) -> tf.Operation | None:
-        direction = gradient + config.weight_decay * parameter if config.weight_decay else gradient
+        direction = gradient + task.weight_decay * parameter if task.weight_decay else gradient
         for buffer in momentum:
-            direction = buffer.assign(config.momentum * buffer + direction)
+            direction = buffer.assign(task.momentum * buffer + direction)
         # The native operation updates in one pass; assign_sub would write rate * direction down first.
         return tf.raw_ops.ResourceApplyGradientDescent(var=parameter.handle, alpha=rate, delta=direction)
 

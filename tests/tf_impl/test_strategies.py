@@ -1,0 +1,135 @@
+"""tf_impl/strategies.py: what TensorFlow's strategies can't have, how they are started, and what they send."""
+
+from pathlib import Path
+
+import pytest
+
+from common.contract.task import Task
+from common.errors import UserError
+from common.strategy import Launch, label
+from tf_impl.strategies import (
+    CENTRAL_STORAGE,
+    KERAS_MIRRORED,
+    MIRRORED,
+    MULTI_WORKER_MIRRORED,
+    ONE_DEVICE,
+    PARAMETER_SERVER,
+    TENSORFLOW,
+    cluster_is_given,
+)
+
+LOOPS = (ONE_DEVICE, MIRRORED, CENTRAL_STORAGE, MULTI_WORKER_MIRRORED)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "values", "said"),
+    [
+        (MIRRORED, {"steps_per_call": 0}, "--steps-per-call 0: give 1 or more."),
+        (MIRRORED, {"input": "disk"}, "--input disk: choose one of memory, tf_data."),
+        (PARAMETER_SERVER, {"parameter_servers": 0}, "--parameter-servers 0: give 1 or more."),
+        (PARAMETER_SERVER, {"updates": "now"}, "--updates now: choose one of asynchronous, synchronous."),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(strategy, values, said):
+    with pytest.raises(UserError) as caught:
+        strategy.options(**values)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("values", "cause"),
+    [
+        ({"weight_decay": 0.01}, "keeps weight decay out of the momentum"),
+        ({"final_learning_rate": 0.05}, "multiplied by the learning rate"),
+        ({"learning_rate": 0.0}, "multiplied by the learning rate"),
+    ],
+)
+def test_what_keras_computes_differently_with_momentum_is_refused(values, cause):
+    options = KERAS_MIRRORED.options()
+    with pytest.raises(UserError, match=cause) as caught:
+        KERAS_MIRRORED.check(Task(momentum=0.9, **values), options, 2, 0)
+    assert str(caught.value).endswith(f"or use {MIRRORED.name}.")
+    MIRRORED.check(Task(momentum=0.9, **values), MIRRORED.options(), 2, 0)
+    KERAS_MIRRORED.check(Task(momentum=0.9), options, 2, 0)
+    KERAS_MIRRORED.check(Task(momentum=0.9, final_learning_rate=Task().learning_rate), options, 2, 0)
+    KERAS_MIRRORED.check(Task(**values), options, 2, 0)
+
+
+def test_keras_compiles_the_step_of_one_replica_alone():
+    compiled = KERAS_MIRRORED.options(jit_compile=True)
+    KERAS_MIRRORED.check(Task(), compiled, 1, 0)
+    with pytest.raises(UserError, match="leave --jit-compile out, start one worker, or use tf_mirrored"):
+        KERAS_MIRRORED.check(Task(), compiled, 2, 0)
+    MIRRORED.check(Task(), MIRRORED.options(jit_compile=True), 2, 0)
+
+
+# Labels
+
+
+@pytest.mark.parametrize("strategy", LOOPS, ids=lambda strategy: strategy.name)
+def test_ways_to_feed_and_to_call_the_step_are_the_same_maths(strategy):
+    assert label(strategy.options(jit_compile=True)) == "jit_compile"
+    assert label(strategy.options(steps_per_call=5, jit_compile=True)) == "jit_compile, 5 steps per call"
+    assert label(strategy.options(input="tf_data")) == "tf_data input"
+
+
+def test_parameter_servers_follow_the_oracle_when_they_wait_for_all_workers():
+    asynchronous = PARAMETER_SERVER.options()
+    synchronous = PARAMETER_SERVER.options(updates="synchronous", parameter_servers=2)
+    assert not PARAMETER_SERVER.is_synchronous(asynchronous)
+    assert PARAMETER_SERVER.is_synchronous(synchronous)
+    assert label(synchronous) == "2 parameter servers, synchronous updates"
+    assert all(strategy.is_synchronous(strategy.options()) for strategy in (*LOOPS, KERAS_MIRRORED))
+
+
+# Launches
+
+
+def test_every_strategy_is_one_process_or_starts_its_cluster_itself():
+    for strategy in (*LOOPS, KERAS_MIRRORED, PARAMETER_SERVER):
+        launch = Launch(Path("/environment/bin/python"), [strategy.script], 4, 29500, strategy.options())
+        assert strategy.launcher.command(launch) == ["/environment/bin/python", strategy.script]
+
+
+def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
+    for name in ("TF_CONFIG", "SLURM_STEP_NUM_TASKS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (("SLURM_STEP_NUM_TASKS", "2"), ("TF_CONFIG", "{}")):
+        assert not cluster_is_given()
+        monkeypatch.setenv(name, value)
+        assert cluster_is_given()
+        monkeypatch.delenv(name)
+
+
+def test_only_strategies_of_several_processes_may_find_themselves_in_a_cluster(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    clusters = [each for each in (*LOOPS, KERAS_MIRRORED, PARAMETER_SERVER) if each.launcher.is_one_of_several()]
+    assert clusters == [MULTI_WORKER_MIRRORED, PARAMETER_SERVER]
+
+
+def test_tensorflow_tells_errors_alone():
+    assert TENSORFLOW.settings(600, 1) == {"TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+# Traffic
+
+
+@pytest.mark.parametrize(
+    "strategy", [ONE_DEVICE, MIRRORED, CENTRAL_STORAGE, KERAS_MIRRORED], ids=lambda each: each.name
+)
+def test_replicas_of_one_process_send_nothing(strategy):
+    assert strategy.traffic(1000, 4, strategy.options()).bytes_per_step == 0
+
+
+def test_processes_send_by_a_ring():
+    assert MULTI_WORKER_MIRRORED.traffic(1000, 4, MULTI_WORKER_MIRRORED.options()).bytes_per_step == 6000
+
+
+@pytest.mark.parametrize(
+    ("updates", "workers", "sent"),
+    [("asynchronous", 1, 2000), ("asynchronous", 4, 2000), ("synchronous", 1, 3000), ("synchronous", 4, 9000)],
+)
+def test_parameter_servers_move_weights_and_gradients(updates, workers, sent):
+    traffic = PARAMETER_SERVER.traffic(1000, workers, PARAMETER_SERVER.options(updates=updates))
+    assert traffic.bytes_per_step == sent
+    assert "Li et al." in traffic.source
