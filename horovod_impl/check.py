@@ -200,7 +200,7 @@ COLLECTIVES: dict[Callable[[World], Results], Sequence[str]] = {
     barrier: NO_VALUES,
 }
 
-# What a framework's Horovod hasn't, and the words with which it says so.
+# What Horovod lacks for a framework, and the words with which it says so.
 UNSUPPORTED = {("tensorflow", "barrier"): "module 'horovod.tensorflow' has no attribute 'barrier'"}
 
 

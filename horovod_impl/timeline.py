@@ -17,26 +17,33 @@ WHOLE = "ALLREDUCE"
 """The event around everything that follows the negotiation of a tensor."""
 
 
-def summarise(path: Path, steps: int) -> dict[str, float]:
-    """Over a timeline of so many `steps`: how long at least one gradient was in each of four phases, in seconds.
+MEANINGS = {
+    "negotiation": "from the first worker that had the gradient ready to the agreement that all have",
+    "queueing": "from that agreement until its exchange began",
+    "copying": "into the buffer of the fused gradients and out of it",
+    "all-reduce": "the exchange itself",
+}
+"""The phases of a gradient's exchange. Those of different gradients may overlap, and the computing goes on beside the
+first ones."""
 
-    `negotiation`: from the first worker that had the gradient ready to the agreement that all have; `queueing`: from
-    there until its exchange began; `copying`: into the buffer of the fused gradients and out of it; `all_reduce`: the
-    exchange. Phases of different gradients may overlap, and the computing goes on beside the first ones.
-    """
-    phases: dict[str, list[Span]] = {"negotiation": [], "queueing": [], "copying": [], "all_reduce": []}
+
+def summarise(path: Path) -> list[dict[str, object]]:
+    """How long, in seconds over a whole timeline, at least one gradient was in each phase: as a record's `phases`."""
+    spans: dict[str, list[Span]] = {name: [] for name in MEANINGS}
     for events in _spans_by_tensor(_read(path)):
         agreed = None
         for name, begin, end in events:
             if name.startswith("NEGOTIATE_"):
-                phases["negotiation"].append((begin, end))
+                spans["negotiation"].append((begin, end))
                 agreed = end
             elif name != WHOLE:
                 if agreed is not None:
-                    phases["queueing"].append((agreed, begin))
+                    spans["queueing"].append((agreed, begin))
                     agreed = None
-                phases["copying" if name in COPIES else "all_reduce"].append((begin, end))
-    return {"steps": steps} | {f"{name}_seconds": _covered(spans) / 1e6 for name, spans in phases.items()}
+                spans["copying" if name in COPIES else "all-reduce"].append((begin, end))
+    return [
+        {"name": name, "seconds": _covered(spans[name]) / 1e6, "meaning": meaning} for name, meaning in MEANINGS.items()
+    ]
 
 
 def _read(path: Path) -> list[dict]:

@@ -20,79 +20,78 @@ import torch
 from horovod.common.exceptions import HorovodInternalError
 from torch.nn.functional import cross_entropy
 
-from common import machine
-from common.config import Config, check_world_size, parse_command_line
-from common.run import Run
-from horovod_impl import torch_inputs as inputs
-from horovod_impl import torch_model as contract
+from common.contract.task import check_world_size, parse_command_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from horovod_impl import torch_inputs, torch_mlp
+from horovod_impl.strategies import TORCH
 
 
 def main() -> None:
     """Join the world that horovodrun or mpirun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
-    world.prepare(config)
+    task, options = parse_command_line(TORCH, __doc__)
+    world.prepare(task, options)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     hvd.init()
-    config = world.settle(config, hvd)
-    check_world_size(config, hvd.size(), "horovodrun")
-    placement = machine.pin(config, hvd.local_rank(), hvd.local_size())
+    options = world.settle(options, hvd)
+    check_world_size(task, hvd.size(), "horovodrun")
+    placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
     # 2. Pin one GPU per process by local rank, where there are GPUs.
-    device = contract.choose_device(config, hvd.local_rank(), hvd.local_size())
+    device = torch_mlp.choose_device(task, hvd.local_rank(), hvd.local_size())
 
-    run = Run(
-        config,
-        strategy="horovod_torch",
-        framework="torch",
+    workers = World(
         placement=placement,
         rank=hvd.rank(),
-        world_size=hvd.size(),
+        size=hvd.size(),
         backend=world.carrier_of(hvd, device.type),
-        device=contract.device_name(device),
+        device=torch_mlp.device_name(device),
         # Horovod would name the collective after the value's type, and wait for ever where ranks' types differ.
         all_gather=partial(hvd.allgather_object, name="run"),
-        synchronize=partial(contract.synchronize, device),
+        synchronize=partial(torch_mlp.synchronize, device),
     )
     with world.one_line_when_it_breaks(HorovodInternalError):
-        _train(config, run, device)
+        _train(Run(TORCH, task, options, workers), device)
     hvd.shutdown()
 
 
-def _train(config: Config, run: Run, device: torch.device) -> None:
-    model = contract.build_model(config).to(device)
-    optimizer = contract.build_optimizer(config, model)
-    if config.exchange:
+def _train(run: Run, device: torch.device) -> None:
+    task, options = run.task, run.options
+    model = torch_mlp.build_model(task, options.bf16_autocast).to(device)
+    optimizer = torch_mlp.build_optimizer(task, model)
+    if options.exchange:
         # 3. Wrap the optimizer. The line that makes it distributed: hooks on every parameter start the averaging of its
-        # gradient during backward, and step() waits for all of them.
+        # gradient during backward, and step() waits for all of them. The bare one steps by this worker's own.
         optimizer = hvd.DistributedOptimizer(
             optimizer,
             named_parameters=model.named_parameters(),
-            compression=hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none,
-            op=hvd.Adasum if config.adasum else hvd.Average,
+            compression=hvd.Compression.fp16 if options.compression == "fp16" else hvd.Compression.none,
+            op=hvd.Adasum if options.adasum else hvd.Average,
         )
-    schedule = contract.build_schedule(config, optimizer, run.first_step)
-    contract.load_state(config, model, optimizer, run.initial_state)
+    schedule = torch_mlp.build_schedule(task, optimizer, run.first_step)
+    torch_mlp.load_state(task, model, optimizer, run.initial_state)
     # 4. Broadcast parameters and optimizer state from rank 0.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     if optimizer.state:
         # Without state Horovod would make some by a step with zero gradients, which moves the weights by weight decay.
         hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    take = inputs.prepare(run, device)
+    load = torch_inputs.loader(run, device)
 
-    with world.traced(run, hvd) as facts:
+    # 5. Checkpoint on rank 0 alone, which the run does.
+    run.export_with(
+        lambda: torch_mlp.export_state(task, model, optimizer), lambda: torch_mlp.held_bytes(model, optimizer)
+    )
+
+    with world.traced(run, hvd):
         for batch in run.steps():
-            features, labels = take(batch)
+            features, labels = load(batch)
             optimizer.zero_grad()
             loss = cross_entropy(model(features), labels)
             loss.backward()
             optimizer.step()
             schedule.step()
-            if config.check_replicas:
-                run.check_replicas(contract.export_state(config, model, optimizer))
-            run.observe(loss.detach())
-            # 5. Checkpoint on rank 0 alone: the others pass through.
-            if run.checkpoint_due:
-                run.checkpoint(contract.export_state(config, model, optimizer))
-    run.finish(contract.export_state(config, model, optimizer), contract.held_bytes(model, optimizer), **facts)
+            run.observe(loss.detach(), rows=len(labels))
+    run.finish(phases=world.phases(run))
 
 
 if __name__ == "__main__":

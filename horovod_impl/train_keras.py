@@ -26,42 +26,40 @@ import horovod.tensorflow as hvd
 import keras
 import tensorflow as tf
 
-from common import machine
-from common.config import Config, check_world_size, parse_command_line
-from common.run import Run
-from horovod_impl import tensorflow_fit as fit
-from horovod_impl import tensorflow_model as contract
+from common.contract.task import check_world_size, parse_command_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from horovod_impl import tensorflow_fit, tensorflow_mlp
+from horovod_impl.strategies import KERAS
 
 
 def main() -> None:
     """Join the world that horovodrun or mpirun started and train the MLP in it with Keras, as the command line says."""
-    config = parse_command_line(__doc__)
-    world.prepare(config)
+    task, options = parse_command_line(KERAS, __doc__)
+    world.prepare(task, options)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     hvd.init()
     # 2. Pin one GPU per process by local rank, where there are GPUs. TensorFlow takes no such wish after its first
     # operation, which may be the next line's.
-    devices = contract.choose_devices(config, 1, hvd.local_rank(), hvd.local_size())
-    config = world.settle(config, hvd)
-    check_world_size(config, hvd.size(), "horovodrun")
-    placement = machine.pin(config, hvd.local_rank(), hvd.local_size())
+    devices = tensorflow_mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
+    options = world.settle(options, hvd)
+    check_world_size(task, hvd.size(), "horovodrun")
+    placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
 
-    run = Run(
-        config,
-        strategy="horovod_keras",
-        framework="tensorflow",
+    workers = World(
         placement=placement,
         rank=hvd.rank(),
-        world_size=hvd.size(),
+        size=hvd.size(),
         backend=world.carrier_of(hvd, "cpu" if devices[0].startswith("/cpu") else "gpu"),
-        device=contract.device_name(devices),
+        device=tensorflow_mlp.device_name(devices),
         # Horovod would name the collective after the value's type, and wait for ever where ranks' types differ.
         all_gather=partial(hvd.allgather_object, name="run"),
         synchronize=tf.test.experimental.sync_devices,
     )
     # So a lost worker ends an operation on the others: at once, or after Horovod has been told to stop.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
-        _train(config, run, tf.distribute.OneDeviceStrategy(devices[0]))
+        _train(Run(KERAS, task, options, workers), tf.distribute.OneDeviceStrategy(devices[0]))
     hvd.shutdown()
 
 
@@ -78,28 +76,30 @@ class AveragingSGD(keras.optimizers.SGD):
         super().apply([self._average(gradient) for gradient in grads], trainable_variables)
 
 
-def _train(config: Config, run: Run, one_device: tf.distribute.Strategy) -> None:
+def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
+    task, options = run.task, run.options
     make_optimizer = keras.optimizers.SGD
-    if config.exchange:
-        # 3. Wrap the optimizer.
+    if options.exchange:
+        # 3. Wrap the optimizer, whose bare self would step by this worker's own gradients.
         average = partial(
             hvd.allreduce,
-            compression=hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none,
-            op=hvd.Adasum if config.adasum else hvd.Average,
+            compression=hvd.Compression.fp16 if options.compression == "fp16" else hvd.Compression.none,
+            op=hvd.Adasum if options.adasum else hvd.Average,
         )
         make_optimizer = partial(AveragingSGD, average=average)
-    model = fit.create_model(config, run.initial_state, run.first_step, make_optimizer)
+    model = tensorflow_fit.create_model(task, run.initial_state, run.first_step, make_optimizer=make_optimizer)
     # 4. Broadcast parameters and optimizer state from rank 0.
     hvd.broadcast_variables([keeper.value for keeper in (*model.variables, *model.optimizer.variables)], root_rank=0)
-
-    # 5. Checkpoint on rank 0 alone: the others pass through in the clock.
-    clock = fit.Clock(config, run, lambda: [fit.export_state(config, model)])
-    with world.traced(run, hvd) as facts:
+    # 5. Checkpoint on rank 0 alone, which the run does.
+    variables = tensorflow_mlp.Variables(*tensorflow_fit.variables_of(model))
+    run.export_with(
+        lambda: tensorflow_fit.export_state(task, model), lambda: tensorflow_mlp.held_bytes(variables, one_device)
+    )
+    batches, clock = tensorflow_fit.create_batches(task, run), tensorflow_fit.Clock(run)
+    with world.traced(run, hvd):
         # Every worker's `fit` gets rows of its own.
-        model.fit(fit.create_batches(config, run), epochs=1, shuffle=False, verbose=0, callbacks=[clock])
-    held = contract.held_bytes(contract.Variables(*fit.variables_of(model)), one_device)
-    examples = hvd.allgather_object(fit.count_examples(model), name="examples")
-    run.finish(fit.export_state(config, model), held, examples_by_rank=examples, **facts)
+        model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=[clock])
+    run.finish(examples=tensorflow_fit.count_examples(model), phases=world.phases(run))
 
 
 if __name__ == "__main__":

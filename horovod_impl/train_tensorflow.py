@@ -20,89 +20,89 @@ if __name__ == "__main__":
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from common import machine
-from common.config import Config, check_world_size, parse_command_line
-from common.run import Run
-from horovod_impl import tensorflow_inputs as inputs
-from horovod_impl import tensorflow_model as contract
+from common.contract.task import check_world_size, parse_command_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from horovod_impl import tensorflow_inputs, tensorflow_mlp
+from horovod_impl.strategies import TENSORFLOW
 
 
 def main() -> None:
     """Join the world that horovodrun or mpirun started and train the MLP in it, as the command line says."""
-    config = parse_command_line(__doc__)
-    world.prepare(config)
+    task, options = parse_command_line(TENSORFLOW, __doc__)
+    world.prepare(task, options)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     hvd.init()
     # 2. Pin one GPU per process by local rank, where there are GPUs. TensorFlow takes no such wish after its first
     # operation, which may be the next line's.
-    devices = contract.choose_devices(config, 1, hvd.local_rank(), hvd.local_size())
-    config = world.settle(config, hvd)
-    check_world_size(config, hvd.size(), "horovodrun")
-    placement = machine.pin(config, hvd.local_rank(), hvd.local_size())
+    devices = tensorflow_mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
+    options = world.settle(options, hvd)
+    check_world_size(task, hvd.size(), "horovodrun")
+    placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
 
-    run = Run(
-        config,
-        strategy="horovod_tensorflow",
-        framework="tensorflow",
+    workers = World(
         placement=placement,
         rank=hvd.rank(),
-        world_size=hvd.size(),
+        size=hvd.size(),
         backend=world.carrier_of(hvd, "cpu" if devices[0].startswith("/cpu") else "gpu"),
-        device=contract.device_name(devices),
+        device=tensorflow_mlp.device_name(devices),
         # Horovod would name the collective after the value's type, and wait for ever where ranks' types differ.
         all_gather=partial(hvd.allgather_object, name="run"),
         synchronize=tf.test.experimental.sync_devices,
     )
     # So a lost worker ends an operation on the others: at once, or after Horovod has been told to stop.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
-        _train(config, run, tf.distribute.OneDeviceStrategy(devices[0]))
+        _train(Run(TENSORFLOW, task, options, workers), tf.distribute.OneDeviceStrategy(devices[0]))
     hvd.shutdown()
 
 
-def _train(config: Config, run: Run, one_device: tf.distribute.Strategy) -> None:
+def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
+    task, options = run.task, run.options
     with one_device.scope():
-        variables = contract.create_variables(config, run.initial_state)
-    take = inputs.prepare(run, one_device)
+        variables = tensorflow_mlp.create_variables(task, run.initial_state)
+    load = tensorflow_inputs.loader(run, one_device)
 
     def mean_loss(features: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        logits = contract.forward(config, variables.parameters, features)
+        logits = tensorflow_mlp.forward(task, variables.parameters, features)
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
-    if config.jit_compile:
+    if options.jit_compile:
         # The gradient of what XLA compiles is compiled by XLA as well. The exchange stays outside: this build of
         # Horovod has no operation for XLA.
         mean_loss = tf.function(mean_loss, jit_compile=True, autograph=False)
 
-    def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tf.Tensor:
-        features, labels = take(rows)
+    def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        features, labels = load(rows)
         with tf.GradientTape() as tape:
             loss = mean_loss(features, labels)
-        if config.exchange:
-            # 3. Wrap the tape. The line that makes it distributed: gradient() returns the averages over all workers.
+        if options.exchange:
+            # 3. Wrap the tape. The line that makes it distributed: gradient() returns the averages over all workers,
+            # where the bare one returns this worker's own gradients.
             tape = hvd.DistributedGradientTape(
                 tape,
-                compression=hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none,
-                op=hvd.Adasum if config.adasum else hvd.Average,
+                compression=hvd.Compression.fp16 if options.compression == "fp16" else hvd.Compression.none,
+                op=hvd.Adasum if options.adasum else hvd.Average,
             )
         gradients = tape.gradient(loss, variables.parameters)
-        contract.apply_sgd(config, variables, gradients, learning_rate, one_device)
-        return loss
+        tensorflow_mlp.apply_sgd(task, variables, gradients, learning_rate, one_device)
+        return loss, tf.size(labels)
 
     # 4. Broadcast parameters and optimizer state from rank 0.
     hvd.broadcast_variables([*variables.parameters, *variables.momenta], root_rank=0)
 
-    train_steps = contract.compile_steps(config, train_step)
-    with world.traced(run, hvd) as facts:
-        for batches in run.calls():
-            losses = train_steps(batches)
-            if config.check_replicas:
-                # Of the steps in one call only what the last one left can be seen.
-                run.check_replicas(contract.export_state(config, variables), steps=len(batches))
-            run.observe(losses, steps=len(batches))
-            # 5. Checkpoint on rank 0 alone: the others pass through.
-            if run.checkpoint_due:
-                run.checkpoint(contract.export_state(config, variables))
-    run.finish(contract.export_state(config, variables), contract.held_bytes(variables, one_device), **facts)
+    train_steps = tensorflow_mlp.compile_steps(task, options.steps_per_call, train_step)
+    # 5. Checkpoint on rank 0 alone, which the run does.
+    run.export_with(
+        lambda: tensorflow_mlp.export_state(task, variables),
+        lambda: tensorflow_mlp.held_bytes(variables, one_device),
+    )
+
+    with world.traced(run, hvd):
+        for batches in run.grouped_steps(options.steps_per_call):
+            losses, rows = train_steps(batches)
+            run.observe(losses, rows, steps=len(batches))
+    run.finish(phases=world.phases(run))
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from common import cluster
-from common.config import Config
+from common.contract.task import Task
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, require_framework
-from common.run import Run
+from common.measurement.run import Run
+from common.processes import end_at_deadline
 from horovod_impl import timeline
+from horovod_impl.strategies import HorovodOptions
 
-OPTIONS = {
+VARIABLES = {
     "HOROVOD_FUSION_THRESHOLD": "--fusion-megabytes",
     "HOROVOD_CYCLE_TIME": "--cycle-milliseconds",
     "HOROVOD_AUTOTUNE": "--autotune",
@@ -46,19 +47,19 @@ def require_horovod(framework: str) -> None:
         sys.exit(REFUSED_STATUS)
 
 
-def prepare(config: Config) -> None:
+def prepare(task: Task, options: HorovodOptions) -> None:
     """Hand Horovod its settings; to be called before `hvd.init()`, which reads them from the environment.
 
     Raises UserError where the user has set one there, since no record would show it.
     """
-    for variable, option in OPTIONS.items():
+    for variable, option in VARIABLES.items():
         if os.environ.get(variable):
             raise UserError(f"{variable} is set, which no record would show: unset it, and use {option} instead.")
-    os.environ |= settings(config)
+    os.environ |= variables_of(options)
     # MPI waits for a worker that stalls without end; Horovod's own limits are 30 s for a connection, and none for a
     # worker that stalls, which it takes only where it isn't shorter than the time until its first warning.
-    cluster.end_at_deadline(config.deadline_seconds)
-    seconds = int(config.deadline_seconds)
+    end_at_deadline(task.deadline_seconds)
+    seconds = int(task.deadline_seconds)
     os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(seconds))
     os.environ.setdefault("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(seconds))
     os.environ.setdefault("HOROVOD_STALL_CHECK_TIME_SECONDS", str(min(60, seconds)))
@@ -68,25 +69,25 @@ def prepare(config: Config) -> None:
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
 
 
-def settings(config: Config) -> dict[str, str]:
-    """The environment variables that the options of `config` stand for."""
+def variables_of(options: HorovodOptions) -> dict[str, str]:
+    """Horovod's environment variables that the options stand for."""
     found = {}
-    if config.fusion_megabytes is not None:
-        found["HOROVOD_FUSION_THRESHOLD"] = str(int(config.fusion_megabytes * 2**20))
-    if config.cycle_milliseconds is not None:
-        found["HOROVOD_CYCLE_TIME"] = str(config.cycle_milliseconds)
-    if config.autotune:
+    if options.fusion_megabytes is not None:
+        found["HOROVOD_FUSION_THRESHOLD"] = str(int(options.fusion_megabytes * 2**20))
+    if options.cycle_milliseconds is not None:
+        found["HOROVOD_CYCLE_TIME"] = str(options.cycle_milliseconds)
+    if options.autotune:
         found["HOROVOD_AUTOTUNE"] = "1"
-    if config.hierarchical_all_reduce:
+    if options.hierarchical_all_reduce:
         found["HOROVOD_HIERARCHICAL_ALLREDUCE"] = "1"
-    if config.trace:
+    if options.trace:
         # It begins when `hvd.start_timeline` says so.
         found["HOROVOD_TIMELINE"] = "DYNAMIC"
     return found
 
 
-def settle(config: Config, hvd: ModuleType) -> Config:
-    """`config` with the controller that Horovod has chosen, where it names none; to be called after `hvd.init()`.
+def settle(options: HorovodOptions, hvd: ModuleType) -> HorovodOptions:
+    """The options with the controller that Horovod has chosen, where they name none; to be called after `hvd.init()`.
 
     Raises UserError when the launcher, or the build, doesn't fit what the command line asks for.
     """
@@ -97,20 +98,20 @@ def settle(config: Config, hvd: ModuleType) -> Config:
             "mpirun started this, but this build of Horovod has no MPI: start it with `horovodrun --gloo`, or build "
             "Horovod where mpicxx is on PATH."
         )
-    if config.backend not in ("auto", controller):
-        flag = "--gloo" if config.backend == "gloo" else "--mpi"
+    if options.backend not in ("auto", controller):
+        flag = "--gloo" if options.backend == "gloo" else "--mpi"
         raise UserError(
-            f"--backend {config.backend}, but Horovod was started over {controller}: start it with "
+            f"--backend {options.backend}, but Horovod was started over {controller}: start it with "
             f"`horovodrun {flag}`, or leave the option out."
         )
-    if config.hierarchical_all_reduce and not hvd.nccl_built():
+    if options.hierarchical_all_reduce and not hvd.nccl_built():
         raise UserError(
             "--hierarchical-all-reduce: this build of Horovod has no NCCL, without which it ignores it; leave it out."
         )
     if controller == "mpi":
         _share_cores(hvd)
-        return dataclasses.replace(config, backend="mpi")
-    return config
+        return dataclasses.replace(options, backend="mpi")
+    return options
 
 
 def controller_of(hvd: ModuleType) -> str:
@@ -135,21 +136,21 @@ def _share_cores(hvd: ModuleType) -> None:
 
 
 @contextlib.contextmanager
-def traced(run: Run, hvd: ModuleType) -> Iterator[dict[str, object]]:
-    """Where `--trace` asks for it, write Horovod's timeline beside the record while the block runs.
-
-    Yields facts for the record, which are there once the block has ended.
-    """
-    facts: dict[str, object] = {}
-    if not run.config.trace:
-        yield facts
+def traced(run: Run, hvd: ModuleType) -> Iterator[None]:
+    """Where `--trace` asks for it, have Horovod write its timeline beside the record while the block runs."""
+    if not run.options.trace:
+        yield
         return
-    path = run.record_path.with_suffix(".trace")
-    hvd.start_timeline(str(path))
-    yield facts
+    hvd.start_timeline(str(run.record_path.with_suffix(".trace")))
+    yield
     hvd.stop_timeline()
-    if hvd.rank() == 0:
-        facts["horovod_timeline"] = timeline.summarise(path, run.config.steps - run.first_step)
+
+
+def phases(run: Run) -> list[dict[str, object]]:
+    """The phases of the exchange, as a record has them, by the timeline that `traced` left; none without one."""
+    if not run.options.trace or run.world.rank:
+        return []
+    return timeline.summarise(run.record_path.with_suffix(".trace"))
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import asyncssh
 import pytest
 from pyroute2 import IPRoute, NetlinkError
 
-from common.launch import ROOT
+from common.catalogue import ROOT
 
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 

@@ -13,19 +13,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.config import Config, to_arguments
+from common.catalogue import find
+from common.contract.task import Task, to_arguments
 from common.launch import python_for
-from tests.contract.test_contract import contract_config
+from tests.contract.worlds import contract_task
 from tests.hosts import Host, ssh_servers, two_hosts
 
-SCRIPT = "horovod_impl/train.py"
+STRATEGY = find("horovod_torch")
 
 
-def user_environment(**settings: str) -> dict[str, str]:
+def user_environment() -> dict[str, str]:
     """The environment after `source activate`."""
-    return (
-        os.environ | {"PATH": f"{python_for('horovod').parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"} | settings
-    )
+    path = f"{python_for(STRATEGY).parent}:{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
 
 
 SETTLE_SECONDS = 20.0
@@ -46,18 +46,18 @@ class Site:
     servers: tuple[frozenset[int], frozenset[int]]
     """What runs on each host before any test starts something there."""
 
-    def config(self, workers: int, **overrides: object) -> Config:
-        """The contract's config, on the CPU, since both hosts would find the same GPU."""
-        config = contract_config("digits", workers, self.mount_point, device="cpu")
-        return dataclasses.replace(config, record=self.mount_point / "run.json", **overrides)
+    def task(self, workers: int, **overrides: object) -> Task:
+        """The contract's task, on the CPU, since both hosts would find the same GPU."""
+        task = contract_task("digits", workers, self.mount_point, device="cpu")
+        return dataclasses.replace(task, record=self.mount_point / "run.json", **overrides)
 
-    def start(self, controller: str, hosts: str, config: Config, *options: str) -> subprocess.Popen:
+    def start(self, controller: str, hosts: str, task: Task, *options: str) -> subprocess.Popen:
         """horovodrun on the first host; `hosts` is what follows its -H."""
-        world = [f"--{controller}", "-np", str(config.workers), "-H", hosts]
+        world = [f"--{controller}", "-np", str(task.workers), "-H", hosts]
         # Horovod remembers for an hour which hosts it has reached, by their names, which are the same in every test.
         fixed = ["--disable-cache", "--ssh-identity-file", str(self.identity)]
-        command = ["horovodrun", *world, *fixed, *options, "python", SCRIPT, *to_arguments(config)]
-        return self.hosts[0].start(command, user_environment())
+        script = [STRATEGY.script, *to_arguments(task, STRATEGY.options())]
+        return self.hosts[0].start(["horovodrun", *world, *fixed, *options, "python", *script], user_environment())
 
     def wait_until_it_trains(self, process: subprocess.Popen) -> None:
         """Return when the second line tells of a step: the first tells of the first step alone."""
@@ -67,7 +67,7 @@ class Site:
     def workers(self, number: int) -> list[psutil.Process]:
         """The processes on a host that train."""
         processes = [psutil.Process(pid) for pid in self.hosts[number].processes()]
-        return [process for process in processes if process.cmdline()[1:2] == [SCRIPT]]
+        return [process for process in processes if process.cmdline()[1:2] == [STRATEGY.script]]
 
     def wait_until_idle(self) -> None:
         """Return when what a test started has ended on both hosts; fail when something is left."""

@@ -2,7 +2,8 @@
 
 import pytest
 
-from common.launch import ROOT, python_for
+from common.catalogue import ROOT, find
+from common.launch import python_for
 from horovod_impl import check
 from tests.conftest import run_command
 
@@ -59,7 +60,7 @@ CHANGES = {
 @pytest.mark.parametrize(("framework", "controller"), COMBINATIONS)
 def test_every_collective_is_right(framework, controller):
     command = [
-        str(python_for("horovod")),
+        str(python_for(find("horovod_torch"))),
         "horovod_impl/check.py",
         "--framework",
         framework,
@@ -84,7 +85,7 @@ CONTROLS = [pytest.param(*CHANGES[name], id=name, marks=[] if name in QUICK else
 @pytest.mark.parametrize(("change", "complaint"), CONTROLS)
 def test_a_wrong_collective_fails_the_check(tmp_path, change, complaint):
     (tmp_path / "broken.py").write_text(BROKEN.format(root=str(ROOT), change=change))
-    python = python_for("horovod")
+    python = python_for(find("horovod_torch"))
     launcher = [str(python.parent / "horovodrun"), "--gloo", "-np", "2", str(python)]
     status, output = run_command([*launcher, str(tmp_path / "broken.py"), "--framework", "torch"])
     assert status != 0

@@ -12,10 +12,12 @@ import psutil
 import pytest
 
 from common import compare
-from common.config import PRESETS
-from common.launch import python_for, strategies
-from common.plan import Cell
-from common.record import read_records
+from common.catalogue import find, strategies
+from common.contract.task import PRESETS
+from common.launch import python_for
+from common.measurement.record import read_records
+from common.plan import PlannedLaunch
+from horovod_impl.strategies import HOROVODRUN
 from tests.hosts import write_key
 from tests.pytorch_impl.test_failures import is_worker
 
@@ -32,22 +34,23 @@ KILLED = [
 """Controller, and the number of the host whose worker is killed."""
 
 LAUNCHES = [
-    pytest.param(strategy, controller, marks=[] if strategy == "horovod_torch" else pytest.mark.grid)
-    for strategy in ("horovod_torch", "horovod_tensorflow", "horovod_keras")
+    pytest.param(name, controller, marks=[] if strategy.quick else pytest.mark.grid)
+    for name, strategy in strategies().items()
+    if strategy.launcher is HOROVODRUN
     for controller in CONTROLLERS
 ]
 """Strategy and controller of a launch on this machine."""
 
 
 def endless(site, **overrides):
-    """A config that trains until something goes wrong."""
-    return site.config(2, steps=1_000_000, **overrides)
+    """A task that trains until something goes wrong."""
+    return site.task(2, steps=1_000_000, **overrides)
 
 
 def refusal(site, controller, hosts, *options, workers=2):
     """What horovodrun says that ends before it starts any worker, which it has to do by its --start-timeout."""
     options = ["--start-timeout", str(START_TIMEOUT_SECONDS), *options]
-    process = site.start(controller, hosts, site.config(workers), *options)
+    process = site.start(controller, hosts, site.task(workers), *options)
     output, _ = process.communicate(timeout=START_TIMEOUT_SECONDS)
     assert process.returncode > 0, output
     assert "step " not in output
@@ -158,15 +161,16 @@ def wait_until_it_trains(log):
         time.sleep(0.1)
 
 
-def run_and_disturb(strategy, controller, disturb, deadline_seconds, folder):
+def run_and_disturb(name, controller, disturb, deadline_seconds, folder):
     """The record of a launch on this machine, of whose workers `disturb` gets one while it trains."""
-    settings = {"workers": 2, "steps": 1_000_000, "deadline_seconds": deadline_seconds, "backend": controller}
-    cell = Cell(strategy, 2, "throughput", 1, dataclasses.replace(PRESETS["digits"], **settings))
+    strategy = find(name)
+    task = dataclasses.replace(PRESETS["digits"], workers=2, steps=1_000_000, deadline_seconds=deadline_seconds)
+    planned = PlannedLaunch(strategy, 2, "throughput", 1, task, strategy.options(backend=controller))
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(compare.run_cell, cell, folder)
-        wait_until_it_trains(folder / f"{cell.name}.log")
+        running = pool.submit(compare.run_planned, planned, folder)
+        wait_until_it_trains(folder / f"{planned.name}.log")
         processes = psutil.Process().children(recursive=True)
-        workers = [process for process in processes if is_worker(process, strategies()[strategy].name)]
+        workers = [process for process in processes if is_worker(process, strategy)]
         assert len(workers) == 2
         disturb(workers[1])
         record = running.result()
@@ -191,7 +195,7 @@ def test_a_worker_that_stalls_ends_its_launch_at_the_deadline(strategy, controll
 
 
 def test_horovodrun_over_mpi_says_that_mpirun_is_missing(tmp_path):
-    horovodrun = python_for("horovod").parent / "horovodrun"
+    horovodrun = python_for(find("horovod_torch")).parent / "horovodrun"
     command = [horovodrun, "--mpi", "-np", "2", sys.executable, "-c", "print('started')"]
     result = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert result.returncode > 0

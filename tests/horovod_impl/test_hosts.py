@@ -2,8 +2,8 @@
 
 import pytest
 
-from common import mlp
-from common.record import read_record
+from common.contract.mlp import parameter_bytes
+from common.measurement.record import read_record
 from tests.conftest import Launched
 from tests.contract.test_contract import assert_follows
 
@@ -17,10 +17,10 @@ CASES = [
 
 @pytest.mark.parametrize(("controller", "workers"), CASES)
 def test_horovod_follows_the_oracle_on_two_hosts(controller, workers, site, deviation_of):
-    config = site.config(workers)
+    task = site.task(workers)
     each = workers // len(site.hosts)
-    process = site.start(controller, f"host1:{each},host2:{each}", config)
-    output, _ = process.communicate(timeout=config.deadline_seconds)
+    process = site.start(controller, f"host1:{each},host2:{each}", task)
+    output, _ = process.communicate(timeout=task.deadline_seconds)
     first, second = site.disks
     path = first / "run.json"
     launched = Launched(process.returncode, output, read_record(path) if path.exists() else None, first)
@@ -30,6 +30,5 @@ def test_horovod_follows_the_oracle_on_two_hosts(controller, workers, site, devi
     assert (first / "weights.safetensors").exists()
     assert not list(second.iterdir()), "only rank 0 writes"
     site.wait_until_idle()
-    gradient_bytes = sum(weight.nbytes for weight in mlp.initial_weights(config).values())
     for host in site.hosts:
-        assert host.bytes_sent() > config.steps * gradient_bytes
+        assert host.bytes_sent() > task.steps * parameter_bytes(task)

@@ -1,14 +1,14 @@
 """Horovod's settings, and which controller carries: what the options set, what is refused, what the record says."""
 
-import dataclasses
 import os
 from types import SimpleNamespace
 
 import pytest
 
-from common.config import Config
+from common.contract.task import Task
 from common.errors import LaunchFailedError, UserError
 from horovod_impl import world
+from horovod_impl.strategies import HorovodOptions
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def environment(monkeypatch):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD_", "OMPI_"))}
     monkeypatch.setattr(os, "environ", kept)
     # It would end the tests.
-    monkeypatch.setattr(world.cluster, "end_at_deadline", lambda seconds: kept.update(ENDS_AFTER=str(seconds)))
+    monkeypatch.setattr(world, "end_at_deadline", lambda seconds: kept.update(ENDS_AFTER=str(seconds)))
     return kept
 
 
@@ -40,14 +40,13 @@ def hvd(mpi=False, nccl=False, **more):
     ],
 )
 def test_options_become_the_variables_that_horovod_reads(options, variables, environment):
-    config = dataclasses.replace(Config(), **options)
-    world.prepare(config)
-    assert {name: environment.get(name) for name in world.OPTIONS if name in environment} == variables
+    world.prepare(Task(), HorovodOptions(**options))
+    assert {name: environment[name] for name in world.VARIABLES if name in environment} == variables
 
 
 def test_time_limits_are_the_deadline_unless_the_user_has_set_them(environment):
     environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "5"
-    world.prepare(dataclasses.replace(Config(), deadline_seconds=90.0))
+    world.prepare(Task(deadline_seconds=90.0), HorovodOptions())
     assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "90"
     assert environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == "60"
     assert environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] == "5"
@@ -55,7 +54,7 @@ def test_time_limits_are_the_deadline_unless_the_user_has_set_them(environment):
 
 
 def test_horovod_warns_no_later_than_it_gives_up_or_it_would_not_give_up(environment):
-    world.prepare(dataclasses.replace(Config(), deadline_seconds=20.0))
+    world.prepare(Task(deadline_seconds=20.0), HorovodOptions())
     assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == "20"
 
 
@@ -63,41 +62,41 @@ def test_horovod_warns_no_later_than_it_gives_up_or_it_would_not_give_up(environ
 def test_mpi_gives_way_to_the_thread_that_computes_unless_the_user_says_otherwise(set_by_the_user, said, environment):
     if set_by_the_user:
         environment["OMPI_MCA_mpi_yield_when_idle"] = set_by_the_user
-    world.prepare(Config())
+    world.prepare(Task(), HorovodOptions())
     assert environment["OMPI_MCA_mpi_yield_when_idle"] == said
 
 
-@pytest.mark.parametrize("variable", world.OPTIONS)
+@pytest.mark.parametrize("variable", world.VARIABLES)
 def test_a_setting_that_no_record_would_show_is_refused_with_the_option_that_shows_it(variable, environment):
     environment[variable] = "1"
-    with pytest.raises(UserError, match=f"{variable} is set.*use {world.OPTIONS[variable]} instead"):
-        world.prepare(Config())
+    with pytest.raises(UserError, match=f"{variable} is set.*use {world.VARIABLES[variable]} instead"):
+        world.prepare(Task(), HorovodOptions())
 
 
 def test_the_record_says_which_controller_was_chosen_where_the_options_do_not(monkeypatch):
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
     gathered = {"allgather_object": lambda value, name: [value]}
-    assert world.settle(Config(), hvd(mpi=True, **gathered)).backend == "mpi"
-    assert world.settle(Config(), hvd()).backend == "auto"
+    assert world.settle(HorovodOptions(), hvd(mpi=True, **gathered)).backend == "mpi"
+    assert world.settle(HorovodOptions(), hvd()).backend == "auto"
 
 
 @pytest.mark.parametrize(("asked", "mpi", "flag"), [("mpi", False, "--mpi"), ("gloo", True, "--gloo")])
 def test_another_controller_than_asked_for_is_refused(asked, mpi, flag):
     with pytest.raises(UserError, match=f"horovodrun {flag}"):
-        world.settle(dataclasses.replace(Config(), backend=asked), hvd(mpi=mpi))
+        world.settle(HorovodOptions(backend=asked), hvd(mpi=mpi))
 
 
 def test_mpirun_with_a_build_without_mpi_is_refused_since_each_worker_would_be_alone(environment):
     environment["OMPI_COMM_WORLD_SIZE"] = "2"
     with pytest.raises(UserError, match="this build of Horovod has no MPI"):
-        world.settle(Config(), hvd())
+        world.settle(HorovodOptions(), hvd())
     environment["HOROVOD_RANK"] = "0"  # horovodrun --gloo, started inside a job of mpirun's.
-    assert world.settle(Config(), hvd()).backend == "auto"
+    assert world.settle(HorovodOptions(), hvd()).backend == "auto"
 
 
 def test_hierarchical_all_reduce_is_refused_where_horovod_would_ignore_it():
     with pytest.raises(UserError, match="has no NCCL"):
-        world.settle(dataclasses.replace(Config(), hierarchical_all_reduce=True), hvd())
+        world.settle(HorovodOptions(hierarchical_all_reduce=True), hvd())
 
 
 @pytest.mark.parametrize(

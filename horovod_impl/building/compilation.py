@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from common.errors import UserError
-from horovod_impl import cuda
-from horovod_impl.edits import ADDITIONS, EDITS, Edit
+from horovod_impl.building import cuda
+from horovod_impl.building.edits import ADDITIONS, EDITS, Edit
 
 VERSION = "0.28.1"
 ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
@@ -40,7 +40,7 @@ def apply_edits(source: Path, edits: Sequence[Edit]) -> None:
         if occurrences != 1:
             raise UserError(
                 f"The edit of Horovod's {edit.path} that replaces {edit.old.strip()!r} ({edit.why}) no longer applies, "
-                f"since the text occurs {occurrences} times instead of once: bring horovod_impl/edits.py up to date."
+                f"since the text occurs {occurrences} times instead of once: bring edits.py up to date."
             )
         file.write_text(text.replace(edit.old, edit.new))
 

@@ -8,7 +8,7 @@ command line, since every user of a machine can read those. A request is signed 
     Horovod-Signature: HMAC-SHA256, by the key, of "method path Horovod-Body", in hexadecimal
 
 so that the server refuses a stranger before it reads the body. Whoever can listen to the network can send a signed
-request once more as long as the job lasts: that changes nothing but to what the job itself has set before.
+request once more as long as the job lasts: a replay can only restore a value that the job set earlier.
 request_signature.h is the same for Horovod's C++.
 """
 

@@ -16,8 +16,9 @@ from urllib.request import Request
 import psutil
 import pytest
 
+from common.catalogue import find
 from common.launch import python_for
-from horovod_impl import request_signature
+from horovod_impl.building import request_signature
 
 DEADLINE_SECONDS = 60
 KEY = "_HOROVOD_SECRET_KEY"
@@ -100,7 +101,7 @@ def running(folder, command, **environment):
 
 
 def horovodrun(*arguments):
-    python = python_for("horovod")
+    python = python_for(find("horovod_torch"))
     return [str(python.parent / "horovodrun"), *arguments, str(python), "worker.py", "."]
 
 
@@ -216,7 +217,7 @@ def test_each_job_has_a_key_of_its_own(monkeypatch):
 def test_a_pickle_in_the_place_of_a_result_is_refused(tmp_path):
     bomb = base64.b64encode(pickle.dumps(Touch(tmp_path / "unpickled")))
     (tmp_path / "run.py").write_text(RUN_FUNCTION)
-    command = [str(python_for("horovod")), "run.py", "."]
+    command = [str(python_for(find("horovod_torch"))), "run.py", "."]
     with running(tmp_path, command, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}") as job:
         servers = listening(job)
         assert [address.ip for address in servers] == ["127.0.0.1"] * 2, "the rendezvous and the key-value store"
@@ -271,7 +272,7 @@ def test_a_worker_without_the_key_ends_and_says_why(tmp_path):
         "HOROVOD_RANK": "0",
         "HOROVOD_SIZE": "2",
     }
-    command = [str(python_for("horovod")), "worker.py", "."]
+    command = [str(python_for(find("horovod_torch"))), "worker.py", "."]
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=20)
     assert run.returncode != 0
     assert "_HOROVOD_SECRET_KEY is not in the environment" in run.stderr

@@ -1,6 +1,6 @@
 """Build Horovod for torch and TensorFlow, and install it beside them.
 
-    python horovod_impl/build.py
+    python horovod_impl/building/build.py
 
 Run it with the Python of an environment that holds the `horovod` dependency group; besides that it takes a C++
 compiler. Horovod is published as source only, and its last release is older than today's torch and TensorFlow: this
@@ -32,12 +32,12 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+sys.path.insert(0, str(Path(__file__).parents[2]))  # A script's path begins with its own folder, not the root.
 
 from common.errors import UserError
 from common.files import cache_folder, locked
-from horovod_impl import cuda
-from horovod_impl.compilation import (
+from horovod_impl.building import cuda
+from horovod_impl.building.compilation import (
     ARCHIVE_SHA256,
     VERSION,
     addition_texts,
@@ -45,7 +45,7 @@ from horovod_impl.compilation import (
     pack_wheel,
     prepare_source,
 )
-from horovod_impl.edits import EDITS
+from horovod_impl.building.edits import EDITS
 
 # What compiles Horovod, and what its Python files import.
 BUILD_REQUIREMENTS = ("pip", "setuptools", "cmake", "ninja", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi")

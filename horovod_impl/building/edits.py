@@ -144,7 +144,7 @@ set_output_dir()
         MPI_RUN,
         "['-bind-to none', '-map-by slot']",
         "['--bind-to none', '--map-by slot']",
-        "Open MPI 5 takes a long option that has one dash apart",
+        "Open MPI 5 splits a long option with a single dash into short ones",
     ),
     Edit(
         MPI_RUN,

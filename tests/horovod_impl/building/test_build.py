@@ -1,4 +1,4 @@
-"""horovod_impl/build.py: what is built anew, what is refused and in which words, what is left behind. No compiling."""
+"""build.py: what is built anew, what is refused and in which words, what is left behind. Nothing is compiled."""
 
 import base64
 import errno
@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from common.catalogue import ROOT
 from common.errors import UserError
 from common.files import locked
-from horovod_impl import build, compilation, cuda
-from horovod_impl.edits import ADDITIONS, EDITS, Edit
+from horovod_impl.building import build, compilation, cuda
+from horovod_impl.building.edits import ADDITIONS, EDITS, Edit
 
 DISTRIBUTIONS = ("torch", "tensorflow-cpu", *build.BUILD_REQUIREMENTS)
 TOOLS = ("c++", "mpicxx", "mpirun", "nvcc")
@@ -370,15 +371,14 @@ def test_progress_is_a_line_for_each_tenth(capsys):
 
 def test_an_interruption_ends_what_was_started(tmp_path):
     script = (
-        "import signal, sys; from pathlib import Path; from horovod_impl import compilation\n"
+        "import signal, sys; from pathlib import Path; from horovod_impl.building import compilation\n"
         # What a shell starts in the background ignores it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "tool = 'import os, time; print(f\"[1/1] {os.getpid()}\", flush=True); time.sleep(60)'\n"
         f"compilation.run_tool([sys.executable, '-c', tool], {{}}, Path({str(tmp_path / 'log')!r}), 1)"
     )
     command = [sys.executable, "-c", script]
-    root = Path(build.__file__).parent.parent
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as run:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as run:
         assert run.stdout.readline().startswith("compiling: 100 %")
         run.send_signal(signal.SIGINT)
         # The pipe is closed when the tool has ended, which has it as well.

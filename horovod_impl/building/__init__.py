@@ -1,0 +1,1 @@
+"""Building Horovod from its source archive: downloading, editing, compiling, packing, installing."""

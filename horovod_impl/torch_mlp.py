@@ -1,0 +1,1 @@
+../pytorch_impl/mlp.py

@@ -1,0 +1,148 @@
+"""horovod_impl/strategies.py: what Horovod's strategies can't have, how they are started, and what they send."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from common.contract.task import Task
+from common.errors import UserError
+from common.plan import Scope, plan_round
+from common.strategy import Launch, label
+from horovod_impl.strategies import HOROVOD, KERAS, TENSORFLOW, TORCH
+
+ALL = pytest.mark.parametrize("strategy", [TORCH, TENSORFLOW, KERAS], ids=lambda strategy: strategy.name)
+INFINITE = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"compression": "bf16"}, "--compression bf16: choose one of none, fp16."),
+        # Horovod takes NCCL by itself, where its build has it.
+        ({"backend": "nccl"}, "--backend nccl: choose one of auto, gloo, mpi."),
+        ({"fusion_megabytes": -1.0}, "--fusion-megabytes -1.0: give 0 or more."),
+        ({"cycle_milliseconds": INFINITE}, "--cycle-milliseconds inf: give 0 or more."),
+    ],
+)
+@ALL
+def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(strategy, values, said):
+    with pytest.raises(UserError) as caught:
+        strategy.options(**values)
+    assert str(caught.value) == said
+
+
+@ALL
+def test_adasum_is_over_mpi_and_of_a_power_of_two(strategy):
+    with pytest.raises(UserError, match="has Adasum over MPI alone; add --backend mpi"):
+        strategy.check(Task(), strategy.options(adasum=True), 2, 0)
+    pairs = strategy.options(adasum=True, backend="mpi")
+    for workers in (1, 2, 4, 8):
+        strategy.check(Task(), pairs, workers, 0)
+    with pytest.raises(UserError, match=r"--adasum with 3 workers: .* use 1, 2, 4 or 8"):
+        strategy.check(Task(batch=66), pairs, 3, 0)
+    strategy.check(Task(batch=66), strategy.options(), 3, 0)
+
+
+@ALL
+def test_summing_machine_by_machine_needs_gpus(strategy):
+    hierarchical = strategy.options(hierarchical_all_reduce=True)
+    with pytest.raises(UserError, match="over NCCL alone, which joins GPUs, but this machine has none"):
+        strategy.check(Task(), hierarchical, 2, 0)
+    strategy.check(Task(), hierarchical, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "cause"),
+    [
+        ({"weight_decay": 0.01}, "keeps weight decay out of the momentum"),
+        ({"final_learning_rate": 0.05}, "multiplied by the learning rate"),
+        ({"learning_rate": 0.0}, "multiplied by the learning rate"),
+    ],
+)
+def test_what_keras_computes_differently_with_momentum_is_refused(values, cause):
+    with pytest.raises(UserError, match=cause) as caught:
+        KERAS.check(Task(momentum=0.9, **values), KERAS.options(), 2, 0)
+    assert str(caught.value).endswith(f"or use {TENSORFLOW.name}.")
+    for strategy in (TENSORFLOW, TORCH):
+        strategy.check(Task(momentum=0.9, **values), strategy.options(), 2, 0)
+    KERAS.check(Task(momentum=0.9), KERAS.options(), 2, 0)
+    KERAS.check(Task(**values), KERAS.options(), 2, 0)
+
+
+# Labels
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"compression": "fp16"}, "fp16 compression, other maths"),
+        ({"backend": "mpi", "adasum": True}, "mpi backend, adasum, other maths"),
+        ({"fusion_megabytes": 0.0, "cycle_milliseconds": 0.5}, "0.0 fusion megabytes, 0.5 cycle milliseconds"),
+    ],
+)
+def test_options_that_differ_stand_in_the_label_and_other_maths_last(strategy, values, words):
+    assert label(strategy.options(**values)) == words
+
+
+# Launches
+
+
+def command_of(strategy, **options):
+    script = [strategy.script, "--batch", "32"]
+    launch = Launch(Path("/environment/bin/python"), script, 4, 29500, strategy.options(**options))
+    return strategy.launcher.command(launch)
+
+
+@ALL
+@pytest.mark.parametrize("backend", ["auto", "gloo"])
+def test_horovodrun_starts_a_python_for_each_worker(strategy, backend):
+    assert command_of(strategy, backend=backend) == [
+        *("/environment/bin/horovodrun", "--gloo", "-np", "4"),
+        *("/environment/bin/python", strategy.script, "--batch", "32"),
+    ]
+
+
+@ALL
+def test_over_mpi_the_workers_are_started_by_mpirun(strategy, tmp_path, monkeypatch):
+    (tmp_path / "mpirun").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    command = command_of(strategy, backend="mpi")
+    assert Path(command[0]).name == "mpirun"
+    assert command[-6:] == ["-np", "4", "/environment/bin/python", strategy.script, "--batch", "32"]
+
+
+def test_horovod_waits_no_longer_than_the_launch_lasts():
+    settings = HOROVOD.settings(42, 1)
+    assert (settings["HOROVOD_GLOO_TIMEOUT_SECONDS"], settings["HOROVOD_START_TIMEOUT"]) == ("42", "42")
+    assert (settings["GLOO_SOCKET_IFNAME"], settings["TF_CPP_MIN_LOG_LEVEL"]) == ("lo", "2")
+
+
+# The comparison
+
+
+def test_the_full_profile_has_both_controllers_at_horovods_own_and_the_best_setting_and_with_a_timeline():
+    names = tuple(strategy.name for strategy in (TORCH, TENSORFLOW, KERAS))
+    scope = Scope(profile="full", strategies=names, workers=(2,), preset=("pathway",))
+    launches = plan_round(scope, 1, random.Random(0), {"digits": 3, "pathway": 0})
+    for name in names:
+        assert {each.options.backend for each in launches if each.strategy.name == name} == {"auto", "mpi"}
+    for name in names[:2]:
+        own = [each.options for each in launches if each.strategy.name == name and each.purpose == "throughput"]
+        settings = {(options.backend, options.cycle_milliseconds, options.trace) for options in own}
+        for backend in ("auto", "mpi"):
+            assert {(backend, None, False), (backend, 0.1, False), (backend, None, True)} <= settings
+
+
+# Traffic
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("values", "sent"), [({}, 6000), ({"compression": "fp16"}, 3000), ({"adasum": True, "backend": "mpi"}, None)]
+)
+def test_four_workers_with_a_thousand_bytes_of_gradients_send_what_the_formula_says(strategy, values, sent):
+    assert strategy.traffic(1000, 4, strategy.options(**values)).bytes_per_step == sent
