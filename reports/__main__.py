@@ -4,15 +4,16 @@ from pathlib import Path
 
 import tyro
 
-from common.errors import exit_with_one_line
+from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
-from reports.document import build
+from reports.document import compose, typeset
 from reports.results import newest_comparison, read_results
 
 
 def write_report(
     results: Path | None = None,
     out: Path = Path("reports/out/comparison.pdf"),
+    headline: Path | None = None,
 ) -> None:
     """Make a typeset PDF from the run records in a folder.
 
@@ -20,10 +21,17 @@ def write_report(
         results: Folder of the records (*.json), the kept weights and the comparison's plan.csv; none: the newest
             folder in `results/` that has a plan.
         out: The PDF to write.
+        headline: Also write the figure of the first page, as SVG, to this file.
     """
     found = read_results(results or newest_comparison(Path("results")))
-    ensure_writable(out)
-    write_atomically(out, build(found))
+    for path in filter(None, (out, headline)):
+        ensure_writable(path)
+    content, images = compose(found)
+    if headline and "headline.svg" not in images:
+        raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
+    write_atomically(out, typeset(found, content, images))
+    if headline:
+        write_atomically(headline, images["headline.svg"])
     print(f"{out}: {len(found.records)} records")
 
 

@@ -50,6 +50,11 @@ def table(
     }
 
 
+def listed(items: list[str]) -> str:
+    """At least one item, the last one after an `and`."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
 def number(value: float) -> str:
     """Three or four significant digits, without an exponent."""
     if math.isnan(value):

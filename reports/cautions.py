@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from common.config import from_record
-from common.metrics import FEWEST_LAUNCHES
-from common.names import shown_name
-from common.record import Record
+from common.measurement.metrics import FEWEST_LAUNCHES
+from common.measurement.record import Record
 
 OUTLIER_SCORE = 3.5
 """Modified z-score beyond which a launch is called outlying (Iglewicz & Hoaglin, 1993, p. 11)."""
@@ -19,6 +17,47 @@ TOLERATED_SPREAD = 0.10
 
 SHORTEST_MEASUREMENT_SECONDS = 0.5
 """Clocked time of a launch below which one interruption of the machine shows in its windows."""
+
+
+# What was seen, its likely cause and a remedy, in the order in which `_seen_in` looks for them.
+_OF_A_CELL = (
+    (
+        f"Fewer than {FEWEST_LAUNCHES} launches",
+        "the comparison was stopped early, was asked for few repetitions, or is a quick one, which repeats "
+        "the bases and the largest worlds with a core for each worker more often than the rest",
+        f"no interval is given and nothing is ranked there; run at least {FEWEST_LAUNCHES} (--repetitions)",
+    ),
+    (
+        "More threads than cores",
+        "more workers, or workers and servers, than this machine has cores for, so they take turns and none is pinned",
+        "read these numbers as a test that it works, not as scaling; use a machine with more cores",
+    ),
+    (
+        "An outlying launch",
+        "another program, a slow clock or a busy disk during that launch",
+        "close other programs and run the comparison again; every launch is kept and drawn",
+    ),
+    (
+        "Launches spread by more than 10 %",
+        "the machine's speed changes between launches: other load, shared cores, heat",
+        "more repetitions on a quiet machine",
+    ),
+    (
+        "First windows slower than later ones",
+        "the warm-up is too short, so caches, allocators or graphs still settle",
+        "raise --warmup-steps",
+    ),
+    (
+        "Ranks differ by more than 10 %",
+        "one worker computes on a slower or busier core and the others wait",
+        "look at the placement of the workers; the slowest rank sets the cost",
+    ),
+    (
+        "Less than half a second was clocked",
+        "small steps and few of them: one interruption moves the median",
+        "raise --steps",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -33,45 +72,7 @@ class Caution:
 
 def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Caution]:
     """Every kind of instability that these launches show, each with the cells that show it; none left out."""
-    kinds = [
-        Caution(
-            f"Fewer than {FEWEST_LAUNCHES} launches",
-            "the comparison was stopped early, asked for few repetitions, or is a quick one, which repeats most what "
-            "one chooses by",
-            f"no interval is given and nothing is ranked there; run at least {FEWEST_LAUNCHES} (--repetitions)",
-        ),
-        Caution(
-            "More threads than cores",
-            "more workers, or workers and servers, than this machine has cores for, so they take turns and none is "
-            "pinned",
-            "read these numbers as a test that it works, not as scaling; use a machine with more cores",
-        ),
-        Caution(
-            "An outlying launch",
-            "another program, a slow clock or a busy disk during that launch",
-            "close other programs and run the comparison again; every launch is kept and drawn",
-        ),
-        Caution(
-            "Launches spread by more than 10 %",
-            "the machine's speed changes between launches: other load, shared cores, heat",
-            "more repetitions on a quiet machine",
-        ),
-        Caution(
-            "First windows slower than later ones",
-            "the warm-up is too short, so caches, allocators or graphs still settle",
-            "raise --warmup-steps",
-        ),
-        Caution(
-            "Ranks differ by more than 10 %",
-            "one worker computes on a slower or busier core and the others wait",
-            "look at the placement of the workers; the slowest rank sets the cost",
-        ),
-        Caution(
-            "Less than half a second was clocked",
-            "small steps and few of them: one interruption moves the median",
-            "raise --steps",
-        ),
-    ]
+    kinds = [Caution(*kind) for kind in _OF_A_CELL]
     if not launches.empty:
         for _, regime in launches.groupby(["preset", "scaling", "exchange", "regime"]):
             groups = [group for _, group in regime.groupby(["strategy", "workers"])]
@@ -86,7 +87,7 @@ def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Caut
 
 
 def _in_words(found: list[tuple[pd.DataFrame, str]], every: bool) -> str:
-    """One line for the cells of a regime: `pathway weak: torch_ddp at 1 (12 %), at 2 (15 %)`."""
+    """One line for the cells of a regime: `pathway weak: a_strategy at 1 (12 %), at 2 (15 %)`."""
     first = found[0][0].iloc[0]
     regime = f"{first['preset']} {first['scaling']}" + ("" if first["exchange"] else " without exchange")
     signs = {sign for _, sign in found}
@@ -133,19 +134,18 @@ def _outliers(seconds: Sequence[float]) -> list[float]:
 def _restarts(records: Mapping[str, Record]) -> list[Caution]:
     """Launches in which a worker was lost and came back, which none of their other numbers shows."""
     where = []
-    for cell, record in records.items():
+    for launch, record in records.items():
         if record.restarted_workers:
-            name = shown_name(record.strategy, from_record(record.config))
             times = "once" if record.restarted_workers == 1 else f"{record.restarted_workers} times"
-            where.append(f"{name} at {record.world_size}, {record.config['preset']}: {times} ({cell})")
+            where.append(f"{record.name} at {record.world_size}, {record.task['preset']}: {times} ({launch})")
     if not where:
         return []
     return [
         Caution(
             "Workers were lost and started again",
             "a signal ended a worker, such as the system's when memory runs out or a scheduler's that takes it back",
-            "its windows hold the time without that worker, and its counts of rows those computed twice: look at the "
-            "log, then run that cell again",
+            "its windows include the time without that worker, and its rows those computed twice: look at the "
+            "log, then run that launch again",
             where,
         )
     ]

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common import dataset, oracle
-from common.config import OPTIONS_OF_SOME, PRESETS, Config, from_record, same_maths, to_arguments
+from common.contract import dataset, oracle
+from common.contract.mlp import Trajectory
+from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
+from common.contract.task import PRESETS, Task, task_of
 from common.errors import UserError
-from common.mlp import Trajectory
-from common.names import shown_name
-from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
-from common.record import Record
+from common.measurement.record import Record
+from reports import summaries
 from reports.results import Results
 
 FOLLOWS, DEVIATES, ASYNCHRONOUS, NOT_COMPARED = "follows", "deviates", "asynchronous", "not compared"
@@ -26,12 +26,12 @@ OTHER_MATHS = "other maths"
 class Comparison:
     """One launch beside the oracle of its maths and global batch. Arrays are per step from `first_step` on."""
 
-    cell: str
+    launch: str
     strategy: str
     workers: int
     preset: str
     maths: str
-    """The options that decide the maths, the seed and the global batch among them."""
+    """What of the task decides the maths, the seed among it, as options of the command line."""
     global_batch: int
     seed: int
     first_step: int
@@ -57,9 +57,9 @@ def compare(results: Results) -> list[Comparison]:
     """
     trajectories: dict[tuple[str, int], Trajectory] = {}
     comparisons = []
-    for cell, record in results.records.items():
-        if record.status == "ok" and record.losses and record.config["exchange"]:
-            comparisons.append(_compare(cell, record, results.folder, trajectories))
+    for launch, record in results.records.items():
+        if record.status == "ok" and record.losses and record.exchange:
+            comparisons.append(_compare(launch, record, results.folder, trajectories))
     return comparisons
 
 
@@ -106,7 +106,7 @@ def asynchronous(results: Results) -> pd.DataFrame:
     trajectories: dict[tuple[str, int], Trajectory] = {}
     rows = []
     for record in results.records.values():
-        trained = record.status == "ok" and bool(record.checkpoint) and record.config["exchange"]
+        trained = record.status == "ok" and bool(record.checkpoint) and record.exchange
         if trained and not record.synchronous and record.world_size > 1:
             rows.append(_asynchronous(record, results.folder, trajectories))
     return pd.DataFrame(rows, columns=columns)
@@ -118,25 +118,24 @@ def step_deviations(comparison: Comparison) -> np.ndarray:
     return np.abs(comparison.losses[:steps] - comparison.oracle_losses[:steps]) / comparison.oracle_losses[:steps]
 
 
-def _compare(cell: str, record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> Comparison:
-    config = from_record(record.config)
-    maths = _maths(config)
-    strategy = shown_name(record.strategy, config)
+def _compare(launch: str, record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> Comparison:
+    task = task_of(record.task)
+    maths = _maths(task)
     losses = np.array([math.nan if loss is None else loss for loss in record.losses])
     known = {
-        **{"cell": cell, "strategy": strategy, "workers": record.world_size},
-        **{"preset": config.preset, "maths": " ".join(to_arguments(maths)), "global_batch": record.examples_per_step},
-        **{"seed": config.seed, "first_step": record.first_step, "losses": losses},
-        "other_maths": ", ".join(_options_of_other_maths(config)),
+        **{"launch": launch, "strategy": record.name, "workers": record.world_size},
+        **{"preset": task.preset, "maths": summaries.in_options(maths), "global_batch": record.examples_per_step},
+        **{"seed": task.seed, "first_step": record.first_step, "losses": losses},
+        "other_maths": ", ".join(record.other_maths),
         **{"loss": math.nan, "weights": math.nan, "examples": sum(record.examples_by_rank)},
-        "expected_examples": record.examples_per_step * (config.steps - record.first_step),
+        "expected_examples": record.examples_per_step * (task.steps - record.first_step),
     }
     if not record.synchronous and record.world_size > 1:
         note = "workers don't wait for each other, so no step by step comparison exists"
         return Comparison(**known, verdict=ASYNCHRONOUS, note=note, oracle_losses=np.empty(0))
     try:
-        trajectory = _trajectory(maths, record, config.steps, trajectories)
-        deviation = oracle.deviation(_found_weights(record, folder), config, folder, trajectory)
+        trajectory = _trajectory(maths, record, task.steps, trajectories)
+        deviation = oracle.deviation(_found_weights(record, folder), task, folder, trajectory)
     except UserError as error:
         return Comparison(**known, verdict=NOT_COMPARED, note=str(error), oracle_losses=np.empty(0))
     known |= {"loss": deviation.loss, "weights": math.nan if deviation.weights is None else deviation.weights}
@@ -148,18 +147,18 @@ def _compare(cell: str, record: Record, folder: Path, trajectories: dict[tuple[s
 
 
 def _asynchronous(record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> dict[str, object]:
-    config = from_record(record.config)
-    maths = _maths(config)
+    task = task_of(record.task)
+    maths = _maths(task)
     row = {
-        **{"preset": config.preset, "batch": record.examples_per_step, "seed": config.seed, "updates": config.steps},
-        **{"strategy": shown_name(record.strategy, config), "workers": record.world_size, "note": ""},
+        **{"preset": task.preset, "batch": record.examples_per_step, "seed": task.seed, "updates": task.steps},
+        **{"strategy": record.name, "workers": record.world_size, "note": ""},
         **{"loss": math.nan, "oracle_loss": math.nan, "difference": math.nan},
         "staleness": float(np.median(record.staleness)) if record.staleness else math.nan,
         "largest_staleness": max(record.staleness, default=math.nan),
     }
     try:
         weights = oracle.final_weights(_found_weights(record, folder), folder)
-        trajectory = _trajectory(maths, record, config.steps, trajectories)
+        trajectory = _trajectory(maths, record, task.steps, trajectories)
     except UserError as error:
         return row | {"note": str(error)}
     loss, oracle_loss = oracle.training_loss(maths, weights), oracle.training_loss(maths, trajectory.state)
@@ -167,9 +166,7 @@ def _asynchronous(record: Record, folder: Path, trajectories: dict[tuple[str, in
     return row | {"loss": loss, "oracle_loss": oracle_loss, "difference": difference}
 
 
-def _trajectory(
-    maths: Config, record: Record, steps: int, trajectories: dict[tuple[str, int], Trajectory]
-) -> Trajectory:
+def _trajectory(maths: Task, record: Record, steps: int, trajectories: dict[tuple[str, int], Trajectory]) -> Trajectory:
     # Final weights can only be compared at the very step at which they were taken.
     needed = steps if record.checkpoint else min(steps, max(TOLERATED_STEPS, record.first_step + 1))
     rows = dataset.load(maths)
@@ -182,12 +179,12 @@ def _trajectory(
     return trajectories[key]
 
 
-def _maths(config: Config) -> Config:
-    """`config` with everything at its default that decides only how it was measured or by how many workers."""
-    preset = PRESETS[config.preset]
-    measured = ("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads", "exchange")
-    measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record", *OPTIONS_OF_SOME)
-    return dataclasses.replace(config, **{name: getattr(preset, name) for name in measured})
+def _maths(task: Task) -> Task:
+    """`task` with everything at its default that decides only how it was measured or by how many workers."""
+    preset = PRESETS[task.preset]
+    measured = ("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads")
+    measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record")
+    return dataclasses.replace(task, **{name: getattr(preset, name) for name in measured})
 
 
 def _found_weights(record: Record, folder: Path) -> Record:
@@ -195,13 +192,6 @@ def _found_weights(record: Record, folder: Path) -> Record:
     if record.checkpoint is None or (folder / record.checkpoint).exists():
         return record
     return dataclasses.replace(record, checkpoint=Path(record.checkpoint).name)
-
-
-def _options_of_other_maths(config: Config) -> list[str]:
-    preset = PRESETS[config.preset]
-    return [
-        name for name in OPTIONS_OF_SOME if not same_maths(dataclasses.replace(preset, **{name: getattr(config, name)}))
-    ]
 
 
 def _miscounted(deviation: oracle.Deviation) -> str:

@@ -4,19 +4,19 @@ import math
 
 import pandas as pd
 
-from common.metrics import FEWEST_LAUNCHES
-from reports import blocks, tables
+from reports import blocks, pairs, phases, settings, summaries
 from reports.blocks import Block
 from reports.material import Material, regime_names
-
-_PAIRED = "the median over pairs of launches of the same round, with its order-statistic interval over those pairs"
 
 
 def section(material: Material) -> list[Block]:
     """What communication costs, what goes over the wire, and what else takes time beside the training itself."""
     names = regime_names(material.cells)
+    split = summaries.time_split(material.cells)
     return [
-        *_communication(material.cells, names),
+        *_communication(split, names),
+        *phases.section(material.phases, split, names),
+        *settings.section(material.settings, names),
         *_convenience(material.convenience, names),
         *_one_process(material.one_process, names),
         *_inputs(material.launches, names),
@@ -24,9 +24,8 @@ def section(material: Material) -> list[Block]:
     ]
 
 
-def _communication(cells: pd.DataFrame, names: dict[str, str]) -> list[Block]:
+def _communication(split: pd.DataFrame, names: dict[str, str]) -> list[Block]:
     heading = blocks.heading("Where the time goes")
-    split = tables.time_split(cells)
     if split.empty:
         nothing = (
             "No launch ran without exchange (--no-exchange) and no bytes were counted: communication isn't told apart."
@@ -35,32 +34,28 @@ def _communication(cells: pd.DataFrame, names: dict[str, str]) -> list[Block]:
     explanation = (
         "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
         "gradients switched off; exposed communication is the difference. Bytes are those that all processes "
-        "of the launch sent over its own loopback in a step, headers included (replicas in one process send none, "
-        "nor do workers that share memory, as MPI's on one machine do), beside what the algorithm's formula has them "
-        f"send: {_formulas(cells)}."
+        "of the launch sent over its own loopback in a step, headers included, beside what the algorithm's formula "
+        "has them send. By formula, N workers send in all:"
     )
-    return [heading, blocks.text(explanation), _split_table(split, names)]
+    return [heading, blocks.text(explanation), blocks.items(_formulas(split)), _split_table(split, names)]
 
 
-def _formulas(cells: pd.DataFrame) -> str:
-    present = set(cells["bare_strategy"])
-    said = ["2 (N - 1) times the bytes of the gradients for N workers of a ring all-reduce"]
-    if cells["variant"].str.contains("(?:fp16|bf16) gradient hook|fp16 compression").any():
-        said.append("half of that where they are rounded to 16 bits")
-    if "torch_zero" in present:
-        said.append("3 (N - 1) times for torch_zero (the same, then each parameter from its owner to the others)")
-    if "torch_fsdp" in present:
-        said.append("3 (N - 1) times for torch_fsdp (parameters gathered for forward and for backward, ")
-        said[-1] += "gradients reduced and scattered)"
-    servers = cells[cells["bare_strategy"] == tables.PARAMETER_SERVER]
-    if (~servers["synchronous"].astype(bool)).any():
-        said.append("twice those bytes for one worker's asynchronous update on parameter servers (weights one way, ")
-        said[-1] += "gradients the other)"
-    if servers["synchronous"].astype(bool).any():
-        said.append("2 N + 1 times for a synchronous update on parameter servers (the sum goes from the coordinator)")
-    without = cells["formula_bytes"].isna()
-    end = ". There is none where it depends on how the model is cut, or on the rank of a hook's factors"
-    return ", ".join(said) + (end if without.any() else "")
+def _formulas(split: pd.DataFrame) -> list[str]:
+    """A sentence for each formula: the strategies that send so much, and the source that says so."""
+    said = []
+    for (formula, source), group in split.groupby(["formula", "formula_source"]):
+        users = blocks.listed(_users(group, split))
+        said.append(f"{formula or 'no formula is declared'}: {users}{f' ({source})' if source else ''}.")
+    return said
+
+
+def _users(group: pd.DataFrame, split: pd.DataFrame) -> list[str]:
+    """The strategies in `group`, a part of `split`: those without any other row there stand without their labels."""
+    users = []
+    for name, own in group.groupby("bare_strategy"):
+        elsewhere = split[(split["bare_strategy"] == name) & ~split["strategy"].isin(own["strategy"])]
+        users += [name] if elsewhere.empty else sorted(own["strategy"].unique())
+    return users
 
 
 def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
@@ -91,8 +86,8 @@ def _convenience(table: pd.DataFrame, names: dict[str, str]) -> list[Block]:
     if table.empty:
         return []
     explanation = (
-        "The same means of distribution, with a library's loop (Keras's fit, Lightning's Trainer) and with a loop "
-        f"written out. The factor is how many times as long a step takes with the library's: {_PAIRED}."
+        "The same means of distribution, with a library's loop and with a loop written out. The factor is how many "
+        f"times as long a step takes with the library's: {pairs.PAIRED}."
     )
     sides = ("library's", "own")
     return [
@@ -109,7 +104,7 @@ def _one_process(table: pd.DataFrame, names: dict[str, str]) -> list[Block]:
     explanation = (
         "The same replicas on the same rows, in the threads of one process, which take turns in the interpreter, and "
         "in a process each. Tutorials claim a factor of 2 to 3. The factor is how many times as long a step takes in "
-        f"one process: {_PAIRED}.{_range(table[table['workers'] > 1], names)}"
+        f"one process: {pairs.PAIRED}.{_range(table[table['workers'] > 1], names)}"
     )
     return [
         blocks.heading("What one process costs", level=2),
@@ -130,34 +125,24 @@ def _range(table: pd.DataFrame, names: dict[str, str]) -> str:
 
 
 def _factor_table(table: pd.DataFrame, titles: tuple[str, str], sides: tuple[str, str], names: dict[str, str]) -> Block:
-    """The rows of `tables.factors`; the second strategy of each pair stands first, under the first of `titles`."""
-    rows = []
-    for row in table.sort_values(["second", "regime", "workers"]).to_dict("records"):
-        interval = blocks.DASH
-        if not math.isnan(row["low"]):
-            interval = f"{blocks.ratio(row['low'])} to {blocks.ratio(row['high'])}"
-        rows.append(
-            [
-                *[row["second"], row["first"], str(row["workers"]), names[row["regime"]]],
-                *[blocks.number(1000 * row["second_seconds"]), blocks.number(1000 * row["first_seconds"])],
-                *[blocks.ratio(row["factor"]), interval, str(row["pairs"])],
-            ]
-        )
+    """The rows of `pairs.factors`; the second strategy of each pair stands first, under the first of `titles`."""
+    rows = [
+        [row["second"], row["first"], str(row["workers"]), names[row["regime"]], *pairs.in_words(row)]
+        for row in table.sort_values(["second", "regime", "workers"]).to_dict("records")
+    ]
     columns = [*titles, "workers", "regime", *(f"{side}, ms per step" for side in sides)]
-    few = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."]
-    notes = few if (table["pairs"] < FEWEST_LAUNCHES).any() else []
-    return blocks.table([*columns, "factor", "95 % interval", "pairs (n)"], rows, notes, left=(0, 1, 3))
+    columns += ["factor", "95 % interval", "pairs (n)"]
+    return blocks.table(columns, rows, pairs.notes(table), left=(0, 1, 3))
 
 
 def _inputs(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
     """How long a step waits for its rows: taken from memory, or prepared ahead by other processes."""
-    table = tables.inputs(launches)
+    table = summaries.inputs(launches)
     if table.empty:
         return []
     explanation = (
-        "Time of a step in which the rank that waits longest waits for its rows, and its share of the whole step. Rows "
-        "come out of memory as they are needed, or from so many processes of a DataLoader beside each worker, which "
-        "prepare them ahead."
+        "How long the rank that waits longest waits for its rows in a step, and that time's share of the whole step. "
+        "Rows come out of memory as they are needed, unless an option has other processes prepare them ahead."
     )
     rows = [
         [
@@ -178,7 +163,7 @@ def _inputs(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
 
 
 def _spread(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
-    spread = tables.ranks(launches)
+    spread = summaries.ranks(launches)
     if spread.empty:
         return []
     rows = [

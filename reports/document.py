@@ -9,14 +9,18 @@ from pathlib import Path
 
 import typst
 
-from reports import blocks, costs, horovod_costs, memory, sections, tables
+from reports import blocks, costs, memory, sections, summaries
 from reports.material import gather, regime_names
 from reports.results import Results
 
 
 def build(results: Results) -> bytes:
-    """The report on `results` as a PDF: the same bytes for the same records. Raises UserError for a damaged config."""
-    content, images = compose(results)
+    """The report on `results` as a PDF: the same bytes for the same records. Raises UserError for a damaged task."""
+    return typeset(results, *compose(results))
+
+
+def typeset(results: Results, content: dict[str, object], images: dict[str, bytes]) -> bytes:
+    """The PDF of what `compose` gave for `results`."""
     files = {
         "main.typ": Path(__file__).with_name("template.typ").read_bytes(),
         "content.json": json.dumps(content, ensure_ascii=False).encode(),
@@ -29,18 +33,16 @@ def build(results: Results) -> bytes:
 
 
 def compose(results: Results) -> tuple[dict[str, object], dict[str, bytes]]:
-    """What the document says, in blocks, and its figures as SVG by file name. Raises UserError for a damaged config."""
+    """What the document says, in blocks, and its figures as SVG by file name. Raises UserError for a damaged task."""
     material = gather(results)
-    regimes = tables.regimes(material.launches)
+    regimes = summaries.regimes(material.launches)
     parts = sections.first_page(material, regimes)
     for name in regimes:
         parts += sections.regime_section(material, name, is_first=name == regimes[0])
     parts += sections.certificate_section(material)
     parts += sections.accuracy_section(results.records)
     parts += costs.section(material)
-    names = regime_names(material.cells)
-    parts += horovod_costs.section(material.horovod_settings, material.horovod_phases, material.cells, names)
-    parts += memory.section(material.memory, names)
+    parts += memory.section(material.memory, regime_names(material.cells))
     parts += sections.cautions_section(material, results.records)
     parts += sections.endings_section(material.endings)
     parts += sections.machine_section(results)

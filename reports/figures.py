@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,13 +10,13 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 from scipy.optimize import isotonic_regression
 
-from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
+from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
 from reports.certificate import Comparison, step_deviations
 from reports.findings import crowded
 
@@ -24,13 +24,7 @@ _MILLIMETRE = 1 / 25.4
 _WIDTH = 172 * _MILLIMETRE
 _INK, _FAINT = "#333333", "#8a8a8a"
 
-# Three hues that people with any colour blindness tell apart (Okabe & Ito 2008), each from dark to light.
-_HUES = {
-    "torch": ("#17457e", "#0072b2", "#56b4e9"),
-    "tf": ("#a33a00", "#d55e00", "#e6a100"),
-    "horovod": ("#00604a", "#009e73", "#74c7a0"),
-    "": ("#5e2f72", "#9b59a5", "#cc79a7"),
-}
+_NEUTRAL = ("#2e2e33", "#6b6b73", "#a6a6ae")  # From dark to light, for strategies whose records have no colors.
 _MARKERS = "osD^vPX<>ph*"
 _MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
 _LINES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
@@ -70,17 +64,20 @@ class Style:
     shift: float
 
 
-def styles(strategies: Sequence[str]) -> dict[str, Style]:
-    """One style per strategy: the hue says the family (torch, tf, horovod), shade, line and marker which it is."""
-    ordered = sorted(set(strategies))
-    families: dict[str, list[str]] = {}
+def styles(colors: Mapping[str, Sequence[str]]) -> dict[str, Style]:
+    """One style per strategy, from the colors of each, from dark to light, which are those of its family.
+
+    The hue says the family; shade, line and marker say which of its strategies it is.
+    """
+    ordered = sorted(colors)
+    families: dict[tuple[str, ...], list[str]] = {}
     for name in ordered:
-        family = name.partition("_")[0]
-        families.setdefault(family if family in _HUES else "", []).append(name)
+        known = tuple(color for color in colors[name] if is_color_like(color))
+        families.setdefault(known if len(known) > 1 else _NEUTRAL, []).append(name)
     found = {}
-    for family, members in families.items():
-        shades = LinearSegmentedColormap.from_list(family, _HUES[family])
-        # Neighbours, such as the variants of one strategy, are far apart in shade: dark, medium, light, dark, ...
+    for hue, members in families.items():
+        shades = LinearSegmentedColormap.from_list("family", hue)
+        # Neighbours, such as one strategy under several labels, are far apart in shade: dark, medium, light, dark, ...
         order = [index for start in range(3) for index in range(start, len(members), 3)]
         for position, name in enumerate(members):
             index = ordered.index(name)
@@ -98,7 +95,7 @@ def styles(strategies: Sequence[str]) -> dict[str, Style]:
 def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
     """Samples per second by workers for one regime: every launch, the medians, the ideal line, a label at each curve.
 
-    `cells` and `launches` are the rows of `tables.cells` and `tables.launches` of that regime, with exchange.
+    `cells` and `launches` are the rows of `summaries.cells` and `summaries.launches` of that regime, with exchange.
     """
     handles = _legend(cells, looks)
     beside = _lines_of_labels(cells) <= _MOST_LINES_BESIDE
@@ -355,7 +352,7 @@ def _spread(positions: Sequence[float], lines: Sequence[int], line: float = 0.04
 
 
 def _broken(name: str) -> str:
-    """A strategy's name with each option of its variant on a line of its own."""
+    """A strategy's name with each option of its label on a line of its own."""
     return name.replace(", ", ",\n")
 
 
@@ -421,7 +418,7 @@ def _draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 
 def _wrapped(name: str) -> str:
-    """A strategy's name broken between the options of its variant, only where a line would get too long."""
+    """A strategy's name broken between the options of its label, only where a line would get too long."""
     first, *options = name.split(", ")
     lines = [first]
     for option in options:

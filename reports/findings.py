@@ -2,8 +2,9 @@
 
 import pandas as pd
 
-from common.metrics import FEWEST_LAUNCHES
+from common.measurement.metrics import FEWEST_LAUNCHES
 from reports import blocks
+from reports.blocks import listed
 
 
 def fastest(cells: pd.DataFrame) -> list[str]:
@@ -14,7 +15,8 @@ def fastest(cells: pd.DataFrame) -> list[str]:
     sentences, few = [], {}
     cells = cells[cells["same_maths"].astype(bool)]
     for workers, group in cells.groupby("workers"):
-        ranked = group[group["n"] >= FEWEST_LAUNCHES].sort_values("seconds")
+        # By rows, not steps: an asynchronous step is the update of one worker.
+        ranked = group[group["n"] >= FEWEST_LAUNCHES].sort_values("samples_per_second", ascending=False)
         if len(ranked) >= 2:
             sentences.append(_ranking(int(workers), ranked))
         if len(group) >= 2:
@@ -22,11 +24,11 @@ def fastest(cells: pd.DataFrame) -> list[str]:
                 few[f"{row['strategy']} at {workers}"] = int(row["n"])
     if not few:
         return sentences
-    counts = _listed([str(count) for count in sorted(set(few.values()))])
+    counts = listed([str(count) for count in sorted(set(few.values()))])
     if sentences:
         return [
             *sentences,
-            f"Not ranked, for too few launches (n = {counts}, {FEWEST_LAUNCHES} needed): {_listed([*few])}.",
+            f"Not ranked, for too few launches (n = {counts}, {FEWEST_LAUNCHES} needed): {listed([*few])}.",
         ]
     return [
         f"There are too few launches to rank anything: n = {counts}, {FEWEST_LAUNCHES} needed. The numbers show what "
@@ -53,16 +55,15 @@ def left_out(table: pd.DataFrame) -> list[str]:
     A strategy whose launches ended for several reasons stands with the first of them.
     """
     reasons: dict[str, list[str]] = {}
-    # What comes after the comma is the variant of a strategy.
-    for strategy, group in table.groupby(table["strategy"].str.partition(",")[0]):
+    for strategy, group in table.groupby("bare_strategy"):
         ended = group[group["ending"].isin(["unsupported", "failed"])]
         if not (group["ending"] == "ok").any() and len(ended):
             reasons.setdefault(str(ended["reason"].iloc[0]).rstrip("."), []).append(str(strategy))
-    return [f"Not compared: {_listed(names)}. {reason}." for reason, names in reasons.items()]
+    return [f"Not compared: {listed(names)}. {reason}." for reason, names in reasons.items()]
 
 
 def certificate(summary: pd.DataFrame) -> str:
-    """How many settings follow the oracle and which don't, and how far other maths lead from it."""
+    """How many settings follow the oracle and which don't, and how far other maths deviate from it."""
     if summary.empty:
         return "No launch could be compared with the oracle."
     counts = summary["verdict"].value_counts()
@@ -72,7 +73,7 @@ def certificate(summary: pd.DataFrame) -> str:
     if deviates:
         rows = summary[summary["verdict"] == "deviates"].to_dict("records")
         names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
-        text += f" Not the same maths: {_listed(list(dict.fromkeys(names)))}."
+        text += f" Not the same maths: {listed(list(dict.fromkeys(names)))}."
     text += _other_maths(summary[summary["verdict"] == "other maths"])
     several = "asynchronous with several workers, which has no oracle to follow"
     for verdict, phrase in (("asynchronous", several), ("not compared", "not compared")):
@@ -90,14 +91,14 @@ def oversubscription(launches: pd.DataFrame) -> str:
         return ""
     over = launches[launches["oversubscribed"]]
     everywhere = crowded(launches)
-    places = [f"{_listed([str(count) for count in everywhere])} workers"] if everywhere else []
+    places = [f"{listed([str(count) for count in everywhere])} workers"] if everywhere else []
     alone = over[~over["workers"].isin(everywhere)]
     for name, group in alone.groupby("strategy"):
-        counts = _listed([str(count) for count in sorted(group["workers"].unique())])
+        counts = listed([str(count) for count in sorted(group["workers"].unique())])
         places.append(f"{counts} workers of {name}, which has other processes beside them,")
-    cores = _listed([str(count) for count in sorted(over["cores"].dropna().unique())])
+    cores = listed([str(count) for count in sorted(over["cores"].dropna().unique())])
     return (
-        f"With {_listed(places)} there were more threads than the machine's {cores} cores: such numbers are marked † "
+        f"With {listed(places)} there were more threads than the machine's {cores} cores: such numbers are marked † "
         "and show that it works, not how it scales."
     )
 
@@ -126,22 +127,19 @@ def _ranking(workers: int, ranked: pd.DataFrame) -> str:
     """`ranked` are the cells of this number of workers that have an interval, the fastest first."""
     rows = ranked.to_dict("records")
     best, others = rows[0], rows[1:]
-    overlapping = [row["strategy"] for row in others if row["low_seconds"] <= best["high_seconds"]]
+    lowest = best["global_batch"] / best["high_seconds"]
+    overlapping = [row["strategy"] for row in others if row["global_batch"] / row["low_seconds"] >= lowest]
     over = " (more threads than cores)" if ranked["oversubscribed"].all() else ""
     head = f"With {workers} worker{'s' if workers > 1 else ''}{over} "
     numbers = (
         f"{best['samples_per_second']:,.0f} samples/s, 95\u00a0% interval "
-        f"{best['global_batch'] / best['high_seconds']:,.0f} to {best['global_batch'] / best['low_seconds']:,.0f}, "
+        f"{lowest:,.0f} to {best['global_batch'] / best['low_seconds']:,.0f}, "
         f"n = {best['n']}"
     )
     if overlapping:
-        return f"{head}nobody is clearly fastest: {best['strategy']} ({numbers}) overlaps with {_listed(overlapping)}."
+        return f"{head}nobody is clearly fastest: {best['strategy']} ({numbers}) overlaps with {listed(overlapping)}."
     second = others[0]
     return (
         f"{head}{best['strategy']} was the fastest ({numbers}); {second['strategy']} came next with "
         f"{second['samples_per_second']:,.0f} (n = {second['n']}), and the intervals are apart."
     )
-
-
-def _listed(items: list[str]) -> str:
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from common.config import from_record
-from common.names import shown_name
-from reports import certificate, figures, horovod_costs, memory, tables
+from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
+from reports import certificate, figures, memory, pairs, phases, summaries
 from reports.certificate import Comparison
 from reports.figures import Style
 from reports.results import Results
@@ -22,8 +21,8 @@ class Material:
     asynchronous: pd.DataFrame
     convenience: pd.DataFrame
     one_process: pd.DataFrame
-    horovod_settings: pd.DataFrame
-    horovod_phases: pd.DataFrame
+    settings: pd.DataFrame
+    phases: pd.DataFrame
     memory: pd.DataFrame
     endings: pd.DataFrame
     looks: dict[str, Style]
@@ -31,31 +30,30 @@ class Material:
 
 
 def gather(results: Results) -> Material:
-    """Every table of the report, and one style per strategy and variant. Raises UserError for a damaged config."""
-    launches = tables.launches(results.records)
-    names = [shown_name(record.strategy, from_record(record.config)) for record in results.records.values()]
+    """Every table of the report, and one style per strategy and label. Raises UserError for a damaged task."""
+    launches = summaries.launches(results.records)
     return Material(
         launches=launches,
-        cells=tables.cells(launches),
+        cells=summaries.cells(launches),
         comparisons=certificate.compare(results),
         asynchronous=certificate.asynchronous(results),
-        convenience=tables.factors(launches, results.plan, tables.CONVENIENT),
-        one_process=tables.factors(launches, results.plan, tables.IN_ONE_PROCESS),
-        horovod_settings=tables.against_default(launches, results.plan, "horovod_"),
-        horovod_phases=horovod_costs.phases(launches, results.records),
+        convenience=pairs.factors(launches, results.plan, CONVENIENCE_OF),
+        one_process=pairs.factors(launches, results.plan, ONE_PROCESS_OF),
+        settings=pairs.against_default(launches, results.plan),
+        phases=phases.table(launches, results.records),
         memory=memory.table(launches, results.records),
-        endings=tables.endings(results.records, results.plan),
-        looks=figures.styles(names),
+        endings=summaries.endings(results.records, results.plan),
+        looks=figures.styles({record.name: record.colors for record in results.records.values()}),
         images={},
     )
 
 
 def regime_names(cells: pd.DataFrame) -> dict[str, str]:
-    """Short name of each regime: preset and scaling, and the options where those two name several regimes."""
+    """Short name of each regime: preset and scaling, and the task where those two name several regimes."""
     if cells.empty:
         return {}
     firsts = cells.drop_duplicates("regime")
     short = firsts["preset"] + " " + firsts["scaling"]
     ambiguous = short.duplicated(keep=False)
-    names = short.where(~ambiguous, short + " (" + firsts["options"] + ")")
+    names = short.where(~ambiguous, short + " (" + firsts["task"] + ")")
     return dict(zip(firsts["regime"], names, strict=True))

@@ -1,18 +1,13 @@
-"""What each process holds of the model and how far its memory rises, beside what DistributedDataParallel's takes."""
+"""What each process holds of the model and how far its memory rises, and what sharding it saves."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-from common.record import Record
+from common.measurement.record import Record
+from common.strategy import SHARDING_OF
 from reports import blocks
 from reports.blocks import Block
-
-REFERENCE = "torch_ddp"
-"""The strategy whose every process holds all of the model, which the others are set beside."""
-
-SHARDING = ("torch_zero", "torch_fsdp")
-"""Strategies that divide what a process holds among the workers, in order to save memory."""
 
 _PARTS = ("parameters", "gradients", "optimizer_state")
 _MEASURED = (*_PARTS, "held", "above_import", "device_peak")
@@ -22,19 +17,21 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
     """One row per cell with exchange whose records tell of memory: bytes, medians over n launches.
 
     `parameters`, `gradients`, `optimizer_state` and their sum `held` are those of the process that holds most,
-    `above_import` and, on GPUs, `device_peak` the largest process's; NaN where the strategy doesn't tell. `held_factor`
-    and `peak_factor` are over `torch_ddp`'s `reference_held` and `reference_peak` of the same regime and number of
-    workers, NaN where it wasn't measured; a peak is the GPU's where both have one.
+    `above_import` and, on GPUs, `device_peak` the largest process's; NaN where the strategy doesn't tell. `reference`
+    is the strategy whose every process holds all that this one shards, empty for one that doesn't shard; `held_factor`
+    and `peak_factor` are over its `reference_held` and `reference_peak` of the same regime and number of workers, NaN
+    where it wasn't measured; a peak is the GPU's where both have one.
     """
-    keys = ["regime", "workers", "bare_strategy", "strategy"]
+    keys = ["regime", "workers", "strategy"]
     rows = []
     for key, group in launches[launches["exchange"].astype(bool)].groupby(keys) if len(launches) else ():
-        told = [_of_launch(records[cell]) for cell in group["cell"] if any(records[cell].memory_bytes)]
+        told = [_of_launch(records[name]) for name in group["launch"] if any(records[name].memory_bytes)]
         if told:
-            rows.append(dict(zip(keys, key, strict=True)) | {"n": len(told)} | pd.DataFrame(told).median().to_dict())
-    columns = [*keys, "n", *_MEASURED]
-    by_cell = {(row["regime"], row["workers"]): row for row in rows if row["strategy"] == REFERENCE}
-    factors = [_beside(row, by_cell.get((row["regime"], row["workers"]))) for row in rows]
+            known = {"reference": group["compared_with"].iloc[0].get(SHARDING_OF, ""), "n": len(told)}
+            rows.append(dict(zip(keys, key, strict=True)) | known | pd.DataFrame(told).median().to_dict())
+    columns = [*keys, "reference", "n", *_MEASURED]
+    by_cell = {(row["regime"], row["workers"], row["strategy"]): row for row in rows}
+    factors = [_beside(row, by_cell.get((row["regime"], row["workers"], row["reference"]))) for row in rows]
     ratios = ["reference_n", "reference_held", "reference_peak", "peak", "held_factor", "peak_factor"]
     return pd.DataFrame(rows, columns=columns).join(pd.DataFrame(factors, columns=ratios))
 
@@ -47,8 +44,7 @@ def section(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
         "Megabytes of the parameters, their gradients and the optimizer's state in the process that holds most of them "
         "at the end, and their sum. The peak is how far the largest process's resident memory rose above what it was "
         "before the data came, with the framework imported: it has the data, activations and buffers too. A process "
-        "with several replicas is counted as a whole. Both factors are over torch_ddp's in the same regime with as "
-        "many workers."
+        "with several replicas is counted as a whole."
     )
     said = [*shardings(found, names), *_without_state(found)]
     return [
@@ -60,24 +56,24 @@ def section(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
 
 
 def shardings(found: pd.DataFrame, names: Mapping[str, str]) -> list[str]:
-    """A sentence for each sharding strategy: how its peak compares with DistributedDataParallel's.
+    """A sentence for each strategy that shards: how its peak compares with that of its reference.
 
     Of its cells with several workers it names the one with the most to shard (the largest model, then the most
     workers), and the range over all.
     """
     sentences = []
-    compared = found[(found["workers"] > 1) & found["peak_factor"].notna() & found["bare_strategy"].isin(SHARDING)]
-    for name, group in compared.groupby("strategy"):
+    compared = found[(found["workers"] > 1) & found["peak_factor"].notna()]
+    for (name, reference), group in compared.groupby(["strategy", "reference"]):
         largest = group.sort_values(["reference_held", "workers", "n"]).iloc[-1]
-        reference = f"{_megabytes(largest['reference_peak'])} (n = {largest['reference_n']:.0f})"
+        its_peak = f"{_megabytes(largest['reference_peak'])} (n = {largest['reference_n']:.0f})"
         sentence = (
             f"{name} with {largest['workers']} workers on {names[largest['regime']]}: peak "
-            f"{_megabytes(largest['peak'])} MB (n = {largest['n']}) against {REFERENCE}'s {reference}: "
+            f"{_megabytes(largest['peak'])} MB (n = {largest['n']}) against {reference}'s {its_peak}: "
             f"{_in_words(largest['peak_factor'])}"
         )
         if len(group) > 1:
             sentence += (
-                f". Over its {len(group)} cells beside {REFERENCE}'s, peaks go from "
+                f". Over its {len(group)} cells beside {reference}'s, peaks go from "
                 f"{_signed(group['peak_factor'].min())} to {_signed(group['peak_factor'].max())}"
             )
         sentences.append(f"{sentence}.")
@@ -130,20 +126,26 @@ def _without_state(found: pd.DataFrame) -> list[str]:
 
 def _table_block(found: pd.DataFrame, names: Mapping[str, str]) -> Block:
     measured = [name for name in _MEASURED if name != "device_peak" or found["device_peak"].notna().any()]
-    rows = []
-    for row in (
-        found.assign(name=found["regime"].map(names)).sort_values(["strategy", "name", "workers"]).to_dict("records")
-    ):
-        rows.append(
-            [
-                *[row["strategy"], str(row["workers"]), row["name"], str(row["n"])],
-                *[_megabytes(row[name]) for name in measured],
-                *[blocks.ratio(row["held_factor"]), blocks.ratio(row["peak_factor"])],
-            ]
-        )
+    beside = found[found["reference_n"].notna()]
+    ratios = [] if beside.empty else ["held_factor", "peak_factor"]
+    rows = [
+        [
+            *[row["strategy"], str(row["workers"]), row["name"], str(row["n"])],
+            *[_megabytes(row[name]) for name in measured],
+            *[blocks.ratio(row[name]) for name in ratios],
+        ]
+        for row in found.assign(name=found["regime"].map(names))
+        .sort_values(["strategy", "name", "workers"])
+        .to_dict("records")
+    ]
     titles = ["parameters", "gradients", "state", "sum", "peak", "GPU peak"]
-    columns = ["strategy", "workers", "regime", "n", *titles[: len(measured)], "sum, factor", "peak, factor"]
-    return blocks.table(columns, rows, [], left=(0, 2))
+    columns = ["strategy", "workers", "regime", "n", *titles[: len(measured)], *["sum, factor", "peak, factor"]]
+    notes = [
+        f"The factors of {blocks.listed(sorted(group['strategy'].unique()))} are over {reference} in the same regime "
+        "with as many workers."
+        for reference, group in beside.groupby("reference")
+    ]
+    return blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 2))
 
 
 def _megabytes(count: float) -> str:

@@ -6,14 +6,17 @@ from pathlib import Path
 import pandas as pd
 
 from common.errors import UserError
-from common.record import Record, read_records
+from common.measurement.record import Record, read_records
 
-PLAN_COLUMNS = ("position", "cell", "strategy", "preset", "scaling", "workers", "exchange", "repetition", "purpose")
+PLAN_COLUMNS = (
+    *("position", "launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"),
+    "order_seed",
+)
 
 
 @dataclass(frozen=True)
 class Results:
-    """All records of one folder by their files' stems, and the planned cells (None without a plan)."""
+    """All records of one folder by their files' stems, and the planned launches (None without a plan)."""
 
     folder: Path
     records: dict[str, Record]

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from common.metrics import FEWEST_LAUNCHES
-from common.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
-from common.record import Record
-from reports import blocks, certificate, figures, findings, tables
+from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
+from common.measurement.metrics import FEWEST_LAUNCHES
+from common.measurement.record import Record
+from reports import blocks, certificate, figures, findings, summaries
 from reports.blocks import Block
 from reports.cautions import cautions
 from reports.certificate import Comparison
@@ -50,7 +50,7 @@ def regime_section(material: Material, name: str, is_first: bool) -> list[Block]
     shown, points = _of_regime(material.cells, name), _of_regime(material.launches, name)
     title = _regime_name(shown)
     first = shown.iloc[0]
-    about = f"{_capital(_batch_in_words(shown))}. Options: {first['options']}."
+    about = f"{_capital(_batch_in_words(shown))}. Options: {first['task']}."
     parts = [blocks.heading(_capital(title)), blocks.text(about)]
     ranking = findings.fastest(shown)
     if ranking and not is_first:
@@ -71,11 +71,11 @@ def regime_section(material: Material, name: str, is_first: bool) -> list[Block]
 
 
 def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
-    """Absolute times first, then what they make of either base; cells that never ran stand with their ending."""
+    """Absolute times first, then what they make of either base; cells without a measurement stand with their ending."""
     rows = [_speed_row(row) for row in cells.sort_values(["strategy", "workers"]).to_dict("records")]
     first = cells.iloc[0]
     same = (endings["preset"] == first["preset"]) & (endings["scaling"] == first["scaling"]) & endings["for_speed"]
-    here = endings[same & endings["options"].isin([first["options"], ""]) & (endings["ending"] != "ok")]
+    here = endings[same & endings["task"].isin([first["task"], ""]) & (endings["ending"] != "ok")]
     measured = set(zip(cells["strategy"], cells["workers"], strict=True))
     for (strategy, workers), group in here.groupby(["strategy", "workers"]):
         counts = group["ending"].value_counts()
@@ -120,14 +120,18 @@ def _speed_row(row: Mapping[str, object]) -> list[str]:
 def _base_notes(cells: pd.DataFrame) -> list[str]:
     """What each ratio is over, in absolute numbers."""
     notes = []
-    for framework, group in cells.groupby("framework"):
+    bases_of = cells.groupby("framework")["named_base"].nunique()
+    for (framework, name), group in cells.groupby(["framework", "named_base"]):
+        strategies = f"{framework} strategies"
+        if not framework or bases_of[framework] > 1:
+            strategies = blocks.listed(sorted(group["bare_strategy"].unique()))
         known = group.dropna(subset=["base"])
         if known.empty:
-            notes.append(f"The undistributed base of {framework} wasn't measured: no speed-up over it.")
+            notes.append(f"{name}, the undistributed base of {strategies}, wasn't measured: no speed-up over it.")
             continue
         base = known.iloc[0]
         notes.append(
-            f"Speed-up and efficiency of {framework} strategies are over {base['base']}: "
+            f"Speed-up and efficiency of {strategies} are over {name}: "
             f"{base['base_samples_per_second']:,.0f} samples/s (n = {base['base_n']})."
         )
     return notes
@@ -249,8 +253,8 @@ def _deviation_table(summary: pd.DataFrame) -> Block:
 def accuracy_section(records: Mapping[str, Record]) -> list[Block]:
     """Accuracy reached on real data and the time to a stated target."""
     parts = [blocks.heading("Accuracy on real data")]
-    table = tables.accuracies(records)
-    targets = ", ".join(f"{value:.2f} on {name}" for name, value in tables.ACCURACY_TARGETS.items())
+    table = summaries.accuracies(records)
+    targets = ", ".join(f"{value:.2f} on {name}" for name, value in summaries.ACCURACY_TARGETS.items())
     if table.empty:
         return [*parts, blocks.text("No launch was on real data; on generated rows an accuracy would mean nothing.")]
     parts.append(
@@ -301,7 +305,7 @@ def endings_section(endings: pd.DataFrame) -> list[Block]:
         for (ending, reason), group in wrong.groupby(["ending", "reason"], sort=True):
             found = list(dict.fromkeys(log for log in group["log"] if log))
             logs = f" (log: {', '.join(found)})" if found else ""
-            rows.append([", ".join(group["cell"]), ending, (reason or "no reason was recorded") + logs])
+            rows.append([", ".join(group["launch"]), ending, (reason or "no reason was recorded") + logs])
         parts.append(blocks.table(["launches", "ending", "reason"], rows, [], left=(0, 1, 2), wide=(0, 2)))
     return parts
 
@@ -347,12 +351,12 @@ def method_section() -> list[Block]:
                 f"statistics) and covers the true median in at least 95 % of experiments; below n = {FEWEST_LAUNCHES} "
                 "no such interval exists, and none is printed. No launch is dropped; those that stopped on the way to "
                 "save checkpoints serve the certificate and the accuracy, and are no part of the throughput.",
-                "Weak scaling keeps the batch of each worker; strong scaling keeps the global batch. They, different "
-                "presets and different options never share a curve. Options that only some strategies have stand "
-                "beside a strategy's name where they aren't at their default, and make a curve of their own. Settings "
-                "that compute other maths are shown and not ranked.",
-                "Speed-up is samples per second over the framework's undistributed base, torch_single or "
-                "tf_one_device, with the same batch per worker (weak) or the same global batch (strong); "
+                "Weak scaling keeps the batch of each worker; strong scaling keeps the global batch. Launches of "
+                "different scaling, preset or task never share a curve. A strategy's own options stand beside its "
+                "name where they aren't at their default, and make a curve of their own. Those that compute other "
+                "maths are shown and not ranked.",
+                "Speed-up is samples per second over the framework's undistributed base (named in the summary table), "
+                "with the same batch per worker (weak) or the same global batch (strong); "
                 "\u201cover own 1\u201d is that over one worker of the same strategy. Ratios are those of medians and "
                 "carry no interval of their own. Efficiency is the speed-up per worker.",
                 "Time to first step runs from the start of the process to the end of its first step and is no part of "

@@ -1,104 +1,175 @@
-"""Records for the report's tests: times made up by hand, losses from a real run of the contract in float32."""
+"""Records for the report's tests: strategies and times made up, losses from a real run of the contract in float32."""
 
 import dataclasses
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
 
-from common import dataset, mlp
-from common.config import PRESETS, Config, global_batch
-from common.dataset import RowOrder
-from common.record import Record, write_record
+from common.contract import dataset, mlp
+from common.contract.rows import Batch, RowOrder, global_batch
+from common.contract.task import PRESETS, Task
+from common.measurement.record import Record, declared, write_record
+from common.strategy import (
+    CONVENIENCE_OF,
+    ONE_PROCESS_OF,
+    SHARDING_OF,
+    Family,
+    Options,
+    ReplicaOptions,
+    Strategy,
+    Traffic,
+    Work,
+    halved,
+    nothing_sent,
+    option,
+    ring_all_reduce,
+)
 
 HOST = {"name": "here", "processor": "Some CPU", "cores": 2, "memory_bytes": 2**33, "gpus": [], "system": "Linux 6"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeUpOptions(ReplicaOptions):
+    """What every made-up strategy has."""
+
+    compiled: bool = option(False)
+    steps_per_call: int = option(1)
+    input: str = option("memory")
+    backend: str = option("auto")
+    loader_workers: int = option(0)
+    updates: str = option("one_by_one")
+    trace: bool = option(False)
+    rounding: str = option("none", other_maths=True)
+    half_precision: bool = option(False, other_maths=True)
+
+
+def family(title: str, *colors: str) -> Family:
+    return Family(title=title, environment=title.lower(), imports=title.lower(), packages=(), colors=colors)
+
+
+def strategy(name: str, framework: str, of_family: Family, **facts: object) -> Strategy:
+    """A strategy over the base of its framework, which is called `amber_single` where the framework is amber."""
+    base = None if name == f"{framework}_single" else f"{framework}_single"
+    known = {"script": "made_up.py", "summary": "", "options": MadeUpOptions, "base": base}
+    return Strategy(name=name, framework=framework, family=of_family, **known | facts)
+
+
+def rounded_ring(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    traffic = ring_all_reduce(parameter_bytes, workers, options)
+    return traffic if options.rounding == "none" else halved(traffic)
+
+
+def twice(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    return Traffic(2.0 * parameter_bytes, "twice the bytes of the gradients", "Somebody, 2014")
+
+
+def cut(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    return Traffic(None, "none where it depends on how the model is cut")
+
+
+AMBER = family("Amber", "#17457e", "#0072b2", "#56b4e9")
+COBALT = family("Cobalt", "#a33a00", "#d55e00", "#e6a100")
+TEAL = family("Teal", "#00604a", "#009e73", "#74c7a0")
+_DECLARED = [
+    strategy("amber_single", "amber", AMBER, work=Work.UNDISTRIBUTED, traffic=nothing_sent),
+    strategy("amber_ring", "amber", AMBER, traffic=rounded_ring),
+    strategy("amber_library", "amber", AMBER, compared_with={CONVENIENCE_OF: "amber_ring"}),
+    strategy("amber_threads", "amber", AMBER, traffic=nothing_sent, compared_with={ONE_PROCESS_OF: "amber_ring"}),
+    strategy("amber_sharded", "amber", AMBER, traffic=twice, compared_with={SHARDING_OF: "amber_ring"}),
+    strategy("amber_parts", "amber", AMBER, work=Work.PARTS_OF_ONE_MODEL, traffic=cut),
+    strategy("cobalt_single", "cobalt", COBALT, work=Work.UNDISTRIBUTED, traffic=nothing_sent),
+    strategy("cobalt_replicas", "cobalt", COBALT),
+    strategy("cobalt_library", "cobalt", COBALT, compared_with={CONVENIENCE_OF: "cobalt_replicas"}),
+    strategy("cobalt_servers", "cobalt", COBALT, traffic=twice, synchronous_with={"updates": "together"}),
+    # A family that distributes other families' frameworks.
+    strategy("teal_amber", "amber", TEAL),
+    strategy("teal_cobalt", "cobalt", TEAL),
+]
+STRATEGIES = {each.name: each for each in _DECLARED}
 
 
 @cache
 def trained(seed: int, batch: int, steps: int, preset: str = "digits") -> mlp.Trajectory:
     """The contract in float32 on `steps` batches of `batch` rows, as a strategy without a mistake would train."""
-    config = dataclasses.replace(PRESETS[preset], seed=seed)
-    rows = dataset.load(config)
+    task = dataclasses.replace(PRESETS[preset], seed=seed)
+    rows = dataset.load(task)
     order = RowOrder(len(rows.train_labels), seed)
-    batches = [dataset.Batch(step, order.cut(step * batch, (step + 1) * batch), rows) for step in range(steps)]
-    return mlp.train(config, ((part.features, part.labels) for part in batches), np.float32)
+    batches = [Batch(step, order.cut(step * batch, (step + 1) * batch), rows) for step in range(steps)]
+    return mlp.train(task, ((part.features, part.labels) for part in batches), np.float32)
 
 
 def make_record(
-    strategy: str = "torch_ddp",
+    name: str = "amber_ring",
     workers: int = 1,
     milliseconds: tuple[float, ...] = (2.0, 2.0, 2.0, 2.0),
-    config: Config | None = None,
+    task: Task | None = None,
+    options: Options | None = None,
     rank_factors: tuple[float, ...] | None = None,
     **fields: object,
 ) -> Record:
-    """An `ok` record whose windows of ten steps took `milliseconds` a step; rank r's clock shows factor r of it."""
-    base = {"steps": 60, "warmup_steps": 20, "window_steps": 10, "seed": 3, "workers": workers}
-    config = config or dataclasses.replace(PRESETS["digits"], scaling="weak", **base)
-    batch = global_batch(config, workers)
+    """An `ok` record whose windows of ten steps took `milliseconds` a step; rank r's clock shows factor r of it.
+
+    What its strategy declares is there as a launch would have it; a name that isn't made up above is `amber_ring`'s
+    under another one.
+    """
+    each = STRATEGIES.get(name) or dataclasses.replace(STRATEGIES["amber_ring"], name=name)
+    lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+    task = task or dataclasses.replace(PRESETS["digits"], scaling="weak", seed=3, workers=workers, **lengths)
     windows = [
         {"rank": rank, "step": 20 + 10 * index, "steps": 10, "seconds": value * factor / 100}
         for rank, factor in enumerate(rank_factors or (1.0,) * workers)
         for index, value in enumerate(milliseconds)
     ]
-    values = {
-        "strategy": strategy,
-        "framework": "tensorflow" if strategy.startswith("tf_") or strategy.endswith("tensorflow") else "torch",
-        "world_size": workers,
-        "synchronous": True,
-        "scaling": config.scaling,
-        "status": "ok",
-        "config": dataclasses.asdict(config),
-        "backend": "gloo",
-        "threads_per_worker": 1,
-        "oversubscribed": workers > 2,
-        "versions": {"python": "3.11.7", "numpy": "2.4.6"},
-        "host": HOST,
-        "git_commit": "0123456789abcdef",
+    known = declared(each, task, options or MadeUpOptions(), workers)
+    return Record(
+        **known | measured(task, global_batch(task, each.work, workers), workers) | {"windows": windows} | fields
+    )
+
+
+def measured(task: Task, batch: int, workers: int) -> dict[str, object]:
+    """What any launch of the task leaves in its record, but its windows."""
+    return {
+        **{"status": "ok", "backend": "some backend", "oversubscribed": workers > 2},
+        **{"versions": {"python": "3.11.7", "numpy": "2.4.6"}, "host": HOST, "git_commit": "0123456789abcdef"},
         "started_at": "2026-01-02T03:04:05.678+00:00",
         "time_to_first_step_s": 1.5,
-        "windows": windows,
         "examples_per_step": batch,
-        "examples_by_rank": [config.steps * batch // workers] * workers,
-        "losses": trained(config.seed, batch, config.steps, config.preset).losses,
+        "examples_by_rank": [task.steps * batch // workers] * workers,
+        "losses": trained(task.seed, batch, task.steps, task.preset).losses,
         "peak_memory_bytes": [300_000_000] * workers,
-        "accuracies": [{"step": config.steps, "accuracy": 0.5, "training_seconds": 0.12}],
+        "accuracies": [{"step": task.steps, "accuracy": 0.5, "training_seconds": 0.12}],
         "final_accuracy": 0.5,
     }
-    return Record(**values | fields)
 
 
 def varied(
-    strategy: str,
-    workers: int = 1,
-    milliseconds: tuple[float, ...] = (2.0, 2.0, 2.0, 2.0),
-    synchronous: bool = True,
-    **options: object,
+    name: str, workers: int = 1, milliseconds: tuple[float, ...] = (2.0, 2.0, 2.0, 2.0), **options: object
 ) -> Record:
     """A record as `make_record` makes it, of a launch with these options of its strategy."""
-    record = make_record(strategy, workers, milliseconds, synchronous=synchronous)
-    return dataclasses.replace(record, config=record.config | options)
+    return make_record(name, workers, milliseconds, options=MadeUpOptions(**options))
 
 
-def unfinished(status: str, reason: str, strategy: str = "torch_ddp", workers: int = 2) -> Record:
+def unfinished(status: str, reason: str, name: str = "amber_ring", workers: int = 2) -> Record:
     """A record of a launch that measured nothing, as the comparison writes it."""
     return make_record(
-        *(strategy, workers),
+        *(name, workers),
         **{"status": status, "reason": reason, "log": "some.log", "windows": [], "losses": [], "host": {}},
         **{"accuracies": [], "final_accuracy": None, "time_to_first_step_s": None, "versions": {}, "git_commit": None},
     )
 
 
 def named(*records: Record) -> dict[str, Record]:
-    """The records by stems such as `torch_ddp-2w-00`."""
+    """The records by stems such as `amber_ring-2w-00`."""
     return {f"{record.strategy}-{record.world_size}w-{index:02d}": record for index, record in enumerate(records)}
 
 
 def write_all(folder: Path, records: dict[str, Record]) -> Path:
     """Write every record into `folder`, which is returned."""
-    for cell, record in records.items():
-        write_record(folder / f"{cell}.json", record)
+    for name, record in records.items():
+        write_record(folder / f"{name}.json", record)
     return folder
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.config import PRESETS
-from common.oracle import WEIGHT_TOLERANCE
+from common.contract.oracle import WEIGHT_TOLERANCE
+from common.contract.task import PRESETS
 from reports import certificate, findings
 from reports.results import Results, read_results
 from tests.reports.records import make_record, named, varied, write_all, write_weights
@@ -66,20 +66,20 @@ def test_workers_that_all_compute_the_whole_batch_deviate(tmp_path):
 
 
 def test_asynchronous_launches_are_compared_with_one_worker_only(tmp_path):
-    comparisons = compared(tmp_path, *(make_record(workers=workers, synchronous=False) for workers in (1, 2)))
+    comparisons = compared(tmp_path, *(make_record("cobalt_servers", workers) for workers in (1, 2)))
     assert [comparison.verdict for comparison in comparisons] == ["follows", "asynchronous"]
 
 
 def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_staleness(tmp_path):
     write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
     write_weights(tmp_path / "worse.safetensors", seed=3, batch=64, steps=30)
-    config = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
-    facts = {"synchronous": False, "examples_per_step": 64, "config": config, "staleness": [0, 1, 1, 7]}
-    same = make_record("tf_parameter_server", 2, checkpoint="w.safetensors", **facts)
-    worse = make_record("tf_parameter_server", 4, checkpoint="worse.safetensors", **facts)
+    task = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
+    facts = {"examples_per_step": 64, "task": task, "staleness": [0, 1, 1, 7]}
+    same = make_record("cobalt_servers", 2, checkpoint="w.safetensors", **facts)
+    worse = make_record("cobalt_servers", 4, checkpoint="worse.safetensors", **facts)
     table = certificate.asynchronous(Results(tmp_path, named(same, worse), None))
-    assert abs(cell(table, "tf_parameter_server", 2)["difference"]) < 1e-5
-    assert cell(table, "tf_parameter_server", 4)["difference"] > 0.05
+    assert abs(cell(table, "cobalt_servers", 2)["difference"]) < 1e-5
+    assert cell(table, "cobalt_servers", 4)["difference"] > 0.05
     assert table["staleness"].tolist() == [1.0, 1.0]
     assert table["largest_staleness"].tolist() == [7, 7]
     assert table["updates"].tolist() == [60, 60]
@@ -87,36 +87,32 @@ def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_stal
 
 def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_how_they_trained(tmp_path):
     write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
-    kept = {"synchronous": False, "checkpoint": "w.safetensors"}
-    silent = make_record("tf_parameter_server", 2, **kept)
     records = [
-        make_record("tf_parameter_server", 1, **kept),
-        make_record("tf_parameter_server", 2, synchronous=False),
-        make_record("torch_ddp", 2, checkpoint="w.safetensors"),
-        dataclasses.replace(silent, config=silent.config | {"exchange": False}),
+        make_record("cobalt_servers", 1, checkpoint="w.safetensors"),
+        make_record("cobalt_servers", 2),
+        make_record("amber_ring", 2, checkpoint="w.safetensors"),
+        dataclasses.replace(varied("cobalt_servers", 2, exchange=False), checkpoint="w.safetensors"),
     ]
     assert certificate.asynchronous(Results(tmp_path, named(*records), None)).empty
 
 
 def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
-    gone = make_record("tf_parameter_server", 2, synchronous=False, checkpoint="gone.safetensors")
+    gone = make_record("cobalt_servers", 2, checkpoint="gone.safetensors")
     [row] = certificate.asynchronous(Results(tmp_path, named(gone), None)).to_dict("records")
     assert math.isnan(row["loss"])
     assert "gone.safetensors" in row["note"]
 
 
-def test_variants_share_the_oracle_of_the_maths_that_they_have_in_common(tmp_path):
-    records = [make_record("tf_mirrored"), varied("tf_mirrored", jit_compile=True)]
+def test_labels_of_a_strategy_share_the_oracle_of_the_maths_that_they_have_in_common(tmp_path):
+    records = [make_record("cobalt_replicas"), varied("cobalt_replicas", compiled=True)]
     summary = certificate.summary(compared(tmp_path, *records))
-    assert summary["strategy"].tolist() == ["tf_mirrored", "tf_mirrored, jit_compile"]
+    assert summary["strategy"].tolist() == ["cobalt_replicas", "cobalt_replicas, compiled"]
     assert summary["verdict"].tolist() == ["follows"] * 2
     assert summary["maths"].nunique() == 1
 
 
 def test_launches_without_exchange_take_no_part_in_the_certificate(tmp_path):
-    record = make_record(workers=2)
-    silent = dataclasses.replace(record, config=record.config | {"exchange": False})
-    assert compared(tmp_path, silent) == []
+    assert compared(tmp_path, varied("amber_ring", 2, exchange=False)) == []
 
 
 def test_weights_that_are_gone_are_reported_as_not_compared(tmp_path):
@@ -132,30 +128,30 @@ def test_other_rows_are_reported_as_not_compared(tmp_path):
 
 @pytest.mark.parametrize("factor", [1.01, 1.0])
 def test_other_maths_neither_follows_nor_deviates_wherever_its_losses_are(tmp_path, factor):
-    rounded = varied("torch_ddp", 2, gradient_hook="fp16")
+    rounded = varied("amber_ring", 2, rounding="fp16")
     rounded = dataclasses.replace(rounded, losses=[factor * loss for loss in rounded.losses])
     [comparison] = compared(tmp_path, rounded)
     assert comparison.verdict == "other maths"
-    assert comparison.other_maths == "gradient_hook"
+    assert comparison.other_maths == "rounding"
     assert comparison.loss == pytest.approx(factor - 1, rel=0.01, abs=1e-6)
     assert comparison.note == ""
 
 
 def test_other_maths_that_lost_rows_says_so(tmp_path):
     [comparison] = compared(
-        tmp_path, dataclasses.replace(varied("torch_ddp", bf16_autocast=True), examples_by_rank=[5])
+        tmp_path, dataclasses.replace(varied("amber_ring", half_precision=True), examples_by_rank=[5])
     )
     assert comparison.note == "5 rows counted, 3,840 expected"
 
 
 def test_other_maths_is_told_apart_in_words_with_its_options_and_largest_deviation(tmp_path):
     exact = make_record()
-    rounded = [varied("torch_ddp", gradient_hook="fp16"), varied("torch_single", bf16_autocast=True)]
+    rounded = [varied("amber_ring", rounding="fp16"), varied("amber_single", half_precision=True)]
     rounded = [dataclasses.replace(record, losses=[1.02 * loss for loss in exact.losses]) for record in rounded]
     summary = certificate.summary(compared(tmp_path, exact, *rounded))
     assert findings.certificate(summary) == (
         "1 of 1 compared settings follow the float64 oracle. 2 settings compute other maths on purpose "
-        "(bf16_autocast, gradient_hook); their largest deviation is 2.0e-2."
+        "(half_precision, rounding); their largest deviation is 2.0e-2."
     )
     alone = certificate.summary(compared(tmp_path, exact, rounded[0]))
-    assert "1 setting computes other maths on purpose (gradient_hook); its largest" in findings.certificate(alone)
+    assert "1 setting computes other maths on purpose (rounding); its largest" in findings.certificate(alone)

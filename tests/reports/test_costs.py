@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from common.record import Record
+from common.measurement.record import Record
 from reports import costs
 from reports.blocks import DASH
 from reports.material import gather
@@ -19,29 +19,56 @@ def table_under(blocks: list[dict], heading: str) -> dict:
     return next(block for block in blocks[start:] if block["kind"] == "table")
 
 
-def test_formulas_are_named_only_where_they_are_used(tmp_path):
-    carried = {"wire_bytes_per_step": 1.0}
-    ring = str(section(tmp_path, make_record("torch_ddp", 2, **carried)))
-    assert "ring all-reduce" in ring
-    assert "torch_fsdp" not in ring
-    assert "There is none" not in ring
-    others = [make_record(name, 2, **carried) for name in ("torch_fsdp", "torch_zero", "torch_model_parallel")]
-    rounded = dataclasses.replace(varied("torch_ddp", 2, gradient_hook="fp16"), **carried)
-    blocks = section(tmp_path, *others, rounded)
-    for words in ("for torch_fsdp (", "for torch_zero (", "half of that where they are rounded", "There is none"):
-        assert words in str(blocks)
+def formulas(blocks: list[dict]) -> list[str]:
+    return next(block["items"] for block in blocks if block["kind"] == "items")
+
+
+def test_each_formula_stands_once_with_its_strategies_and_its_source(tmp_path):
+    names = ("amber_ring", "cobalt_replicas", "amber_sharded", "amber_parts")
+    records = [make_record(name, 2, wire_bytes_per_step=1.0) for name in names]
+    blocks = section(tmp_path, *records)
+    assert formulas(blocks) == [
+        "2 (N - 1) times the bytes of the gradients, by a ring all-reduce: amber_ring and cobalt_replicas (Patarasuk "
+        '& Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).',
+        "none where it depends on how the model is cut: amber_parts.",
+        "twice the bytes of the gradients: amber_sharded (Somebody, 2014).",
+    ]
     rows = {row[0]: row for row in table_under(blocks, "Where the time goes")["rows"]}
-    assert rows["torch_model_parallel"][-1] == DASH
-    assert rows["torch_fsdp"][-1] == "0.207"
+    assert rows["amber_sharded"][-1] == "0.138"
+    assert rows["amber_parts"][-1] == DASH
+
+
+def test_formulas_of_launches_that_are_not_in_the_table_are_not_named(tmp_path):
+    counted = make_record("amber_ring", 2, wire_bytes_per_step=1.0)
+    [only] = formulas(section(tmp_path, counted, make_record("amber_sharded", 2), make_record("amber_parts", 1)))
+    assert "amber_ring" in only
+
+
+def test_a_strategy_is_named_with_its_label_where_its_formula_depends_on_that(tmp_path):
+    labelled = [
+        varied("amber_ring", 2),
+        varied("amber_ring", 2, rounding="fp16"),
+        varied("amber_ring", 2, compiled=True),
+    ]
+    records = [dataclasses.replace(record, wire_bytes_per_step=1.0) for record in labelled]
+    whole, half = formulas(section(tmp_path, *records))
+    assert ": amber_ring and amber_ring, compiled (" in whole
+    assert half.startswith("half of 2 (N - 1) times")
+    assert ": amber_ring, fp16 rounding, other maths (" in half
+
+
+def test_a_strategy_that_declares_no_formula_is_said_to_have_none(tmp_path):
+    silent = make_record("mine", 2, wire_bytes_per_step=1.0, formula_bytes_per_step=None, formula="", formula_source="")
+    assert formulas(section(tmp_path, silent)) == ["no formula is declared: mine."]
 
 
 def test_what_one_process_costs_stands_beside_what_tutorials_claim(tmp_path):
-    one = make_record("torch_data_parallel", 2, (3.0,) * 3, rank_factors=(1.0,))
-    blocks = section(tmp_path, make_record("torch_ddp", 2, (2.0,) * 3), one)
+    one = make_record("amber_threads", 2, (3.0,) * 3, rank_factors=(1.0,))
+    blocks = section(tmp_path, make_record("amber_ring", 2, (2.0,) * 3), one)
     assert "Tutorials claim a factor of 2 to 3." in str(blocks)
     assert "Here it is 1.50 (digits weak, 2 workers, n = 1)." in str(blocks)
     assert table_under(blocks, "What one process costs")["rows"] == [
-        ["torch_data_parallel", "torch_ddp", "2", "digits weak", "3.00", "2.00", "1.50", DASH, "1"]
+        ["amber_threads", "amber_ring", "2", "digits weak", "3.00", "2.00", "1.50", DASH, "1"]
     ]
 
 
@@ -49,17 +76,17 @@ def test_rows_from_memory_and_from_a_loader_stand_side_by_side(tmp_path):
     def waiting(record: Record, seconds: float) -> Record:
         return dataclasses.replace(record, windows=[window | {"input_seconds": seconds} for window in record.windows])
 
-    plain = [waiting(make_record("torch_ddp", workers), 0.002) for workers in (1, 2)]
-    loader = [waiting(varied("torch_ddp", workers, loader_workers=2), 0.0001) for workers in (1, 2)]
+    plain = [waiting(make_record("amber_ring", workers), 0.002) for workers in (1, 2)]
+    loader = [waiting(varied("amber_ring", workers, loader_workers=2), 0.0001) for workers in (1, 2)]
     rows = table_under(section(tmp_path, *plain, *loader), "Waiting for rows")["rows"]
     assert [row[1:] for row in rows] == [
-        ["1", "torch_ddp", "1", "0.200", "2.00", "10.0 %"],
-        ["1", "torch_ddp, 2 loader workers", "1", "0.0100", "2.00", "0.5 %"],
-        ["2", "torch_ddp", "1", "0.200", "2.00", "10.0 %"],
-        ["2", "torch_ddp, 2 loader workers", "1", "0.0100", "2.00", "0.5 %"],
+        ["1", "amber_ring", "1", "0.200", "2.00", "10.0 %"],
+        ["1", "amber_ring, 2 loader workers", "1", "0.0100", "2.00", "0.5 %"],
+        ["2", "amber_ring", "1", "0.200", "2.00", "10.0 %"],
+        ["2", "amber_ring, 2 loader workers", "1", "0.0100", "2.00", "0.5 %"],
     ]
 
 
 def test_parts_without_measurements_are_left_out(tmp_path):
-    headings = [block["text"] for block in section(tmp_path, make_record("torch_ddp")) if block["kind"] == "heading"]
+    headings = [block["text"] for block in section(tmp_path, make_record("amber_ring")) if block["kind"] == "heading"]
     assert headings == ["Where the time goes"]

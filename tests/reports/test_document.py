@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from common.config import PRESETS, from_record
+from common.contract.task import PRESETS, task_of
+from common.strategy import CONVENIENCE_OF
 from reports import document
 from reports.blocks import DASH
-from reports.results import Results
-from tests.reports.records import make_record, named, unfinished, varied, write_weights
+from reports.results import Results, read_results
+from tests.reports.records import make_record, named, unfinished, varied, write_all, write_weights
 
 
 def said(content: dict) -> str:
@@ -32,9 +33,12 @@ def summary_table(content: dict) -> dict:
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    records = [make_record(name) for name in ("torch_single", "tf_one_device")]
-    records += [make_record("torch_ddp", workers, (2.0, 2.2, 2.4)) for workers in (1, 2, 4)]
-    records += [make_record("tf_mirrored", 2, (3.0, 3.0)), unfinished("unsupported", "It has *no* #GPU.", "tf_central")]
+    records = [make_record(name) for name in ("amber_single", "cobalt_single")]
+    records += [make_record("amber_ring", workers, (2.0, 2.2, 2.4)) for workers in (1, 2, 4)]
+    records += [
+        make_record("cobalt_replicas", 2, (3.0, 3.0)),
+        unfinished("unsupported", "It has *no* #GPU.", "cobalt_central"),
+    ]
     return Results(Path("nowhere"), named(*records), None)
 
 
@@ -65,21 +69,21 @@ def test_the_pdf_has_pages(pdf):
 
 def test_the_summary_table_holds_the_numbers_worked_out_by_hand(content):
     rows = summary_rows(content)
-    # 128 rows in 2.2 ms are 58,182 samples/s; torch_single's 64 in 2 ms are 32,000.
-    assert rows["torch_ddp", "2"][2:9] == ["1", "2.20", DASH, "58,182", "1.82", "91 %", "2.00"]
-    assert "over torch_single: 32,000 samples/s (n = 1)" in " ".join(summary_table(content)["notes"])
+    # 128 rows in 2.2 ms are 58,182 samples/s; amber_single's 64 in 2 ms are 32,000.
+    assert rows["amber_ring", "2"][2:9] == ["1", "2.20", DASH, "58,182", "1.82", "91 %", "2.00"]
+    assert "over amber_single: 32,000 samples/s (n = 1)" in " ".join(summary_table(content)["notes"])
 
 
 def test_an_unsupported_cell_stands_in_the_summary_and_its_reason_in_the_text(content):
     rows = summary_rows(content)
-    assert rows["tf_central", "2"][2] == "0"
-    assert rows["tf_central", "2"][-1] == "1 unsupported"
+    assert rows["cobalt_central", "2"][2] == "0"
+    assert rows["cobalt_central", "2"][-1] == "1 unsupported"
     assert "It has *no* #GPU." in said(content)
     assert "6 ok, 1 unsupported, 0 failed, 0 not run" in said(content)
 
 
 def test_more_threads_than_cores_are_marked_in_table_and_text(content):
-    assert ("torch_ddp", "4†") in summary_rows(content)
+    assert ("amber_ring", "4†") in summary_rows(content)
     assert "With 4 workers there were more threads than the machine's 2 cores" in said(content)
 
 
@@ -89,16 +93,16 @@ def test_fewer_than_six_launches_are_said_to_rank_nothing(content):
 
 
 def test_broken_maths_is_flagged_in_the_document(tmp_path):
-    broken = make_record("torch_broken", losses=[loss * 1.01 for loss in make_record().losses])
+    broken = make_record("amber_broken", losses=[loss * 1.01 for loss in make_record().losses])
     text = said(document.compose(Results(tmp_path, named(make_record(), broken), None))[0])
-    assert "Not the same maths: torch_broken at 1 (digits)" in text
+    assert "Not the same maths: amber_broken at 1 (digits)" in text
     assert '"deviates (1)"' in text
 
 
 def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path):
-    weak = [make_record("torch_ddp", workers) for workers in (1, 2)]
-    config = dataclasses.replace(from_record(weak[0].config), scaling="strong")
-    strong = [make_record("torch_ddp", workers, config=config) for workers in (1, 2)]
+    weak = [make_record("amber_ring", workers) for workers in (1, 2)]
+    task = dataclasses.replace(task_of(weak[0].task), scaling="strong")
+    strong = [make_record("amber_ring", workers, task=task) for workers in (1, 2)]
     content, images = document.compose(Results(tmp_path, named(*weak, *strong), None))
     headings = [block["text"] for block in content["blocks"] if block["kind"] == "heading"]
     assert {"Digits, weak scaling", "Digits, strong scaling"} <= set(headings)
@@ -120,13 +124,13 @@ def test_every_figure_that_the_text_shows_exists(composed):
 
 def test_an_asynchronous_launch_is_shown_by_how_well_it_trained(tmp_path):
     write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
-    config = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
-    facts = {"synchronous": False, "examples_per_step": 64, "staleness": [0, 2, 9]}
-    record = make_record("tf_parameter_server", 2, config=config, checkpoint="w.safetensors", **facts)
+    task = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
+    facts = {"examples_per_step": 64, "staleness": [0, 2, 9]}
+    record = make_record("cobalt_servers", 2, task=task, checkpoint="w.safetensors", **facts)
     content, _ = document.compose(Results(tmp_path, named(record), None))
     [table] = [block for block in content["blocks"] if "median staleness" in block.get("columns", [])]
     [row] = table["rows"]
-    assert row[:6] == ["tf_parameter_server", "2", "digits", "64", "3", "60"]
+    assert row[:6] == ["cobalt_servers", "2", "digits", "64", "3", "60"]
     assert row[6] == row[7]
     assert row[8][1:] == "0.0 %"
     assert row[9:] == ["2", "9"]
@@ -141,19 +145,75 @@ def test_without_asynchronous_launches_nothing_is_said_of_them(content):
 
 
 def test_what_convenience_costs_stands_beside_both_times(tmp_path):
-    records = named(make_record("tf_mirrored", 2, (1.0,) * 3), make_record("tf_keras_mirrored", 2, (3.5,) * 3))
+    records = named(make_record("cobalt_replicas", 2, (1.0,) * 3), make_record("cobalt_library", 2, (3.5,) * 3))
     content, _ = document.compose(Results(tmp_path, records, None))
     [table] = [block for block in content["blocks"] if "library's loop" in block.get("columns", [])]
     assert table["rows"] == [
-        ["tf_keras_mirrored", "tf_mirrored", "2", "digits weak", "3.50", "1.00", "3.50", DASH, "1"],
+        ["cobalt_library", "cobalt_replicas", "2", "digits weak", "3.50", "1.00", "3.50", DASH, "1"],
     ]
     assert "fewer than 6 pairs" in table["notes"][0]
 
 
-def test_a_variant_has_rows_of_its_own_everywhere(tmp_path):
-    records = named(make_record("tf_mirrored", 2), varied("tf_mirrored", 2, jit_compile=True))
+def test_a_label_has_rows_of_its_own_everywhere(tmp_path):
+    records = named(make_record("cobalt_replicas", 2), varied("cobalt_replicas", 2, compiled=True))
     content, _ = document.compose(Results(tmp_path, records, None))
-    assert {name for name, _ in summary_rows(content)} == {"tf_mirrored", "tf_mirrored, jit_compile"}
+    assert {name for name, _ in summary_rows(content)} == {"cobalt_replicas", "cobalt_replicas, compiled"}
     tables = [block for block in content["blocks"] if block["kind"] == "table" and block["columns"][0] == "strategy"]
-    with_variant = [table for table in tables if any(row[0] == "tf_mirrored, jit_compile" for row in table["rows"])]
-    assert with_variant == tables
+    with_label = [table for table in tables if any(row[0] == "cobalt_replicas, compiled" for row in table["rows"])]
+    assert with_label == tables
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory) -> tuple[dict, dict[str, bytes]]:
+    """The document on records of strategies that nothing here declares, read from their files."""
+    declared = {"family": "Quartz", "framework": "quartz", "colors": ["#123456", "#123456"], "base": "quartz_alone"}
+    formula = {"formula": "N times the model", "formula_source": "Nobody, 2031", "formula_bytes_per_step": 3e6}
+    phases = [{"name": "gossip", "seconds": 0.12, "meaning": "until everybody knows"}]
+    more = {"wire_bytes_per_step": 4e6, "phases": phases}
+    records = named(
+        make_record("quartz_alone", 1, (2.0,) * 3, **declared | {"base": None}),
+        make_record("quartz_swarm", 2, (2.0,) * 3, **declared | formula | more),
+        make_record("quartz_easy", 2, (5.0,) * 3, **declared, compared_with={CONVENIENCE_OF: "quartz_swarm"}),
+        make_record("quartz_swarm", 2, (1.0,) * 3, **declared, label="boosted"),
+    )
+    return document.compose(read_results(write_all(tmp_path_factory.mktemp("unknown"), records)))
+
+
+def test_a_strategy_that_nothing_declares_is_summed_up_over_the_base_of_its_record(unknown):
+    rows = summary_rows(unknown[0])
+    assert rows["quartz_swarm", "2"][3:8] == ["2.00", DASH, "64,000", "2.00", "100 %"]
+    assert summary_table(unknown[0])["notes"][0] == (
+        "Speed-up and efficiency of quartz strategies are over quartz_alone: 32,000 samples/s (n = 1)."
+    )
+
+
+def test_what_the_record_of_an_unknown_strategy_tells_is_in_the_document(unknown):
+    text = said(unknown[0])
+    assert "N times the model: quartz_swarm (Nobody, 2031)." in text
+    tables = [block for block in unknown[0]["blocks"] if block["kind"] == "table"]
+    [split] = [table["rows"] for table in tables if "MB by formula" in table["columns"]]
+    assert split[0][-2:] == ["4.000", "3.000"]
+    [gossip] = [table["rows"] for table in tables if "gossip, ms" in table["columns"]]
+    assert gossip == [["quartz_swarm", "2", "digits weak", "1", "2.00", DASH]]
+    [convenience] = [table["rows"] for table in tables if "library's loop" in table["columns"]]
+    assert convenience[0][:2] == ["quartz_easy", "quartz_swarm"]
+    [options] = [table["rows"] for table in tables if "with options" in table["columns"]]
+    assert options[0][0] == "quartz_swarm, boosted"
+
+
+def test_an_unknown_family_is_drawn_in_the_colors_of_its_records(unknown):
+    assert b"#123456" in unknown[1]["headline.svg"]
+
+
+def test_strategies_of_one_framework_over_different_bases_are_named_one_by_one(tmp_path):
+    records = named(
+        *[make_record("amber_single"), make_record("amber_ring", 2)],
+        *[make_record("mine_alone", base=None), make_record("mine", 2, base="mine_alone")],
+        make_record("lonely", 2, framework="", base="nowhere"),
+    )
+    notes = summary_table(document.compose(Results(tmp_path, records, None))[0])["notes"]
+    assert notes[:3] == [
+        "nowhere, the undistributed base of lonely, wasn't measured: no speed-up over it.",
+        "Speed-up and efficiency of amber_ring and amber_single are over amber_single: 32,000 samples/s (n = 1).",
+        "Speed-up and efficiency of mine and mine_alone are over mine_alone: 32,000 samples/s (n = 1).",
+    ]

@@ -5,16 +5,29 @@ import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 
 import pytest
+from matplotlib.colors import rgb_to_hsv, to_rgb
 
-from reports import certificate, figures, tables
+from reports import certificate, figures, summaries
 from reports.results import Results
-from tests.reports.records import make_record, named, varied
+from tests.reports.records import AMBER, COBALT, TEAL, make_record, named, varied
+
+
+def looks_of(names: list[str]) -> dict[str, figures.Style]:
+    return figures.styles(dict.fromkeys(names, AMBER.colors))
 
 
 def drawn(*records, kind=figures.headline) -> str:
-    launches = tables.launches(named(*records))
-    looks = figures.styles(launches["strategy"].tolist())
-    return kind(tables.cells(launches), launches, looks).decode()
+    launches = summaries.launches(named(*records))
+    looks = looks_of(launches["strategy"].tolist())
+    return kind(summaries.cells(launches), launches, looks).decode()
+
+
+def hue_of(look: figures.Style) -> float:
+    return rgb_to_hsv(to_rgb(look.color))[0]
+
+
+def saturation_of(look: figures.Style) -> float:
+    return rgb_to_hsv(to_rgb(look.color))[1]
 
 
 def words(svg: str) -> list[str]:
@@ -28,26 +41,26 @@ def height_of(svg: str) -> float:
 
 @pytest.mark.parametrize("kind", [figures.headline, figures.curves])
 def test_a_figure_is_svg_without_pixels_and_names_its_strategies(kind):
-    svg = drawn(make_record("torch_single"), make_record("torch_ddp", 2), kind=kind)
+    svg = drawn(make_record("amber_single"), make_record("amber_ring", 2), kind=kind)
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert "<image" not in svg
-    assert {"torch_single", "torch_ddp"} <= set(words(svg))
+    assert {"amber_single", "amber_ring"} <= set(words(svg))
 
 
 @pytest.mark.parametrize("kind", [figures.headline, figures.curves])
 def test_the_same_input_gives_the_same_bytes(kind):
-    records = (make_record("torch_single"), make_record("torch_ddp", 2))
+    records = (make_record("amber_single"), make_record("amber_ring", 2))
     assert drawn(*records, kind=kind) == drawn(*records, kind=kind)
 
 
 def test_the_headline_has_an_ideal_line_for_each_measured_base():
-    svg = drawn(make_record("torch_single"), make_record("torch_ddp", 2))
-    assert "ideal: N times torch_single" in words(svg)
-    assert "ideal: N times torch_single" not in words(drawn(make_record("torch_ddp", 1), make_record("torch_ddp", 2)))
+    svg = drawn(make_record("amber_single"), make_record("amber_ring", 2))
+    assert "ideal: N times amber_single" in words(svg)
+    assert "ideal: N times amber_single" not in words(drawn(make_record("amber_ring", 1), make_record("amber_ring", 2)))
 
 
 def test_more_threads_than_cores_are_marked_on_the_plot():
-    records = [make_record("torch_ddp", workers) for workers in (1, 2, 4)]
+    records = [make_record("amber_ring", workers) for workers in (1, 2, 4)]
     svg = drawn(*records)
     assert "more threads than cores" in words(svg)
     assert "4†" in words(svg)
@@ -55,28 +68,46 @@ def test_more_threads_than_cores_are_marked_on_the_plot():
 
 
 def test_a_ground_is_shaded_only_where_every_strategy_has_more_threads_than_cores():
-    servers = make_record("tf_parameter_server", 2, oversubscribed=True)
-    svg = drawn(make_record("torch_ddp", 1), make_record("torch_ddp", 2), servers)
+    servers = make_record("cobalt_servers", 2, oversubscribed=True)
+    svg = drawn(make_record("amber_ring", 1), make_record("amber_ring", 2), servers)
     assert "more threads than cores" not in words(svg)
     assert "2†" not in words(svg)
 
 
 def test_every_launch_is_a_point():
     few, many = (
-        drawn(*[make_record("torch_ddp", 1, (2 + index / 9,) * 3) for index in range(count)]) for count in (3, 9)
+        drawn(*[make_record("amber_ring", 1, (2 + index / 9,) * 3) for index in range(count)]) for count in (3, 9)
     )
     assert many.count("<use") - few.count("<use") == 6
 
 
 def test_twenty_strategies_have_twenty_looks_and_families_their_hue():
-    names = [f"{family}_{index}" for family in ("torch", "tf", "horovod", "mpi") for index in range(5)]
-    looks = figures.styles(names)
+    families = {"amber": AMBER.colors, "cobalt": COBALT.colors, "teal": TEAL.colors, "none": ()}
+    looks = figures.styles({f"{name}_{index}": families[name] for name in families for index in range(5)})
     assert len({(look.color, look.marker) for look in looks.values()}) == 20
     assert len({look.color for look in looks.values()}) == 20
+    hues = {name: {round(hue_of(looks[f"{name}_{index}"]), 1) for index in range(5)} for name in ("amber", "cobalt")}
+    assert not hues["amber"] & hues["cobalt"]
 
 
-def test_the_many_variants_of_a_family_differ_in_marker_or_line_even_where_colours_are_near():
-    looks = figures.styles([f"torch_{index:02d}" for index in range(18)])
+def test_a_strategy_is_drawn_in_the_colors_of_its_record():
+    [alone] = figures.styles({"mine": ("#102030", "#102030", "#102030")}).values()
+    assert alone.color == "#102030"
+
+
+@pytest.mark.parametrize("colors", [(), ("#0072b2",), ("no color", "#0072b2")])
+def test_without_colors_from_dark_to_light_a_strategy_is_drawn_in_grey(colors):
+    [alone] = figures.styles({"mine": colors}).values()
+    assert saturation_of(alone) < 0.1
+
+
+def test_strategies_of_two_families_without_colors_still_differ_in_shade():
+    looks = figures.styles({"mine": (), "yours": ()})
+    assert looks["mine"].color != looks["yours"].color
+
+
+def test_the_many_labels_of_a_family_differ_in_marker_or_line_even_where_colours_are_near():
+    looks = looks_of([f"amber_{index:02d}" for index in range(18)])
     assert len({(look.marker, look.line) for look in looks.values()}) == 18
     neighbours = list(looks.values())
     assert all(one.color != other.color for one, other in pairwise(neighbours))
@@ -84,17 +115,17 @@ def test_the_many_variants_of_a_family_differ_in_marker_or_line_even_where_colou
 
 @pytest.mark.parametrize("kind", [figures.headline, figures.curves])
 def test_with_many_curves_every_name_stands_in_a_legend_below_the_plot(kind):
-    names = [f"torch_{index:02d}" for index in range(24)]
+    names = [f"amber_{index:02d}" for index in range(24)]
     svg = drawn(*(make_record(name, workers) for name in names for workers in (1, 2)), kind=kind)
     assert set(names) <= set(words(svg))
-    few = drawn(*(make_record("torch_00", workers) for workers in (1, 2)), kind=kind)
+    few = drawn(*(make_record("amber_00", workers) for workers in (1, 2)), kind=kind)
     assert height_of(svg) > height_of(few)
 
 
 def test_a_long_name_is_broken_between_its_options_only():
-    name = "torch_ddp, powersgd gradient hook, 2 loader workers, other maths"
-    assert figures._wrapped(name) == "torch_ddp, powersgd gradient hook,\n2 loader workers, other maths"
-    assert figures._wrapped("torch_ddp, bf16_autocast") == "torch_ddp, bf16_autocast"
+    name = "amber_ring, a rather long name, 2 loader workers, other maths"
+    assert figures._wrapped(name) == "amber_ring, a rather long name,\n2 loader workers, other maths"
+    assert figures._wrapped("amber_ring, half_precision") == "amber_ring, half_precision"
 
 
 def test_twenty_labels_stand_apart_and_inside():
@@ -116,21 +147,21 @@ def test_a_label_of_two_lines_gets_the_room_of_two():
 
 
 @pytest.mark.parametrize("kind", [figures.headline, figures.curves])
-def test_a_variant_is_a_curve_of_its_own(kind):
-    svg = drawn(make_record("tf_mirrored", 2), varied("tf_mirrored", 2, jit_compile=True), kind=kind)
-    assert "tf_mirrored" in words(svg)
-    assert "tf_mirrored, jit_compile" in " ".join(" ".join(words(svg)).split())
+def test_a_label_is_a_curve_of_its_own(kind):
+    svg = drawn(make_record("cobalt_replicas", 2), varied("cobalt_replicas", 2, compiled=True), kind=kind)
+    assert "cobalt_replicas" in words(svg)
+    assert "cobalt_replicas, compiled" in " ".join(" ".join(words(svg)).split())
 
 
 def test_the_loss_curves_lie_on_the_oracles(tmp_path):
-    comparisons = certificate.compare(Results(tmp_path, named(make_record(), make_record("torch_single")), None))
-    svg = figures.losses(comparisons, figures.styles(["torch_ddp", "torch_single"])).decode()
-    assert {"oracle (NumPy, float64)", "torch_ddp", "torch_single", "tolerated over 60 steps"} <= set(words(svg))
+    comparisons = certificate.compare(Results(tmp_path, named(make_record(), make_record("amber_single")), None))
+    svg = figures.losses(comparisons, looks_of(["amber_ring", "amber_single"])).decode()
+    assert {"oracle (NumPy, float64)", "amber_ring", "amber_single", "tolerated over 60 steps"} <= set(words(svg))
 
 
 def test_the_names_of_many_loss_curves_stand_in_a_legend_below_them(tmp_path):
-    names = [f"torch_{index:02d}" for index in range(24)]
+    names = [f"amber_{index:02d}" for index in range(24)]
     comparisons = certificate.compare(Results(tmp_path, named(*map(make_record, names)), None))
-    svg = figures.losses(comparisons, figures.styles(names)).decode()
+    svg = figures.losses(comparisons, looks_of(names)).decode()
     assert set(names) <= set(words(svg))
     assert height_of(svg) < 100 / 25.4 * 72

@@ -38,10 +38,34 @@ def report(*arguments: object) -> subprocess.CompletedProcess:
 
 
 def test_a_folder_of_records_becomes_a_pdf(tmp_path):
-    write_all(tmp_path, named(make_record("torch_single"), make_record("torch_ddp", 2)))
+    write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
     result = report("--results", tmp_path, "--out", tmp_path / "new" / "report.pdf")
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "new" / "report.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_the_first_figure_is_written_on_its_own_where_asked(tmp_path):
+    write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
+    result = report("--results", tmp_path, "--out", tmp_path / "report.pdf", "--headline", tmp_path / "new" / "one.svg")
+    assert result.returncode == 0, result.stderr
+    assert b"<svg" in (tmp_path / "new" / "one.svg").read_bytes()
+
+
+def test_without_a_measurement_there_is_no_figure_to_write(tmp_path):
+    write_all(tmp_path, named(make_record("amber_single", status="failed", windows=[])))
+    result = report("--results", tmp_path, "--out", tmp_path / "report.pdf", "--headline", tmp_path / "one.svg")
+    assert result.returncode == 2
+    [line] = result.stderr.splitlines()
+    assert "no figure to draw: leave --headline out" in line
+
+
+def test_a_report_is_made_without_loading_any_strategy(tmp_path):
+    write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
+    loaded = "[name for name in sys.modules if name.partition('.')[0].endswith('_impl')]"
+    program = f"import sys; from reports.__main__ import main; main(); print({loaded})"
+    command = [sys.executable, "-c", program, "--results", str(tmp_path), "--out", str(tmp_path / "report.pdf")]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.stdout.splitlines()[-1] == "[]", result.stderr
 
 
 def test_a_damaged_record_ends_the_program_with_one_line_and_status_2(tmp_path):
@@ -53,16 +77,26 @@ def test_a_damaged_record_ends_the_program_with_one_line_and_status_2(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["damaged.json"]
 
 
-@pytest.mark.parametrize("content", ["[]", '{"schema_version": 0}', '{"schema_version": 1, "strategy": "x"}'])
+@pytest.mark.parametrize("content", ["[]", "{}", '{"schema_version": 2, "strategy": "x"}'])
 def test_a_record_that_is_none_is_refused_and_nothing_is_written(tmp_path, refused, content):
     (tmp_path / "damaged.json").write_text(content)
     assert "damaged.json" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
     assert not (tmp_path / "report.pdf").exists()
 
 
-def test_a_record_whose_config_is_damaged_is_refused(tmp_path, refused):
+@pytest.mark.parametrize("version", [1, 3])
+def test_records_of_another_schema_are_refused_with_what_to_do(tmp_path, refused, version):
+    write_all(tmp_path, named(make_record(schema_version=version)))
+    assert refused("--results", tmp_path, "--out", tmp_path / "report.pdf") == (
+        f"lockstep: {tmp_path / 'amber_ring-1w-00.json'} is of schema version {version}, this program reads 2: "
+        "delete it and run its launch again."
+    )
+    assert not (tmp_path / "report.pdf").exists()
+
+
+def test_a_record_whose_task_is_damaged_is_refused(tmp_path, refused):
     record = make_record()
-    write_all(tmp_path, named(dataclasses.replace(record, config=record.config | {"dimensions": None})))
+    write_all(tmp_path, named(dataclasses.replace(record, task=record.task | {"dimensions": None})))
     assert "damaged" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
 
 
@@ -77,7 +111,7 @@ def test_a_file_that_cannot_be_written_and_a_damaged_plan_are_refused(tmp_path, 
     assert "a.pdf can't be written" in refused("--results", tmp_path, "--out", tmp_path / "file" / "a.pdf")
     (tmp_path / "plan.csv").write_text("cell,workers\nx,1\n")
     line = refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
-    assert "plan.csv has no column position" in line
+    assert "plan.csv has no column position, launch, strategy, label, preset" in line
 
 
 def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):

@@ -1,15 +1,18 @@
-"""What each process holds, beside what DistributedDataParallel's takes."""
+"""What each process holds, and what sharding it saves."""
 
 import dataclasses
 import math
 
 import pytest
 
-from common.record import Record
-from reports import memory, tables
-from tests.reports.records import make_record, named
+from common.measurement.record import Record
+from common.strategy import SHARDING_OF
+from reports import memory, summaries
+from reports.blocks import DASH
+from tests.reports.records import make_record, named, varied
 
 MEGABYTE = 1_000_000
+RING = "amber_ring"
 
 
 def holding(strategy: str, *processes: dict[str, int], workers: int = 2) -> Record:
@@ -25,54 +28,82 @@ def process(parameters: int, state: int = 0, peak: int = 400, **more: int) -> di
 def table(*records: Record) -> dict[str, dict]:
     """The rows of the table by strategy."""
     stems = named(*records)
-    return {row["strategy"]: row for row in memory.table(tables.launches(stems), stems).to_dict("records")}
+    return {row["strategy"]: row for row in memory.table(summaries.launches(stems), stems).to_dict("records")}
 
 
 def sentences(*records: Record) -> list[str]:
     stems = named(*records)
-    launches = tables.launches(stems)
+    launches = summaries.launches(stems)
     return memory.shardings(memory.table(launches, stems), dict.fromkeys(launches["regime"], "wide weak"))
 
 
+def section(*records: Record) -> list[dict]:
+    stems = named(*records)
+    launches = summaries.launches(stems)
+    return memory.section(memory.table(launches, stems), dict.fromkeys(launches["regime"], "wide weak"))
+
+
 def test_the_process_that_holds_most_and_the_largest_peak_count():
-    row = table(holding("torch_fsdp", process(6, 6, peak=300), process(5, 5, peak=330)))["torch_fsdp"]
+    row = table(holding("amber_sharded", process(6, 6, peak=300), process(5, 5, peak=330)))["amber_sharded"]
     assert [row[name] / MEGABYTE for name in ("parameters", "gradients", "optimizer_state", "held")] == [6, 6, 6, 18]
     assert row["above_import"] == 330 * MEGABYTE
 
 
 def test_a_cell_counts_by_the_median_of_its_launches():
-    launches = [holding("torch_ddp", process(4, peak=peak), workers=1) for peak in (300, 310, 380)]
-    row = table(*launches)["torch_ddp"]
+    launches = [holding("amber_ring", process(4, peak=peak), workers=1) for peak in (300, 310, 380)]
+    row = table(*launches)["amber_ring"]
     assert (row["n"], row["above_import"]) == (3, 310 * MEGABYTE)
 
 
-def test_factors_are_over_distributed_data_parallel_with_as_many_workers():
+def test_factors_are_over_the_strategy_that_is_sharded_with_as_many_workers():
+    owners = dataclasses.replace(holding("amber_owners", process(8, 4, peak=300)), compared_with={SHARDING_OF: RING})
     rows = table(
-        holding("torch_ddp", process(8, 8, peak=400)),
-        holding("torch_ddp", process(8, 8, peak=999), workers=1),
-        holding("torch_zero", process(8, 4, peak=300)),
-        holding("torch_fsdp", process(4, 4, peak=500), workers=4),
+        holding("amber_ring", process(8, 8, peak=400)),
+        holding("amber_ring", process(8, 8, peak=999), workers=1),
+        owners,
+        holding("amber_sharded", process(4, 4, peak=500), workers=4),
     )
-    assert rows["torch_zero"]["held_factor"] == pytest.approx(20 / 24)
-    assert rows["torch_zero"]["peak_factor"] == pytest.approx(0.75)
-    assert math.isnan(rows["torch_fsdp"]["peak_factor"])
+    assert rows["amber_owners"]["held_factor"] == pytest.approx(20 / 24)
+    assert rows["amber_owners"]["peak_factor"] == pytest.approx(0.75)
+    assert math.isnan(rows["amber_sharded"]["peak_factor"])
+    assert math.isnan(rows["amber_ring"]["peak_factor"])
+
+
+def test_each_factor_is_said_to_be_over_the_strategy_that_its_records_name():
+    sharded = holding("amber_sharded", process(4, peak=300))
+    other = dataclasses.replace(holding("mine", process(2, peak=100)), compared_with={SHARDING_OF: "theirs"})
+    blocks = section(holding("amber_ring", process(8)), holding("theirs", process(8, peak=200)), sharded, other)
+    [shown] = [block for block in blocks if block["kind"] == "table"]
+    assert {row[0]: row[-1] for row in shown["rows"]} == {
+        **{"amber_ring": DASH, "theirs": DASH},
+        **{"amber_sharded": "0.75", "mine": "0.50"},
+    }
+    assert shown["notes"] == [
+        "The factors of amber_sharded are over amber_ring in the same regime with as many workers.",
+        "The factors of mine are over theirs in the same regime with as many workers.",
+    ]
+
+
+def test_without_a_strategy_that_shards_the_table_has_no_factors():
+    [shown] = [block for block in section(holding("amber_ring", process(8))) if block["kind"] == "table"]
+    assert shown["columns"][-1] == "peak"
+    assert shown["notes"] == []
 
 
 def test_on_gpus_the_peak_is_the_gpus():
-    reference = holding("torch_ddp", process(8, peak=400, device_peak=100))
-    rows = table(reference, holding("torch_fsdp", process(4, peak=800, device_peak=60)))
-    assert rows["torch_fsdp"]["peak_factor"] == pytest.approx(0.6)
+    reference = holding("amber_ring", process(8, peak=400, device_peak=100))
+    rows = table(reference, holding("amber_sharded", process(4, peak=800, device_peak=60)))
+    assert rows["amber_sharded"]["peak_factor"] == pytest.approx(0.6)
 
 
 def test_older_records_have_no_row_and_launches_without_exchange_take_no_part():
-    silent = holding("torch_ddp", process(8))
-    silent = dataclasses.replace(silent, config=silent.config | {"exchange": False})
-    assert table(make_record("torch_ddp"), silent) == {}
-    assert memory.section(memory.table(tables.launches({}), {}), {}) == []
+    silent = dataclasses.replace(varied("amber_ring", exchange=False), memory_bytes=[process(8)])
+    assert table(make_record("amber_ring"), silent) == {}
+    assert memory.section(memory.table(summaries.launches({}), {}), {}) == []
 
 
 def test_a_strategy_that_does_not_tell_what_it_holds_shows_its_peak():
-    row = table(holding("tf_mirrored", {"above_import": 200 * MEGABYTE}))["tf_mirrored"]
+    row = table(holding("cobalt_replicas", {"above_import": 200 * MEGABYTE}))["cobalt_replicas"]
     assert row["above_import"] == 200 * MEGABYTE
     assert math.isnan(row["held"])
 
@@ -81,25 +112,22 @@ def test_a_strategy_that_does_not_tell_what_it_holds_shows_its_peak():
     ("peak", "said"), [(660, "costs 45\u00a0% more"), (228, "saves 50\u00a0%"), (457, "makes no difference")]
 )
 def test_sharding_is_said_to_cost_or_to_save_what_was_measured(peak, said):
-    [sentence] = sentences(holding("torch_ddp", process(8, peak=456)), holding("torch_fsdp", process(4, peak=peak)))
+    [sentence] = sentences(holding("amber_ring", process(8, peak=456)), holding("amber_sharded", process(4, peak=peak)))
     assert sentence == (
-        f"torch_fsdp with 2 workers on wide weak: peak {peak} MB (n = 1) against torch_ddp's 456 (n = 1): it {said}; "
-        "sharding is often said to save over 60\u00a0%."
+        f"amber_sharded with 2 workers on wide weak: peak {peak} MB (n = 1) against amber_ring's 456 (n = 1): it "
+        f"{said}; sharding is often said to save over 60\u00a0%."
     )
 
 
 def test_the_world_with_the_most_to_shard_is_named_with_the_range_over_all():
     [sentence] = sentences(
-        *(holding("torch_ddp", process(8, peak=400), workers=workers) for workers in (1, 2, 4)),
-        *(holding("torch_fsdp", process(4, peak=600 - 100 * workers), workers=workers) for workers in (1, 2, 4)),
+        *(holding("amber_ring", process(8, peak=400), workers=workers) for workers in (1, 2, 4)),
+        *(holding("amber_sharded", process(4, peak=600 - 100 * workers), workers=workers) for workers in (1, 2, 4)),
     )
     assert "with 4 workers on wide weak: peak 200 MB" in sentence
-    assert sentence.endswith("Over its 2 cells beside torch_ddp's, peaks go from \u221250\u00a0% to +0\u00a0%.")
+    assert sentence.endswith("Over its 2 cells beside amber_ring's, peaks go from \u221250\u00a0% to +0\u00a0%.")
 
 
 @pytest.mark.parametrize(("state", "is_said"), [(0, True), (8, False)])
 def test_no_state_to_shard_is_said_where_the_optimizer_has_none(state, is_said):
-    stems = named(holding("torch_ddp", process(8, state)))
-    launches = tables.launches(stems)
-    blocks = memory.section(memory.table(launches, stems), dict.fromkeys(launches["regime"], "wide weak"))
-    assert ("keeps no state" in str(blocks)) == is_said
+    assert ("keeps no state" in str(section(holding("amber_ring", process(8, state))))) == is_said

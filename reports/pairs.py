@@ -1,0 +1,95 @@
+"""How many times as long a step takes in one launch as in another, from pairs of launches of the same round."""
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from common.measurement.metrics import FEWEST_LAUNCHES, median_interval
+from reports import blocks
+
+PAIRED = "the median over pairs of launches of the same round, with its order-statistic interval over those pairs"
+"""What a factor is, in words."""
+
+_COLUMNS = ["regime", "first", "second", "workers", "pairs", "first_seconds", "second_seconds", "factor", "low", "high"]
+
+
+def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, relation: str) -> pd.DataFrame:
+    """How many times as long a step takes with each strategy that has this `relation` as with the one that it names.
+
+    One row for each regime and number of workers with launches of both, under the same label and with as many rows in a
+    step; `first` is the strategy that is named. `factor` is the median over `pairs` of launches of the same round,
+    which met the same machine (without a plan: of the same place in the order of their names), with its interval, NaN
+    below six pairs; `first_seconds` and `second_seconds` are the medians per step over those pairs. With a plan,
+    launches that it doesn't name take no part.
+    """
+    trained = _with_rounds(launch_table, plan)
+    if trained.empty:
+        return pd.DataFrame(columns=_COLUMNS)
+    related = trained.assign(named=[relations.get(relation, "") for relations in trained["compared_with"]])
+    same = ["regime", "workers", "label", "global_batch", "round"]
+    matched = trained.merge(
+        related[related["named"] != ""],
+        left_on=["bare_strategy", *same],
+        right_on=["named", *same],
+        suffixes=("_first", ""),
+    )
+    return _rows(matched, ["regime", "workers", "named", "bare_strategy", "label"])
+
+
+def against_default(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    """How many times as long a step takes with options of a strategy's own as with all of them at their default.
+
+    As `factors`, for each label of each strategy that was measured without a label too: that is the `first`.
+    """
+    trained = _with_rounds(launch_table, plan)
+    if trained.empty:
+        return pd.DataFrame(columns=_COLUMNS)
+    labelled = trained["label"] != ""
+    same = ["regime", "workers", "bare_strategy", "global_batch", "round"]
+    matched = trained[~labelled].merge(trained[labelled], on=same, suffixes=("_first", ""))
+    return _rows(matched, ["regime", "workers", "bare_strategy", "label"])
+
+
+def in_words(row: Mapping[str, object]) -> list[str]:
+    """Of a row of either table: milliseconds per step of the second and of the first, the factor, its interval, n."""
+    interval = blocks.DASH
+    if not math.isnan(row["low"]):
+        interval = f"{blocks.ratio(row['low'])} to {blocks.ratio(row['high'])}"
+    times = [blocks.number(1000 * row[name]) for name in ("second_seconds", "first_seconds")]
+    return [*times, blocks.ratio(row["factor"]), interval, str(row["pairs"])]
+
+
+def notes(table: pd.DataFrame) -> list[str]:
+    """What is to be said below a table of factors."""
+    few = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."]
+    return few if (table["pairs"] < FEWEST_LAUNCHES).any() else []
+
+
+def _with_rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    """The launches with exchange, each with its round: the plan's, else its place in the order of their names."""
+    trained = launch_table[launch_table["exchange"].astype(bool)]
+    if plan is None:
+        return trained.assign(round=trained.groupby(["regime", "strategy", "workers"]).cumcount())
+    rounds = dict(zip(plan["launch"].astype(str), plan["repetition"], strict=True))
+    # Pandas would pair launches without a round with each other.
+    return trained.assign(round=trained["launch"].map(rounds)).dropna(subset=["round"])
+
+
+def _rows(matched: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """One row for each group of pairs that have the same `keys`."""
+    return pd.DataFrame([_factor(group) for _, group in matched.groupby(keys)], columns=_COLUMNS)
+
+
+def _factor(group: pd.DataFrame) -> dict[str, object]:
+    """`group` are the pairs of one row: a launch of the first strategy (`_first`) and one of the second."""
+    factor = median_interval((group["seconds"] / group["seconds_first"]).tolist())
+    first = group.iloc[0]
+    return {
+        **{"regime": first["regime"], "workers": first["workers"], "pairs": factor.n, "factor": factor.median},
+        **{"first": first["strategy_first"], "second": first["strategy"]},
+        "first_seconds": group["seconds_first"].median(),
+        "second_seconds": group["seconds"].median(),
+        "low": float("nan") if factor.low is None else factor.low,
+        "high": float("nan") if factor.high is None else factor.high,
+    }

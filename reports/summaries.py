@@ -1,0 +1,374 @@
+"""Records to numbers, as pandas tables: launches, cells with their speed-ups, where the time goes, accuracy, endings.
+
+A launch is one record. A cell is what may be pooled: the same strategy, workers and exchange in the same regime. A
+regime is everything else that decides what was computed, how it was measured and on what, so that no curve ever joins
+weak and strong scaling, two presets, or two tasks. A strategy's own options are no part of a regime: its label names
+those that aren't at their default, and a strategy with a label is a curve of its own.
+"""
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from common.contract.task import PRESETS, Task, task_of, to_arguments
+from common.measurement import metrics
+from common.measurement.metrics import median_interval
+from common.measurement.record import Record
+from common.strategy import Options, name_of
+
+ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}
+"""The test accuracy whose time is reported, for the presets with real data."""
+
+
+def launches(records: Mapping[str, Record]) -> pd.DataFrame:
+    """One row for each measured launch, by the stem of its file: what it is, and what its windows say.
+
+    Measured is each `ok` record with windows that didn't stop on the way to save checkpoints (`--checkpoint-steps`):
+    such stops cool caches between windows. Times are seconds, `wire_bytes` are per step of the whole launch. Raises
+    UserError for a damaged task.
+    """
+    regimes = _regimes(records)
+    rows = [_launch(name, record) | regimes[name] for name, record in records.items() if _is_measured(record)]
+    return pd.DataFrame(rows, columns=None if rows else ["launch", "regime", "strategy", "workers", "exchange"])
+
+
+def in_options(task: Task) -> str:
+    """The task as options of the command line: what differs from its preset."""
+    return " ".join(to_arguments(task, Options()))
+
+
+def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell: n, median seconds per step with its interval (NaN below six launches), and both speed-ups.
+
+    `speed_up` and `efficiency` are over the undistributed base that the strategy names (`named_base`; `base` where it
+    was measured), `own_speed_up` over one worker of the strategy; each comes with the base's samples per second and n,
+    and is NaN where that base wasn't measured.
+    """
+    if launch_table.empty:
+        return pd.DataFrame(columns=["regime", "strategy", "workers", "exchange"])
+    keys = ["regime", "strategy", "workers", "exchange"]
+    rows = [_cell(group) for _, group in launch_table.groupby(keys, sort=True)]
+    table = pd.DataFrame(rows)
+    bases = [_base_columns(table, row) for row in table.to_dict("records")]
+    return pd.concat([table, pd.DataFrame(bases)], axis=1)
+
+
+def regimes(launch_table: pd.DataFrame) -> list[str]:
+    """Every regime, the one to show first at its head: weak before strong, most worker counts, most launches."""
+    if launch_table.empty:
+        return []
+    order = {}
+    for name, group in launch_table[launch_table["exchange"]].groupby("regime"):
+        order[name] = (group["scaling"].iloc[0] != "weak", -group["workers"].nunique(), -len(group), name)
+    return sorted(order, key=order.__getitem__)
+
+
+def time_split(cell_table: pd.DataFrame) -> pd.DataFrame:
+    """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire.
+
+    `exposed_seconds` is the median step with exchange less the one without.
+    """
+    kept = ["regime", "strategy", "bare_strategy", "workers", "wire_bytes", "formula_bytes"]
+    kept += ["formula", "formula_source"]
+    columns = [*kept, "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds"]
+    rows = []
+    for row in cell_table.to_dict("records"):
+        if not row["exchange"] or row["workers"] == 1:
+            continue
+        without = cell_table[
+            (cell_table["regime"] == row["regime"])
+            & (cell_table["strategy"] == row["strategy"])
+            & (cell_table["workers"] == row["workers"])
+            & ~cell_table["exchange"].astype(bool)
+        ]
+        compute = without["seconds"].iloc[0] if len(without) else float("nan")
+        if len(without) or row["wire_bytes"] == row["wire_bytes"]:
+            rows.append(
+                {
+                    **{name: row[name] for name in kept},
+                    "step_seconds": row["seconds"],
+                    "step_n": row["n"],
+                    "compute_seconds": compute,
+                    "compute_n": int(without["n"].iloc[0]) if len(without) else 0,
+                    "exposed_seconds": row["seconds"] - compute,
+                }
+            )
+    return pd.DataFrame(rows, columns=columns)
+
+
+def ranks(launch_table: pd.DataFrame) -> pd.DataFrame:
+    """Cells of several processes: the slowest rank's time over the median rank's, median and largest over launches."""
+    columns = ["regime", "strategy", "workers", "n", "spread", "largest_spread", "peak_bytes"]
+    if launch_table.empty:
+        return pd.DataFrame(columns=columns)
+    spread = launch_table[launch_table["exchange"] & launch_table["rank_spread"].notna()]
+    rows = [
+        {
+            **dict(zip(columns, [*key, len(group)], strict=False)),
+            "spread": group["rank_spread"].median(),
+            "largest_spread": group["rank_spread"].max(),
+            "peak_bytes": group["peak_bytes"].max(),
+        }
+        for key, group in spread.groupby(["regime", "strategy", "workers"])
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def inputs(launch_table: pd.DataFrame) -> pd.DataFrame:
+    """Cells whose launches measured how long they waited for their rows.
+
+    `input_seconds` and `step_seconds` are medians over n launches, per step; `share` is the median launch's share.
+    """
+    columns = ["regime", "workers", "bare_strategy", "strategy", "n", "input_seconds", "step_seconds", "share"]
+    if launch_table.empty:
+        return pd.DataFrame(columns=columns)
+    known = launch_table[launch_table["exchange"] & launch_table["input_seconds"].notna()]
+    rows = [
+        {
+            **dict(zip(columns, [*key, len(group)], strict=False)),
+            "input_seconds": group["input_seconds"].median(),
+            "step_seconds": group["seconds"].median(),
+            "share": (group["input_seconds"] / group["seconds"]).median(),
+        }
+        for key, group in known.groupby(["regime", "workers", "bare_strategy", "strategy"])
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
+    """Test accuracy reached on real data, and seconds of clocked training until the preset's target.
+
+    `target_seconds` is the median over the launches that looked at the accuracy on the way (`looked`) and reached the
+    target (`reached`), NaN where none did.
+    """
+    rows = []
+    for record in records.values():
+        if record.status == "ok" and record.accuracies and record.task["preset"] in ACCURACY_TARGETS:
+            rows.append(_accuracy(record))
+    columns = ["preset", "strategy", "workers", "global_batch", "seed", "steps"]
+    results = ["n", "accuracy", "lowest", "looked", "reached", "target_seconds"]
+    if not rows:
+        return pd.DataFrame(columns=columns + results)
+    merged = []
+    for key, group in pd.DataFrame(rows).groupby(columns):
+        numbers = {
+            "n": len(group),
+            "accuracy": group["accuracy"].median(),
+            "lowest": group["accuracy"].min(),
+            "looked": int(group["looked"].sum()),
+            "reached": int(group["target_seconds"].notna().sum()),
+            "target_seconds": group["target_seconds"].median(),
+        }
+        merged.append(dict(zip(columns, key, strict=True)) | numbers)
+    return pd.DataFrame(merged)
+
+
+def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
+    """How every planned or recorded launch ended: its name, strategy, workers, `ending`, reason and log.
+
+    `for_speed` says whether its measurement belongs, or would have belonged, to the throughput tables; `task` is that
+    of its regime, empty for a launch that hasn't run.
+    """
+    rows, regimes = [], _regimes(records)
+    planned = {} if plan is None else {str(row["launch"]): row for row in plan.to_dict("records")}
+    for name in sorted(planned | records):
+        record, row = records.get(name), planned.get(name)
+        about = _planned(row) if record is None else _ended(record) | {"task": regimes[name]["task"]}
+        rows.append({"launch": name, **about, "planned": name in planned})
+    columns = ["launch", "strategy", "bare_strategy", "preset", "scaling", "workers", "ending", "reason", "log"]
+    return pd.DataFrame(rows, columns=[*columns, "for_speed", "task", "planned"])
+
+
+def _planned(row: Mapping[str, object]) -> dict[str, object]:
+    name = name_of(str(row["strategy"]), str(row["label"]))
+    for_speed = bool(row["exchange"]) and row["purpose"] != "certificate"
+    return {
+        **{"strategy": name, "bare_strategy": row["strategy"], "preset": row["preset"], "scaling": row["scaling"]},
+        **{"workers": row["workers"], "ending": "not run", "reason": "", "log": "", "for_speed": for_speed, "task": ""},
+    }
+
+
+def _ended(record: Record) -> dict[str, object]:
+    task = task_of(record.task)
+    return {
+        **{"strategy": record.name, "bare_strategy": record.strategy, "preset": task.preset},
+        **{"scaling": record.scaling, "workers": record.world_size, "ending": record.status},
+        **{"reason": record.reason or "", "log": record.log or ""},
+        "for_speed": record.exchange and not task.checkpoint_steps,
+    }
+
+
+def _is_measured(record: Record) -> bool:
+    return record.status == "ok" and bool(record.windows) and not record.task["checkpoint_steps"]
+
+
+def _regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
+    """The regime of each record: `regime` in full, `work` without the kind of scaling, `task` as options alone.
+
+    With one worker weak and strong scaling are the same work, so a base may come from either.
+    """
+    regimes = {}
+    for name, task in _pooled_tasks(records).items():
+        record, host = records[name], records[name].host
+        # A process that holds several replicas calls its cores so many logical devices, which a curve has to join.
+        device = "cpu" if "cpu" in record.device.lower() else record.device
+        place = f"{device} on {host.get('cores', '?')} cores of {host.get('processor', 'an unknown processor')}"
+        work = f"{in_options(dataclasses.replace(task, scaling=PRESETS[task.preset].scaling))}; {place}"
+        regimes[name] = {"regime": f"{record.scaling}: {work}", "work": work, "task": in_options(task)}
+    return regimes
+
+
+def _pooled_tasks(records: Mapping[str, Record]) -> dict[str, Task]:
+    """Of each record the task with everything at its default that may differ between launches on one plot.
+
+    Asynchronous launches are clocked in windows of another length, for a reason of their own. They stand on the plot of
+    synchronous ones of the same length, else of any, where there is one.
+    """
+    # The device that was used is in the record; the one that was asked for says less.
+    ignored = ("checkpoint", "record", "data_dir", "workers", "seed", "deadline_seconds", "checkpoint_steps", "device")
+    lengths = ("steps", "warmup_steps", "window_steps")
+    tasks = {name: _at_default(task_of(record.task), ignored) for name, record in records.items()}
+    plots = [tasks[name] for name, record in records.items() if record.synchronous and _is_measured(record)]
+    plots = {_at_default(task, lengths): task for task in reversed(plots)} | {task: task for task in plots}
+    for name, task in tasks.items():
+        if not records[name].synchronous:
+            tasks[name] = plots.get(task, plots.get(_at_default(task, lengths), task))
+    return tasks
+
+
+def _at_default(task: Task, names: Sequence[str]) -> Task:
+    """`task` with these fields as its preset has them."""
+    return dataclasses.replace(task, **{name: getattr(PRESETS[task.preset], name) for name in names})
+
+
+def _launch(name: str, record: Record) -> dict[str, object]:
+    result = metrics.throughput(record)
+    windows = metrics.window_seconds_per_step(record)
+    return {
+        **{"launch": name, **_declared(record)},
+        "preset": record.task["preset"],
+        "scaling": record.scaling,
+        "batch": record.task["batch"],
+        "workers": record.world_size,
+        "threads": record.threads_per_worker,
+        "cores": record.host.get("cores"),
+        "exchange": record.exchange,
+        "backend": record.backend,
+        "global_batch": record.examples_per_step,
+        "seconds": result.seconds_per_step,
+        "input_seconds": _input_seconds_per_step(record),
+        "samples_per_second": result.samples_per_second,
+        "windows": result.windows,
+        "window_steps": record.task["window_steps"],
+        "first_window_ratio": windows[0] / statistics.median(windows[1:]) if len(windows) > 2 else float("nan"),
+        "measured_seconds": _measured_seconds(record),
+        "first_step_seconds": record.time_to_first_step_s,
+        "oversubscribed": record.oversubscribed,
+        "wire_bytes": float("nan") if record.wire_bytes_per_step is None else record.wire_bytes_per_step,
+        "rank_spread": _rank_spread(record),
+        "peak_bytes": max(record.peak_memory_bytes, default=0),
+    }
+
+
+def _declared(record: Record) -> dict[str, object]:
+    """What a record has from the declaration of its strategy, not from the launch."""
+    formula_bytes = record.formula_bytes_per_step
+    return {
+        **{"strategy": record.name, "bare_strategy": record.strategy, "label": record.label},
+        **{"family": record.family, "framework": record.framework, "named_base": record.base or record.strategy},
+        **{"compared_with": record.compared_with, "synchronous": record.synchronous},
+        **{"same_maths": not record.other_maths, "formula": record.formula, "formula_source": record.formula_source},
+        "formula_bytes": float("nan") if formula_bytes is None else formula_bytes,
+    }
+
+
+def _input_seconds_per_step(record: Record) -> float:
+    """Seconds per step that the rows were waited for, of the median window; of each the rank that waited longest.
+
+    NaN where the strategy doesn't measure it.
+    """
+    longest: dict[float, float] = {}
+    for window in record.windows:
+        if "input_seconds" in window:
+            waited = window["input_seconds"] / window["steps"]
+            longest[window["step"]] = max(waited, longest.get(window["step"], 0.0))
+    return statistics.median(longest.values()) if longest else float("nan")
+
+
+def _measured_seconds(record: Record) -> float:
+    return sum(window["seconds"] for window in record.windows if window["rank"] == 0)
+
+
+def _rank_spread(record: Record) -> float:
+    """Slowest over median rank of the median window; NaN with one process."""
+    by_window: dict[float, list[float]] = {}
+    for window in record.windows:
+        by_window.setdefault(window["step"], []).append(window["seconds"])
+    if max(map(len, by_window.values())) == 1:
+        return float("nan")
+    return statistics.median(max(seconds) / statistics.median(seconds) for seconds in by_window.values())
+
+
+def _cell(group: pd.DataFrame) -> dict[str, object]:
+    interval = median_interval(group["seconds"].tolist())
+    first = group.iloc[0]
+    kept = ("regime", "work", "task", "strategy", "bare_strategy", "label", "framework", "named_base", "preset")
+    kept += ("scaling", "batch", "workers", "exchange", "synchronous", "same_maths", "global_batch")
+    kept += ("formula_bytes", "formula", "formula_source")
+    return {
+        **{name: first[name] for name in kept},
+        "n": interval.n,
+        "seconds": interval.median,
+        "low_seconds": float("nan") if interval.low is None else interval.low,
+        "high_seconds": float("nan") if interval.high is None else interval.high,
+        "samples_per_second": first["global_batch"] / interval.median,
+        "first_step_seconds": group["first_step_seconds"].median(),
+        "oversubscribed": bool(group["oversubscribed"].any()),
+        "wire_bytes": group["wire_bytes"].median(),
+        "window_steps": " or ".join(str(steps) for steps in sorted(group["window_steps"].unique())),
+    }
+
+
+def _base_columns(table: pd.DataFrame, row: Mapping[str, object]) -> dict[str, object]:
+    workers, speed = row["workers"], row["samples_per_second"]
+    base = _one_worker(table, row, row["named_base"])
+    own = _one_worker(table, row, row["strategy"])
+    columns: dict[str, object] = {"base": base["strategy"] if base else None}
+    for prefix, one in (("base_", base), ("own_", own)):
+        columns[f"{prefix}samples_per_second"] = one["samples_per_second"] if one else float("nan")
+        columns[f"{prefix}n"] = one["n"] if one else 0
+    columns["speed_up"] = metrics.speed_up(speed, columns["base_samples_per_second"])
+    columns["efficiency"] = metrics.efficiency(speed, columns["base_samples_per_second"], workers)
+    columns["own_speed_up"] = metrics.speed_up(speed, columns["own_samples_per_second"])
+    return columns
+
+
+def _one_worker(table: pd.DataFrame, row: Mapping[str, object], strategy: str) -> dict[str, object] | None:
+    """The cell of one worker of `strategy` at the same work: from the same regime, else from the other scaling."""
+    found = table[
+        (table["work"] == row["work"])
+        & (table["strategy"] == strategy)
+        & (table["workers"] == 1)
+        & table["exchange"].astype(bool)
+    ].to_dict("records")
+    found.sort(key=lambda cell: cell["regime"] != row["regime"])
+    return found[0] if found else None
+
+
+def _accuracy(record: Record) -> dict[str, object]:
+    target = ACCURACY_TARGETS[record.task["preset"]]
+    reached = [entry["training_seconds"] for entry in record.accuracies if entry["accuracy"] >= target]
+    looked = len(record.accuracies) > 1
+    return {
+        "preset": record.task["preset"],
+        "strategy": record.name,
+        "workers": record.world_size,
+        "global_batch": record.examples_per_step,
+        "seed": record.task["seed"],
+        "steps": record.task["steps"],
+        "accuracy": record.final_accuracy,
+        "looked": looked,
+        "target_seconds": reached[0] if reached and looked else float("nan"),
+    }

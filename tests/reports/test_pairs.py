@@ -1,0 +1,92 @@
+"""Factors between launches of the same round, against ones worked out by hand."""
+
+import dataclasses
+import math
+
+import pandas as pd
+import pytest
+
+from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
+from reports import pairs, summaries
+from tests.reports.records import make_record, named, varied
+
+
+def convenience(launches: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    return pairs.factors(launches, plan, CONVENIENCE_OF)
+
+
+def test_what_convenience_costs_is_the_median_over_pairs_of_the_same_round():
+    own = [make_record("cobalt_replicas", 2, (time,) * 3) for time in (1.0, 2.0, 4.0, 1.0, 1.0, 1.0)]
+    keras = [make_record("cobalt_library", 2, (time,) * 3) for time in (3.0, 6.0, 12.0, 2.9, 3.1, 3.2)]
+    alone = make_record("cobalt_library", 4, (9.0,) * 3)
+    [row] = convenience(summaries.launches(named(*own, *keras, alone)), None).to_dict("records")
+    assert (row["first"], row["second"], row["workers"]) == ("cobalt_replicas", "cobalt_library", 2)
+    assert (row["pairs"], row["factor"]) == (6, pytest.approx(3.0))
+    assert (row["low"], row["high"]) == (pytest.approx(2.9), pytest.approx(3.2))
+    assert (row["first_seconds"], row["second_seconds"]) == (pytest.approx(0.001), pytest.approx(0.00315))
+
+
+def test_replicas_in_one_process_are_paired_with_replicas_in_a_process_each():
+    records = named(
+        make_record("amber_ring", 2, (2.0,) * 3),
+        make_record("amber_threads", 2, (3.0,) * 3, rank_factors=(1.0,)),
+        make_record("amber_library", 2, (5.0,) * 3),
+    )
+    [row] = pairs.factors(summaries.launches(records), None, ONE_PROCESS_OF).to_dict("records")
+    assert (row["first"], row["second"], row["factor"]) == ("amber_ring", "amber_threads", pytest.approx(1.5))
+    [row] = convenience(summaries.launches(records), None).to_dict("records")
+    assert (row["first"], row["second"], row["factor"]) == ("amber_ring", "amber_library", pytest.approx(2.5))
+
+
+def test_launches_of_different_rounds_make_no_pair():
+    records = named(make_record("cobalt_replicas", 2, (1.0,) * 3), make_record("cobalt_library", 2, (3.0,) * 3))
+    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 2]})
+    launches = summaries.launches(records)
+    assert convenience(launches, plan).empty
+    [row] = convenience(launches, plan.assign(repetition=1)).to_dict("records")
+    assert row["pairs"] == 1
+    assert math.isnan(row["low"])
+
+
+def test_a_library_that_sets_other_options_is_compared_with_the_same_ones():
+    plain = [make_record("cobalt_replicas", 2, (1.0,) * 3), varied("cobalt_replicas", 2, (2.0,) * 3, compiled=True)]
+    keras = varied("cobalt_library", 2, (6.0,) * 3, compiled=True)
+    [row] = convenience(summaries.launches(named(*plain, keras)), None).to_dict("records")
+    assert (row["first"], row["factor"]) == ("cobalt_replicas, compiled", pytest.approx(3.0))
+
+
+def test_a_strategy_nobody_knows_is_paired_with_the_one_that_its_record_names():
+    mine = dataclasses.replace(make_record("mine", 2, (6.0,) * 3), compared_with={CONVENIENCE_OF: "yours"})
+    yours = make_record("yours", 2, (2.0,) * 3)
+    [row] = convenience(summaries.launches(named(mine, yours)), None).to_dict("records")
+    assert (row["first"], row["second"], row["factor"]) == ("yours", "mine", pytest.approx(3.0))
+
+
+def test_with_a_plan_launches_that_it_does_not_name_make_no_pair():
+    records = named(
+        *[make_record("cobalt_replicas", 2, (1.0,) * 3), make_record("cobalt_library", 2, (3.0,) * 3)],
+        *[varied("cobalt_replicas", 2, compiled=True), varied("cobalt_library", 2, compiled=True)],
+    )
+    launches = summaries.launches(records)
+    assert len(convenience(launches, None)) == 2
+    assert len(pairs.against_default(launches, None)) == 2
+    plan = pd.DataFrame({"launch": [*records], "repetition": 1})
+    for named_launches in (plan[:0], plan[:1], plan.assign(launch="another")):
+        assert convenience(launches, named_launches).empty
+        assert pairs.against_default(launches, named_launches).empty
+    [row] = convenience(launches, plan[:2]).to_dict("records")
+    assert (row["second"], row["pairs"]) == ("cobalt_library", 1)
+
+
+def test_steps_of_different_numbers_of_rows_are_not_compared():
+    # An asynchronous step is the update of one worker, a synchronous one that of all of them.
+    records = [make_record("cobalt_servers", 2, examples_per_step=64), varied("cobalt_servers", 2, updates="together")]
+    assert pairs.against_default(summaries.launches(named(*records)), None).empty
+    other = dataclasses.replace(records[0], strategy="mine", compared_with={CONVENIENCE_OF: "amber_ring"})
+    assert convenience(summaries.launches(named(make_record("amber_ring", 2), other)), None).empty
+
+
+def test_without_launches_there_is_no_factor():
+    launches = summaries.launches({})
+    assert convenience(launches, None).empty
+    assert pairs.against_default(launches, None).empty

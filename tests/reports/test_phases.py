@@ -1,0 +1,89 @@
+"""What the report says of the frameworks' own accounts of an exchange, and where it says nothing."""
+
+import dataclasses
+
+import pytest
+
+from common.measurement.record import Record
+from reports import phases, summaries
+from reports.blocks import DASH
+from reports.material import gather, regime_names
+from reports.results import Results
+from tests.reports.records import make_record, named, varied
+
+PHASES = [
+    {"name": "waiting", "seconds": 0.06, "meaning": "until all workers have the gradient"},
+    {"name": "all-reduce", "seconds": 0.03, "meaning": "the exchange itself"},
+]
+"""Over the 60 steps of a record of the tests."""
+
+
+def traced(name: str = "teal_amber", **fields: object) -> Record:
+    return dataclasses.replace(varied(name, 2, (4.0,) * 3, trace=True), **{"phases": PHASES} | fields)
+
+
+def section(tmp_path, *records: Record) -> list[dict]:
+    found = gather(Results(tmp_path, named(*records), None))
+    return phases.section(found.phases, summaries.time_split(found.cells), regime_names(found.cells))
+
+
+def tables_of(blocks: list[dict]) -> list[list[list[str]]]:
+    return [block["rows"] for block in blocks if block["kind"] == "table"]
+
+
+def test_without_an_account_nothing_is_said(tmp_path):
+    assert section(tmp_path, make_record("teal_amber", 2), varied("teal_amber", 2, trace=True)) == []
+
+
+def test_launches_with_one_worker_or_without_exchange_have_nothing_to_account_for(tmp_path):
+    alone = dataclasses.replace(make_record("teal_amber", 1), phases=PHASES)
+    silent = dataclasses.replace(varied("teal_amber", 2, exchange=False), phases=PHASES)
+    assert section(tmp_path, alone, silent) == []
+
+
+@pytest.mark.parametrize("without_exchange", [True, False])
+def test_phases_stand_beside_the_exposed_communication_where_that_was_measured(tmp_path, without_exchange):
+    records = [traced()]
+    if without_exchange:
+        records.append(varied("teal_amber", 2, (1.5,) * 3, trace=True, exchange=False))
+    [rows] = tables_of(section(tmp_path, *records))
+    exposed = "2.50" if without_exchange else DASH
+    assert rows == [["teal_amber, trace", "2", "digits weak", "1", "1.00", "0.500", exposed]]
+
+
+def test_each_phase_has_its_name_and_its_meaning_from_the_record(tmp_path):
+    blocks = section(tmp_path, traced())
+    assert blocks[0]["text"] == "Teal's own account of the exchange"
+    [meanings] = [block["items"] for block in blocks if block["kind"] == "items"]
+    assert meanings == ["waiting: until all workers have the gradient", "all-reduce: the exchange itself"]
+    [table] = [block for block in blocks if block["kind"] == "table"]
+    assert table["columns"][4:] == ["waiting, ms", "all-reduce, ms", "exposed, ms"]
+
+
+def test_a_launch_that_went_on_from_a_checkpoint_counts_its_own_steps_alone(tmp_path):
+    [[row]] = tables_of(section(tmp_path, traced(first_step=30)))
+    assert row[4:6] == ["2.00", "1.00"]
+
+
+def test_a_cell_counts_by_the_median_of_its_launches(tmp_path):
+    launches = [traced(phases=[PHASES[0] | {"seconds": seconds}]) for seconds in (0.06, 0.12, 0.6)]
+    [[row]] = tables_of(section(tmp_path, *launches))
+    assert row[3:5] == ["3", "2.00"]
+
+
+def test_every_family_has_an_account_with_phases_of_its_own(tmp_path):
+    copying = [{"name": "copying", "seconds": 0.6, "meaning": "into a buffer"}]
+    blocks = section(
+        tmp_path, traced(), traced("cobalt_replicas", phases=copying), traced("mine", family="", phases=copying)
+    )
+    headings = [block["text"] for block in blocks if block["kind"] == "heading"]
+    assert headings == [f"{family}'s own account of the exchange" for family in ("The framework", "Cobalt", "Teal")]
+    assert [rows[0][4] for rows in tables_of(blocks)] == ["10.0", "10.0", "1.00"]
+
+
+def test_a_phase_that_only_some_strategies_of_a_family_have_is_left_open_for_the_others(tmp_path):
+    rows = tables_of(section(tmp_path, traced(), traced("teal_cobalt", phases=PHASES[:1])))[0]
+    assert {row[0]: row[4:6] for row in rows} == {
+        "teal_amber, trace": ["1.00", "0.500"],
+        "teal_cobalt, trace": ["1.00", DASH],
+    }

@@ -1,0 +1,44 @@
+"""What the report says of a strategy's own options, and where it says nothing."""
+
+from common.measurement.record import Record
+from reports import settings
+from reports.blocks import DASH
+from reports.material import gather, regime_names
+from reports.results import Results
+from tests.reports.records import make_record, named, varied
+
+
+def section(tmp_path, *records: Record) -> list[dict]:
+    found = gather(Results(tmp_path, named(*records), None))
+    return settings.section(found.settings, regime_names(found.cells))
+
+
+def table_of(blocks: list[dict]) -> dict:
+    [table] = [block for block in blocks if block["kind"] == "table"]
+    return table
+
+
+def test_defaults_alone_and_options_without_their_default_have_no_such_section(tmp_path):
+    assert section(tmp_path, make_record("teal_amber", 2), varied("amber_ring", 2, compiled=True)) == []
+
+
+def test_options_stand_beside_the_default_of_the_same_strategy(tmp_path):
+    default = [make_record("teal_amber", 2, (4.0,) * 3) for _ in range(6)]
+    mpi = [varied("teal_amber", 2, (2.0 + 0.1 * number,) * 3, backend="mpi") for number in range(6)]
+    other = [varied("teal_cobalt", 2, (1.0,) * 3, backend="mpi")]
+    assert table_of(section(tmp_path, *default, *mpi, *other))["rows"] == [
+        ["teal_amber, mpi backend", "2", "digits weak", "2.25", "4.00", "0.56", "0.50 to 0.62", "6"],
+    ]
+
+
+def test_every_strategy_with_options_of_its_own_has_rows(tmp_path):
+    names = ("amber_ring", "cobalt_replicas", "mine")
+    records = [record for name in names for record in (make_record(name, 2), varied(name, 2, compiled=True))]
+    rows = table_of(section(tmp_path, *records))["rows"]
+    assert [row[0] for row in rows] == [f"{name}, compiled" for name in names]
+
+
+def test_few_launches_have_a_factor_without_an_interval_and_a_note(tmp_path):
+    table = table_of(section(tmp_path, make_record("teal_amber", 2), varied("teal_amber", 2, backend="mpi")))
+    assert table["rows"][0][-2:] == [DASH, "1"]
+    assert "fewer than 6" in table["notes"][0]

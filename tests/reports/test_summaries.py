@@ -1,0 +1,340 @@
+"""The report's numbers, against ones worked out by hand."""
+
+import dataclasses
+import math
+
+import pandas as pd
+import pytest
+
+from common.contract.task import PRESETS
+from common.measurement.record import Record
+from reports import findings, summaries
+from reports.cautions import cautions
+from reports.results import read_results
+from tests.reports.records import make_record, named, unfinished, varied, write_all
+
+
+def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
+    [row] = table[(table["strategy"] == strategy) & (table["workers"] == workers)].to_dict("records")
+    return row
+
+
+def test_speed_up_and_efficiency_are_those_worked_out_by_hand():
+    # 64 rows in 2 ms, then 128 rows in 3.2 ms: 32,000 and 40,000 samples/s.
+    records = named(
+        make_record("amber_single", 1, (2.0, 2.0, 2.0)),
+        make_record("amber_ring", 1, (2.5, 2.5, 2.5)),
+        make_record("amber_ring", 2, (3.2, 3.2, 3.2)),
+    )
+    ddp = cell(summaries.cells(summaries.launches(records)), "amber_ring", 2)
+    assert ddp["samples_per_second"] == pytest.approx(40_000)
+    assert ddp["base"] == "amber_single"
+    assert ddp["base_samples_per_second"] == pytest.approx(32_000)
+    assert ddp["speed_up"] == pytest.approx(1.25)
+    assert ddp["efficiency"] == pytest.approx(0.625)
+    assert ddp["own_speed_up"] == pytest.approx(40_000 / 25_600)
+
+
+def test_the_base_is_the_one_that_the_record_names():
+    records = named(
+        make_record("amber_single", 1, (1.0, 1.0)),
+        make_record("cobalt_single", 1, (4.0, 4.0)),
+        make_record("teal_cobalt", 2, (4.0, 4.0)),
+    )
+    teal = cell(summaries.cells(summaries.launches(records)), "teal_cobalt", 2)
+    assert (teal["base"], teal["speed_up"]) == ("cobalt_single", pytest.approx(2.0))
+
+
+def test_a_strategy_that_names_no_base_is_its_own():
+    launches = summaries.launches(named(make_record("amber_single", 1)))
+    alone = cell(summaries.cells(launches), "amber_single", 1)
+    assert (alone["base"], alone["speed_up"]) == ("amber_single", 1.0)
+
+
+def test_without_a_base_there_is_no_speed_up():
+    alone = cell(summaries.cells(summaries.launches(named(make_record("amber_ring", 2)))), "amber_ring", 2)
+    assert alone["base"] is None
+    assert math.isnan(alone["speed_up"])
+    assert math.isnan(alone["own_speed_up"])
+
+
+def test_a_launch_counts_by_its_median_window_and_the_slowest_rank():
+    # Rank 1 takes 1.5 times as long in every window: 3, 6 and 9 ms, so the median window costs 6 ms.
+    record = make_record("amber_ring", 2, (2.0, 4.0, 6.0), rank_factors=(1.0, 1.5))
+    launch = summaries.launches(named(record)).iloc[0]
+    assert launch["seconds"] == pytest.approx(0.006)
+    assert launch["rank_spread"] == pytest.approx(1.2)  # 1.5 over the median of 1 and 1.5
+
+
+def test_five_launches_have_no_interval_and_six_go_from_the_smallest_to_the_largest():
+    times = [2.0, 2.1, 2.2, 2.3, 2.4, 2.5]
+    launches = [make_record("amber_ring", 1, (time,) * 3) for time in times]
+    five = summaries.cells(summaries.launches(named(*launches[:5]))).iloc[0]
+    six = summaries.cells(summaries.launches(named(*launches))).iloc[0]
+    assert five["n"] == 5
+    assert math.isnan(five["low_seconds"])
+    assert math.isnan(five["high_seconds"])
+    assert (six["low_seconds"], six["high_seconds"]) == (pytest.approx(0.0020), pytest.approx(0.0025))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scaling": "strong"},
+        {"batch": 128},
+        {"momentum": 0.9},
+        {"threads": 2},
+        {"steps": 90},
+        {"dimensions": (64, 32, 10)},
+    ],
+)
+def test_launches_of_different_settings_are_never_pooled(change):
+    record = make_record()
+    task = dataclasses.replace(PRESETS["digits"], scaling="weak", steps=60, warmup_steps=20, window_steps=10)
+    other = make_record(task=dataclasses.replace(task, **change), losses=record.losses)
+    assert summaries.launches(named(record, other))["regime"].nunique() == 2
+
+
+def test_seeds_files_and_deadlines_do_not_divide_launches():
+    record = make_record()
+    same = record.task | {"seed": 9, "record": "elsewhere.json", "deadline_seconds": 60.0, "workers": None}
+    launches = summaries.launches(named(record, dataclasses.replace(record, task=same)))
+    assert summaries.cells(launches)["n"].tolist() == [2]
+
+
+def test_replicas_on_logical_devices_stand_on_one_curve_with_one_replica():
+    records = named(
+        make_record("cobalt_replicas", 1), make_record("cobalt_replicas", 2, device="2 logical CPU devices")
+    )
+    assert summaries.launches(records)["regime"].nunique() == 1
+
+
+def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
+    record = make_record()
+    stopping = dataclasses.replace(record, task=record.task | {"checkpoint_steps": 10, "checkpoint": "w"})
+    assert len(summaries.launches(named(record, stopping))) == 1
+
+
+def test_exposed_communication_is_the_step_less_the_step_without_exchange():
+    record = make_record("amber_ring", 2, (5.0, 5.0), wire_bytes_per_step=200_000.0, formula_bytes_per_step=150_000.0)
+    silent = varied("amber_ring", 2, (3.0, 3.0), exchange=False)
+    [row] = summaries.time_split(summaries.cells(summaries.launches(named(record, silent)))).to_dict("records")
+    assert row["step_seconds"] == pytest.approx(0.005)
+    assert row["compute_seconds"] == pytest.approx(0.003)
+    assert row["exposed_seconds"] == pytest.approx(0.002)
+    assert row["formula_bytes"] == 150_000
+    assert row["wire_bytes"] == 200_000
+
+
+def test_a_launch_whose_bytes_have_no_formula_has_none():
+    [launch] = summaries.launches(named(make_record("amber_parts", 2))).to_dict("records")
+    assert math.isnan(launch["formula_bytes"])
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "cobalt_replicas"),
+        ({"compiled": True}, "cobalt_replicas, compiled"),
+        ({"steps_per_call": 5, "input": "stream"}, "cobalt_replicas, 5 steps per call, stream input"),
+    ],
+)
+def test_options_of_a_strategy_are_part_of_its_name_and_of_no_regime(options, name):
+    launches = summaries.launches(named(make_record("cobalt_replicas"), varied("cobalt_replicas", **options)))
+    assert sorted(launches["strategy"]) == sorted(["cobalt_replicas", name])
+    assert launches["regime"].nunique() == 1
+    assert len(summaries.cells(launches)) == len({"cobalt_replicas", name})
+
+
+def test_a_label_has_speed_ups_over_its_own_worker_and_the_plain_base():
+    records = named(
+        make_record("cobalt_single", 1, (2.0, 2.0)),
+        make_record("cobalt_replicas", 1, (1.0, 1.0)),
+        varied("cobalt_replicas", 1, (4.0, 4.0), compiled=True),
+        varied("cobalt_replicas", 2, (4.0, 4.0), compiled=True),
+    )
+    compiled = cell(summaries.cells(summaries.launches(records)), "cobalt_replicas, compiled", 2)
+    assert (compiled["base"], compiled["speed_up"]) == ("cobalt_single", pytest.approx(1.0))
+    assert compiled["own_speed_up"] == pytest.approx(2.0)
+
+
+def test_a_strategy_without_options_exchanges_gradients():
+    record = make_record("cobalt_replicas")
+    launches = summaries.launches(named(record, dataclasses.replace(record, options={})))
+    assert summaries.cells(launches)["n"].tolist() == [2]
+
+
+def clocked(name: str, steps: int, window_steps: int, **changes: object) -> Record:
+    task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2, steps=steps, window_steps=window_steps)
+    return make_record(name, 2, task=dataclasses.replace(task, **changes), examples_per_step=64)
+
+
+@pytest.mark.parametrize("others", [(300, 25), (90, 20), (350, 100)])
+def test_asynchronous_launches_share_the_plot_of_the_others_whatever_their_windows(others):
+    asynchronous = clocked("cobalt_servers", 350, 100)
+    records = named(clocked("amber_ring", *others), asynchronous)
+    launches = summaries.launches(records)
+    assert launches["regime"].nunique() == 1
+    assert summaries.endings(records, None)["task"].nunique() == 1
+    assert cell(summaries.cells(launches), "cobalt_servers", 2)["samples_per_second"] == pytest.approx(32_000)
+
+
+def test_asynchronous_launches_stand_beside_launches_of_the_same_length_where_there_are_some():
+    launches = summaries.launches(named(*(clocked("amber_ring", steps, 25) for steps in (300, 90))))
+    [other, same] = launches["regime"]
+    beside = [clocked("amber_ring", 300, 25), clocked("amber_ring", 90, 25), clocked("cobalt_servers", 90, 25)]
+    assert summaries.launches(named(*beside))["regime"].tolist() == [other, same, same]
+
+
+def test_asynchronous_launches_of_other_work_have_a_plot_of_their_own():
+    records = [clocked("amber_ring", 300, 25), clocked("cobalt_servers", 350, 100, batch=32)]
+    assert summaries.launches(named(*records))["task"].tolist() == [
+        "--preset digits --scaling weak",
+        "--preset digits --scaling weak --batch 32 --steps 350 --window-steps 100",
+    ]
+
+
+def test_synchronous_launches_in_other_windows_never_share_a_plot():
+    records = [clocked("amber_ring", 300, 25), clocked("cobalt_replicas", 350, 100)]
+    assert summaries.launches(named(*records))["regime"].nunique() == 2
+
+
+def test_windows_of_asynchronous_launches_of_different_lengths_are_all_named():
+    records = [clocked("amber_ring", 300, 25), *(clocked("cobalt_servers", 350, steps) for steps in (100, 50))]
+    assert (
+        cell(summaries.cells(summaries.launches(named(*records))), "cobalt_servers", 2)["window_steps"] == "50 or 100"
+    )
+
+
+def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_longest():
+    # Windows of ten steps: rank 1 waits 2, 4 and 9 ms in them, rank 0 a millisecond in each.
+    record = make_record("amber_ring", 2, (2.0, 2.0, 2.0))
+    waits = {(0, 20): 0.001, (0, 30): 0.001, (0, 40): 0.001, (1, 20): 0.002, (1, 30): 0.004, (1, 40): 0.009}
+    windows = [window | {"input_seconds": waits[window["rank"], window["step"]]} for window in record.windows]
+    silent = make_record("cobalt_replicas", 2)
+    launches = summaries.launches(named(dataclasses.replace(record, windows=windows), silent))
+    [row] = summaries.inputs(launches).to_dict("records")
+    assert (row["strategy"], row["workers"], row["n"]) == ("amber_ring", 2, 1)
+    assert row["input_seconds"] == pytest.approx(0.0004)
+    assert row["share"] == pytest.approx(0.2)
+
+
+def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path):
+    records = named(make_record(), unfinished("unsupported", "No."), unfinished("failed", "Died.", "amber_sharded", 4))
+    header = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
+    rows = [f"{position},{name},x,,digits,weak,1,True,1,throughput,5" for position, name in enumerate(records)]
+    lines = [header, *rows, "9,missing,amber_ring,,digits,weak,2,True,2,throughput,5"]
+    (tmp_path / "plan.csv").write_text("\n".join(lines))
+    results = read_results(write_all(tmp_path, records))
+    endings = summaries.endings(results.records, results.plan)
+    assert sorted(endings["ending"]) == ["failed", "not run", "ok", "unsupported"]
+    assert findings.endings(endings) == "4 launches were planned: 1 ok, 1 unsupported, 1 failed, 1 not run."
+
+
+def test_strategies_without_a_single_ok_launch_are_named_with_their_reason():
+    lacking = [unfinished("unsupported", "There is no Teal.", name, 2) for name in ("teal_amber", "teal_library")]
+    sometimes = [make_record("amber_ring", 2), unfinished("unsupported", "Too many workers.", "amber_ring", 4)]
+    died = unfinished("failed", "It was killed.", "cobalt_replicas", 2)
+    endings = summaries.endings(named(*lacking, *sometimes, died), None)
+    assert findings.left_out(endings) == [
+        "Not compared: cobalt_replicas. It was killed.",
+        "Not compared: teal_amber and teal_library. There is no Teal.",
+    ]
+    assert findings.left_out(summaries.endings(named(*sometimes), None)) == []
+
+
+def test_a_planned_launch_with_a_label_that_never_ran_stands_under_its_own_name():
+    row = {"launch": "a", "strategy": "cobalt_servers", "preset": "digits", "scaling": "strong", "workers": 2}
+    plan = pd.DataFrame([row | {"exchange": True, "purpose": "certificate", "label": "together updates"}])
+    assert summaries.endings({}, plan)["strategy"].tolist() == ["cobalt_servers, together updates"]
+    assert summaries.endings({}, plan.assign(label=""))["strategy"].tolist() == ["cobalt_servers"]
+
+
+def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_data_only():
+    looks = [(20, 0.80, 0.4), (40, 0.91, 0.8), (60, 0.95, 1.2)]
+    entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
+    digits = make_record(accuracies=entries, final_accuracy=0.95)
+    blind = make_record("amber_single", accuracies=entries[-1:], final_accuracy=0.95)
+    generated = dataclasses.replace(digits, strategy="cobalt_replicas", task=digits.task | {"preset": "pathway"})
+    table = summaries.accuracies(named(digits, blind, generated))
+    assert sorted(table["strategy"]) == ["amber_ring", "amber_single"]
+    assert cell(table, "amber_ring", 1)["target_seconds"] == 0.8
+    assert cell(table, "amber_ring", 1)["accuracy"] == 0.95
+    assert math.isnan(cell(table, "amber_single", 1)["target_seconds"])
+
+
+def test_too_few_launches_rank_nothing():
+    records = named(make_record("amber_ring", 1, (1.0, 1.0)), make_record("cobalt_replicas", 1, (9.0, 9.0)))
+    [sentence] = findings.fastest(summaries.cells(summaries.launches(records)))
+    assert "too few launches to rank" in sentence
+    assert "n = 1, 6 needed" in sentence
+    assert "fastest" not in sentence
+
+
+def test_six_launches_with_intervals_apart_name_the_fastest():
+    fast = [make_record("amber_ring", 1, (1.0 + index / 100,) * 2) for index in range(6)]
+    slow = [make_record("cobalt_replicas", 1, (2.0 + index / 100,) * 2) for index in range(6)]
+    [sentence] = findings.fastest(summaries.cells(summaries.launches(named(*slow, *fast))))
+    assert "amber_ring was the fastest" in sentence
+    assert "n = 6" in sentence
+
+
+def test_the_fastest_computes_most_rows_however_few_its_steps_have():
+    # 128 rows in 2 ms, and updates of 64 rows in 1.5 ms.
+    whole = [make_record("amber_ring", 2, (2.0 + index / 100,) * 2) for index in range(6)]
+    updates = [make_record("cobalt_servers", 2, (1.5 + index / 100,) * 2, examples_per_step=64) for index in range(6)]
+    [sentence] = findings.fastest(summaries.cells(summaries.launches(named(*whole, *updates))))
+    assert "amber_ring was the fastest" in sentence
+    assert "cobalt_servers came next" in sentence
+
+
+def test_other_maths_is_measured_and_not_ranked():
+    exact = [make_record("amber_ring", 1, (2.0 + index / 100,) * 2) for index in range(6)]
+    single = [make_record("amber_single", 1, (1.5 + index / 100,) * 2) for index in range(6)]
+    rounded = [varied("amber_ring", 1, (1.0 + index / 100,) * 2, half_precision=True) for index in range(6)]
+    cells = summaries.cells(summaries.launches(named(*exact, *single, *rounded)))
+    assert cell(cells, "amber_ring, half_precision, other maths", 1)["n"] == 6
+    [sentence] = findings.fastest(cells)
+    assert "amber_single was the fastest" in sentence
+    assert "half_precision" not in sentence
+
+
+def test_a_strategy_with_servers_beside_its_workers_is_named_where_it_alone_has_too_many_threads():
+    servers = make_record("cobalt_servers", 2, oversubscribed=True)
+    others = [make_record("amber_ring", workers) for workers in (2, 4)]
+    sentence = findings.oversubscription(summaries.launches(named(servers, *others)))
+    assert sentence.startswith("With 4 workers and 2 workers of cobalt_servers, which has other")
+    assert findings.oversubscription(summaries.launches(named(others[0]))) == ""
+
+
+def test_overlapping_intervals_name_nobody():
+    one = [make_record("amber_ring", 1, (1.0 + index / 100,) * 2) for index in range(6)]
+    other = [make_record("cobalt_replicas", 1, (1.03 + index / 100,) * 2) for index in range(6)]
+    [sentence] = findings.fastest(summaries.cells(summaries.launches(named(*one, *other))))
+    assert "nobody is clearly fastest" in sentence
+
+
+def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
+    steady = [make_record("amber_ring", 1, (2.0 + index / 1000,) * 4) for index in range(6)]
+    outlying = make_record("amber_ring", 1, (4.0,) * 4)
+    slow_start = make_record("amber_single", 1, (3.0, 2.0, 2.0, 2.0))
+    records = named(*steady, outlying, slow_start)
+    found = {caution.what: caution for caution in cautions(summaries.launches(records), records)}
+    assert "amber_ring at 1 (2.00 times the median)" in found["An outlying launch"].where[0]
+    assert "amber_ring at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"].where[0]
+    assert "amber_single at 1" in found["First windows slower than later ones"].where[0]
+    assert all(caution.cause and caution.remedy for caution in found.values())
+
+
+def test_a_quiet_comparison_has_no_caution():
+    steady = [make_record("amber_ring", 1, (200.0 + index,) * 4) for index in range(6)]
+    records = named(*steady)
+    assert cautions(summaries.launches(records), records) == []
+
+
+def test_a_worker_that_was_lost_and_came_back_is_cautioned():
+    records = named(make_record("cobalt_servers", 2, restarted_workers=2))
+    [caution] = [found for found in cautions(summaries.launches({}), records) if "started again" in found.what]
+    assert caution.where == ["cobalt_servers at 2, digits: 2 times (cobalt_servers-2w-00)"]
+    assert caution.cause
+    assert caution.remedy
