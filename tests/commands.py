@@ -13,15 +13,14 @@ from unittest.mock import Mock, patch
 import nox
 import tyro
 
-from common import compare, launch
-from common.config import check_options, parse_command_line
+from common import catalogue, compare, launch
+from common.catalogue import ROOT
+from common.contract.task import parse_command_line
 from common.errors import NotInstalledError, UserError
-from common.launch import ROOT, python_for, strategies
+from common.launch import python_for
+from common.strategy import Strategy
 from reports.__main__ import write_report
 from tests.benchmarks import __main__ as benchmarks
-
-ENVIRONMENTS = {"pytorch_impl": "torch", "tf_impl": "tensorflow", "horovod_impl": "horovod"}
-"""Which environment a command with this word is typed in; any other is that of the tools."""
 
 LAUNCHERS = {
     "torchrun": {"--nproc-per-node", "--nnodes", "--node-rank", "--master-addr", "--master-port"},
@@ -38,8 +37,9 @@ class WrongCommandError(Exception):
 
 def environment_of(command: str) -> Path:
     """The folder of the environment in which this command is typed. Raises NotInstalledError when it isn't made."""
-    frameworks = [name for word, name in ENVIRONMENTS.items() if word in command]
-    return python_for(frameworks[0]).parent.parent if frameworks else ROOT / ".nox" / "tools"
+    folders = {strategy.script.partition("/")[0]: strategy for strategy in catalogue.strategies().values()}
+    named = [strategy for folder, strategy in folders.items() if folder in command]
+    return python_for(named[0]).parent.parent if named else ROOT / ".nox" / "tools"
 
 
 def check(command: str) -> None:
@@ -114,8 +114,7 @@ def _check_python(words: list[str]) -> None:
 
 def _parse(name: str, options: list[str]) -> None:
     """Hand the options to the parser of the module or the script, which does nothing else with them."""
-    names = {str(path.relative_to(ROOT)): strategy for strategy, path in strategies().items()}
-    parsers = PARSERS | {script: partial(_parse_for, strategy) for script, strategy in names.items()}
+    parsers = PARSERS | {strategy.script: partial(_parse_for, strategy) for strategy in catalogue.strategies().values()}
     if not options:
         return
     if name not in parsers:
@@ -131,8 +130,8 @@ def _parse(name: str, options: list[str]) -> None:
         raise WrongCommandError(f"{name} doesn't take {' '.join(options)}: {said.getvalue()}") from ending
 
 
-def _parse_for(strategy: str, options: list[str]) -> None:
-    check_options(parse_command_line("", options), strategy)
+def _parse_for(strategy: Strategy, options: list[str]) -> None:
+    parse_command_line(strategy, "", options)
 
 
 @wraps(write_report)

@@ -10,36 +10,42 @@ from pathlib import Path
 
 import pytest
 
-from common import oracle
-from common.config import Config, from_record, to_arguments
+from common import catalogue
+from common.catalogue import ROOT
+from common.contract import oracle
+from common.contract.oracle import Deviation
+from common.contract.task import Task, task_of, to_arguments
 from common.errors import NotInstalledError
-from common.launch import ROOT, framework_of, python_for
-from common.oracle import Deviation
-from common.record import Record, read_record
+from common.launch import python_for
+from common.measurement.record import Record, read_record
 
 DEADLINE_SECONDS = 240
 
 
 STARTS_STRATEGIES = (
+    "_impl/",
     "contract/",
-    "horovod_impl/test_check",
-    "horovod_impl/test_failures",
-    "horovod_impl/test_hosts",
-    "horovod_impl/test_request_signature",
-    "pytorch_impl/",
-    "tf_impl/",
     "test_installation",
     "test_noxfile",
     "test_readme",
     "test_scripts",
     "test_launch",
     "test_compare",
+    "test_additions",
 )
+"""In the paths of tests that start strategies, or install something."""
+
+NEEDS_NO_FRAMEWORK = ("building/test_build", "horovod_impl/test_world", "test_strategies", "test_timeline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what needs no framework first: it takes seconds."""
-    items.sort(key=lambda item: any(name in item.nodeid for name in STARTS_STRATEGIES))
+
+    def is_slow(item: pytest.Item) -> bool:
+        starts = any(name in item.nodeid for name in STARTS_STRATEGIES)
+        return starts and not any(name in item.nodeid for name in NEEDS_NO_FRAMEWORK)
+
+    items.sort(key=is_slow)
 
 
 _not_installed: Counter[str] = Counter()
@@ -87,8 +93,8 @@ class Launched:
     folder: Path
 
     @property
-    def config(self) -> Config:
-        return from_record(self.record.config)
+    def task(self) -> Task:
+        return task_of(self.record.task)
 
 
 def run_command(command: list[str], cwd: Path = ROOT, **environment: str) -> tuple[int, str]:
@@ -108,25 +114,28 @@ def run_command(command: list[str], cwd: Path = ROOT, **environment: str) -> tup
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Callable[..., Launched]:
-    """A function that starts a strategy with a Config, in the test's folder, and returns how it went."""
+    """A function that starts a strategy with a task, in the test's folder, and returns how it went."""
 
-    def start(strategy: str, config: Config, name: str = "run") -> Launched:
-        python_for(framework_of(strategy))
+    def start(strategy: str, task: Task, name: str = "run", **options: object) -> Launched:
+        declared = catalogue.find(strategy)
+        python_for(declared)
         command = [sys.executable, "-m", "common.launch", strategy]
         record = tmp_path / f"{name}.json"
-        status, output = run_command([*command, *to_arguments(config), "--record", str(record)])
+        arguments = to_arguments(task, declared.options(**options))
+        status, output = run_command([*command, *arguments, "--record", str(record)])
         return Launched(status, output, read_record(record) if record.exists() else None, tmp_path)
 
     return start
 
 
 @pytest.fixture
-def deviation_of() -> Callable[[Launched], Deviation]:
-    """A function that compares a launch with the oracle of its global batch."""
+def deviation_of() -> Callable[..., Deviation]:
+    """A function that compares a launch with the oracle of its global batch: by default that of its own task."""
 
-    def compare(launched: Launched) -> Deviation:
+    def compare(launched: Launched, task: Task | None = None) -> Deviation:
         assert launched.record is not None, launched.output
-        trajectory = oracle.run_oracle(launched.config, launched.record.examples_per_step, launched.config.steps)
-        return oracle.deviation(launched.record, launched.config, launched.folder, trajectory)
+        task = task or launched.task
+        trajectory = oracle.run_oracle(task, launched.record.examples_per_step, task.steps)
+        return oracle.deviation(launched.record, task, launched.folder, trajectory)
 
     return compare

@@ -7,14 +7,15 @@ import sys
 
 import pytest
 
-from common.config import parse_command_line
-from common.launch import ROOT, framework_of, python_for, strategies
+from common.catalogue import ROOT, find, strategies
+from common.contract.task import parse_command_line
+from common.launch import python_for
 from tests import commands
 from tests.conftest import run_command
 
-SCRIPTS = {name: str(path.relative_to(ROOT)) for name, path in strategies().items()}
+SCRIPTS = {name: strategy.script for name, strategy in strategies().items()}
 
-ONE_OF_EACH_FRAMEWORK = ["torch_ddp", "tf_mirrored", "horovod_torch"]
+ONE_OF_EACH_FAMILY = list({each.family.title: name for name, each in strategies().items() if each.quick}.values())
 """What is started for real; of the others it is enough that they say and call the same."""
 
 
@@ -38,25 +39,25 @@ def refused(monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize("strategy", ONE_OF_EACH_FRAMEWORK)
+@pytest.mark.parametrize("strategy", ONE_OF_EACH_FAMILY)
 def test_a_script_in_an_environment_without_its_framework_says_so_in_one_line(strategy):
     status, output = run_command([sys.executable, SCRIPTS[strategy]])
     assert (status, output.count("\n")) == (2, 1)
-    assert output.startswith(words_without_framework(framework_of(strategy)))
+    assert output.startswith(words_without_framework(find(strategy).family.environment))
 
 
 @pytest.mark.parametrize("strategy", SCRIPTS)
 def test_a_script_looks_for_its_framework_before_it_imports_it(strategy, refused):
-    assert refused(SCRIPTS[strategy]).startswith(words_without_framework(framework_of(strategy)))
+    assert refused(SCRIPTS[strategy]).startswith(words_without_framework(find(strategy).family.environment))
 
 
 def test_the_measurement_of_the_forward_pass_looks_for_torch_before_it_imports_it(refused):
     assert refused("pytorch_impl/inference.py").startswith(words_without_framework("torch"))
 
 
-@pytest.mark.parametrize("strategy", ONE_OF_EACH_FRAMEWORK)
+@pytest.mark.parametrize("strategy", ONE_OF_EACH_FAMILY)
 def test_the_help_of_a_script_says_what_it_is_and_lists_every_option(strategy):
-    status, output = run_command([str(python_for(framework_of(strategy))), SCRIPTS[strategy], "--help"])
+    status, output = run_command([str(python_for(find(strategy))), SCRIPTS[strategy], "--help"])
     assert status == 0
     assert "To start it:" in output
     assert "--learning-rate" in output
@@ -70,21 +71,27 @@ def test_the_help_of_every_script_says_by_a_command_that_can_work_how_to_start_i
     assert SCRIPTS[strategy] in command
     commands.check(command)
     # So its help is headed by what it says here.
-    assert "parse_command_line(__doc__)" in source
+    assert re.search(r"parse_command_line\([A-Z_]+, __doc__\)", source)
     with pytest.raises(SystemExit):
-        parse_command_line(description, ["--help"])
+        parse_command_line(find(strategy), description, ["--help"])
     assert "To start it:" in capsys.readouterr().out
 
 
 def test_ddp_without_torchrun_names_torchrun():
-    status, output = run_command([str(python_for("torch")), "pytorch_impl/ddp.py", "--workers", "4"])
+    status, output = run_command([str(python_for(find("torch_ddp"))), "pytorch_impl/ddp.py", "--workers", "4"])
     assert (status, output.count("\n")) == (2, 1)
     assert "torchrun --nproc-per-node" in output
 
 
 def test_torchrun_whose_world_disagrees_with_workers_is_refused(tmp_path):
     """torchrun adds an account of its own; ours is one line per worker."""
-    torchrun = [str(python_for("torch").parent / "torchrun"), "--nproc-per-node", "2", "--master-port", "29430"]
+    torchrun = [
+        str(python_for(find("torch_ddp")).parent / "torchrun"),
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        "29430",
+    ]
     status, output = run_command([*torchrun, SCRIPTS["torch_ddp"], "--workers", "4", "--record", str(tmp_path / "r")])
     assert status != 0
     assert "--workers 4, but torchrun started 2: give both the same number" in output
@@ -92,14 +99,14 @@ def test_torchrun_whose_world_disagrees_with_workers_is_refused(tmp_path):
 
 
 def test_one_worker_alone_of_horovod_is_a_world_of_one():
-    status, output = run_command([str(python_for("horovod")), "horovod_impl/train.py", "--workers", "2"])
+    status, output = run_command([str(python_for(find("horovod_torch"))), "horovod_impl/train.py", "--workers", "2"])
     assert status == 2
     assert "--workers 2, but horovodrun started 1" in output
 
 
 @pytest.mark.parametrize(
     ("strategy", "framework"),
-    [("horovod_torch", "torch"), ("horovod_tensorflow", "tensorflow"), ("horovod_keras", "tensorflow")],
+    [(name, each.framework) for name, each in strategies().items() if each.family.environment == "horovod"],
 )
 def test_a_horovod_built_without_the_framework_is_named(strategy, framework, refused, tmp_path, monkeypatch):
     [other] = {"torch", "tensorflow"} - {framework}

@@ -1,100 +1,120 @@
 """The checks must be able to fail: broken maths, put into the real strategies, is caught every time."""
 
+import ast
+import dataclasses
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from common.config import to_arguments
-from common.launch import ROOT, UNDISTRIBUTED, command_for, environment_for, free_ports, strategies
-from common.record import read_record
+from common.catalogue import ROOT, strategies
+from common.contract.checkpoint import Checkpoint, write_checkpoint
+from common.contract.oracle import run_oracle
+from common.contract.task import to_arguments
+from common.launch import command_for, environment_for
+from common.measurement.record import read_record
+from common.processes import free_ports
 from tests.conftest import Launched, run_command
-from tests.contract.test_contract import SYNCHRONOUS, contract_config
+from tests.contract.worlds import contract_task, has_copies, largest_worlds, synchronous
+from tests.controls.generic import controls_of
 
-ALWAYS = ("sum", "scaled_rate", "float16")
-"""What every strategy can get wrong."""
-
-SHARDED = (*ALWAYS, "unsharded")
-"""What those can whose workers or replicas each have rows of their own."""
-
-COPIED = (*SHARDED, "skipped_broadcast")
-"""What those can whose workers each have weights of their own, which could start apart."""
-
-CONTROLS = {
-    "torch_data_parallel": SHARDED,
-    "torch_sync_sgd": COPIED,
-    "torch_hook_ddp": COPIED,
-    "torch_ddp": COPIED,
-    "torch_zero": COPIED,
-    "torch_fsdp": COPIED,
-    "torch_lightning_ddp": COPIED,
-    "torch_model_parallel": (*ALWAYS, "lost_micro_batch", "not_accumulated"),
-    "torch_tensor_parallel": (*ALWAYS, "missing_gradient_sum", "repeated_bias"),
-    "tf_mirrored": COPIED,
-    "tf_multi_worker_mirrored": COPIED,
-    "tf_central_storage": SHARDED,
-    "tf_parameter_server": SHARDED,
-    "tf_keras_mirrored": COPIED,
-    "horovod_torch": COPIED,
-    "horovod_tensorflow": COPIED,
-    "horovod_keras": COPIED,
-}
-QUICK = {
-    *("torch_ddp", "tf_mirrored", "tf_multi_worker_mirrored", "tf_central_storage", "tf_parameter_server"),
-    *("tf_keras_mirrored", "horovod_torch", "horovod_tensorflow"),
-}
-"""Strategies of which every control is tried always; of the others all but `sum` are part of the grid."""
-
-MENDED_BY_A_BROADCAST = (
-    *("torch_sync_sgd", "torch_hook_ddp", "torch_ddp", "torch_zero", "torch_fsdp", "torch_lightning_ddp"),
-    *("tf_multi_worker_mirrored", "horovod_torch", "horovod_tensorflow", "horovod_keras"),
-)
+OWN = ROOT / "tests" / "controls"
 
 
-def mark_of(strategy, control):
-    return [] if strategy in QUICK or control == "sum" else [pytest.mark.grid]
+def own_controls(name):
+    """What the strategy's own control script can break, read without importing its framework."""
+    script = OWN / f"{name}.py"
+    if not script.exists():
+        return ()
+    assigned = [node for node in ast.parse(script.read_text()).body if isinstance(node, ast.Assign)]
+    [controls] = [ast.literal_eval(node.value) for node in assigned if node.targets[0].id == "CONTROLS"]
+    return controls
 
 
-def launch_control(strategy, control, folder, **options):
-    """Run tests/controls/<strategy>.py in place of the strategy's script, under the strategy's own launcher."""
-    options = SYNCHRONOUS.get(strategy, {}) | options
-    config = contract_config("digits", 2, folder, record=folder / "run.json", **options)
-    script = str(strategies()[strategy].relative_to(ROOT))
-    command = command_for(strategy, 2, to_arguments(config), free_ports(1)[0], config.backend)
-    command = [f"tests/controls/{strategy}.py" if part == script else part for part in command]
-    status, output = run_command(command, **environment_for(config), LOCKSTEP_CONTROL=control)
+def mark_of(name, control):
+    """None for what is tried always, else that of the grid.
+
+    Always tried are `sum` with every strategy, every control of the quick profile's, and of those whose effect is the
+    same everywhere one with each base.
+    """
+    strategy = strategies()[name]
+    if control in ("other_rows", "other_weights", "lost_momentum"):
+        return [] if strategy.base is None else [pytest.mark.grid]
+    return [] if strategy.quick or control == "sum" else [pytest.mark.grid]
+
+
+def leave_checkpoint(task):
+    """Save what the oracle has after 60 of the task's steps where a launch of the task goes on from it."""
+    state = {name: value.astype(np.float32) for name, value in run_oracle(task, task.batch, 60).state.items()}
+    write_checkpoint(task.checkpoint, Checkpoint(state, 60, task.batch), task)
+
+
+def launch_control(name, workers, control, folder, script="", **options):
+    """Run a control script in place of the strategy's own, under the strategy's own launcher.
+
+    The deviation is to be taken from the task that is returned: some controls change what the record says of it.
+    """
+    strategy = strategies()[name]
+    options = synchronous(strategy, **options)
+    task = contract_task("digits", workers, folder, record=folder / "run.json")
+    if control == "lost_momentum":
+        # Without kinks, which momentum would bring: what is caught must be the loss of it.
+        task = dataclasses.replace(task, momentum=0.5, activation="tanh")
+        leave_checkpoint(task)
+    command = command_for(strategy, workers, to_arguments(task, options), free_ports(1)[0], options)
+    command = [(script or "tests/controls/generic.py") if part == strategy.script else part for part in command]
+    settings = environment_for(strategy, task) | {"LOCKSTEP_CONTROL": control, "LOCKSTEP_SCRIPT": strategy.script}
+    status, output = run_command(command, **settings)
     assert status == 0, output
-    return Launched(status, output, read_record(folder / "run.json"), folder)
+    return Launched(status, output, read_record(folder / "run.json"), folder), task
 
 
-def test_every_strategy_that_distributes_anything_has_its_controls():
-    assert set(CONTROLS) == set(strategies()) - UNDISTRIBUTED
+def test_every_control_script_belongs_to_a_strategy():
+    shared = {"generic", "broken_torch", "broken_tensorflow"}
+    assert {path.stem for path in OWN.glob("*.py")} <= set(strategies()) | shared
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers", "control"),
+    [
+        pytest.param(*world, control, marks=mark_of(world[0], control))
+        for world in largest_worlds("digits")
+        for control in controls_of(strategies()[world[0]])
+    ],
+)
+def test_what_common_hands_out_is_caught_when_it_is_broken(strategy, workers, control, deviation_of, tmp_path):
+    assert not deviation_of(*launch_control(strategy, workers, control, tmp_path)).follows
 
 
 @pytest.mark.parametrize(
     ("strategy", "control"),
     [
-        pytest.param(strategy, control, marks=mark_of(strategy, control))
-        for strategy, controls in CONTROLS.items()
-        for control in controls
+        pytest.param(name, control, marks=mark_of(name, control))
+        for name in strategies()
+        for control in own_controls(name)
     ],
 )
-def test_broken_maths_is_caught(strategy, control, deviation_of, tmp_path):
-    assert not deviation_of(launch_control(strategy, control, tmp_path)).follows
+def test_a_broken_exchange_is_caught(strategy, control, deviation_of, tmp_path):
+    script = str(Path("tests", "controls", f"{strategy}.py"))
+    assert not deviation_of(*launch_control(strategy, 2, control, tmp_path, script)).follows
 
 
-def test_broken_maths_is_caught_over_mpi_too(deviation_of, tmp_path):
-    launched = launch_control("torch_sync_sgd", "sum", tmp_path, backend="mpi")
+def test_a_broken_exchange_is_caught_over_mpi_too(deviation_of, tmp_path):
+    script = "tests/controls/torch_sync_sgd.py"
+    launched, task = launch_control("torch_sync_sgd", 2, "sum", tmp_path, script, backend="mpi")
     assert launched.record.backend == "mpi, shared memory"
-    assert not deviation_of(launched).follows
+    assert not deviation_of(launched, task).follows
 
 
 @pytest.mark.parametrize(
     "strategy",
-    [pytest.param(name, marks=mark_of(name, "apart_then_broadcast")) for name in MENDED_BY_A_BROADCAST],
+    [
+        pytest.param(name, marks=mark_of(name, "apart_then_broadcast"))
+        for name, workers in largest_worlds("digits")
+        if has_copies(name)
+    ],
 )
 def test_workers_that_start_apart_follow_the_oracle_once_the_broadcast_has_run(strategy, deviation_of, tmp_path):
-    """It has to be the broadcast that mends, or skipping it would prove nothing.
-
-    Where one process holds all replicas there is none: MirroredStrategy copies the first replica's value when a
-    variable is created, and central variables have no copies.
-    """
-    deviation = deviation_of(launch_control(strategy, "apart_then_broadcast", tmp_path))
+    """It has to be the broadcast that mends, or skipping it would prove nothing."""
+    deviation = deviation_of(*launch_control(strategy, 2, "apart_then_broadcast", tmp_path))
     assert deviation.follows, deviation

@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from common.config import Config
+from common.catalogue import ROOT, find
+from common.contract.task import Task
 from common.errors import LaunchFailedError
-from common.launch import ROOT, environment_for, python_for
+from common.launch import environment_for, python_for
 from horovod_impl import world
 from tests.conftest import run_command
-from tests.contract.test_contract import assert_follows, contract_config
+from tests.contract.test_contract import assert_follows
+from tests.contract.worlds import contract_task
+
+KERAS = find("horovod_keras")
 
 MOMENTUM_AND_DECAY = ["--momentum", "0.9", "--weight-decay", "0.01"]
 MOMENTUM_AND_SCHEDULE = ["--momentum", "0.9", "--final-learning-rate", "0.05"]
@@ -26,8 +30,8 @@ MOMENTUM_AND_SCHEDULE = ["--momentum", "0.9", "--final-learning-rate", "0.05"]
     ],
 )
 def test_what_keras_cannot_do_is_refused_in_one_line(options, cause):
-    command = [str(python_for("horovod")), "horovod_impl/train_keras.py", *options]
-    status, output = run_command(command, **environment_for(Config()))
+    command = [str(python_for(KERAS)), KERAS.script, *options]
+    status, output = run_command(command, **environment_for(KERAS, Task()))
     [line] = [line for line in output.splitlines() if line.startswith("lockstep: ")]
     assert cause in line
     assert "or use horovod_tensorflow." in line
@@ -48,7 +52,7 @@ def test_xla_cannot_compile_an_exchange_and_is_not_offered():
     ids=["momentum", "weight_decay-schedule"],
 )
 def test_what_keras_does_alike_follows_the_oracle(options, workers, launch, deviation_of, tmp_path):
-    launched = launch("horovod_keras", contract_config("digits", workers, tmp_path, activation="tanh", **options))
+    launched = launch(KERAS.name, contract_task("digits", workers, tmp_path, activation="tanh", **options))
     assert_follows(launched, deviation_of(launched))
 
 
@@ -58,19 +62,19 @@ def test_what_keras_does_alike_follows_the_oracle(options, workers, launch, devi
 )
 def test_a_run_with_momentum_goes_on_with_the_other_strategy(first, second, launch, deviation_of, tmp_path):
     """Keras keeps another momentum than torch: it has to be converted both ways, and reach every worker."""
-    config = contract_config("digits", 2, tmp_path, momentum=0.5, activation="tanh")
-    assert launch(first, dataclasses.replace(config, steps=60), "first").status == 0
-    assert np.abs(load_file(config.checkpoint)["layer0.weight.momentum"]).max() > 0
-    launched = launch(second, config, "second")
+    task = contract_task("digits", 2, tmp_path, momentum=0.5, activation="tanh")
+    assert launch(first, dataclasses.replace(task, steps=60), "first").status == 0
+    assert np.abs(load_file(task.checkpoint)["layer0.weight.momentum"]).max() > 0
+    launched = launch(second, task, "second")
     assert launched.record.first_step == 60
     assert_follows(launched, deviation_of(launched))
 
 
 def test_horovods_own_keras_optimizer_trains_every_worker_for_itself_and_its_broadcast_fails():
     """Which is why `horovod_keras` averages in an optimizer of its own; README's table of support says the first."""
-    python = python_for("horovod")
+    python = python_for(KERAS)
     command = [str(python.parent / "horovodrun"), "--gloo", "-np", "2", str(python), "tests/contract/horovod_fit.py"]
-    status, output = run_command(command, **environment_for(Config()))
+    status, output = run_command(command, **environment_for(KERAS, Task()))
     said = [line.partition(">:")[2] for line in output.splitlines() if line.startswith("[0]<stdout>:")]
     assert (status, said) == (
         0,

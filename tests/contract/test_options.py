@@ -5,68 +5,52 @@ And those that change the maths on purpose: they train, and the oracle sees the 
 
 import pytest
 
-from common.config import has_option
-from common.launch import UNDISTRIBUTED, python_for, strategies
+from common.catalogue import find, strategies
+from common.launch import python_for
 from tests.conftest import run_command
-from tests.contract.test_contract import REFUSED, assert_follows, contract_config
+from tests.contract.test_contract import assert_follows
+from tests.contract.worlds import can_have, contract_task, options_to_try, synchronous
 
-VALUES = [
-    ("jit_compile", True),
-    # 7 divides neither the warm-up nor a window: some calls are cut short.
-    ("steps_per_call", 7),
-    ("input", "tf_data"),
-    # So little that even the gradients of digits fill several buckets.
-    ("bucket_megabytes", 0.02),
-    ("static_graph", True),
-    ("bucket_views", False),
-    ("loader_workers", 2),
-    ("fusion_megabytes", 0.0),
-    ("cycle_milliseconds", 0.2),
-    ("autotune", True),
-    ("trace", True),
-    ("micro_batches", 1),
-    ("micro_batches", 8),
-]
-CASES = [(name, option, value) for option, value in VALUES for name in strategies() if has_option(name, option)]
-ALONE = {"tf_keras_mirrored": ["jit_compile"]}
-"""Options that a strategy refuses for more than one worker: Keras would compile all replicas into one XLA program."""
-QUICK = {
-    *(("tf_mirrored", option) for option in ("jit_compile", "steps_per_call", "input")),
-    *(("torch_ddp", option) for option in ("bucket_megabytes", "static_graph", "bucket_views", "loader_workers")),
-    ("torch_hook_ddp", "bucket_megabytes"),
-    ("torch_model_parallel", "micro_batches"),
-}
+CASES = options_to_try(other_maths=False)
+OTHER_MATHS = options_to_try(other_maths=True)
 
-OTHER_MATHS = [
-    ("gradient_hook", "fp16", 0.01),
-    ("gradient_hook", "powersgd", 0.1),
-    ("bf16_autocast", True, 0.02),
-    ("compression", "fp16", 0.01),
-    ("adasum", True, 2.0),
-]
-"""Each with a bound for the largest relative deviation of a loss from the oracle's: 2 to 8 times the largest seen."""
+CI_TRIES = {"jit_compile", "steps_per_call", "input", "bucket_megabytes", "static_graph", "bucket_views"}
+CI_TRIES |= {"loader_workers", "micro_batches", "backend", "gradient_hook", "bf16_autocast"}
+"""Options that are tried always, each with one strategy; all others, and other strategies, are part of the grid."""
+
+BOUNDS = {"gradient_hook": 0.1, "bf16_autocast": 0.02, "compression": 0.01, "adasum": 2.0}
+"""For the largest relative deviation of a loss from the oracle's: 2 to 8 times the largest seen."""
 
 
-def options_of(strategy):
-    """Every option that the strategy has, at the last of its values."""
-    return {option: value for name, option, value in CASES if name == strategy}
+def marks_of(name, option):
+    """None where it is tried always: with the first strategy of the quick profile that has it, else with the first."""
+    having = [each for each, other, _ in CASES + OTHER_MATHS if other == option]
+    tried = [each for each in having if strategies()[each].quick and each.startswith(having[0].partition("_")[0])]
+    return [] if option in CI_TRIES and name == (tried or having)[-1] else [pytest.mark.grid]
+
+
+def tried_options(strategy):
+    """Every option that the strategy has, at the last of its values to try, but for the launcher's."""
+    return {option: value for name, option, value in CASES if name == strategy and option != "backend"}
 
 
 def launch_with(strategy, options, preset, launch, folder, **overrides):
-    alone = strategy in UNDISTRIBUTED or any(option in ALONE.get(strategy, ()) for option in options)
-    workers = 1 if alone else 2
-    return launch(strategy, contract_config(preset, workers, folder, **options, **overrides))
+    """Start the strategy with two workers, or with one where it takes no more with these options."""
+    declared = find(strategy)
+    workers = 2 if can_have(declared, 2, synchronous(declared, **options), preset, **overrides) else 1
+    task = contract_task(preset, workers, folder, **overrides)
+    return launch(strategy, task, **declared.synchronous_with, **options)
 
 
 @pytest.mark.parametrize(
-    ("strategy", "option", "value"),
-    [pytest.param(*case, marks=[] if case[:2] in QUICK else [pytest.mark.grid]) for case in CASES],
+    ("strategy", "option", "value"), [pytest.param(*case, marks=marks_of(*case[:2])) for case in CASES]
 )
 def test_a_strategy_follows_the_oracle_on_digits_with_an_option(
     strategy, option, value, launch, deviation_of, tmp_path
 ):
     launched = launch_with(strategy, {option: value}, "digits", launch, tmp_path)
     assert_follows(launched, deviation_of(launched))
+    assert value == launched.record.options[option]
 
 
 @pytest.mark.grid
@@ -79,14 +63,25 @@ def test_a_strategy_follows_the_oracle_on_pathway_with_an_option(
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("strategy", [name for name in strategies() if len(options_of(name)) > 1])
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("preset", ["digits", "pathway"])
+@pytest.mark.parametrize("strategy", [name for name, option, value in CASES if (option, value) == ("backend", "mpi")])
+def test_over_mpi_a_strategy_follows_the_oracle(strategy, preset, workers, launch, deviation_of, tmp_path):
+    launched = launch(strategy, contract_task(preset, workers, tmp_path), backend="mpi")
+    assert_follows(launched, deviation_of(launched))
+    assert launched.record.backend.startswith("mpi")
+    assert launched.record.world_size == workers
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("strategy", [name for name in strategies() if len(tried_options(name)) > 1])
 def test_a_resumed_run_with_all_options_follows_the_oracle(strategy, launch, deviation_of, tmp_path):
-    options = {"momentum": 0.5, "weight_decay": 0.001, "final_learning_rate": 0.05}
-    if strategy in REFUSED:
-        options = {"momentum": 0.5}
-    first = launch_with(strategy, options_of(strategy), "digits", launch, tmp_path, **options, steps=60)
+    optimizer = {"momentum": 0.5, "weight_decay": 0.001, "final_learning_rate": 0.05}
+    if not can_have(find(strategy), 1, synchronous(find(strategy)), "digits", **optimizer):
+        optimizer = {"momentum": 0.5}
+    first = launch_with(strategy, tried_options(strategy), "digits", launch, tmp_path, **optimizer, steps=60)
     assert first.status == 0, first.output
-    second = launch_with(strategy, options_of(strategy), "digits", launch, tmp_path, **options)
+    second = launch_with(strategy, tried_options(strategy), "digits", launch, tmp_path, **optimizer)
     assert second.record.first_step == 60
     assert_follows(second, deviation_of(second))
 
@@ -94,21 +89,15 @@ def test_a_resumed_run_with_all_options_follows_the_oracle(strategy, launch, dev
 @pytest.mark.grid
 @pytest.mark.parametrize(
     "strategy",
-    [name for name in strategies() if has_option(name, "jit_compile") and name not in {*UNDISTRIBUTED, *ALONE}],
+    [
+        name
+        for name, option, _ in CASES
+        if option == "jit_compile" and can_have(find(name), 4, find(name).options(jit_compile=True), "digits")
+    ],
 )
 def test_four_compiled_replicas_follow_the_oracle(strategy, launch, deviation_of, tmp_path):
-    launched = launch(strategy, contract_config("digits", 4, tmp_path, jit_compile=True))
+    launched = launch(strategy, contract_task("digits", 4, tmp_path), jit_compile=True)
     assert_follows(launched, deviation_of(launched))
-
-
-@pytest.mark.parametrize("preset", ["digits", "pathway"])
-@pytest.mark.parametrize(
-    "workers", [pytest.param(1, marks=pytest.mark.grid), 2, pytest.param(4, marks=pytest.mark.grid)]
-)
-def test_sync_sgd_over_mpi_follows_the_oracle(workers, preset, launch, deviation_of, tmp_path):
-    launched = launch("torch_sync_sgd", contract_config(preset, workers, tmp_path, backend="mpi"))
-    assert_follows(launched, deviation_of(launched))
-    assert (launched.record.backend, launched.record.world_size) == ("mpi, shared memory", workers)
 
 
 def assert_trains_by_other_maths(launched, deviation, bound):
@@ -119,32 +108,28 @@ def assert_trains_by_other_maths(launched, deviation, bound):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "option", "value", "bound", "preset"),
+    ("strategy", "option", "value", "preset"),
     [
-        pytest.param(
-            *(name, option, value, bound, preset),
-            marks=[] if (name, preset) == ("torch_ddp", "digits") else [pytest.mark.grid],
-        )
+        pytest.param(*case, preset, marks=marks_of(*case[:2]) if preset == "digits" else [pytest.mark.grid])
         for preset in ("digits", "pathway")
-        for option, value, bound in OTHER_MATHS
-        for name in strategies()
-        if has_option(name, option)
+        for case in OTHER_MATHS
     ],
 )
 def test_an_option_that_changes_the_maths_trains_and_does_not_follow_the_oracle(
-    strategy, option, value, bound, preset, launch, deviation_of, tmp_path
+    strategy, option, value, preset, launch, deviation_of, tmp_path
 ):
     # Adasum between CPUs goes over MPI.
     options = {option: value} | ({"backend": "mpi"} if option == "adasum" else {})
     launched = launch_with(strategy, options, preset, launch, tmp_path)
-    assert_trains_by_other_maths(launched, deviation_of(launched), bound)
+    assert_trains_by_other_maths(launched, deviation_of(launched), BOUNDS[option])
+    assert launched.record.other_maths == [option]
 
 
 def test_the_bf16_hook_trains_where_this_build_of_torch_takes_it_and_is_refused_elsewhere(
     launch, deviation_of, tmp_path
 ):
     probe = "import torch.distributed; print(torch.distributed.is_nccl_available())"
-    _, has_nccl = run_command([str(python_for("torch")), "-c", probe])
+    _, has_nccl = run_command([str(python_for(find("torch_ddp"))), "-c", probe])
     launched = launch_with("torch_ddp", {"gradient_hook": "bf16"}, "digits", launch, tmp_path)
     if has_nccl.strip() == "True":
         assert_trains_by_other_maths(launched, deviation_of(launched), 0.05)

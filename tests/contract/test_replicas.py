@@ -4,17 +4,17 @@ import re
 
 import pytest
 
-from common.config import has_option, to_arguments
-from common.launch import command_for, environment_for, free_ports, strategies
+from common.catalogue import strategies
+from common.contract.task import to_arguments
+from common.launch import command_for, environment_for
+from common.processes import free_ports
+from common.strategy import ReplicaOptions
 from tests.conftest import run_command
-from tests.contract.test_contract import assert_follows, contract_config
+from tests.contract.test_contract import assert_follows
+from tests.contract.test_controls import mark_of, own_controls
+from tests.contract.worlds import contract_task
 
-CHECKED = [name for name in strategies() if has_option(name, "check_replicas")]
-QUICK = ("torch_ddp", "tf_mirrored", "horovod_torch")
-STARTED_APART = (
-    *("torch_ddp", "tf_mirrored", "tf_multi_worker_mirrored", "tf_keras_mirrored"),
-    *("horovod_torch", "horovod_tensorflow", "horovod_keras"),
-)
+CHECKED = [name for name, strategy in strategies().items() if issubclass(strategy.options, ReplicaOptions)]
 
 # A control, other than a strategy's script, leaves the error its traceback. A cluster's processes are started again
 # with this script's arguments, so that what it runs has to be in the environment.
@@ -31,38 +31,41 @@ exit_with_one_line(lambda: importlib.import_module(os.environ["LOCKSTEP_CONTROL_
 """
 
 
-def checked_config(folder, **overrides):
-    return contract_config("digits", 2, folder, steps=60, check_replicas=True, **overrides)
+def checked_task(folder, **overrides):
+    return contract_task("digits", 2, folder, steps=60, **overrides)
 
 
-@pytest.mark.parametrize(
-    "strategy", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.grid]) for name in CHECKED]
-)
+@pytest.mark.parametrize("strategy", [pytest.param(name, marks=mark_of(name, "equal")) for name in CHECKED])
 def test_a_strategy_whose_replicas_are_compared_follows_the_oracle(strategy, launch, deviation_of, tmp_path):
     """With momentum, of which each replica has its own as well, or only a part."""
-    launched = launch(strategy, checked_config(tmp_path, momentum=0.5))
+    launched = launch(strategy, checked_task(tmp_path, momentum=0.5), check_replicas=True)
     assert_follows(launched, deviation_of(launched))
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("strategy", [name for name in CHECKED if has_option(name, "steps_per_call")])
+@pytest.mark.parametrize(
+    "strategy", [name for name in CHECKED if hasattr(strategies()[name].options, "steps_per_call")]
+)
 def test_replicas_are_compared_after_calls_of_several_steps(strategy, launch, deviation_of, tmp_path):
-    launched = launch(strategy, checked_config(tmp_path, steps_per_call=7))
+    launched = launch(strategy, checked_task(tmp_path), check_replicas=True, steps_per_call=7)
     assert_follows(launched, deviation_of(launched))
 
 
-@pytest.mark.parametrize("strategy", STARTED_APART)
+@pytest.mark.parametrize(
+    "strategy",
+    [pytest.param(name, marks=mark_of(name, "apart")) for name in CHECKED if "skipped_broadcast" in own_controls(name)],
+)
 def test_replicas_that_start_apart_stop_the_run_after_its_first_step(strategy, tmp_path):
-    config = checked_config(tmp_path, record=tmp_path / "run.json")
+    declared = strategies()[strategy]
+    task, options = checked_task(tmp_path, record=tmp_path / "run.json"), declared.options(check_replicas=True)
     starter = tmp_path / "start_control.py"
     starter.write_text(SCRIPT)
-    script = str(strategies()[strategy].relative_to(strategies()[strategy].parent.parent))
-    command = command_for(strategy, 2, to_arguments(config), free_ports(1)[0])
-    environment = environment_for(config) | {
+    command = command_for(declared, 2, to_arguments(task, options), free_ports(1)[0], options)
+    environment = environment_for(declared, task) | {
         "LOCKSTEP_CONTROL": "skipped_broadcast",
         "LOCKSTEP_CONTROL_MODULE": f"tests.controls.{strategy}",
     }
-    status, output = run_command([str(starter) if part == script else part for part in command], **environment)
+    status, output = run_command([str(starter) if part == declared.script else part for part in command], **environment)
     assert status != 0
     # Each process says it, and the lines of two may run into one another.
     said = re.findall(r"lockstep: failed: After step \d+ the parameter \S+ of rank \d+ differs from rank 0's", output)

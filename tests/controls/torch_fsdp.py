@@ -1,4 +1,4 @@
-"""torch_fsdp with its maths broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""torch_fsdp, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
 
 import os
 import sys
@@ -7,13 +7,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_tensor
 
 from pytorch_impl import fsdp
-from tests.controls.broken_torch import break_maths
+from tests.controls.broken_torch import change_gradients, rounded
+from tests.controls.generic import start_apart
 
+CONTROLS = ("sum", "float16", "skipped_broadcast")
 CONTROL = os.environ["LOCKSTEP_CONTROL"]
 
 
@@ -25,18 +26,12 @@ def shard_and_sum(module, mesh):
     return sharded
 
 
-def load_apart(config, model, optimizer, state, load=fsdp._load_state):
-    load(config, model, optimizer, {name: value + 0.001 * dist.get_rank() for name, value in state.items()})
-
-
 if CONTROL == "sum":
     fsdp.fully_shard = shard_and_sum
+elif CONTROL == "float16":
+    change_gradients(rounded)
 elif CONTROL == "skipped_broadcast":
-    fsdp._load_state = load_apart
+    start_apart()
     # Every worker keeps its part of its own weights, and takes none of rank 0's.
     fsdp.distribute_tensor = partial(distribute_tensor, src_data_rank=None)
-elif CONTROL == "apart_then_broadcast":
-    fsdp._load_state = load_apart
-else:
-    break_maths(CONTROL)
 fsdp.main()

@@ -1,4 +1,4 @@
-"""torch_hook_ddp with its maths broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""torch_hook_ddp, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
 
 import os
 import sys
@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import torch.distributed as dist
 
 from pytorch_impl import hook_ddp
-from tests.controls.broken_torch import break_maths, start_apart
+from tests.controls.broken_torch import change_gradients, rounded
+from tests.controls.generic import start_apart
 
+CONTROLS = ("sum", "float16", "skipped_broadcast")
 CONTROL = os.environ["LOCKSTEP_CONTROL"]
 
 
@@ -24,9 +26,9 @@ def replace_in_hook_ddp(**functions):
 if CONTROL == "sum":
     # It is the divisor.
     replace_in_hook_ddp(get_world_size=lambda: 1)
+elif CONTROL == "float16":
+    change_gradients(rounded)
 elif CONTROL == "skipped_broadcast":
     start_apart()
     replace_in_hook_ddp(broadcast=lambda *_, **__: None)
-else:
-    break_maths(CONTROL)
 hook_ddp.main()

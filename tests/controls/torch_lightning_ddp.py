@@ -1,4 +1,4 @@
-"""torch_lightning_ddp with its maths broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""torch_lightning_ddp, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
 
 import os
 import sys
@@ -10,8 +10,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from pytorch_lightning.strategies import DDPStrategy
 
 from pytorch_impl import lightning_ddp
-from tests.controls.broken_torch import break_maths, rounded, start_apart, sum_hook
+from tests.controls.broken_torch import rounded, sum_hook
+from tests.controls.generic import start_apart
 
+CONTROLS = ("sum", "float16", "skipped_broadcast")
 CONTROL = os.environ["LOCKSTEP_CONTROL"]
 
 
@@ -36,6 +38,4 @@ elif CONTROL == "float16":
 elif CONTROL == "skipped_broadcast":
     start_apart()
     lightning_ddp.DDPStrategy = partial(DDPStrategy, init_sync=False)
-else:
-    break_maths(CONTROL)
 lightning_ddp.main()

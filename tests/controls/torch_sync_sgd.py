@@ -1,4 +1,4 @@
-"""torch_sync_sgd with its maths broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""torch_sync_sgd, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
 
 import os
 import sys
@@ -9,8 +9,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import torch.distributed as dist
 
 from pytorch_impl import mpi, sync_sgd
-from tests.controls.broken_torch import break_maths, start_apart
+from tests.controls.broken_torch import change_gradients, rounded
+from tests.controls.generic import start_apart
 
+CONTROLS = ("sum", "float16", "skipped_broadcast")
 CONTROL = os.environ["LOCKSTEP_CONTROL"]
 
 
@@ -30,9 +32,9 @@ class GradientSum(mpi.GradientMean):
 if CONTROL == "sum":
     sync_sgd.average_gradients = sum_gradients
     mpi.GradientMean = GradientSum
+elif CONTROL == "float16":
+    change_gradients(rounded)
 elif CONTROL == "skipped_broadcast":
     start_apart()
     sync_sgd.send_weights = lambda parameters: None
-else:
-    break_maths(CONTROL)
 sync_sgd.main()

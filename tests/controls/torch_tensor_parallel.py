@@ -1,4 +1,4 @@
-"""torch_tensor_parallel with its maths broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""torch_tensor_parallel, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
 
 import os
 import sys
@@ -11,8 +11,9 @@ from torch.nn.functional import linear
 
 from pytorch_impl import tensor_parallel
 from pytorch_impl.tensor_parallel import SplitByInputs, Sum, SumGradients
-from tests.controls.broken_torch import break_maths
+from tests.controls.broken_torch import change_gradients, rounded
 
+CONTROLS = ("sum", "float16", "missing_gradient_sum", "repeated_bias")
 CONTROL = os.environ["LOCKSTEP_CONTROL"]
 
 
@@ -29,10 +30,10 @@ def forward_with_own_bias(layer, features):
 if CONTROL == "sum":
     # What a differentiable all-reduce does that takes its backward for its forward's mirror image.
     Sum.backward = staticmethod(sum_again)
+elif CONTROL == "float16":
+    change_gradients(rounded)
 elif CONTROL == "missing_gradient_sum":
     SumGradients.backward = staticmethod(lambda _context, gradient: gradient)
 elif CONTROL == "repeated_bias":
     SplitByInputs.forward = forward_with_own_bias
-else:
-    break_maths(CONTROL)
 tensor_parallel.main()
