@@ -1,10 +1,12 @@
 """What the harness costs: each strategy against a bare loop of the same framework, in turn, on the same rows.
 
 To start it: `nox -s benchmark`. A ratio is the strategy's samples per second over the bare loop's; a claim holds when
-the lower end of its 95 % interval is at least what `claimed` says. Two of the bare loops are another strategy's:
-torch_hook_ddp and torch_sync_sgd (over MPI's shared memory) run beside DistributedDataParallel over Gloo.
+the lower end of its 95 % interval is at least what is claimed. Each strategy's own file here says what its bare loop
+is, in `OPTIONS` which of its options it is launched with, and in `CLAIMED` what is claimed where that isn't 0.98: one
+ratio, or a ratio for some pairs of preset and number of workers.
 """
 
+import ast
 import dataclasses
 import itertools
 import json
@@ -14,33 +16,24 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, get_args, get_type_hints
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import metrics
-from common.config import PRESETS, Config, to_arguments
+from common.catalogue import ROOT, find, strategies
+from common.contract.task import PRESETS, Task, to_arguments
 from common.errors import exit_with_one_line
-from common.launch import ROOT, UNDISTRIBUTED, command_for, environment_for, strategies
+from common.launch import command_for, environment_for
+from common.measurement import metrics
+from common.processes import free_ports
+from common.strategy import Options, Strategy
 
 Pairs = list[tuple[float, float]]
 
-Measured = Literal[
-    "torch_ddp",
-    "torch_hook_ddp",
-    "torch_sync_sgd",
-    "horovod_torch",
-    "horovod_tensorflow",
-    "horovod_keras",
-    "tf_one_device",
-    "tf_mirrored",
-    "tf_multi_worker_mirrored",
-    "tf_central_storage",
-    "tf_parameter_server",
-    "tf_keras_mirrored",
-]
+FOLDER = Path(__file__).parent
+MEASURED = tuple(name for name in strategies() if (FOLDER / f"{name}.py").is_file())
 """The strategies that have a bare loop beside this file."""
 
 
@@ -48,14 +41,14 @@ Measured = Literal[
 class Arguments:
     """Measure what the harness costs."""
 
-    strategies: tuple[Measured, ...] = get_args(Measured)
+    strategies: tuple[Literal[MEASURED], ...] = MEASURED
     """Strategies to measure."""
     preset: tuple[Literal["pathway", "wide"], ...] = ("pathway", "wide")
     """Presets to measure them on."""
     workers: tuple[int, ...] = (1, 2)
     """Numbers of workers."""
-    horovod_backend: Literal["auto", "mpi"] = "auto"
-    """Horovod's controller, of both its loops; auto: Gloo."""
+    backend: Literal["auto", "mpi"] = "auto"
+    """What carries the tensors of those strategies that can be launched with it; auto: each one's own choice."""
     launches: int = 5
     """Launches of each case: where the two loops' tensors lie in memory differs from one to the next."""
 
@@ -65,13 +58,14 @@ def main() -> None:
     arguments = tyro.cli(Arguments, description=__doc__)
     console = Console(width=140)
     cases = list(itertools.product(arguments.strategies, arguments.preset, arguments.workers))
-    cases = [case for case in cases if case[2] == 1 or case[0] not in UNDISTRIBUTED]
+    cases = [case for case in cases if case[2] <= (find(case[0]).most_workers or case[2])]
     pairs: dict[tuple, Pairs] = {case: [] for case in cases}
     launches = cases * arguments.launches
     random.Random(0).shuffle(launches)
     for position, case in enumerate(launches, start=1):
         console.print(f"{position}/{len(launches)} {' '.join(map(str, case))}")
-        pairs[case] += measure(*case, backend_for(case[0], arguments))
+        strategy, preset, workers = case
+        pairs[case] += measure(find(strategy), preset, workers, options_for(find(strategy), arguments.backend))
     table = Table(
         "strategy", "preset", "workers", "pairs", "ms per step", "bare", "ratio", "95 % interval", "claimed", "holds"
     )
@@ -80,18 +74,23 @@ def main() -> None:
     console.print(table)
 
 
+def constant(strategy: str, name: str, default: object) -> object:
+    """What the strategy's own file here assigns to `name`, read without importing its framework, or else `default`."""
+    for node in ast.parse((FOLDER / f"{strategy}.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    return default
+
+
 def claimed(strategy: str, preset: str, workers: int) -> float | None:
-    """The ratio that is claimed at least: 0.98 of a bare loop of the same strategy; None: nothing is claimed."""
-    if strategy == "torch_hook_ddp":
-        return 0.9
-    if strategy == "torch_sync_sgd":
-        return 1.25 if (preset, workers) == ("pathway", 2) else None
-    return 0.98
+    """The ratio that is claimed at least; None: nothing is claimed."""
+    claim = constant(strategy, "CLAIMED", 0.98)
+    return claim.get((preset, workers)) if isinstance(claim, dict) else claim
 
 
 def row_of(case: tuple[str, str, int], pairs: Pairs) -> list[str]:
     """One case's cells: n, both medians in milliseconds per step, the ratio with its interval, claim and verdict."""
-    steps = config_for(case[1], 1).window_steps
+    steps = task_for(case[1], 1).window_steps
     ratio = metrics.median_interval([bare / harness for harness, bare in pairs])
     harness, bare = (metrics.median_interval(seconds).median * 1000 / steps for seconds in zip(*pairs, strict=True))
     claim = claimed(*case)
@@ -106,7 +105,7 @@ def row_of(case: tuple[str, str, int], pairs: Pairs) -> list[str]:
     ]
 
 
-def config_for(preset: str, workers: int) -> Config:
+def task_for(preset: str, workers: int) -> Task:
     """64 rows per worker on pathway in 160 windows, 512 on wide in 24."""
     steps = {"steps": 4050, "warmup_steps": 50, "window_steps": 25}
     if preset == "wide":
@@ -114,24 +113,23 @@ def config_for(preset: str, workers: int) -> Config:
     return dataclasses.replace(PRESETS[preset], scaling="weak", workers=workers, **steps)
 
 
-def backend_for(strategy: str, arguments: Arguments) -> str:
-    """The `--backend` of the strategy's launches."""
-    if strategy == "torch_sync_sgd":
-        return "mpi"
-    return arguments.horovod_backend if strategy.startswith("horovod_") else "auto"
+def options_for(strategy: Strategy, backend: str) -> Options:
+    """The options of the strategy's launches: those that its own file here names, and the backend where it has it."""
+    choices = get_args(get_type_hints(strategy.options).get("backend"))
+    asked_for = {"backend": backend} if backend in choices else {}
+    return strategy.options(**asked_for | constant(strategy.name, "OPTIONS", {}))
 
 
-def measure(strategy: str, preset: str, workers: int, backend: str) -> Pairs:
+def measure(strategy: Strategy, preset: str, workers: int, options: Options) -> Pairs:
     """Seconds of each window of the strategy and of the bare loop that followed it, from one launch."""
     with tempfile.TemporaryDirectory() as folder:
-        config = dataclasses.replace(config_for(preset, workers), record=Path(folder, "record.json"), backend=backend)
-        script = str(strategies()[strategy].relative_to(ROOT))
-        command = command_for(strategy, workers, to_arguments(config), 29410, backend)
-        command = [f"tests/benchmarks/{strategy}.py" if part == script else part for part in command]
+        task = dataclasses.replace(task_for(preset, workers), record=Path(folder, "record.json"))
+        command = command_for(strategy, workers, to_arguments(task, options), free_ports(1)[0], options)
+        command = [f"tests/benchmarks/{strategy.name}.py" if part == strategy.script else part for part in command]
         pairs = Path(folder, "pairs.json")
-        environment = environment_for(config) | {"LOCKSTEP_PAIRS": str(pairs), "PYTHONPATH": os.fspath(ROOT)}
+        environment = environment_for(strategy, task) | {"LOCKSTEP_PAIRS": str(pairs), "PYTHONPATH": os.fspath(ROOT)}
         subprocess.run(
-            command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=config.deadline_seconds
+            command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=task.deadline_seconds
         )
         return [tuple(pair) for pair in json.loads(pairs.read_text())]
 

@@ -14,8 +14,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from common.config import Config
-from common.run import Run
+from common.contract.task import Task
+from common.measurement.run import Run
 from tests.benchmarks.paired import BareWindow
 
 
@@ -48,16 +48,16 @@ class Turns(keras.callbacks.Callback):
 
 
 def compile_model(
-    config: Config, make_optimizer: Callable[..., keras.optimizers.SGD] = keras.optimizers.SGD
+    task: Task, make_optimizer: Callable[..., keras.optimizers.SGD] = keras.optimizers.SGD
 ) -> keras.Model:
     """The MLP as a user writes it; to be called in the strategy's scope, if any."""
-    model = keras.Sequential([keras.Input((config.dimensions[0],))])
-    for width in config.dimensions[1:-1]:
-        model.add(keras.layers.Dense(width, config.activation, use_bias=config.bias))
-    model.add(keras.layers.Dense(config.dimensions[-1], use_bias=config.bias))
-    rate = config.learning_rate
-    if config.final_learning_rate is not None:
-        rate = keras.optimizers.schedules.PolynomialDecay(rate, config.decay_steps, config.final_learning_rate)
+    model = keras.Sequential([keras.Input((task.dimensions[0],))])
+    for width in task.dimensions[1:-1]:
+        model.add(keras.layers.Dense(width, task.activation, use_bias=task.bias))
+    model.add(keras.layers.Dense(task.dimensions[-1], use_bias=task.bias))
+    rate = task.learning_rate
+    if task.final_learning_rate is not None:
+        rate = keras.optimizers.schedules.PolynomialDecay(rate, task.decay_steps, task.final_learning_rate)
     model.compile(make_optimizer(rate), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
 
@@ -65,7 +65,7 @@ def compile_model(
 def make_window(run: Run, model: keras.Model) -> BareWindow:
     """A bare `fit` on this process's rows, fed by the same kind of pipeline."""
     features, labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
-    rows = tf.data.Dataset.from_tensor_slices(np.stack(list(run.rows(run.first_step, run.config.steps))))
+    rows = tf.data.Dataset.from_tensor_slices(np.stack(list(run.rows(run.first_step, run.task.steps))))
     dataset = rows.map(lambda rows: (tf.gather(features, rows), tf.gather(labels, rows))).prefetch(tf.data.AUTOTUNE)
     turns = Turns()
 

@@ -3,9 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
-from common import mlp
-from common.config import Config
-from common.run import Run
+from common.contract import mlp
+from common.contract.task import Task
+from common.measurement.run import Run
 from tests.benchmarks.paired import BareWindow
 
 SUM = tf.distribute.ReduceOp.SUM
@@ -13,24 +13,24 @@ SUM = tf.distribute.ReduceOp.SUM
 
 def logical_devices(run: Run) -> list[str]:
     """The logical CPU devices that the strategy has made, one for each worker."""
-    return [f"/cpu:{index}" for index in range(run.config.workers)]
+    return [f"/cpu:{index}" for index in range(run.task.workers)]
 
 
-def logits_of(config: Config, parameters: list[tf.Variable], values: tf.Tensor) -> tf.Tensor:
+def logits_of(task: Task, parameters: list[tf.Variable], values: tf.Tensor) -> tf.Tensor:
     """Logits, (rows, classes), of the features in `values`, (rows, inputs)."""
-    activate = tf.nn.relu if config.activation == "relu" else tf.tanh
-    for position in range(0, len(parameters), 2 if config.bias else 1):
+    activate = tf.nn.relu if task.activation == "relu" else tf.tanh
+    for position in range(0, len(parameters), 2 if task.bias else 1):
         values = activate(values) if position else values
         values = tf.matmul(values, parameters[position])
-        values = values + parameters[position + 1] if config.bias else values
+        values = values + parameters[position + 1] if task.bias else values
     return values
 
 
 def make_window(run: Run, strategy: tf.distribute.Strategy) -> BareWindow:
     """A function that trains one step on each of the given arrays of rows, with the data on the devices."""
-    config, local_replicas = run.config, len(strategy.extended.worker_devices)
+    task, local_replicas = run.task, len(strategy.extended.worker_devices)
     with strategy.scope():
-        parameters = [tf.Variable(value) for value in mlp.initial_weights(config).values()]
+        parameters = [tf.Variable(value) for value in mlp.initial_weights(task).values()]
     train_features, train_labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
 
     def replica_step(rows: tf.Tensor) -> tuple:
@@ -38,7 +38,7 @@ def make_window(run: Run, strategy: tf.distribute.Strategy) -> BareWindow:
         own = tf.reshape(rows, (local_replicas, -1))[replica % local_replicas]
         with tf.GradientTape() as tape:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-                tf.gather(train_labels, own), logits_of(config, parameters, tf.gather(train_features, own))
+                tf.gather(train_labels, own), logits_of(task, parameters, tf.gather(train_features, own))
             )
             loss = tf.reduce_sum(losses) / run.global_batch
         return loss, tape.gradient(loss, parameters)
@@ -58,6 +58,6 @@ def make_window(run: Run, strategy: tf.distribute.Strategy) -> BareWindow:
 
     def window(rows_of_steps: list[np.ndarray]) -> None:
         for position, rows in enumerate(rows_of_steps):
-            step(tf.constant(rows), tf.constant(mlp.learning_rate(config, position), tf.float32))
+            step(tf.constant(rows), tf.constant(mlp.learning_rate(task, position), tf.float32))
 
     return window

@@ -5,29 +5,29 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from common.config import Config
-from common.run import Run
+from common.contract.task import Task
+from common.measurement.run import Run
 
 
-def build(config: Config) -> nn.Sequential:
+def build(task: Task) -> nn.Sequential:
     """The same MLP, as anybody would write it."""
     layers = []
-    for inputs, outputs in zip(config.dimensions[:-1], config.dimensions[1:], strict=True):
+    for inputs, outputs in zip(task.dimensions[:-1], task.dimensions[1:], strict=True):
         layers += [
-            nn.Linear(inputs, outputs, bias=config.bias),
-            nn.ReLU() if config.activation == "relu" else nn.Tanh(),
+            nn.Linear(inputs, outputs, bias=task.bias),
+            nn.ReLU() if task.activation == "relu" else nn.Tanh(),
         ]
     return nn.Sequential(*layers[:-1])
 
 
 def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer):
     """A function that trains one step on each of the given arrays of rows."""
-    config = run.config
+    task = run.task
     features, labels = run.dataset.train_features, run.dataset.train_labels
     schedule = None
-    if config.final_learning_rate is not None:
-        factor = config.final_learning_rate / config.learning_rate
-        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, factor, config.decay_steps)
+    if task.final_learning_rate is not None:
+        factor = task.final_learning_rate / task.learning_rate
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, factor, task.decay_steps)
 
     def window(rows_of_steps: list[np.ndarray]) -> None:
         for rows in rows_of_steps:

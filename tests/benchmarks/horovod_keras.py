@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import horovod.tensorflow as hvd
 import keras
 
-from common.run import Run
+from common.measurement.run import Run
 from horovod_impl import train_keras
 from tests.benchmarks import bare_keras, paired
 
@@ -24,7 +24,7 @@ class BareSGD(keras.optimizers.SGD):
 
 def make_bare_window(run: Run) -> paired.BareWindow:
     """A bare `fit`, each worker's on its own rows."""
-    return bare_keras.make_window(run, bare_keras.compile_model(run.config, BareSGD))
+    return bare_keras.make_window(run, bare_keras.compile_model(run.task, BareSGD))
 
 
 if __name__ == "__main__":

@@ -20,20 +20,23 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import metrics
-from common.config import PRESETS, Config, to_arguments
+from common.catalogue import ROOT, find, strategies
+from common.contract.task import PRESETS, Task, option_names, to_arguments
 from common.errors import LaunchFailedError, exit_with_one_line
-from common.launch import ROOT
-from common.metrics import median_interval
-from common.names import shown_name
-from common.record import read_record
+from common.measurement import metrics
+from common.measurement.metrics import median_interval
+from common.measurement.record import read_record
+from common.strategy import Options, label, name_of
+
+MEASURED = tuple(name for name, each in strategies().items() if "--fusion-megabytes" in option_names(each.options))
+"""The strategies that have these settings."""
 
 
 @dataclass(frozen=True)
 class Arguments:
     """Which settings are measured, on what."""
 
-    strategy: Literal["horovod_torch", "horovod_tensorflow", "horovod_keras"] = "horovod_torch"
+    strategy: Literal[MEASURED] = MEASURED[0]
     """Strategy to launch."""
     preset: Literal["digits", "pathway", "wide"] = "pathway"
     """Preset to train, in weak scaling."""
@@ -55,15 +58,15 @@ def main() -> None:
     console = Console(width=140)
     settings = list(itertools.product(arguments.backend, arguments.fusion_megabytes, arguments.cycle_milliseconds))
     seconds: dict[tuple, list[float]] = {setting: [] for setting in settings}
-    order = random.Random(0)
+    task, order = task_for(arguments.preset, arguments.workers), random.Random(0)
     for number in range(arguments.launches):
         for setting in order.sample(settings, len(settings)):
-            seconds[setting].append(measure(config_for(arguments, *setting), arguments.strategy))
+            seconds[setting].append(measure(arguments.strategy, task, options_for(arguments.strategy, *setting)))
         console.print(f"round {number + 1} of {arguments.launches} done")
     table = Table("setting", "n", "ms per step", "95 % interval", "samples/s over Gloo's own setting", "95 % interval")
     base = seconds.get(("auto", None, None), seconds[settings[0]])
     for setting in sorted(settings, key=lambda each: statistics.median(seconds[each])):
-        name = shown_name(arguments.strategy, config_for(arguments, *setting))
+        name = name_of(arguments.strategy, label(options_for(arguments.strategy, *setting)))
         ratios = [first / own for first, own in zip(base, seconds[setting], strict=True)]
         own = [1000 * value for value in seconds[setting]]
         table.add_row(name, str(len(own)), *in_words(own), *in_words(ratios))
@@ -77,26 +80,27 @@ def in_words(values: list[float]) -> tuple[str, str]:
     return f"{found.median:.3f}", interval
 
 
-def config_for(arguments: Arguments, backend: str, fusion: float | None, cycle: float | None) -> Config:
+def task_for(preset: str, workers: int) -> Task:
     """64 rows per worker on digits and pathway, in 1000 steps; 512 on wide, in its own 30."""
-    steps = {} if arguments.preset == "wide" else {"steps": 1000, "warmup_steps": 100, "window_steps": 25}
-    return dataclasses.replace(
-        PRESETS[arguments.preset],
-        scaling="weak",
-        workers=arguments.workers,
-        **{"backend": backend, "fusion_megabytes": fusion, "cycle_milliseconds": cycle},
-        **steps,
-    )
+    steps = {} if preset == "wide" else {"steps": 1000, "warmup_steps": 100, "window_steps": 25}
+    return dataclasses.replace(PRESETS[preset], scaling="weak", workers=workers, **steps)
 
 
-def measure(config: Config, strategy: str) -> float:
+def options_for(strategy: str, backend: str, fusion: float | None, cycle: float | None) -> Options:
+    """The strategy's options with one of the settings."""
+    return find(strategy).options(backend=backend, fusion_megabytes=fusion, cycle_milliseconds=cycle)
+
+
+def measure(strategy: str, task: Task, options: Options) -> float:
     """Seconds per step of one launch. Raises LaunchFailedError when it fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.json")
-        command = [sys.executable, "-m", "common.launch", strategy, *to_arguments(config), "--record", str(path)]
+        arguments = [*to_arguments(task, options), "--record", str(path)]
+        command = [sys.executable, "-m", "common.launch", strategy, *arguments]
         ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if ended.returncode:
-            raise LaunchFailedError(f"{shown_name(strategy, config)} ended with {ended.returncode}: {ended.stderr}")
+            name = name_of(strategy, label(options))
+            raise LaunchFailedError(f"{name} ended with {ended.returncode}: {ended.stderr}")
         return metrics.throughput(read_record(path)).seconds_per_step
 
 

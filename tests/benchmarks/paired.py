@@ -13,8 +13,8 @@ from types import ModuleType
 
 import numpy as np
 
-from common.dataset import Batch
-from common.run import Run
+from common.contract.rows import Batch
+from common.measurement.run import Run
 
 BareWindow = Callable[[list[np.ndarray]], None]
 """Trains one step on each of these arrays of row numbers, and returns when the device has done it."""
@@ -23,35 +23,34 @@ BareWindow = Callable[[list[np.ndarray]], None]
 class PairedRun(Run):
     """A Run that lets a bare loop follow each of its windows, outside its own clock."""
 
-    def __init__(self, *arguments: object, make_bare_window: Callable[[Run], BareWindow], **keywords: object) -> None:
-        super().__init__(*arguments, **keywords)
+    def __init__(self, *arguments: object, make_bare_window: Callable[[Run], BareWindow]) -> None:
+        super().__init__(*arguments)
         self._make_bare_window = make_bare_window
         self._pairs: list[tuple[float, float]] = []
 
-    def _windows_of_batches(self, whole_batch: bool = False) -> Iterator[list[Batch]]:
+    def windows(self) -> Iterator[list[Batch]]:
         """The strategy's windows; after each of them the bare loop takes its turn."""
         bare_window = None
-        for batches in super()._windows_of_batches(whole_batch):
+        for batches in super().windows():
             yield batches
             bare_window = bare_window or self._make_bare_window(self)
-            rows = list(self.rows(self._window_step, self._step))
+            rows = [batch.rows for batch in batches]
             started = time.perf_counter()
             bare_window(rows)
             seconds = time.perf_counter() - started
-            if self._window_step >= self.config.warmup_steps:
-                self._pairs.append((self._windows[-1]["seconds"], seconds))
+            # Those of the warm-up aren't among them.
+            if self.clock.windows:
+                self._pairs.append((self.clock.windows[-1]["seconds"], seconds))
 
     def finish(self, *arguments: object, **facts: object) -> None:
         """Write the pairs, the slowest rank's time of each window, to the file that LOCKSTEP_PAIRS names."""
-        slowest = np.max(self._all_gather(self._pairs), axis=0).tolist()
+        slowest = np.max(self.world.all_gather(self._pairs), axis=0).tolist()
         super().finish(*arguments, **facts)
-        if self._rank == 0:
+        if self.world.rank == 0:
             Path(os.environ["LOCKSTEP_PAIRS"]).write_text(json.dumps(slowest))
 
 
-def main(
-    strategy: ModuleType, make_bare_window: Callable[[Run], BareWindow], joined_by: ModuleType | None = None
-) -> None:
-    """Run the strategy's own main with the bare loop in turn; `joined_by` is another module that makes its Run."""
-    (joined_by or strategy).Run = partial(PairedRun, make_bare_window=make_bare_window)
+def main(strategy: ModuleType, make_bare_window: Callable[[Run], BareWindow]) -> None:
+    """Run the strategy's own main with the bare loop in turn."""
+    strategy.Run = partial(PairedRun, make_bare_window=make_bare_window)
     strategy.main()

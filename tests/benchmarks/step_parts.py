@@ -15,9 +15,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import dataset, machine, metrics, mlp
-from common.config import PRESETS, Config
-from tf_impl import model as contract
+from common.contract import dataset
+from common.contract.mlp import initial_weights
+from common.contract.task import PRESETS, Task
+from common.measurement import machine, metrics
+from tf_impl import mlp
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ class Arguments:
 def main() -> None:
     """Run every program in turn, and print its milliseconds per step beside what it has beyond the one before."""
     arguments = tyro.cli(Arguments, description=__doc__)
-    config = PRESETS[arguments.preset]
-    machine.pin(config)
-    contract.choose_devices(config, 1)
-    programs = build(config)
+    task = PRESETS[arguments.preset]
+    machine.pin(task)
+    mlp.choose_devices(task, 1)
+    programs = build(task)
     seconds = {name: [] for name in programs}
     for _ in range(arguments.rounds + 1):
         for name, program in programs.items():
@@ -53,40 +55,38 @@ def main() -> None:
         interval = metrics.median_interval([1000 * value for value in values[1:]])
         beyond, before = interval.median - before, interval.median
         cells = [f"{interval.median:.3f}", f"{interval.low:.3f} to {interval.high:.3f}", f"{beyond:.3f}"]
-        table.add_row(name, str(interval.n), *cells, f"{1000 * config.batch / interval.median:,.0f}")
+        table.add_row(name, str(interval.n), *cells, f"{1000 * task.batch / interval.median:,.0f}")
     console = Console(width=140)
     console.print(table)
-    rate = operations(config) / (np.median(seconds["matrix products"][1:]) * 1e9)
-    console.print(
-        f"{operations(config) / 1e6:.1f} million operations a step: {rate:.1f} GFLOP/s in the products alone."
-    )
+    rate = operations(task) / (np.median(seconds["matrix products"][1:]) * 1e9)
+    console.print(f"{operations(task) / 1e6:.1f} million operations a step: {rate:.1f} GFLOP/s in the products alone.")
 
 
-def build(config: Config) -> dict[str, Callable[[], object]]:
+def build(task: Task) -> dict[str, Callable[[], object]]:
     """The programs by name, each with a whole step's arguments; every one has all that those before it have."""
-    rows_of_data = dataset.load(config)
+    rows_of_data = dataset.load(task)
     train_features, train_labels = tf.constant(rows_of_data.train_features), tf.constant(rows_of_data.train_labels)
-    variables = contract.create_variables(config, mlp.initial_weights(config))
+    variables = mlp.create_variables(task, initial_weights(task))
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    batch_rows = np.random.default_rng(0).integers(0, len(rows_of_data.train_labels), (1000, config.batch))
+    batch_rows = np.random.default_rng(0).integers(0, len(rows_of_data.train_labels), (1000, task.batch))
     features, labels = tf.gather(train_features, batch_rows[0]), tf.gather(train_labels, batch_rows[0])
 
     def call(rows: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
         return rate
 
     def products(rows: tf.Tensor, rate: tf.Tensor) -> Sequence[tf.Tensor]:
-        return _products(config, variables.parameters, features)
+        return _products(task, variables.parameters, features)
 
     def differentiate(rows: tf.Tensor, rate: tf.Tensor) -> tuple:
-        return contract.loss_and_gradients(config, variables, features, labels, config.batch)
+        return mlp.loss_and_gradients(task, variables, features, labels, task.batch)
 
     def differentiate_own_rows(rows: tf.Tensor, rate: tf.Tensor) -> tuple:
         own_features, own_labels = tf.gather(train_features, rows), tf.gather(train_labels, rows)
-        return contract.loss_and_gradients(config, variables, own_features, own_labels, config.batch)
+        return mlp.loss_and_gradients(task, variables, own_features, own_labels, task.batch)
 
     def whole_step(rows: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
         loss, gradients = differentiate_own_rows(rows, rate)
-        contract.apply_sgd(config, variables, gradients, rate, strategy)
+        mlp.apply_sgd(task, variables, gradients, rate, strategy)
         return loss
 
     position = iter(range(10**9))
@@ -105,13 +105,13 @@ def build(config: Config) -> dict[str, Callable[[], object]]:
         }
 
 
-def operations(config: Config) -> int:
+def operations(task: Task) -> int:
     """Multiplications and additions of a step's matrix products: two products per layer backward, but for the first."""
-    sizes = [inputs * outputs for inputs, outputs in zip(config.dimensions[:-1], config.dimensions[1:], strict=True)]
-    return 2 * config.batch * (3 * sum(sizes) - sizes[0])
+    sizes = [inputs * outputs for inputs, outputs in zip(task.dimensions[:-1], task.dimensions[1:], strict=True)]
+    return 2 * task.batch * (3 * sum(sizes) - sizes[0])
 
 
-def _products(config: Config, parameters: Sequence[tf.Variable], features: tf.Tensor) -> list[tf.Tensor]:
+def _products(task: Task, parameters: Sequence[tf.Variable], features: tf.Tensor) -> list[tf.Tensor]:
     """The matrix products of a step and nothing else; the values don't matter."""
     weights = [tf.convert_to_tensor(parameter) for parameter in parameters if parameter.shape.rank == 2]
     inputs, values = [], features

@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import tensorflow as tf
 
-from common.run import Run
+from common.measurement.run import Run
 from tests.benchmarks import bare_tensorflow, paired
 from tf_impl import central_storage
 

@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import tensorflow as tf
 
-from common.run import Run
+from common.measurement.run import Run
 from tests.benchmarks import bare_keras, bare_tensorflow, paired
 from tf_impl import keras_mirrored
 
@@ -17,7 +17,7 @@ def make_bare_window(run: Run) -> paired.BareWindow:
     across_devices = tf.distribute.ReductionToOneDevice()
     strategy = tf.distribute.MirroredStrategy(bare_tensorflow.logical_devices(run), cross_device_ops=across_devices)
     with strategy.scope():
-        model = bare_keras.compile_model(run.config)
+        model = bare_keras.compile_model(run.task)
     return bare_keras.make_window(run, model)
 
 

@@ -7,10 +7,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import tensorflow as tf
 
-from common import cluster
-from common.run import Run
+from common.measurement.run import Run
 from tests.benchmarks import bare_tensorflow, paired
-from tf_impl import multi_worker_mirrored
+from tf_impl import cluster, multi_worker_mirrored
+from tf_impl.strategies import MULTI_WORKER_MIRRORED
 
 Strategy = tf.distribute.MultiWorkerMirroredStrategy
 
@@ -31,5 +31,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    cluster.start_unless_given("tf_multi_worker_mirrored", __doc__)
+    cluster.start_unless_given(MULTI_WORKER_MIRRORED, __doc__)
     main()

@@ -8,33 +8,34 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import numpy as np
 import tensorflow as tf
 
-from common import cluster, mlp
-from common.run import Run
+from common.contract import mlp
+from common.measurement.run import Run
 from tests.benchmarks import paired
-from tf_impl import parameter_server
+from tf_impl import cluster, parameter_server
+from tf_impl.strategies import PARAMETER_SERVER
 
 Coordinator = tf.distribute.coordinator.ClusterCoordinator
 
 
 def make_window(run: Run, coordinator: Coordinator) -> paired.BareWindow:
     """A function that schedules one update for each of the given arrays of rows, and waits for all of them."""
-    config = run.config
+    task = run.task
     with coordinator.strategy.scope():
-        parameters = [tf.Variable(value) for value in mlp.initial_weights(config).values()]
+        parameters = [tf.Variable(value) for value in mlp.initial_weights(task).values()]
         train_features = tf.Variable(run.dataset.train_features, per_worker_variable=True)
         train_labels = tf.Variable(run.dataset.train_labels, per_worker_variable=True)
         # What a tutorial's optimizer and metric keep on the servers.
         iterations, mean_loss = tf.Variable(0, dtype=tf.int64), tf.keras.metrics.Mean()
-    activate = tf.nn.relu if config.activation == "relu" else tf.tanh
+    activate = tf.nn.relu if task.activation == "relu" else tf.tanh
 
     @tf.function(autograph=False)
     def update(rows: tf.Tensor, rate: tf.Tensor) -> None:
         values = tf.gather(train_features, rows)
         with tf.GradientTape() as tape:
-            for position in range(0, len(parameters), 2 if config.bias else 1):
+            for position in range(0, len(parameters), 2 if task.bias else 1):
                 values = activate(values) if position else values
                 values = tf.matmul(values, parameters[position])
-                values = values + parameters[position + 1] if config.bias else values
+                values = values + parameters[position + 1] if task.bias else values
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.gather(train_labels, rows), values)
             loss = tf.reduce_mean(losses)
         for parameter, gradient in zip(parameters, tape.gradient(loss, parameters), strict=True):
@@ -44,7 +45,7 @@ def make_window(run: Run, coordinator: Coordinator) -> paired.BareWindow:
 
     def window(rows_of_steps: list[np.ndarray]) -> None:
         for position, rows in enumerate(rows_of_steps):
-            rate = tf.constant(mlp.learning_rate(config, position), tf.float32)
+            rate = tf.constant(mlp.learning_rate(task, position), tf.float32)
             coordinator.schedule(update, (tf.constant(rows), rate))
         coordinator.join()
 
@@ -64,5 +65,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    cluster.start_unless_given("tf_parameter_server", __doc__)
+    cluster.start_unless_given(PARAMETER_SERVER, __doc__)
     main()

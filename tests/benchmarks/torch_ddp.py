@@ -8,17 +8,17 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from common.run import Run
-from pytorch_impl import ddp, world
+from common.measurement.run import Run
+from pytorch_impl import ddp
 from tests.benchmarks import bare_torch, paired
 
 
 def make_bare_window(run: Run) -> paired.BareWindow:
     """A bare loop around its own DistributedDataParallel model."""
-    model = DistributedDataParallel(bare_torch.build(run.config))
-    optimizer = torch.optim.SGD(model.parameters(), lr=run.config.learning_rate)
+    model = DistributedDataParallel(bare_torch.build(run.task))
+    optimizer = torch.optim.SGD(model.parameters(), lr=run.task.learning_rate)
     return bare_torch.make_window(run, model, optimizer)
 
 
 if __name__ == "__main__":
-    paired.main(ddp, make_bare_window, joined_by=world)
+    paired.main(ddp, make_bare_window)
