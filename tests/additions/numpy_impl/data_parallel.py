@@ -1,0 +1,63 @@
+"""One process per worker, each with a whole replica; MPI averages the gradients after backward.
+
+To start it: `mpirun -np 2 python numpy_impl/data_parallel.py --preset digits`.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+import numpy as np
+
+from common.contract import mlp
+from common.contract.task import check_world_size, parse_command_line
+from common.errors import exit_with_one_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from numpy_impl.strategies import DATA_PARALLEL
+
+
+def main() -> None:
+    """Join the world that mpirun started and train the MLP in it, as the command line says."""
+    task, options = parse_command_line(DATA_PARALLEL, __doc__)
+    from mpi4py import MPI  # Starts MPI.
+
+    workers = MPI.COMM_WORLD
+    check_world_size(task, workers.size, "mpirun")
+    os.sched_setaffinity(0, set().union(*workers.allgather(os.sched_getaffinity(0))))
+    world = World(
+        placement=machine.pin(task, workers.rank, workers.size),
+        rank=workers.rank,
+        size=workers.size,
+        backend="mpi",
+        all_gather=workers.allgather,
+    )
+    run = Run(DATA_PARALLEL, task, options, world)
+    state = {name: workers.bcast(value) for name, value in run.initial_state.items()}
+    run.export_with(lambda: dict(state))
+
+    for batch in run.steps():
+        loss, gradients, _ = mlp.loss_and_gradients(task, state, batch.features, batch.labels)
+        if options.exchange:
+            # The line that makes it distributed: every gradient is averaged over all workers.
+            gradients = average(workers, gradients, options.one_message)
+        mlp.update(task, state, gradients, batch.step)
+        run.observe(loss, rows=len(batch.labels))
+    run.finish()
+
+
+def average(workers, gradients: mlp.State, one_message: bool) -> mlp.State:
+    """The mean of each gradient over all workers."""
+    if not one_message:
+        return {name: workers.allreduce(gradient) / np.float32(workers.size) for name, gradient in gradients.items()}
+    total = workers.allreduce(np.concatenate([gradient.ravel() for gradient in gradients.values()]))
+    ends = np.cumsum([gradient.size for gradient in gradients.values()])[:-1]
+    means = np.split(total / np.float32(workers.size), ends)
+    return {name: mean.reshape(gradients[name].shape) for name, mean in zip(gradients, means, strict=True)}
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,36 @@
+"""One process, no distribution: the base that NumPy's other strategies are compared with.
+
+To start it: `python numpy_impl/single.py --preset digits`.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+from common.contract import mlp
+from common.contract.task import check_world_size, parse_command_line
+from common.errors import exit_with_one_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from numpy_impl.strategies import SINGLE
+
+
+def main() -> None:
+    """Train the MLP in this process, as the command line says."""
+    task, options = parse_command_line(SINGLE, __doc__)
+    check_world_size(task, 1, SINGLE.name)
+    run = Run(SINGLE, task, options, World(placement=machine.pin(task)))
+    state = dict(run.initial_state)
+    run.export_with(lambda: dict(state))
+
+    for batch in run.steps():
+        loss, gradients, _ = mlp.loss_and_gradients(task, state, batch.features, batch.labels)
+        mlp.update(task, state, gradients, batch.step)
+        run.observe(loss, rows=len(batch.labels))
+    run.finish()
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,47 @@
+"""NumPy's strategies: the front page of this folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.strategy import ExchangeOptions, Family, Launcher, Options, Strategy, Work, mpirun, nothing_sent, option
+
+NUMPY = Family(
+    title="NumPy",
+    environment="numpy",
+    imports="mpi4py",
+    packages=("mpi4py", "openmpi"),
+    colors=("#444444", "#777777", "#aaaaaa"),
+)
+
+MPIRUN = Launcher(name="mpirun", command=mpirun, start_seconds=1.0, start_seconds_per_worker=0.3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataParallelOptions(ExchangeOptions):
+    """Options of data parallelism over MPI."""
+
+    one_message: bool = option(False, tried=(True,))
+    """Flatten all gradients into one array and exchange that."""
+
+
+SINGLE = Strategy(
+    name="numpy_single",
+    script="numpy_impl/single.py",
+    summary="no distribution: NumPy's base",
+    family=NUMPY,
+    framework="numpy",
+    options=Options,
+    work=Work.UNDISTRIBUTED,
+    traffic=nothing_sent,
+)
+DATA_PARALLEL = Strategy(
+    name="numpy_data_parallel",
+    script="numpy_impl/data_parallel.py",
+    summary="one process per worker, gradients averaged by MPI",
+    family=NUMPY,
+    framework="numpy",
+    launcher=MPIRUN,
+    options=DataParallelOptions,
+    base="numpy_single",
+)

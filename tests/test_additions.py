@@ -1,0 +1,110 @@
+"""README's "How to add a strategy" and "How to add a framework" hold: one script and one entry, or one folder, do."""
+
+import os
+import re
+import shutil
+
+import pytest
+
+from common.catalogue import ROOT, find
+from common.launch import python_for
+from common.measurement.record import read_records
+from reports.document import compose
+from reports.results import read_results
+from tests.conftest import run_command
+
+ADDITIONS = ROOT / "tests" / "additions"
+TOOLS = ROOT / ".nox" / "tools" / "bin"
+# What a container's root needs to start mpirun by itself; a user isn't root.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of this checkout with a strategy in pytorch_impl, and with a framework of its own, that nobody else knows.
+
+    The framework's dependency group is served by the environment that has mpi4py and Open MPI already.
+    """
+    python_for(find("torch_single"))
+    folder = tmp_path_factory.mktemp("added") / "checkout"
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "__pycache__", "results", "out", "additions"))
+    shutil.copy(ADDITIONS / "mine.py", folder / "pytorch_impl" / "mine.py")
+    with (folder / "pytorch_impl" / "strategies.py").open("a") as declarations:
+        declarations.write((ADDITIONS / "mine_declaration.txt").read_text())
+    shutil.copytree(ADDITIONS / "numpy_impl", folder / "numpy_impl")
+    groups = folder / "pyproject.toml"
+    group = '[dependency-groups]\nnumpy = [{ include-group = "base" }, { include-group = "mpi" }, "mpi4py==4.1.2"]\n'
+    groups.write_text(groups.read_text().replace("[dependency-groups]\n", group))
+    (folder / ".nox").mkdir()
+    for name, made_as in {"tools": "tools", "torch": "torch", "numpy": "torch"}.items():
+        (folder / ".nox" / name).symlink_to(ROOT / ".nox" / made_as)
+    return folder
+
+
+def run(checkout, *command):
+    return run_command([str(TOOLS / command[0]), *command[1:]], cwd=checkout, **AS_ROOT)
+
+
+def test_nox_has_their_sessions_in_its_menu(checkout):
+    status, output = run(checkout, "nox", "-l")
+    assert status == 0, output
+    menu = [line[2:] for line in output.splitlines() if " -> " in line]
+    for line in (
+        "torch_mine -> What somebody has added; 2 workers unless `-- --workers N` says otherwise.",
+        "numpy -> Make the environment of NumPy's strategies; options after `--` are pip's.",
+        "numpy_single -> No distribution: NumPy's base.",
+    ):
+        assert line in menu
+
+
+@pytest.mark.parametrize(
+    ("script", "own", "not_its_own"),
+    [
+        ("pytorch_impl/mine.py", "--pieces", "--static-graph"),
+        ("numpy_impl/data_parallel.py", "--one-message", "--backend"),
+    ],
+)
+def test_help_lists_their_own_options_and_nobody_elses(checkout, script, own, not_its_own):
+    python = ROOT / ".nox" / "torch" / "bin" / "python"
+    status, output = run_command([str(python), script, "--help"], cwd=checkout)
+    assert status == 0, output
+    assert own in output
+    assert not_its_own not in output
+
+
+def test_an_option_of_theirs_is_refused_elsewhere_and_names_them(checkout):
+    status, output = run(checkout, "python", "-m", "common.launch", "torch_ddp", "--pieces", "2")
+    assert (status, output) == (
+        2,
+        "lockstep: --pieces has no effect on torch_ddp: leave it out, or choose one of torch_mine.\n",
+    )
+
+
+@pytest.mark.parametrize(("name", "option"), [("torch_mine", "pieces-3"), ("numpy_data_parallel", "one_message-True")])
+def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_their_controls(checkout, name, option):
+    tests = [
+        f"test_contract.py::test_a_strategy_follows_the_oracle_on_digits[{name}-2]",
+        f"test_options.py::test_a_strategy_follows_the_oracle_on_digits_with_an_option[{name}-{option}]",
+        f"test_controls.py::test_what_common_hands_out_is_caught_when_it_is_broken[{name}-2-other_rows]",
+        f"test_controls.py::test_what_common_hands_out_is_caught_when_it_is_broken[{name}-2-unsharded]",
+    ]
+    paths = [f"tests/contract/{test}" for test in tests]
+    status, output = run(checkout, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths)
+    assert status == 0, output
+    assert re.findall(r"(\d+) passed", output) == ["4"], output
+
+
+def test_a_comparison_launches_them_and_its_report_shows_them_beside_their_base(checkout):
+    names = ["torch_mine", "numpy_single", "numpy_data_parallel"]
+    scope = ["--strategies", *names, "--workers", "2", "--preset", "digits", "--repetitions", "1"]
+    status, output = run(checkout, "python", "-m", "common.compare", *scope)
+    assert status == 0, output
+    [folder] = (checkout / "results").iterdir()
+    records = list(read_records(folder).values())
+    assert {(record.strategy, record.status) for record in records} == {(name, "ok") for name in names}, output
+    content, _ = compose(read_results(folder))
+    text = str(content)
+    for words in (*names, "numpy_single: ", "2 (N - 1) times the bytes of the gradients"):
+        assert words in text
+    assert (checkout / "reports" / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF")
+    assert os.listdir(checkout / "reports" / "out") == ["comparison.pdf"]
