@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from common.launch import ROOT, strategies
+from common import readme
+from common.catalogue import ROOT, strategies
 from tests import commands
 from tests.commands import WrongCommandError
 from tests.reports.records import make_record, named, write_all
@@ -104,7 +105,13 @@ def test_the_commands_that_the_project_promises_are_in_the_readme():
 
 
 @pytest.mark.parametrize("strategy", strategies())
-def test_every_strategy_has_a_row_and_a_session_that_launches_it_with_the_sessions_options(strategy):
-    assert f"| `{strategy}` |" in (ROOT / "README.md").read_text()
+def test_every_strategy_has_a_session_that_launches_it_with_the_sessions_options(strategy):
     launches = [run[1:] for run in commands.runs_of(strategy, ["--steps", "60"]) if "common.launch" in run]
     assert launches == [["-m", "common.launch", strategy, "--steps", "60"]]
+
+
+def test_the_tables_are_what_the_declarations_say():
+    text = (ROOT / "README.md").read_text()
+    assert readme.with_tables(text) == text, "Run `nox -s readme`."
+    for name, strategy in strategies().items():
+        assert f"| `{name}` | [{strategy.script}]({strategy.script}) | {strategy.summary} |" in text
