@@ -113,6 +113,11 @@ class Traffic:
     """The paper or the document that has the formula."""
 
 
+def no_formula(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    """The traffic of a strategy that declares none: a formula that nobody has chosen would be a claim."""
+    return Traffic(None, "no formula is declared")
+
+
 def nothing_sent(parameter_bytes: int, workers: int, options: Options) -> Traffic:
     """The traffic of replicas that share the memory of one process."""
     return Traffic(0.0, "nothing, within one process")
@@ -235,7 +240,7 @@ class Strategy:
     work: Work = Work.DATA_PARALLEL
     base: str | None = None
     """The strategy that distributes nothing, which speed-up is over; None: this is one."""
-    traffic: Callable[[int, int, Options], Traffic] = ring_all_reduce
+    traffic: Callable[[int, int, Options], Traffic] = no_formula
     """By formula, from the bytes of all parameters, the number of workers and the options."""
     synchronous_with: Mapping[str, object] = field(default_factory=dict)
     """The values of its options with which every step sees the gradients of all workers; empty: it always does."""

@@ -261,6 +261,7 @@ HOOK_DDP = Strategy(
     launcher=TORCHRUN,
     options=BucketOptions,
     base="torch_single",
+    traffic=ring_all_reduce,
     check=check_backend,
 )
 DDP = Strategy(
@@ -338,6 +339,7 @@ LIGHTNING_DDP = Strategy(
     launcher=TORCHRUN,
     options=ReplicatedOptions,
     base="torch_single",
+    traffic=ring_all_reduce,
     check=check_backend,
     compared_with={CONVENIENCE_OF: "torch_ddp"},
 )

@@ -184,6 +184,10 @@ def test_values_of_16_bits_are_half_of_the_traffic():
     assert half.source == whole.source
 
 
+def test_a_strategy_that_declares_no_formula_claims_no_bytes(declare):
+    assert declare().traffic(1000, 4, Options()) == Traffic(None, "no formula is declared")
+
+
 def test_traffic_needs_no_source():
     assert Traffic(None, "none").source == ""
 

@@ -54,6 +54,7 @@ def strategy(name: str, framework: str, of_family: Family, **facts: object) -> S
     """A strategy over the base of its framework, which is called `amber_single` where the framework is amber."""
     base = None if name == f"{framework}_single" else f"{framework}_single"
     known = {"script": "made_up.py", "summary": "", "options": MadeUpOptions, "base": base}
+    known["traffic"] = ring_all_reduce
     return Strategy(name=name, framework=framework, family=of_family, **known | facts)
 
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.strategy import ExchangeOptions, Family, Launcher, Options, Strategy, Work, mpirun, nothing_sent, option
+from common.strategy import (
+    ExchangeOptions,
+    Family,
+    Launcher,
+    Options,
+    Strategy,
+    Work,
+    mpirun,
+    nothing_sent,
+    option,
+    ring_all_reduce,
+)
 
 NUMPY = Family(
     title="NumPy",
@@ -44,4 +55,5 @@ DATA_PARALLEL = Strategy(
     launcher=MPIRUN,
     options=DataParallelOptions,
     base="numpy_single",
+    traffic=ring_all_reduce,
 )
