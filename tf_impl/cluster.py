@@ -78,8 +78,10 @@ def start_unless_given(strategy: Strategy, description: str) -> None:
     addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
     tasks = [(job, index) for job, count in counts.items() for index in range(count)]
     exit_on_signals()
+    # As this process was started: a program that runs this script in its place is run in all of them.
+    again = [sys.executable, *sys.orig_argv[1:]]
     outcome = run_group(
-        [["env", f"TF_CONFIG={_tf_config(addresses, *each)}", sys.executable, *sys.argv] for each in tasks],
+        [["env", f"TF_CONFIG={_tf_config(addresses, *each)}", *again] for each in tasks],
         environment_for(strategy, task),
         task.deadline_seconds,
         waited_for,
