@@ -162,8 +162,10 @@ def _refuse_options_of_others(strategy: Strategy, arguments: Sequence[str]) -> N
     own = {*option_names(Task), *option_names(strategy.options)}
     for argument in arguments:
         name = argument.partition("=")[0].replace("_", "-")
-        owners = [other.name for other in strategies().values() if name in option_names(other.options)]
-        if name.startswith("--") and name not in own and owners:
+        if not name.startswith("--") or name in own:
+            continue
+        # Every folder's declarations are read only here, where a worker that starts as it should never comes.
+        if owners := [other.name for other in strategies().values() if name in option_names(other.options)]:
             raise UserError(
                 f"{name} has no effect on {strategy.name}: leave it out, or choose one of {', '.join(owners)}."
             )
