@@ -53,22 +53,12 @@ def test_summing_machine_by_machine_needs_gpus(strategy):
     strategy.check(Task(), hierarchical, 2, 1)
 
 
-@pytest.mark.parametrize(
-    ("values", "cause"),
-    [
-        ({"weight_decay": 0.01}, "keeps weight decay out of the momentum"),
-        ({"final_learning_rate": 0.05}, "multiplied by the learning rate"),
-        ({"learning_rate": 0.0}, "multiplied by the learning rate"),
-    ],
-)
-def test_what_keras_computes_differently_with_momentum_is_refused(values, cause):
-    with pytest.raises(UserError, match=cause) as caught:
-        KERAS.check(Task(momentum=0.9, **values), KERAS.options(), 2, 0)
-    assert str(caught.value).endswith(f"or use {TENSORFLOW.name}.")
+def test_what_keras_computes_differently_is_refused_with_the_strategy_to_use_instead():
+    task = Task(momentum=0.9, weight_decay=0.01)
+    with pytest.raises(UserError, match=f"keeps weight decay out of the momentum.*or use {TENSORFLOW.name}"):
+        KERAS.check(task, KERAS.options(), 2, 0)
     for strategy in (TENSORFLOW, TORCH):
-        strategy.check(Task(momentum=0.9, **values), strategy.options(), 2, 0)
-    KERAS.check(Task(momentum=0.9), KERAS.options(), 2, 0)
-    KERAS.check(Task(**values), KERAS.options(), 2, 0)
+        strategy.check(task, strategy.options(), 2, 0)
 
 
 # Labels
