@@ -29,6 +29,7 @@ from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from common.launch import python_for
 from common.measurement import metrics
+from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
 from common.measurement.record import Record, declared, read_record, read_records, write_record
 from common.plan import (
     FULL_REPETITIONS,
@@ -220,7 +221,7 @@ def _order_seed(folder: Path, asked_for: int | None) -> int:
 
 
 def _print_plan(console: Console, scope: Scope) -> None:
-    rounds = scope.repetitions or (FULL_REPETITIONS if scope.profile == "full" else metrics.FEWEST_LAUNCHES)
+    rounds = scope.repetitions or (FULL_REPETITIONS if scope.profile == "full" else FEWEST_LAUNCHES)
     order, seeds = random.Random(0), kink_free_seeds(scope)
     launches = [launch for repetition in range(1, rounds + 1) for launch in plan_round(scope, repetition, order, seeds)]
     counts: dict[tuple, list[PlannedLaunch]] = {}
@@ -251,7 +252,7 @@ def _print_summary(console: Console, records: list[Record]) -> None:
             rates.setdefault(key, []).append(metrics.throughput(record).samples_per_second)
     table = Table("preset", "scaling", "strategy", "workers", "launches", "samples/s (median)")
     for key in sorted(rates):
-        interval = metrics.median_interval(rates[key])
+        interval = median_interval(rates[key])
         table.add_row(*map(str, key), str(interval.n), f"{interval.median:,.0f}")
     console.print(table)
     statuses = [record.status for record in records]

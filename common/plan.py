@@ -15,7 +15,7 @@ from common.contract import oracle
 from common.contract.rows import global_batch
 from common.contract.task import PRESETS, Task
 from common.errors import UserError
-from common.measurement.metrics import FEWEST_LAUNCHES
+from common.measurement.intervals import FEWEST_LAUNCHES
 from common.strategy import ExchangeOptions, Options, Strategy, Work, has_exchange, label
 
 FULL_REPETITIONS = 10

@@ -30,7 +30,7 @@ from common.contract import dataset
 from common.contract.mlp import initial_weights
 from common.contract.task import PRESETS
 from common.measurement import machine, metrics
-from common.measurement.metrics import Interval
+from common.measurement.intervals import FEWEST_LAUNCHES, Interval, median_interval
 from pytorch_impl import mlp
 
 WINDOW_SECONDS = 0.02
@@ -62,9 +62,10 @@ class Arguments:
         if min(self.batches, default=0) < 1:
             given = " ".join(map(str, self.batches))
             raise UserError(f"--batches {given}: give one size or more, all of them whole numbers above 0.")
-        fewest = metrics.FEWEST_LAUNCHES
-        if self.repetitions < fewest:
-            raise UserError(f"--repetitions {self.repetitions}: give at least {fewest}, an interval needs as many.")
+        if self.repetitions < FEWEST_LAUNCHES:
+            raise UserError(
+                f"--repetitions {self.repetitions}: give at least {FEWEST_LAUNCHES}, an interval needs as many."
+            )
 
 
 def main() -> None:
@@ -91,8 +92,8 @@ def main() -> None:
         for batch in sorted(set(arguments.batches)):
             features = torch.from_numpy(train_features.take(range(batch), axis=0, mode="wrap")).to(device)
             pairs = measure(model, parallel, features, arguments.repetitions)
-            alone, together = (metrics.median_interval(side) for side in zip(*pairs, strict=True))
-            ratio = metrics.median_interval([metrics.speed_up(both, one) for one, both in pairs])
+            alone, together = (median_interval(side) for side in zip(*pairs, strict=True))
+            ratio = median_interval([metrics.speed_up(both, one) for one, both in pairs])
             lower_ends[batch] = ratio.low
             cells = [*_cells(alone, ",.0f"), *_cells(together, ",.0f"), *_cells(ratio, ".3f")]
             table.add_row(str(batch), str(ratio.n), *cells)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from common.measurement.metrics import FEWEST_LAUNCHES
+from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
 
 OUTLIER_SCORE = 3.5

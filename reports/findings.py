@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from common.measurement.metrics import FEWEST_LAUNCHES
+from common.measurement.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import listed
 

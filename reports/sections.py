@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
-from common.measurement.metrics import FEWEST_LAUNCHES
+from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
 from reports import blocks, certificate, figures, findings, summaries
 from reports.blocks import Block

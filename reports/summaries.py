@@ -14,7 +14,7 @@ import pandas as pd
 
 from common.contract.task import PRESETS, Task, task_of, to_arguments
 from common.measurement import metrics
-from common.measurement.metrics import median_interval
+from common.measurement.intervals import median_interval
 from common.measurement.record import Record
 from common.strategy import Options, name_of
 

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from common.catalogue import ROOT
 from common.contract import dataset, mlp
@@ -214,6 +212,10 @@ def _new_record_path(strategy: Strategy, task: Task, world_size: int) -> Path:
 
 
 def _print_result(written: record.Record, path: Path) -> None:
+    # As late as it can be: what a worker imports before its first step is a part of the time to it.
+    from rich.console import Console
+    from rich.table import Table
+
     launch = metrics.throughput(written)
     rows = {
         "workers": f"{written.world_size}" + (" (more threads than cores)" if written.oversubscribed else ""),

@@ -26,7 +26,7 @@ from common.catalogue import ROOT, find, strategies
 from common.contract.task import PRESETS, Task, to_arguments
 from common.errors import exit_with_one_line
 from common.launch import command_for, environment_for
-from common.measurement import metrics
+from common.measurement.intervals import median_interval
 from common.processes import free_ports
 from common.strategy import Options, Strategy
 
@@ -91,8 +91,8 @@ def claimed(strategy: str, preset: str, workers: int) -> float | None:
 def row_of(case: tuple[str, str, int], pairs: Pairs) -> list[str]:
     """One case's cells: n, both medians in milliseconds per step, the ratio with its interval, claim and verdict."""
     steps = task_for(case[1], 1).window_steps
-    ratio = metrics.median_interval([bare / harness for harness, bare in pairs])
-    harness, bare = (metrics.median_interval(seconds).median * 1000 / steps for seconds in zip(*pairs, strict=True))
+    ratio = median_interval([bare / harness for harness, bare in pairs])
+    harness, bare = (median_interval(seconds).median * 1000 / steps for seconds in zip(*pairs, strict=True))
     claim = claimed(*case)
     return [
         str(ratio.n),

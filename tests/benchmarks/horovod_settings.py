@@ -24,7 +24,7 @@ from common.catalogue import ROOT, find, strategies
 from common.contract.task import PRESETS, Task, option_names, to_arguments
 from common.errors import LaunchFailedError, exit_with_one_line
 from common.measurement import metrics
-from common.measurement.metrics import median_interval
+from common.measurement.intervals import median_interval
 from common.measurement.record import read_record
 from common.strategy import Options, label, name_of
 

@@ -18,7 +18,8 @@ from rich.table import Table
 from common.contract import dataset
 from common.contract.mlp import initial_weights
 from common.contract.task import PRESETS, Task
-from common.measurement import machine, metrics
+from common.measurement import machine
+from common.measurement.intervals import median_interval
 from tf_impl import mlp
 
 
@@ -52,7 +53,7 @@ def main() -> None:
     before = 0.0
     for name, values in seconds.items():
         # The first turn traces.
-        interval = metrics.median_interval([1000 * value for value in values[1:]])
+        interval = median_interval([1000 * value for value in values[1:]])
         beyond, before = interval.median - before, interval.median
         cells = [f"{interval.median:.3f}", f"{interval.low:.3f} to {interval.high:.3f}", f"{beyond:.3f}"]
         table.add_row(name, str(interval.n), *cells, f"{1000 * task.batch / interval.median:,.0f}")
