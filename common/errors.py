@@ -4,6 +4,8 @@ import importlib.util
 import sys
 from collections.abc import Callable
 
+from common import startup
+
 REFUSED_STATUS = 2
 """Exit status of a program that refused its input before it trained anything."""
 
@@ -27,11 +29,12 @@ class LaunchFailedError(Exception):
 
 
 def exit_with_one_line(main: Callable[[], None]) -> None:
-    """Call `main`; on a `UserError` print its one sentence and exit with `REFUSED_STATUS`.
+    """Call `main`, a script's own; on a `UserError` print its one sentence and exit with `REFUSED_STATUS`.
 
     On a `LaunchFailedError` print its sentence, marked as a failure, and exit with `FAILED_STATUS`. Any other exception
     is a bug of ours and keeps its traceback.
     """
+    startup.note_imports()
     try:
         main()
     except LaunchFailedError as error:

@@ -7,23 +7,28 @@ computation and communication that is being measured.
 import time
 from collections.abc import Callable
 
-import psutil
-
+from common import startup
 from common.contract.task import Task
 from common.measurement import machine
 
 
 class Clock:
-    """Clocks the windows of one process, which begins with `first_step`; `synchronize` waits for its device."""
+    """Clocks the windows of one process, which begins with `first_step`; `synchronize` waits for its device.
 
-    def __init__(self, task: Task, rank: int, first_step: int, synchronize: Callable[[], object]) -> None:
+    The process had joined its world `joined_seconds` after its start.
+    """
+
+    def __init__(
+        self, task: Task, rank: int, first_step: int, synchronize: Callable[[], object], joined_seconds: float
+    ) -> None:
         self._task, self._rank, self._first_step, self._synchronize = task, rank, first_step, synchronize
         self.windows: list[dict[str, float]] = []
         """Every clocked window, as a record has it."""
         self.training_seconds = 0.0
         """Time in all windows so far, those of the warm-up among them."""
-        self.time_to_first_step = 0.0
-        """Seconds from the start of this process to the end of its first step."""
+        self.startup_seconds: dict[str, float] = {}
+        """From the start of this process to the end of its first step, in parts, as a record has them."""
+        self._joined_seconds = joined_seconds
         self.input_seconds: float | None = None
         """How long the worker has waited for its rows in this window: strategies that measure it add to it."""
         self.sent_bytes = 0
@@ -57,7 +62,9 @@ class Clock:
         seconds = time.perf_counter() - self._start_seconds
         self.training_seconds += seconds
         if step == self._first_step + 1:
-            self.time_to_first_step = time.time() - psutil.Process().create_time()
+            imports, joined = startup.imports_seconds(), self._joined_seconds
+            first_step = startup.seconds_since_start() - joined
+            self.startup_seconds = {"imports": imports, "world": joined - imports, "first_step": first_step}
         if self._start_step >= self._first_step + self._task.warmup_steps:
             window = {"rank": self._rank, "step": self._start_step, "steps": step - self._start_step}
             window["seconds"] = seconds

@@ -5,13 +5,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import psutil
 
+from common import startup
 from common.contract import mlp
 from common.contract.task import Task
 from common.errors import UserError
@@ -95,6 +95,9 @@ class Record:
     """The step that the run began with; above 0 when it went on from a checkpoint."""
     time_to_first_step_s: float | None = None
     """Seconds from the start of the process to the end of its first step, of the slowest rank."""
+    startup_seconds: dict[str, float] = field(default_factory=dict)
+    """Those seconds in parts: `imports` of the script, the framework among them; joining the `world`; and the rest up
+    to the end of the `first_step`: the rows, the model, compiling or tracing it."""
     windows: list[dict[str, float]] = field(default_factory=list)
     """{rank, step, steps, seconds}: each clocked window of each rank, with its first step and how many it has; and
     input_seconds, those of them that the rank waited for its rows, where the strategy measures it."""
@@ -146,7 +149,7 @@ class Part:
     windows: list[dict[str, float]]
     losses: list[float]
     examples: int
-    time_to_first_step: float
+    startup_seconds: dict[str, float]
     peak_memory_bytes: int
     memory_bytes: dict[str, int]
 
@@ -169,6 +172,8 @@ def of_launch(
     strategy: Strategy, task: Task, options: Options, world: World, parts: Sequence[Part], **facts: object
 ) -> Record:
     """The record of a launch that ended well, from what all its ranks measured; `facts` are more of its fields."""
+    since_start = timedelta(seconds=startup.seconds_since_start())
+    startup_seconds = max((part.startup_seconds for part in parts), key=lambda each: sum(each.values()))
     examples = [part.examples for part in parts]
     if strategy.work is Work.PARTS_OF_ONE_MODEL:
         examples = [max(examples), *[0] * (len(examples) - 1)]
@@ -182,8 +187,9 @@ def of_launch(
         "versions": machine.versions(strategy.family.packages),
         "host": machine.host_facts(),
         "git_commit": machine.git_commit(),
-        "started_at": datetime.fromtimestamp(psutil.Process().create_time(), UTC).isoformat(timespec="milliseconds"),
-        "time_to_first_step_s": max(part.time_to_first_step for part in parts),
+        "started_at": (datetime.now(UTC) - since_start).isoformat(timespec="milliseconds"),
+        "time_to_first_step_s": sum(startup_seconds.values()),
+        "startup_seconds": startup_seconds,
         "windows": [window for part in parts for window in part.windows],
         "examples_by_rank": examples,
         "losses": np.mean([part.losses for part in parts if part.losses], axis=0).tolist(),

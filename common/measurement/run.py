@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from common import startup
 from common.catalogue import ROOT
 from common.contract import dataset, mlp
 from common.contract.mlp import State
@@ -32,6 +33,7 @@ class Run:
     """
 
     def __init__(self, strategy: Strategy, task: Task, options: Options, world: World) -> None:
+        joined_seconds = startup.seconds_since_start()
         self._memory_at_start = machine.watch_memory()
         strategy.check(task, options, world.size, len(machine.gpu_names()))
         self.strategy, self.task, self.options, self.world = strategy, task, options, world
@@ -47,7 +49,7 @@ class Run:
         self._checkpoints = Checkpoints(task, self.dataset, self.global_batch)
         self.first_step, self.initial_state = self._start()
         """The step and the state (weights, and momentum where a checkpoint has any) that every rank begins with."""
-        self.clock = Clock(task, world.rank, self.first_step, world.synchronize)
+        self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined_seconds)
         self._step = self._window_start = self._window_end = self.first_step
         self._unread: list[tuple[object, object]] = []
         self._losses: list[float] = []
@@ -126,7 +128,7 @@ class Run:
             windows=self.clock.windows,
             losses=self._losses,
             examples=self._examples if examples is None else examples,
-            time_to_first_step=self.clock.time_to_first_step,
+            startup_seconds=self.clock.startup_seconds,
             # Linux counts ru_maxrss in KiB (getrusage(2)).
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             memory_bytes=dict(held_bytes) | {"above_import": machine.memory_above(self._memory_at_start)},
@@ -217,13 +219,14 @@ def _print_result(written: record.Record, path: Path) -> None:
     from rich.table import Table
 
     launch = metrics.throughput(written)
+    parts = ", ".join(f"{name.replace('_', ' ')} {seconds:.1f}" for name, seconds in written.startup_seconds.items())
     rows = {
         "workers": f"{written.world_size}" + (" (more threads than cores)" if written.oversubscribed else ""),
         "global batch": f"{written.examples_per_step} ({written.scaling} scaling)",
         "throughput": f"{launch.samples_per_second:,.0f} samples/s",
         "time per step": f"{1000 * launch.seconds_per_step:.3f} ms over {launch.windows} windows",
-        "time to first step": f"{written.time_to_first_step_s:.1f} s",
-        "last loss": f"{written.losses[-1]:.5f}",
+        "time to first step": f"{written.time_to_first_step_s:.1f} s: {parts}",
+        "last loss, global batch": f"{written.losses[-1]:.5f}",
         "test accuracy": f"{100 * written.final_accuracy:.1f} %",
         "record": str(path),
     }

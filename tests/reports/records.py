@@ -137,6 +137,7 @@ def measured(task: Task, batch: int, workers: int) -> dict[str, object]:
         **{"versions": {"python": "3.11.7", "numpy": "2.4.6"}, "host": HOST, "git_commit": "0123456789abcdef"},
         "started_at": "2026-01-02T03:04:05.678+00:00",
         "time_to_first_step_s": 1.5,
+        "startup_seconds": {"imports": 1.0, "world": 0.25, "first_step": 0.25},
         "examples_per_step": batch,
         "examples_by_rank": [task.steps * batch // workers] * workers,
         "losses": trained(task.seed, batch, task.steps, task.preset).losses,

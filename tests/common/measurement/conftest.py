@@ -2,9 +2,9 @@
 
 import dataclasses
 
-import psutil
 import pytest
 
+from common import startup
 from common.measurement import clock as clock_module
 from common.measurement import run as run_module
 from common.measurement.machine import Placement
@@ -23,8 +23,9 @@ class Time:
         self.on_reading()
         return self.now
 
-    def time(self) -> float:
-        return psutil.Process().create_time() + self.now
+    def since_start(self) -> float:
+        """Seconds since the process started."""
+        return self.now
 
 
 @pytest.fixture
@@ -32,6 +33,7 @@ def time(monkeypatch):
     time = Time()
     for module in (clock_module, run_module):
         monkeypatch.setattr(module, "time", time)
+    monkeypatch.setattr(startup, "seconds_since_start", lambda: time.since_start())
     return time
 
 

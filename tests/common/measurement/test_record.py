@@ -225,7 +225,7 @@ def part_of(rank, **changes):
         "windows": [{"rank": rank, "step": 5, "steps": 5, "seconds": 0.5}],
         "losses": [1.0 + rank, 2.0 + rank],
         "examples": 64,
-        "time_to_first_step": 1.0 + rank,
+        "startup_seconds": {"imports": 0.5, "world": 0.25, "first_step": 0.25 + rank},
         "peak_memory_bytes": 1000 + rank,
         "memory_bytes": {"parameters": rank},
     }
@@ -251,6 +251,7 @@ def test_a_launchs_record_has_what_every_rank_measured(gathered):
     assert [window["rank"] for window in record.windows] == [0, 1]
     assert record.losses == [1.5, 2.5]
     assert record.time_to_first_step_s == 2.0
+    assert record.startup_seconds == {"imports": 0.5, "world": 0.25, "first_step": 1.25}
     assert record.examples_by_rank == [64, 64]
     assert record.peak_memory_bytes == [1000, 1001]
     assert record.memory_bytes == [{"parameters": 0}, {"parameters": 1}]
