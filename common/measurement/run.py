@@ -22,7 +22,7 @@ from common.measurement import machine, metrics, record
 from common.measurement.checkpoints import Checkpoints
 from common.measurement.clock import Clock
 from common.measurement.world import World
-from common.strategy import Options, Strategy
+from common.strategy import Options, Strategy, Work
 
 
 class Run:
@@ -197,7 +197,9 @@ class Run:
         self._printed_at = now
         rate = (self._step - self._window_start) * self.global_batch / seconds
         steps = f"step {self._step:>5}/{self.task.steps}"
-        loss = f"loss {self._losses[-1]:.5f}   " if self._losses else ""
+        # Nothing is gathered for it, which would have the ranks meet where they otherwise wouldn't.
+        whose = "rank 0's loss" if self.strategy.work is Work.DATA_PARALLEL and self.world.size > 1 else "loss"
+        loss = f"{whose} {self._losses[-1]:.5f}   " if self._losses else ""
         print(f"{steps}   {loss}{rate:>9,.0f} samples/s", flush=True)
 
     def _checkpoint_name(self) -> str | None:

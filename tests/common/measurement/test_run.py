@@ -233,6 +233,14 @@ def test_the_result_is_printed_once_with_throughput_and_the_records_name(numpy_l
     assert "64 (strong scaling)" in output
 
 
+@pytest.mark.parametrize(("workers", "said"), [(1, "loss"), (2, "rank 0's loss")])
+def test_a_loss_on_the_way_is_said_to_be_rank_0s_where_there_are_others(numpy_launch, capsys, workers, said):
+    record = numpy_launch(TASK, workers).record
+    output = capsys.readouterr().out
+    assert re.search(rf"^step +{TASK.steps}/{TASK.steps}   {said} \d", output, re.MULTILINE)
+    assert re.search(rf"last loss, global batch +│ {record.losses[-1]:.5f}", output)
+
+
 def test_the_record_is_written_once_by_rank_0_when_all_is_done(numpy_launch, monkeypatch, tmp_path):
     written = []
 
