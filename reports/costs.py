@@ -21,6 +21,7 @@ def section(material: Material) -> list[Block]:
         *_one_process(material.one_process, names),
         *_inputs(material.launches, names),
         *_spread(material.launches, names),
+        *_startup(material.startups),
     ]
 
 
@@ -169,13 +170,40 @@ def _spread(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
     rows = [
         [
             *[row["strategy"], str(row["workers"]), names[row["regime"]], str(row["n"])],
-            *[f"{row['spread']:.3f}", f"{row['largest_spread']:.3f}", f"{row['peak_bytes'] / 1e6:,.0f}"],
+            *[_factor(row["spread"]), _factor(row["largest_spread"]), f"{row['peak_bytes'] / 1e6:,.0f}"],
         ]
         for row in spread.sort_values(["strategy", "regime", "workers"]).to_dict("records")
     ]
     columns = ["strategy", "workers", "regime", "n", "slowest / median", "largest launch", "largest process, MB"]
     return [
         blocks.heading("Spread of the ranks, and memory", level=2),
-        blocks.text("The slowest rank's time for a window over the median rank's: 1 means that all took as long."),
+        blocks.text(
+            "The slowest rank's time for a window over the median rank's: 1 means that all took as long. It is taken "
+            "from n launches without exchange, since ranks that exchange wait for the slowest."
+        ),
         blocks.table(columns, rows, [], left=(0, 2)),
     ]
+
+
+def _startup(table: pd.DataFrame) -> list[Block]:
+    """What the time to the first step consists of."""
+    if table.empty:
+        return []
+    parts = [name for name in table.columns if name not in ("strategy", "workers", "n", "whole")]
+    rows = [
+        [row["strategy"], str(row["workers"]), str(row["n"]), *(blocks.number(row[name]) for name in ("whole", *parts))]
+        for row in table.sort_values(["strategy", "workers"]).to_dict("records")
+    ]
+    columns = ["strategy", "workers", "n", "first step after, s", *(f"{name.replace('_', ' ')}, s" for name in parts)]
+    return [
+        blocks.heading("Time to the first step", level=2),
+        blocks.text(
+            "From the start of the slowest rank's process to the end of its first step, medians over n launches: the "
+            "imports, joining the world, and the rest: rows, model, compiling or tracing it, and the step."
+        ),
+        blocks.table(columns, rows, [], left=(0,)),
+    ]
+
+
+def _factor(value: float) -> str:
+    return blocks.DASH if math.isnan(value) else f"{value:.3f}"

@@ -25,6 +25,7 @@ class Material:
     phases: pd.DataFrame
     memory: pd.DataFrame
     endings: pd.DataFrame
+    startups: pd.DataFrame
     looks: dict[str, Style]
     images: dict[str, bytes]
 
@@ -43,6 +44,7 @@ def gather(results: Results) -> Material:
         phases=phases.table(launches, results.records),
         memory=memory.table(launches, results.records),
         endings=summaries.endings(results.records, results.plan),
+        startups=summaries.startups(results.records),
         looks=figures.styles({record.name: record.colors for record in results.records.values()}),
         images={},
     )

@@ -99,20 +99,21 @@ def time_split(cell_table: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranks(launch_table: pd.DataFrame) -> pd.DataFrame:
-    """Cells of several processes: the slowest rank's time over the median rank's, median and largest over launches."""
+    """Cells of several processes: the slowest rank's time over the median rank's, and the largest process's memory.
+
+    `spread` and `largest_spread` are the median and the largest of `n` launches without exchange, where no rank waits
+    for another: with exchange all ranks' windows last as long as the slowest's. NaN where none was measured.
+    """
     columns = ["regime", "strategy", "workers", "n", "spread", "largest_spread", "peak_bytes"]
     if launch_table.empty:
         return pd.DataFrame(columns=columns)
-    spread = launch_table[launch_table["exchange"] & launch_table["rank_spread"].notna()]
-    rows = [
-        {
-            **dict(zip(columns, [*key, len(group)], strict=False)),
-            "spread": group["rank_spread"].median(),
-            "largest_spread": group["rank_spread"].max(),
-            "peak_bytes": group["peak_bytes"].max(),
-        }
-        for key, group in spread.groupby(["regime", "strategy", "workers"])
-    ]
+    keys, exchanged = ["regime", "strategy", "workers"], launch_table["exchange"].astype(bool)
+    alone = dict(list(launch_table[~exchanged].groupby(keys)["rank_spread"]))
+    rows = []
+    for key, group in launch_table[exchanged & (launch_table["processes"] > 1)].groupby(keys):
+        spread = alone.get(key, pd.Series(dtype=float))
+        numbers = [len(spread), spread.median(), spread.max(), group["peak_bytes"].max()]
+        rows.append(dict(zip(columns, [*key, *numbers], strict=True)))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -135,6 +136,20 @@ def inputs(launch_table: pd.DataFrame) -> pd.DataFrame:
         for key, group in known.groupby(["regime", "workers", "bare_strategy", "strategy"])
     ]
     return pd.DataFrame(rows, columns=columns)
+
+
+def startups(records: Mapping[str, Record]) -> pd.DataFrame:
+    """The time to the first step in its parts, seconds: medians over the n launches of each strategy and world size."""
+    told = [
+        {"strategy": record.name, "workers": record.world_size, "whole": record.time_to_first_step_s}
+        | record.startup_seconds
+        for record in records.values()
+        if record.status == "ok" and record.startup_seconds
+    ]
+    if not told:
+        return pd.DataFrame(columns=["strategy", "workers", "n", "whole"])
+    groups = pd.DataFrame(told).groupby(["strategy", "workers"])
+    return groups.median().assign(n=groups.size()).reset_index()
 
 
 def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
@@ -267,7 +282,8 @@ def _launch(name: str, record: Record) -> dict[str, object]:
         "first_step_seconds": record.time_to_first_step_s,
         "oversubscribed": record.oversubscribed,
         "wire_bytes": float("nan") if record.wire_bytes_per_step is None else record.wire_bytes_per_step,
-        "rank_spread": _rank_spread(record),
+        "processes": len({window["rank"] for window in record.windows}),
+        "rank_spread": float("nan") if record.exchange else _rank_spread(record),
         "peak_bytes": max(record.peak_memory_bytes, default=0),
     }
 

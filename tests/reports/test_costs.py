@@ -88,5 +88,28 @@ def test_rows_from_memory_and_from_a_loader_stand_side_by_side(tmp_path):
 
 
 def test_parts_without_measurements_are_left_out(tmp_path):
-    headings = [block["text"] for block in section(tmp_path, make_record("amber_ring")) if block["kind"] == "heading"]
+    headings = [
+        block["text"]
+        for block in section(tmp_path, make_record("amber_ring", startup_seconds={}))
+        if block["kind"] == "heading"
+    ]
     assert headings == ["Where the time goes"]
+
+
+def test_the_time_to_the_first_step_stands_in_its_parts(tmp_path):
+    slow = {"imports": 3.0, "world": 1.25, "first_step": 0.25}
+    records = [
+        make_record("amber_ring", 2),
+        make_record("amber_ring", 2, time_to_first_step_s=4.5, startup_seconds=slow),
+    ]
+    table = table_under(section(tmp_path, *records, make_record("amber_single")), "Time to the first step")
+    assert table["columns"][3:] == ["first step after, s", "imports, s", "world, s", "first step, s"]
+    assert table["rows"][0] == ["amber_ring", "2", "2", "3.00", "2.00", "0.750", "0.250"]
+    assert [row[0] for row in table["rows"]] == ["amber_ring", "amber_single"]
+    without = dataclasses.replace(make_record(), startup_seconds={})
+    assert "Time to the first step" not in [block.get("text") for block in section(tmp_path, without)]
+
+
+def test_the_spread_of_ranks_is_unknown_without_launches_that_exchange_nothing(tmp_path):
+    table = table_under(section(tmp_path, make_record("amber_ring", 2)), "Spread of the ranks, and memory")
+    assert table["rows"][0][3:6] == ["0", DASH, DASH]

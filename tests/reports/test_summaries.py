@@ -11,7 +11,7 @@ from common.measurement.record import Record
 from reports import findings, summaries
 from reports.cautions import cautions
 from reports.results import read_results
-from tests.reports.records import make_record, named, unfinished, varied, write_all
+from tests.reports.records import MadeUpOptions, make_record, named, unfinished, varied, write_all
 
 
 def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
@@ -63,7 +63,20 @@ def test_a_launch_counts_by_its_median_window_and_the_slowest_rank():
     record = make_record("amber_ring", 2, (2.0, 4.0, 6.0), rank_factors=(1.0, 1.5))
     launch = summaries.launches(named(record)).iloc[0]
     assert launch["seconds"] == pytest.approx(0.006)
-    assert launch["rank_spread"] == pytest.approx(1.2)  # 1.5 over the median of 1 and 1.5
+    assert math.isnan(launch["rank_spread"])
+
+
+def test_how_far_ranks_are_apart_is_told_by_launches_in_which_none_waits_for_another():
+    waiting = make_record("amber_ring", 2, rank_factors=(1.0, 1.0), peak_memory_bytes=[5, 7])
+    without = MadeUpOptions(exchange=False)
+    alone = [make_record("amber_ring", 2, options=without, rank_factors=(1.0, slow)) for slow in (1.5, 1.0, 1.0)]
+    other = make_record("amber_library", 2)
+    launches = summaries.launches(named(waiting, *alone, other, make_record("amber_single", 1)))
+    apart, unknown = summaries.ranks(launches).sort_values("strategy", ascending=False).to_dict("records")
+    assert (apart["strategy"], apart["n"], apart["spread"], apart["peak_bytes"]) == ("amber_ring", 3, 1.0, 7)
+    assert apart["largest_spread"] == pytest.approx(1.2)  # 1.5 over the median of 1 and 1.5
+    assert (unknown["strategy"], unknown["n"]) == ("amber_library", 0)
+    assert math.isnan(unknown["spread"])
 
 
 def test_five_launches_have_no_interval_and_six_go_from_the_smallest_to_the_largest():
