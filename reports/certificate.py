@@ -93,6 +93,11 @@ def summary(comparisons: list[Comparison]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def deviating(comparisons: list[Comparison]) -> set[tuple[str, int]]:
+    """Each strategy, with its label, and number of workers of which a launch doesn't follow the oracle."""
+    return {(each.strategy, each.workers) for each in comparisons if each.verdict == DEVIATES}
+
+
 def asynchronous(results: Results) -> pd.DataFrame:
     """One row for each asynchronous launch of several workers that kept its final weights.
 

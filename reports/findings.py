@@ -1,5 +1,7 @@
 """What the numbers say, in sentences: computed from the tables, and silent where launches are too few to rank."""
 
+from collections.abc import Collection
+
 import pandas as pd
 
 from common.measurement.intervals import FEWEST_LAUNCHES
@@ -7,13 +9,21 @@ from reports import blocks
 from reports.blocks import listed
 
 
-def fastest(cells: pd.DataFrame) -> list[str]:
+def fastest(cells: pd.DataFrame, deviating: Collection[tuple[str, int]] = ()) -> list[str]:
     """For one regime's cells: who is fastest at each number of workers, or why nobody can be called that.
 
-    Cells of other maths take no part: whoever computes less may well be faster.
+    Cells of other maths take no part, nor those of `deviating`, strategies with the numbers of workers at which a
+    launch didn't follow the oracle: whoever computes something else may well be faster.
     """
+    known = list(zip(cells["strategy"], cells["workers"], strict=True))
+    wrong = [f"{strategy} at {workers}" for strategy, workers in known if (strategy, workers) in deviating]
+    others = pd.Series([each not in deviating for each in known], index=cells.index, dtype=bool)
+    said = _rankings(cells[others & cells["same_maths"].astype(bool)])
+    return [*said, f"Not ranked, for not following the oracle: {listed(wrong)}."] if wrong else said
+
+
+def _rankings(cells: pd.DataFrame) -> list[str]:
     sentences, few = [], {}
-    cells = cells[cells["same_maths"].astype(bool)]
     for workers, group in cells.groupby("workers"):
         # By rows, not steps: an asynchronous step is the update of one worker.
         ranked = group[group["n"] >= FEWEST_LAUNCHES].sort_values("samples_per_second", ascending=False)

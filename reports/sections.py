@@ -29,7 +29,7 @@ def first_page(material: Material, regimes: list[str]) -> list[Block]:
         return [blocks.heading("Finding"), blocks.text(" ".join([nothing, *facts]))]
     shown, points = _of_regime(material.cells, regimes[0]), _of_regime(material.launches, regimes[0])
     material.images["headline.svg"] = figures.headline(shown, points, material.looks)
-    ranking = findings.fastest(shown)
+    ranking = findings.fastest(shown, certificate.deviating(material.comparisons))
     said = [*ranking, findings.oversubscription(material.launches), *facts]
     caption = (
         f"Samples per second by workers, {_regime_name(shown)}. Every mark is one launch, lines join the medians, "
@@ -52,7 +52,7 @@ def regime_section(material: Material, name: str, is_first: bool) -> list[Block]
     first = shown.iloc[0]
     about = f"{_capital(_batch_in_words(shown))}. Options: {first['task']}."
     parts = [blocks.heading(_capital(title)), blocks.text(about)]
-    ranking = findings.fastest(shown)
+    ranking = findings.fastest(shown, certificate.deviating(material.comparisons))
     if ranking and not is_first:
         parts.append(blocks.items(ranking))
     if shown["workers"].nunique() > 1:

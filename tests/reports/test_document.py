@@ -99,6 +99,19 @@ def test_broken_maths_is_flagged_in_the_document(tmp_path):
     assert '"deviates (1)"' in text
 
 
+def test_a_strategy_that_deviates_is_not_ranked_however_fast_it_is(tmp_path):
+    wrong = [loss * 1.01 for loss in make_record().losses]
+    broken = [make_record("amber_broken", milliseconds=(1.0 + index / 100,) * 4, losses=wrong) for index in range(6)]
+    others = [
+        make_record(name, milliseconds=(milliseconds + index / 100,) * 4)
+        for name, milliseconds in (("amber_ring", 2.0), ("cobalt_replicas", 3.0))
+        for index in range(6)
+    ]
+    text = said(document.compose(Results(tmp_path, named(*broken, *others), None))[0])
+    assert "amber_ring was the fastest" in text
+    assert "Not ranked, for not following the oracle: amber_broken at 1." in text
+
+
 def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path):
     weak = [make_record("amber_ring", workers) for workers in (1, 2)]
     task = dataclasses.replace(task_of(weak[0].task), scaling="strong")
