@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import hashlib
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -167,8 +168,14 @@ def test_a_generation_that_fails_leaves_nothing_that_looks_like_data(own_cache, 
 @pytest.mark.parametrize("name", ["train_features.npy", "test_labels.npy"])
 @pytest.mark.parametrize(
     "damage",
-    [lambda content: content[:-8], lambda content: content[:100], lambda content: b"", lambda content: b"junk" * 100],
-    ids=["without its end", "within its header", "empty", "junk"],
+    [
+        lambda content: content[:-8],
+        lambda content: content[:100],
+        lambda content: b"",
+        lambda content: b"junk" * 100,
+        lambda content: content[:-5] + bytes([content[-5] ^ 1]) + content[-4:],
+    ],
+    ids=["without its end", "within its header", "empty", "junk", "with a flipped bit"],
 )
 def test_a_damaged_cache_file_is_refused_with_folder_and_remedy(own_cache, refusal, name, damage):
     dataset.load(SMALL_WIDE)
@@ -177,6 +184,34 @@ def test_a_damaged_cache_file_is_refused_with_folder_and_remedy(own_cache, refus
     text = refusal(lambda: dataset.load(SMALL_WIDE))
     assert f"The data cache {folder} is damaged" in text
     assert "delete that folder and run again" in text
+
+
+def test_a_missing_file_of_the_cache_is_damage_too(own_cache, refusal):
+    dataset.load(SMALL_WIDE)
+    [folder] = data_folders(own_cache)
+    (folder / "test_labels.npy").unlink()
+    assert "is damaged" in refusal(lambda: dataset.load(SMALL_WIDE))
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may write anywhere")
+def test_a_cache_that_may_only_be_read_is_read(own_cache, tmp_path):
+    rows = dataset.load(SMALL_WIDE)
+    program = f"""
+import dataclasses
+from common.contract import dataset
+from common.contract.task import PRESETS
+task = dataclasses.replace(PRESETS["wide"], dimensions={SMALL_WIDE.dimensions})
+print(dataset.load(task).sha256)
+"""
+    [lock] = own_cache.rglob("*.lock")
+    for path in (lock, lock.parent):
+        path.chmod(path.stat().st_mode & ~0o222)
+    # Root may write where nobody else does, unless it gives that up.
+    drop = ["setpriv", "--bounding-set", "-dac_override", "--inh-caps", "-dac_override"] if os.geteuid() == 0 else []
+    command = [*drop, sys.executable, "-c", program]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    lock.parent.chmod(0o755)
+    assert (result.stdout, result.stderr) == (f"{rows.sha256}\n", "")
 
 
 def test_a_cache_that_cannot_be_written_is_refused_with_the_variable_that_names_another(tmp_path, monkeypatch, refusal):
