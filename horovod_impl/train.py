@@ -35,7 +35,7 @@ def main() -> None:
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     hvd.init()
     options = world.settle(options, hvd)
-    check_world_size(task, hvd.size(), "horovodrun")
+    check_world_size(task, hvd.size(), "the launcher")
     placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
     # 2. Pin one GPU per process by local rank, where there are GPUs.
     device = torch_mlp.choose_device(task, hvd.local_rank(), hvd.local_size())

@@ -44,7 +44,7 @@ def main() -> None:
     # operation, which may be the next line's.
     devices = tensorflow_mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
     options = world.settle(options, hvd)
-    check_world_size(task, hvd.size(), "horovodrun")
+    check_world_size(task, hvd.size(), "the launcher")
     placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
 
     workers = World(

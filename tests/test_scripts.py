@@ -101,7 +101,7 @@ def test_torchrun_whose_world_disagrees_with_workers_is_refused(tmp_path):
 def test_one_worker_alone_of_horovod_is_a_world_of_one():
     status, output = run_command([str(python_for(find("horovod_torch"))), "horovod_impl/train.py", "--workers", "2"])
     assert status == 2
-    assert "--workers 2, but horovodrun started 1" in output
+    assert "--workers 2, but the launcher started 1" in output
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from common.contract.task import Task
+from common.contract.task import PRESETS, Task
 from common.errors import UserError
+from common.measurement.record import declared
 from common.plan import Scope, plan_round
 from common.strategy import Launch, label
 from horovod_impl.strategies import HOROVOD, KERAS, TENSORFLOW, TORCH
@@ -136,3 +137,14 @@ def test_the_full_profile_has_both_controllers_at_horovods_own_and_the_best_sett
 )
 def test_four_workers_with_a_thousand_bytes_of_gradients_send_what_the_formula_says(strategy, values, sent):
     assert strategy.traffic(1000, 4, strategy.options(**values)).bytes_per_step == sent
+
+
+def test_records_note_the_versions_of_horovod_and_of_all_that_it_works_with():
+    assert {"horovod", "torch", "tensorflow-cpu", "tensorflow", "keras", "openmpi"} <= {*HOROVOD.packages}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "framework"), [(TORCH, "torch"), (TENSORFLOW, "tensorflow"), (KERAS, "tensorflow")]
+)
+def test_a_record_names_the_framework_that_computes_even_where_the_launch_failed(strategy, framework):
+    assert declared(strategy, PRESETS["digits"], strategy.options(), 2)["framework"] == framework

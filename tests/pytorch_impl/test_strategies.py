@@ -183,3 +183,7 @@ def test_four_workers_with_a_thousand_bytes_of_gradients_send_what_the_formula_s
 @pytest.mark.parametrize("strategy", STARTED_BY_TORCHRUN, ids=lambda strategy: strategy.name)
 def test_one_worker_sends_nothing(strategy):
     assert strategy.traffic(1000, 1, strategy.options()).bytes_per_step in (0, None)
+
+
+def test_records_note_the_versions_of_all_that_trains_or_carries():
+    assert {"torch", "pytorch-lightning", "mpi4py", "openmpi"} <= {*PYTORCH.packages}

@@ -133,3 +133,7 @@ def test_parameter_servers_move_weights_and_gradients(updates, workers, sent):
     traffic = PARAMETER_SERVER.traffic(1000, workers, PARAMETER_SERVER.options(updates=updates))
     assert traffic.bytes_per_step == sent
     assert "Li et al." in traffic.source
+
+
+def test_records_note_the_versions_of_tensorflow_and_of_keras():
+    assert {"tensorflow-cpu", "tensorflow", "keras"} <= {*TENSORFLOW.packages}
