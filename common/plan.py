@@ -112,12 +112,7 @@ def plan_round(scope: Scope, repetition: int, order: random.Random, seeds: dict[
             for preset in certified_presets(scope):
                 certificates = _certificates(scope, strategy, workers, preset, seeds[preset])
                 launches += [launch for launch in certificates if _is_certified(scope, launch)]
-        for launch in _for_throughput(scope, strategy, workers, repetition):
-            task = launch.task
-            has_parts = strategy.work is Work.PARTS_OF_ONE_MODEL
-            divides = task.scaling == "weak" or task.batch % workers == 0 or has_parts
-            if divides and _is_due(scope, launch):
-                launches.append(launch)
+        launches += [each for each in _for_throughput(scope, strategy, workers, repetition) if _is_due(scope, each)]
     order.shuffle(launches)
     return launches
 
@@ -182,7 +177,11 @@ def _step_seconds(launch: PlannedLaunch) -> float:
     synchronous = launch.strategy.is_synchronous(launch.options)
     if not synchronous:
         return compute / busy + 1.5 * _EXCHANGE_SECONDS[task.preset]
-    shares = max(global_batch(task, work, workers) / PRESETS[task.preset].batch / busy, 0.5)
+    try:
+        shares = max(global_batch(task, work, workers) / PRESETS[task.preset].batch / busy, 0.5)
+    except UserError:
+        # The launch will be refused with this very sentence, before its first step.
+        return 0.0
     if work in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS):
         return compute * shares
     if work is Work.COORDINATED:
@@ -228,7 +227,7 @@ def _is_due(scope: Scope, launch: PlannedLaunch) -> bool:
 
 
 def _for_throughput(scope: Scope, strategy: Strategy, workers: int, repetition: int) -> Iterator[PlannedLaunch]:
-    """Every launch that tells the speed of so many workers; those of which the batch doesn't divide among them, too."""
+    """Every launch that tells the speed of so many workers, those among them that will be refused."""
     full = scope.profile == "full"
     for preset in scope.preset or (("digits", "pathway", "wide") if full else ("pathway",)):
         for scaling in ("weak", "strong") if full else ("weak",):

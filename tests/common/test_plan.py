@@ -211,10 +211,16 @@ def test_one_worker_is_never_launched_without_exchange(known):
     assert {has_exchange(launch.options) for launch in launches} == {True}
 
 
-def test_a_batch_that_workers_do_not_divide_is_clocked_only_with_parts_of_one_model(known):
-    scope = Scope(profile="full", strategies=("one_hand", "one_pieces"), workers=(3,))
-    strong = [launch for launch in launches_of(scope, repetition=2) if launch.task.scaling == "strong"]
-    assert {launch.strategy.name for launch in strong} == {"one_pieces"}
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_a_batch_that_the_workers_do_not_divide_is_planned_and_takes_no_longer_than_its_refusal(known, profile):
+    scope = Scope(profile=profile, strategies=("one_hand", "one_pieces"), workers=(1, 3))
+    launches = [each for each in launches_of(scope) if each.task.scaling == "strong" and each.workers == 3]
+    start = {
+        name: each.launcher.start_seconds + 3 * each.launcher.start_seconds_per_worker for name, each in known.items()
+    }
+    refused = {each.strategy.name for each in launches if each.estimated_seconds == start[each.strategy.name]}
+    assert {each.strategy.name for each in launches} == {"one_hand", "one_pieces"}
+    assert refused == {"one_hand"}
 
 
 def test_no_launch_is_planned_twice_and_every_full_round_has_the_same(known):
