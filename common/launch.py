@@ -25,8 +25,11 @@ from common.contract.task import Task, parse_command_line
 from common.errors import NotInstalledError, UserError, exit_with_one_line
 from common.files import ensure_writable
 from common.measurement import machine
-from common.processes import TIMED_OUT_STATUS, exit_on_signals, free_ports, run_group
+from common.processes import TIMED_OUT_STATUS, end_with_parent, exit_on_signals, free_ports, run_group
 from common.strategy import Launch, Options, Strategy
+
+ENDS_WITH = "LOCKSTEP_ENDS_WITH"
+"""Environment variable with the number of the parent process whose end is to end this launch as well."""
 
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net")
 
@@ -63,6 +66,8 @@ def environment_for(strategy: Strategy, task: Task) -> dict[str, str]:
 
 def main() -> None:
     """Run one strategy as the command line says; exits with its status, or 124 when the deadline ended it."""
+    if parent := os.environ.get(ENDS_WITH):
+        end_with_parent(int(parent))
     strategy, task, command = prepare(sys.argv[1:])
     if not strategy.launcher.is_one_of_several():
         _enter_private_network()

@@ -4,15 +4,18 @@ import contextlib
 import ctypes
 import faulthandler
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
+from typing import IO
 
 import psutil
 
@@ -26,6 +29,8 @@ REPORT_SECONDS = 1.0
 """What a process leaves itself before the deadline to say why it ends."""
 
 _GRACE_SECONDS = 5.0
+_LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # From linux/prctl.h.
 
 
 @dataclass(frozen=True)
@@ -46,21 +51,31 @@ def run_group(
     deadline_seconds: float,
     waited_for: int | None = None,
     restarted: Collection[int] = (),
+    streams: Mapping[str, IO[str]] | None = None,
 ) -> Outcome:
     """Run the commands side by side until all have ended, one has failed or the deadline is over; then stop everything.
 
     With `waited_for`, only the first so many have to end by themselves: the others serve them. A command whose number
-    is in `restarted` is started again when a signal ends it, as a cluster's scheduler would.
+    is in `restarted` is started again when a signal ends it, as a cluster's scheduler would. `streams` are the files
+    that take the place of this process's own `stdout` and `stderr`.
 
     Everything means every descendant of this process, those included that left their process group or lost their
-    parent: this process adopts them (prctl(2), PR_SET_CHILD_SUBREAPER), so it should have no other children.
+    parent: this process adopts them (prctl(2), PR_SET_CHILD_SUBREAPER), so it should have no other children. Where this
+    process is killed, the kernel asks those that it has started to end.
     """
-    ctypes.CDLL(None, use_errno=True).prctl(36, 1)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     deadline = time.monotonic() + deadline_seconds
     running: dict[int, subprocess.Popen] = {}
 
     def start(number: int) -> None:
-        running[number] = subprocess.Popen(commands[number], cwd=ROOT, env=environment, start_new_session=True)
+        running[number] = subprocess.Popen(
+            commands[number],
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+            **streams or {},
+            preexec_fn=partial(_prctl, _PR_SET_PDEATHSIG, signal.SIGTERM),
+        )
 
     try:
         for number in range(len(commands)):
@@ -85,12 +100,40 @@ def run_group(
 
 def stop_descendants() -> None:
     """End every descendant of this process: SIGTERM, a few seconds to leave in order, then SIGKILL."""
-    deadline = time.monotonic() + _GRACE_SECONDS
-    _signal_all(psutil.Process().children(recursive=True), signal.SIGTERM)
-    while remaining := psutil.Process().children(recursive=True):
-        if time.monotonic() > deadline:
-            _signal_all(remaining, signal.SIGKILL)
-        psutil.wait_procs(remaining, timeout=0.2)
+    with signals_held():
+        deadline = time.monotonic() + _GRACE_SECONDS
+        _signal_all(psutil.Process().children(recursive=True), signal.SIGTERM)
+        while remaining := psutil.Process().children(recursive=True):
+            if time.monotonic() > deadline:
+                _signal_all(remaining, signal.SIGKILL)
+            psutil.wait_procs(remaining, timeout=0.2)
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """Hold back the signals that ask this process to leave until the block is over, then act on the first of them.
+
+    Whoever asks may ask twice, as Nox does, and the second signal would cut short what the first one began.
+    """
+    held = []
+    before = {number: signal.signal(number, lambda number, _frame: held.append(number)) for number in _LEAVE}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in held[:1]:
+            signal.raise_signal(number)
+
+
+def end_with_parent(parent: int) -> None:
+    """Leave as on SIGTERM when the parent, whose process number this is, has ended, however it did.
+
+    prctl(2), PR_SET_PDEATHSIG. A change of credentials may clear it, so a program that makes one asks again.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        sys.exit(128 + signal.SIGTERM)
 
 
 def end_at_deadline(deadline_seconds: float) -> None:
@@ -107,16 +150,23 @@ def end_at_deadline(deadline_seconds: float) -> None:
 
 
 def _wait_for_one(running: dict[int, subprocess.Popen], deadline: float) -> int | None:
-    """The number of a process that has ended, or None at the deadline."""
-    while (seconds_left := deadline - time.monotonic()) > 0:
+    """The number of a process that has ended, or None at the deadline.
+
+    The kernel wakes this up (pidfd_open(2)): looking from time to time would take turns with a worker on its core.
+    """
+    numbers, poller = {}, select.poll()
+    with contextlib.ExitStack() as descriptors:
         for number, process in running.items():
-            if process.poll() is not None:
-                return number
-        alone = next(iter(running.values())) if len(running) == 1 else None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            # The kernel wakes this up when a single process ends; several are looked at every fifth of a second.
-            alone.wait(seconds_left) if alone else time.sleep(min(seconds_left, 0.2))
-    return None
+            descriptor = os.pidfd_open(process.pid)
+            descriptors.callback(os.close, descriptor)
+            poller.register(descriptor, select.POLLIN)
+            numbers[descriptor] = number
+        ended = poller.poll(1000 * max(deadline - time.monotonic(), 0))
+    if not ended:
+        return None
+    number = numbers[ended[0][0]]
+    running[number].wait()
+    return number
 
 
 def _signal_all(processes: Iterable[psutil.Process], number: int) -> None:
@@ -130,13 +180,20 @@ def _signal_all(processes: Iterable[psutil.Process], number: int) -> None:
 
 
 def exit_on_signals() -> None:
-    """Leave by SystemExit on the signals that ask for it, so that what was started is stopped."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    """Leave by SystemExit on the first of the signals that ask for it, so that what was started is stopped."""
+    for number in _LEAVE:
         signal.signal(number, _exit_on_signal)
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
+    # It leaves already: another signal could only interrupt that.
+    for each in _LEAVE:
+        signal.signal(each, signal.SIG_IGN)
     sys.exit(128 + number)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value)
 
 
 def free_ports(count: int) -> list[int]:

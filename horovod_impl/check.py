@@ -12,9 +12,9 @@ import importlib
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common.errors import require_framework
+from common.processes import exit_on_signals, run_group
 
 FRAMEWORKS = ("torch", "tensorflow")
 CONTROLLERS = ("gloo", "mpi")
@@ -293,26 +294,20 @@ def launch(framework: str, controller: str) -> int:
     settings = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_osc": "^ucx"}
     environment = os.environ | settings | {"TF_CPP_MIN_LOG_LEVEL": "2"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    process = subprocess.Popen(
-        [*options, sys.executable, __file__, "--framework", framework],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate(timeout=LIMIT_SECONDS + 30)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, errors = process.communicate()
-        errors += f"\nhorovodrun had not ended after {LIMIT_SECONDS + 30} s and was killed.\n"
-    # horovodrun writes before each line whose it is.
-    print(re.sub(r"^\[[\d,]+\]<\w+>: ?", "", output, flags=re.MULTILINE), flush=True)
-    if process.returncode:
-        print(f"{errors}\nhorovod.{framework} over {controller} failed: see above.\n", file=sys.stderr, flush=True)
-    return process.returncode
+    command = [*options, sys.executable, str(Path(__file__).resolve()), "--framework", framework]
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        streams = {"stdout": output, "stderr": errors}
+        outcome = run_group([command], environment, LIMIT_SECONDS + 30, streams=streams)
+        output.seek(0)
+        errors.seek(0)
+        # horovodrun writes before each line whose it is.
+        print(re.sub(r"^\[[\d,]+\]<\w+>: ?", "", output.read(), flags=re.MULTILINE), flush=True)
+        said = errors.read()
+    if outcome.timed_out:
+        said += f"\nhorovodrun had not ended after {LIMIT_SECONDS + 30} s and was ended.\n"
+    if outcome.status or outcome.timed_out:
+        print(f"{said}\nhorovod.{framework} over {controller} failed: see above.\n", file=sys.stderr, flush=True)
+    return abs(outcome.status) or int(outcome.timed_out)
 
 
 def check_build() -> tuple[str, ...]:
@@ -335,7 +330,8 @@ def main() -> int:
     built = check_build()
     frameworks = [arguments.framework] if arguments.framework else FRAMEWORKS
     controllers = [arguments.controller] if arguments.controller else built
-    return max(abs(launch(framework, controller)) for framework in frameworks for controller in controllers)
+    exit_on_signals()
+    return max(launch(framework, controller) for framework in frameworks for controller in controllers)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -124,6 +125,44 @@ def test_a_signal_that_asks_to_leave_lets_what_was_begun_be_ended(number):
         process.send_signal(number)
         assert process.stdout.readline() == "left in order\n"
         assert process.wait(30) == 128 + number
+
+
+STUBBORN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+LEAVING = """
+import os, sys
+from common.processes import exit_on_signals, run_group
+exit_on_signals()
+run_group([[sys.executable, "-c", sys.argv[1]]], dict(os.environ), float(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(("deadline_seconds", "signals"), [(60, 2), (1, 1)], ids=["after another", "at the deadline"])
+def test_a_signal_while_a_group_is_being_ended_does_not_cut_that_short(deadline_seconds, signals):
+    command = python(LEAVING, STUBBORN, str(deadline_seconds))
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        child = psutil.Process(int(process.stdout.readline()))
+        # At the deadline the group is being ended once the child, a session of its own, has got its SIGTERM.
+        time.sleep(deadline_seconds + 0.5 if deadline_seconds == 1 else 0)
+        for _ in range(signals):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+        assert process.wait(30) == 128 + signal.SIGTERM
+        assert not child.is_running()
+
+
+def test_a_group_ends_with_the_process_that_started_it_even_if_that_is_killed():
+    waiting = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    with subprocess.Popen(python(LEAVING, waiting, "60"), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        child = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+        psutil.wait_procs([child], timeout=30)
+        assert not child.is_running()
 
 
 def test_free_ports_are_all_different_and_nobody_listens_on_them():
