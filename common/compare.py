@@ -6,6 +6,7 @@ stopped when it is started again with the same options.
 
 import dataclasses
 import itertools
+import os
 import random
 import re
 import secrets
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pandas
+import psutil
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -26,9 +29,9 @@ from rich.table import Table
 from common.catalogue import ROOT
 from common.contract.task import to_arguments
 from common.errors import UserError, exit_with_one_line
-from common.files import ensure_writable, write_atomically
-from common.launch import python_for
-from common.measurement import metrics
+from common.files import ensure_writable, held_alone, write_atomically
+from common.launch import ENDS_WITH, python_for
+from common.measurement import machine, metrics
 from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
 from common.measurement.record import Record, declared, read_record, read_records, write_record
 from common.plan import (
@@ -41,7 +44,7 @@ from common.plan import (
     plan_round,
     plan_table,
 )
-from common.processes import TIMED_OUT_STATUS
+from common.processes import TIMED_OUT_STATUS, signals_held
 from common.strategy import has_exchange, label, name_of
 
 _STOP_SECONDS = 30.0
@@ -71,19 +74,37 @@ def main() -> None:
         _print_plan(console, scope)
         return
     ensure_writable(arguments.out)
-    folder = _unfinished_folder(arguments.results, scope) or _new_folder(arguments.results, scope)
-    order_seed = _order_seed(folder, arguments.order_seed)
+    with machine.alone():
+        folder = _unfinished_folder(arguments.results, scope) or _new_folder(arguments.results, scope)
+        refusal = f"Another comparison fills {folder}: wait for its end, or name another folder with --results."
+        with held_alone(folder / "lock", refusal):
+            _compare(console, scope, folder, arguments.order_seed)
+    report = [sys.executable, "-m", "reports", "--results", str(folder), "--out", str(arguments.out.resolve())]
+    sys.exit(subprocess.run(report, cwd=ROOT).returncode)
+
+
+def _compare(console: Console, scope: Scope, folder: Path, order_seed: int | None) -> None:
+    """Make the launches that the folder still lacks, and say what came of all of them."""
+    _forget_what_did_not_end_well(folder)
+    order_seed = _order_seed(folder, order_seed)
     console.print(f"Records go to {folder}; the launches' order has seed {order_seed}.")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         _run_all(console, scope, folder, order_seed)
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")
         sys.exit(130)
+    records = list(read_records(folder).values())
     (folder / "finished").touch()
-    _print_summary(console, list(read_records(folder).values()))
-    report = [sys.executable, "-m", "reports", "--results", str(folder), "--out", str(arguments.out.resolve())]
-    sys.exit(subprocess.run(report, cwd=ROOT).returncode)
+    _print_summary(console, records)
+
+
+def _forget_what_did_not_end_well(folder: Path) -> None:
+    """Delete the records of an interrupted comparison whose launches are to be tried again."""
+    for path, record in read_records(folder).items():
+        if record.status != "ok":
+            path.unlink()
 
 
 def run_planned(launch: PlannedLaunch, folder: Path) -> Record:
@@ -115,24 +136,40 @@ def run_planned(launch: PlannedLaunch, folder: Path) -> Record:
 
 
 def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int) -> None:
-    started, order, launches = time.monotonic(), random.Random(order_seed), []
-    seeds = kink_free_seeds(scope)
-    # How many times as long as estimated a launch takes on this machine, by those of the last round.
-    pace = 1.0
+    """Make every launch of the plan that has no record yet, round by round.
+
+    Rounds that were begun before an interruption are ended, and the time that they took counts.
+    """
+    order, launches = random.Random(order_seed), []
+    seeds, begun = kink_free_seeds(scope), _rounds_begun(folder)
+    started = time.monotonic() - _read_seconds(folder)
     for repetition in itertools.count(1):
         planned = plan_round(scope, repetition, order, seeds)
-        estimate = sum(launch.estimated_seconds for launch in _without_record(planned, folder))
-        if not has_another_round(scope, repetition, time.monotonic() - started, pace * estimate):
+        seconds, estimated = time.monotonic() - started, sum(launch.estimated_seconds for launch in launches)
+        # How many times as long as estimated a launch takes on this machine.
+        pace = seconds / estimated if estimated else 1.0
+        to_come = sum(launch.estimated_seconds for launch in _without_record(planned, folder))
+        if repetition > begun and not has_another_round(scope, repetition, seconds, pace * to_come):
             return
         launches += planned
         write_atomically(folder / "plan.csv", plan_table(launches, order_seed).to_csv(index=False).encode())
-        round_started = time.monotonic()
         for launch, record in _run_round(console, scope, repetition, planned, folder):
+            write_atomically(folder / "seconds.txt", str(time.monotonic() - started).encode())
             if launch.purpose == "certificate" and record.status != "ok":
                 name = name_of(launch.strategy.name, label(launch.options))
                 console.print(f"  note: {name} with {launch.workers} workers has no certificate: {record.reason}")
-        if estimate:
-            pace = (time.monotonic() - round_started) / estimate
+
+
+def _rounds_begun(folder: Path) -> int:
+    """How many rounds the folder's plan has; none where there is no plan yet."""
+    plan = folder / "plan.csv"
+    return int(pandas.read_csv(plan)["repetition"].max()) if plan.exists() else 0
+
+
+def _read_seconds(folder: Path) -> float:
+    """How long the launches in the folder took, before an interruption."""
+    seconds = folder / "seconds.txt"
+    return float(seconds.read_text()) if seconds.exists() else 0.0
 
 
 def _without_record(launches: list[PlannedLaunch], folder: Path) -> list[PlannedLaunch]:
@@ -149,10 +186,11 @@ def _run_round(
     title = f"round {repetition}" + (f" of {total}" if total else " (as many as fit)")
     estimate = sum(launch.estimated_seconds for launch in remaining)
     console.print(f"{title}: {len(remaining)} launches, about {estimate / 60:.0f} min.")
-    with Progress(*columns, console=console, transient=True) as progress:
+    # Drawn between launches alone, which have the machine for themselves.
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
         task = progress.add_task(title, total=estimate)
         for position, launch in enumerate(remaining, start=1):
-            progress.update(task, description=f"{title}, {position}/{len(remaining)} {launch.name}")
+            progress.update(task, description=f"{title}, {position}/{len(remaining)} {launch.name}", refresh=True)
             launch_started = time.monotonic()
             record = run_planned(launch, folder)
             progress.advance(task, launch.estimated_seconds)
@@ -168,20 +206,31 @@ def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:
 
 
 def _launch(strategy: str, options: list[str], log_path: Path, deadline_seconds: float) -> int:
-    """Exit status of `python -m common.launch`, whose output goes to the log; it ends all that it started, always."""
+    """Exit status of `python -m common.launch`, whose output goes to the log; it ends all that it started, always.
+
+    Where this process is killed, the launch ends as well.
+    """
     command = [sys.executable, "-m", "common.launch", strategy, *options]
     with log_path.open("wb") as log:
-        launcher = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        # psutil's waits without looking from time to time, which would take turns with a worker on its core.
+        launcher = psutil.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | {ENDS_WITH: str(os.getpid())},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         try:
-            return launcher.wait(deadline_seconds + _STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+            return int(launcher.wait(deadline_seconds + _STOP_SECONDS))
+        except psutil.TimeoutExpired:
             return TIMED_OUT_STATUS
         finally:
-            if launcher.poll() is None:
-                launcher.terminate()
-                launcher.wait(_STOP_SECONDS)
+            with signals_held():
+                if launcher.poll() is None:
+                    launcher.terminate()
+                    launcher.wait(_STOP_SECONDS)
 
 
 def _why(status: int | None, deadline_seconds: float, log: str) -> tuple[str, str]:

@@ -60,6 +60,20 @@ def locked(path: Path, waiting: str = "") -> Iterator[int]:
         yield file.fileno()
 
 
+@contextlib.contextmanager
+def held_alone(path: Path, refusal: str) -> Iterator[None]:
+    """Hold the lock in the file `path` while the block runs; it ends with this process, however that ends.
+
+    Raises UserError with the `refusal` where another process holds it.
+    """
+    with path.open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(refusal) from error
+        yield
+
+
 def cache_folder() -> Path:
     """Where data and wheels are kept for the next time: `$XDG_CACHE_HOME/lockstep`, or `~/.cache/lockstep`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "lockstep")

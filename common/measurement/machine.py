@@ -4,8 +4,8 @@ import os
 import platform
 import socket
 import subprocess
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -14,6 +14,7 @@ import psutil
 
 from common.catalogue import ROOT
 from common.contract.task import Task
+from common.errors import UserError
 
 PRIVATE_NETWORK = "LOCKSTEP_PRIVATE_NETWORK"
 """Environment variable that the launcher sets to 1 where this launch has a network namespace to itself."""
@@ -88,6 +89,24 @@ def pin(task: Task, local_rank: int = 0, local_world_size: int = 1, replicas: in
 
 def _exceeds_cores(task: Task, local_world_size: int) -> bool:
     return local_world_size * task.threads > len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Measure in the block, which nothing else of ours does on this machine meanwhile.
+
+    Raises UserError where another comparison or benchmark runs here: each would measure the other as well. The claim is
+    a socket without a file (unix(7), abstract): it is every user's, and ends with this process.
+    """
+    with socket.socket(socket.AF_UNIX) as claim:
+        try:
+            claim.bind("\0lockstep-measures")
+        except OSError as error:
+            raise UserError(
+                "Another comparison or benchmark runs on this machine, and each would measure the other as well: wait "
+                "for its end, or end it."
+            ) from error
+        yield
 
 
 def git_commit() -> str | None:

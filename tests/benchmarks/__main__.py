@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import random
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +23,11 @@ from rich.table import Table
 
 from common.catalogue import ROOT, find, strategies
 from common.contract.task import PRESETS, Task, to_arguments
-from common.errors import exit_with_one_line
+from common.errors import LaunchFailedError, exit_with_one_line
 from common.launch import command_for, environment_for
+from common.measurement import machine
 from common.measurement.intervals import median_interval
-from common.processes import free_ports
+from common.processes import exit_on_signals, free_ports, run_group
 from common.strategy import Options, Strategy
 
 Pairs = list[tuple[float, float]]
@@ -56,6 +56,12 @@ class Arguments:
 def main() -> None:
     """Measure every case in shuffled order and print one row for each."""
     arguments = tyro.cli(Arguments, description=__doc__)
+    exit_on_signals()
+    with machine.alone():
+        _measure_all(arguments)
+
+
+def _measure_all(arguments: Arguments) -> None:
     console = Console(width=140)
     cases = list(itertools.product(arguments.strategies, arguments.preset, arguments.workers))
     cases = [case for case in cases if case[2] <= (find(case[0]).most_workers or case[2])]
@@ -128,9 +134,11 @@ def measure(strategy: Strategy, preset: str, workers: int, options: Options) -> 
         command = [f"tests/benchmarks/{strategy.name}.py" if part == strategy.script else part for part in command]
         pairs = Path(folder, "pairs.json")
         environment = environment_for(strategy, task) | {"LOCKSTEP_PAIRS": str(pairs), "PYTHONPATH": os.fspath(ROOT)}
-        subprocess.run(
-            command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=task.deadline_seconds
-        )
+        with Path(folder, "log").open("w+") as log:
+            outcome = run_group([command], environment, task.deadline_seconds, streams={"stdout": log, "stderr": log})
+            log.seek(0)
+            if outcome.status or outcome.timed_out:
+                raise LaunchFailedError(f"{strategy.name} at {workers} on {preset} failed: {log.read()[-1000:]}")
         return [tuple(pair) for pair in json.loads(pairs.read_text())]
 
 

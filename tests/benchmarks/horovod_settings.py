@@ -7,6 +7,7 @@ To start it: `.nox/tools/bin/python -m tests.benchmarks.horovod_settings --launc
 
 import dataclasses
 import itertools
+import os
 import random
 import statistics
 import subprocess
@@ -23,7 +24,8 @@ from rich.table import Table
 from common.catalogue import ROOT, find, strategies
 from common.contract.task import PRESETS, Task, option_names, to_arguments
 from common.errors import LaunchFailedError, exit_with_one_line
-from common.measurement import metrics
+from common.launch import ENDS_WITH
+from common.measurement import machine, metrics
 from common.measurement.intervals import median_interval
 from common.measurement.record import read_record
 from common.strategy import Options, label, name_of
@@ -55,6 +57,11 @@ class Arguments:
 def main() -> None:
     """Measure every setting in shuffled rounds; print milliseconds per step and the ratio to Horovod's own setting."""
     arguments = tyro.cli(Arguments, description=__doc__)
+    with machine.alone():
+        _measure_all(arguments)
+
+
+def _measure_all(arguments: Arguments) -> None:
     console = Console(width=140)
     settings = list(itertools.product(arguments.backend, arguments.fusion_megabytes, arguments.cycle_milliseconds))
     seconds: dict[tuple, list[float]] = {setting: [] for setting in settings}
@@ -97,7 +104,8 @@ def measure(strategy: str, task: Task, options: Options) -> float:
         path = Path(folder, "run.json")
         arguments = [*to_arguments(task, options), "--record", str(path)]
         command = [sys.executable, "-m", "common.launch", strategy, *arguments]
-        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        environment = os.environ | {ENDS_WITH: str(os.getpid())}
+        ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         if ended.returncode:
             name = name_of(strategy, label(options))
             raise LaunchFailedError(f"{name} ended with {ended.returncode}: {ended.stderr}")

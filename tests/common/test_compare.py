@@ -9,6 +9,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import pandas
 import psutil
 import pytest
 
@@ -16,8 +17,10 @@ from common import catalogue, compare
 from common.catalogue import ROOT
 from common.contract.task import PRESETS, parse_command_line
 from common.errors import UserError
+from common.files import held_alone
 from common.launch import python_for
-from common.measurement.record import Record, declared, read_records, write_record
+from common.measurement import machine
+from common.measurement.record import Record, declared, read_record, read_records, write_record
 from common.plan import PlannedLaunch
 from common.strategy import Work
 
@@ -79,9 +82,11 @@ def launched(declare, monkeypatch):
     def write(name, arguments, log_path, deadline_seconds):
         task, options = parse_command_line(strategy, "help", arguments)
         log_path.write_text("trained")
-        task.checkpoint.write_bytes(b"weights")
-        known = declared(strategy, task, options, task.workers)
-        write_record(task.record, Record(**known, status="ok", started_at="2026-01-01T00:00:00.000+00:00"))
+        if task.checkpoint:
+            task.checkpoint.write_bytes(b"weights")
+        known = declared(strategy, task, options, task.workers) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
+        windows = [{"rank": 0, "step": 10, "steps": 10, "seconds": 1.0}]
+        write_record(task.record, Record(**known, status="ok", windows=windows, examples_per_step=64))
         return 0
 
     monkeypatch.setattr(compare, "_launch", write)
@@ -130,7 +135,7 @@ def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):
     assert "deadline of 8 s" in record.reason
 
 
-def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path):
+def test_a_comparison_that_was_interrupted_and_then_killed_goes_on_where_it_stopped(tmp_path):
     python_for(BASE)
     options = ["--strategies", BASE.name, "--repetitions", "3", "--order-seed", "5"]
     # A shell that has started these tests in the background has them, and so their children, ignore SIGINT.
@@ -144,6 +149,15 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path):
     done = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
     assert 0 < len(done) < 4
 
+    second = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    wait_for(lambda: processes_of(folder, BASE.script))
+    beside = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    second.kill()
+    assert beside.returncode == 2
+    assert beside.stderr.startswith("lockstep: Another comparison or benchmark runs on this machine")
+    second.wait()
+    wait_for(lambda: not processes_of(folder), seconds=20)
+
     again = subprocess.run(compare_command(tmp_path, *options), cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "seed 5" in again.stdout
@@ -151,6 +165,78 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(tmp_path):
     assert [record.status for record in records.values()] == ["ok"] * 4
     assert all(path.stat().st_mtime_ns == changed for path, changed in done.items())
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def processes_of(folder, *words):
+    """All processes that have the folder, and each of these words, in their command lines."""
+    lines = {process: " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])}
+    return [process for process, line in lines.items() if all(word in line for word in (f"{folder}/", *words))]
+
+
+@pytest.fixture
+def compared(launched, catalogue_of, monkeypatch, tmp_path):
+    """A function that compares made-up launches of one round in the test's folder, as the command line would."""
+    catalogue_of(launched)
+    monkeypatch.setattr(compare.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0))
+
+    def run(*options):
+        arguments = ["compare", "--strategies", launched.name, "--workers", "1", "--repetitions", "1", *options]
+        outputs = ["--results", str(tmp_path), "--out", str(tmp_path / "report.pdf")]
+        monkeypatch.setattr(sys, "argv", [*arguments, *outputs])
+        with pytest.raises(SystemExit) as ended:
+            compare.main()
+        assert ended.value.code == 0
+        return max(tmp_path.glob("*-quick"))
+
+    return run
+
+
+def test_a_launch_that_failed_is_tried_again_once_the_comparison_goes_on(compared, tmp_path):
+    folder = compared()
+    first, *others = read_records(folder)
+    failed = dataclasses.replace(read_record(first), status="failed", reason="The machine was switched off.")
+    write_record(first, failed)
+    written = {path: path.stat().st_mtime_ns for path in others}
+    (folder / "finished").unlink()
+    assert compared() == folder
+    assert [record.status for record in read_records(folder).values()] == ["ok"] * (1 + len(others))
+    assert {path: path.stat().st_mtime_ns for path in others} == written
+
+
+def test_a_comparison_with_a_damaged_record_is_not_finished(compared, monkeypatch, tmp_path):
+    def damage(launch, *_):
+        [path] = tmp_path.glob(f"*/{launch.name}.json")
+        path.write_text('{"schema_version": ')
+        return ""
+
+    monkeypatch.setattr(compare, "_line_of", damage)
+    with pytest.raises(UserError, match=r"json isn't a record that can be read.*run its launch again"):
+        compared()
+    assert not list(tmp_path.glob("*/finished"))
+
+
+def test_the_time_before_an_interruption_counts(compared, monkeypatch):
+    folder = compared()
+    before = float((folder / "seconds.txt").read_text())
+    (folder / "finished").unlink()
+    (folder / "seconds.txt").write_text("1000.5")
+    for path in folder.glob("*.json"):
+        path.unlink()
+    asked = []
+    monkeypatch.setattr(compare, "has_another_round", lambda *arguments: asked.append(arguments[2:]))
+    compared()
+    assert 0 < before < 1000.5 < asked[0][0] < float((folder / "seconds.txt").read_text()) + 1
+    assert pandas.read_csv(folder / "plan.csv")["repetition"].max() == 1
+
+
+def test_only_one_comparison_runs_on_a_machine_and_in_a_folder(compared, refusal, tmp_path):
+    with machine.alone():
+        assert refusal(compared).startswith("Another comparison or benchmark runs on this machine")
+    folder = compared()
+    (folder / "finished").unlink()
+    with held_alone(folder / "lock", "It is held."):
+        assert refusal(compared).startswith(f"Another comparison fills {folder}: ")
+    assert compared() == folder
 
 
 def test_a_plan_runs_nothing(tmp_path):
