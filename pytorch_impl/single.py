@@ -14,6 +14,7 @@ from common.errors import exit_with_one_line, require_framework
 if __name__ == "__main__":
     require_framework("torch")
 
+import torch
 from torch.nn.functional import cross_entropy
 
 from common.contract.task import check_world_size, parse_command_line
@@ -32,8 +33,11 @@ def main() -> None:
     device = mlp.choose_device(task, local_rank=0, local_world_size=1)
 
     alone = World(placement=placement, device=mlp.device_name(device), synchronize=partial(mlp.synchronize, device))
-    run = Run(SINGLE, task, options, alone)
+    _train(Run(SINGLE, task, options, alone), device)
 
+
+def _train(run: Run, device: torch.device) -> None:
+    task, options = run.task, run.options
     model = mlp.build_model(task, options.bf16_autocast).to(device)
     optimizer = mlp.build_optimizer(task, model)
     schedule = mlp.build_schedule(task, optimizer, run.first_step)

@@ -97,7 +97,9 @@ class Launched:
         return task_of(self.record.task)
 
 
-def run_command(command: list[str], cwd: Path = ROOT, **environment: str) -> tuple[int, str]:
+def run_command(
+    command: list[str], cwd: Path = ROOT, deadline_seconds: float = DEADLINE_SECONDS, **environment: str
+) -> tuple[int, str]:
     """Exit status and output of a command run from the repository's root, or from another folder."""
     result = subprocess.run(
         command,
@@ -107,7 +109,7 @@ def run_command(command: list[str], cwd: Path = ROOT, **environment: str) -> tup
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=DEADLINE_SECONDS + 60,
+        timeout=deadline_seconds + 60,
     )
     return result.returncode, result.stdout
 

@@ -38,7 +38,11 @@ def main() -> None:
         device=mlp.device_name(devices),
         synchronize=tf.test.experimental.sync_devices,
     )
-    run = Run(ONE_DEVICE, task, options, alone)
+    _train(Run(ONE_DEVICE, task, options, alone), strategy)
+
+
+def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
+    task, options = run.task, run.options
     with strategy.scope():
         variables = mlp.create_variables(task, run.initial_state)
     load = inputs.loader(run, strategy)

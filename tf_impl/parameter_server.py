@@ -59,9 +59,12 @@ def main() -> None:
         strategy = tf.distribute.ParameterServerStrategy(world.resolver(place), partitioner)
         coordinator = Coordinator(strategy)
         workers_and_servers = World(placement=placement, size=workers, backend="gRPC", synchronize=coordinator.join)
-        run = Run(PARAMETER_SERVER, task, options, workers_and_servers)
-        train = _train_synchronously if options.updates == "synchronous" else _train_asynchronously
-        train(run, coordinator, _build(run, coordinator))
+        _train(Run(PARAMETER_SERVER, task, options, workers_and_servers), coordinator)
+
+
+def _train(run: Run, coordinator: Coordinator) -> None:
+    train = _train_synchronously if run.options.updates == "synchronous" else _train_asynchronously
+    train(run, coordinator, _build(run, coordinator))
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def launch_control(name, workers, control, folder, script="", **options):
 
 
 def test_every_control_script_belongs_to_a_strategy():
-    shared = {"generic", "broken_torch", "broken_tensorflow"}
+    shared = {"generic", "several", "broken_torch", "broken_tensorflow"}
     assert {path.stem for path in OWN.glob("*.py")} <= set(strategies()) | shared
 
 

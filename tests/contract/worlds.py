@@ -1,15 +1,19 @@
 """What the contract tests launch: every strategy with every number of workers, task and option that it can have."""
 
 import dataclasses
+import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from common.catalogue import strategies
 from common.contract.rows import share_of
-from common.contract.task import PRESETS, Task
+from common.contract.task import PRESETS, Task, to_arguments
 from common.errors import UserError
+from common.launch import command_for, environment_for
+from common.processes import free_ports
 from common.strategy import Options, Strategy, Work
-from tests.conftest import DEADLINE_SECONDS
+from tests.conftest import DEADLINE_SECONDS, run_command
 
 DIGITS_SEED = 3
 """With this seed the oracle on digits meets no kink: no pre-activation so near to zero that float32 may flip it."""
@@ -22,6 +26,20 @@ def contract_task(preset: str, workers: int, folder: Path, **overrides: object) 
     return dataclasses.replace(
         PRESETS[preset], deadline_seconds=DEADLINE_SECONDS, checkpoint=folder / "weights.safetensors", **values
     )
+
+
+def train_all(strategy: Strategy, tasks: Sequence[Task]) -> tuple[int, str]:
+    """Exit status and output of the strategy, which trains these tasks one after the other in one world of workers.
+
+    All of them have as many workers, a deadline long enough for all, and a record.
+    """
+    options = synchronous(strategy)
+    first, *others = (to_arguments(task, options) for task in tasks)
+    command = command_for(strategy, tasks[0].workers, first, free_ports(1)[0], options)
+    command = ["tests/controls/several.py" if part == strategy.script else part for part in command]
+    settings = {"LOCKSTEP_SCRIPT": strategy.script, "LOCKSTEP_TASKS": json.dumps(others)}
+    deadline_seconds = tasks[0].deadline_seconds
+    return run_command(command, deadline_seconds=deadline_seconds, **environment_for(strategy, tasks[0]), **settings)
 
 
 def can_have(strategy: Strategy, workers: int, options: Options, preset: str, **overrides: object) -> bool:

@@ -35,16 +35,19 @@ def main() -> None:
         backend="mpi",
         all_gather=workers.allgather,
     )
-    run = Run(DATA_PARALLEL, task, options, world)
+    _train(Run(DATA_PARALLEL, task, options, world), workers)
+
+
+def _train(run: Run, workers) -> None:
     state = {name: workers.bcast(value) for name, value in run.initial_state.items()}
     run.export_with(lambda: dict(state))
 
     for batch in run.steps():
-        loss, gradients, _ = mlp.loss_and_gradients(task, state, batch.features, batch.labels)
-        if options.exchange:
+        loss, gradients, _ = mlp.loss_and_gradients(run.task, state, batch.features, batch.labels)
+        if run.options.exchange:
             # The line that makes it distributed: every gradient is averaged over all workers.
-            gradients = average(workers, gradients, options.one_message)
-        mlp.update(task, state, gradients, batch.step)
+            gradients = average(workers, gradients, run.options.one_message)
+        mlp.update(run.task, state, gradients, batch.step)
         run.observe(loss, rows=len(batch.labels))
     run.finish()
 

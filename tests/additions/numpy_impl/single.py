@@ -21,13 +21,16 @@ def main() -> None:
     """Train the MLP in this process, as the command line says."""
     task, options = parse_command_line(SINGLE, __doc__)
     check_world_size(task, 1, SINGLE.name)
-    run = Run(SINGLE, task, options, World(placement=machine.pin(task)))
+    _train(Run(SINGLE, task, options, World(placement=machine.pin(task))))
+
+
+def _train(run: Run) -> None:
     state = dict(run.initial_state)
     run.export_with(lambda: dict(state))
 
     for batch in run.steps():
-        loss, gradients, _ = mlp.loss_and_gradients(task, state, batch.features, batch.labels)
-        mlp.update(task, state, gradients, batch.step)
+        loss, gradients, _ = mlp.loss_and_gradients(run.task, state, batch.features, batch.labels)
+        mlp.update(run.task, state, gradients, batch.step)
         run.observe(loss, rows=len(batch.labels))
     run.finish()
 
