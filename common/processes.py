@@ -113,8 +113,12 @@ def stop_descendants() -> None:
 def signals_held() -> Iterator[None]:
     """Hold back the signals that ask this process to leave until the block is over, then act on the first of them.
 
-    Whoever asks may ask twice, as Nox does, and the second signal would cut short what the first one began.
+    Whoever asks may ask twice, as Nox does, and the second signal would cut short what the first one began. Python acts
+    on signals in its main thread alone, so a block in another thread has nothing to hold.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     held = []
     before = {number: signal.signal(number, lambda number, _frame: held.append(number)) for number in _LEAVE}
     try:

@@ -6,12 +6,13 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 
 from common.catalogue import ROOT
-from common.processes import free_ports
+from common.processes import free_ports, signals_held
 
 # A process that ignores SIGTERM, in a session of its own, whose parent is gone: what a framework's launcher can leave.
 STRAY = """
@@ -163,6 +164,17 @@ def test_a_group_ends_with_the_process_that_started_it_even_if_that_is_killed():
         process.kill()
         psutil.wait_procs([child], timeout=30)
         assert not child.is_running()
+
+
+def test_signals_are_held_in_the_main_thread_alone_which_is_where_python_acts_on_them():
+    before = signal.getsignal(signal.SIGTERM)
+    with signals_held():
+        held = signal.getsignal(signal.SIGTERM)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(signals_held().__enter__).result()
+        assert signal.getsignal(signal.SIGTERM) is held
+    assert held is not before
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_free_ports_are_all_different_and_nobody_listens_on_them():
