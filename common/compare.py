@@ -29,7 +29,7 @@ from rich.table import Table
 from common.catalogue import ROOT
 from common.contract.task import to_arguments
 from common.errors import UserError, exit_with_one_line
-from common.files import ensure_writable, held_alone, write_atomically
+from common.files import ensure_writable, locked, write_atomically
 from common.launch import ENDS_WITH, python_for
 from common.measurement import machine, metrics
 from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
@@ -77,7 +77,7 @@ def main() -> None:
     with machine.alone():
         folder = _unfinished_folder(arguments.results, scope) or _new_folder(arguments.results, scope)
         refusal = f"Another comparison fills {folder}: wait for its end, or name another folder with --results."
-        with held_alone(folder / "lock", refusal):
+        with locked(folder / "lock", refusal=refusal):
             _compare(console, scope, folder, arguments.order_seed)
     report = [sys.executable, "-m", "reports", "--results", str(folder), "--out", str(arguments.out.resolve())]
     sys.exit(subprocess.run(report, cwd=ROOT).returncode)

@@ -43,35 +43,24 @@ def ensure_writable(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, waiting: str = "") -> Iterator[int]:
+def locked(path: Path, waiting: str = "", refusal: str = "") -> Iterator[int]:
     """Hold the file `path`, which only one process at a time can; another one waits, and prints `waiting` before.
 
-    Gives the lock's file descriptor. The lock ends with the last process that has it: a child that is given it holds
-    the lock on where its parent was killed. Raises OSError when the file can't be made.
+    Gives the lock's file descriptor. The lock ends with the last process that has it, however that ends: a child that
+    is given it holds the lock on where its parent was killed. Raises OSError when the file can't be made, and with a
+    `refusal` UserError instead of waiting.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except BlockingIOError as error:
+            if refusal:
+                raise UserError(refusal) from error
             if waiting:
                 print(waiting, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()
-
-
-@contextlib.contextmanager
-def held_alone(path: Path, refusal: str) -> Iterator[None]:
-    """Hold the lock in the file `path` while the block runs; it ends with this process, however that ends.
-
-    Raises UserError with the `refusal` where another process holds it.
-    """
-    with path.open("wb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(refusal) from error
-        yield
 
 
 def cache_folder() -> Path:

@@ -17,7 +17,7 @@ from common import catalogue, compare
 from common.catalogue import ROOT
 from common.contract.task import PRESETS, parse_command_line
 from common.errors import UserError
-from common.files import held_alone
+from common.files import locked
 from common.launch import python_for
 from common.measurement import machine
 from common.measurement.record import Record, declared, read_record, read_records, write_record
@@ -234,7 +234,7 @@ def test_only_one_comparison_runs_on_a_machine_and_in_a_folder(compared, refusal
         assert refusal(compared).startswith("Another comparison or benchmark runs on this machine")
     folder = compared()
     (folder / "finished").unlink()
-    with held_alone(folder / "lock", "It is held."):
+    with locked(folder / "lock"):
         assert refusal(compared).startswith(f"Another comparison fills {folder}: ")
     assert compared() == folder
 
