@@ -158,19 +158,16 @@ def _wait_for_one(running: dict[int, subprocess.Popen], deadline: float) -> int 
 
     The kernel wakes this up (pidfd_open(2)): looking from time to time would take turns with a worker on its core.
     """
-    numbers, poller = {}, select.poll()
-    with contextlib.ExitStack() as descriptors:
-        for number, process in running.items():
-            descriptor = os.pidfd_open(process.pid)
-            descriptors.callback(os.close, descriptor)
-            poller.register(descriptor, select.POLLIN)
-            numbers[descriptor] = number
-        ended = poller.poll(1000 * max(deadline - time.monotonic(), 0))
+    numbers = {os.pidfd_open(process.pid): number for number, process in running.items()}
+    try:
+        ended, _, _ = select.select(numbers, [], [], max(deadline - time.monotonic(), 0))
+    finally:
+        for descriptor in numbers:
+            os.close(descriptor)
     if not ended:
         return None
-    number = numbers[ended[0][0]]
-    running[number].wait()
-    return number
+    running[numbers[ended[0]]].wait()
+    return numbers[ended[0]]
 
 
 def _signal_all(processes: Iterable[psutil.Process], number: int) -> None:
