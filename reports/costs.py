@@ -170,7 +170,7 @@ def _spread(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
     rows = [
         [
             *[row["strategy"], str(row["workers"]), names[row["regime"]], str(row["n"])],
-            *[_factor(row["spread"]), _factor(row["largest_spread"]), f"{row['peak_bytes'] / 1e6:,.0f}"],
+            *[blocks.ratio(row["spread"]), blocks.ratio(row["largest_spread"]), f"{row['peak_bytes'] / 1e6:,.0f}"],
         ]
         for row in spread.sort_values(["strategy", "regime", "workers"]).to_dict("records")
     ]
@@ -203,7 +203,3 @@ def _startup(table: pd.DataFrame) -> list[Block]:
         ),
         blocks.table(columns, rows, [], left=(0,)),
     ]
-
-
-def _factor(value: float) -> str:
-    return blocks.DASH if math.isnan(value) else f"{value:.3f}"
