@@ -29,10 +29,10 @@ class LaunchFailedError(Exception):
 
 
 def exit_with_one_line(main: Callable[[], None]) -> None:
-    """Call `main`, a script's own; on a `UserError` print its one sentence and exit with `REFUSED_STATUS`.
+    """Call `main` of a script whose imports are done, which is noted (`common.startup`).
 
-    On a `LaunchFailedError` print its sentence, marked as a failure, and exit with `FAILED_STATUS`. Any other exception
-    is a bug of ours and keeps its traceback.
+    On a `UserError` print its one sentence and exit with `REFUSED_STATUS`; on a `LaunchFailedError` print its sentence,
+    marked as a failure, and exit with `FAILED_STATUS`. Any other exception is a bug of ours and keeps its traceback.
     """
     startup.note_imports()
     try:

@@ -1,4 +1,4 @@
-"""Every strategy, started as a user starts it, against the float64 oracle."""
+"""Every strategy against the float64 oracle: started as a user starts it, and in the grid one case after the other."""
 
 import dataclasses
 from functools import cache
