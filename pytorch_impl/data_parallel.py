@@ -67,13 +67,13 @@ def _train(run: Run, device: torch.device) -> None:
         features, labels = load(batch)
         optimizer.zero_grad()
         if parallel:
-            loss = cross_entropy(parallel(features), labels)
-            loss.backward()
+            losses = cross_entropy(parallel(features), labels, reduction="none")
+            losses.mean().backward()
         else:
-            loss = forward_backward(model, threads, features, labels, run.world.size, options.exchange)
+            losses = forward_backward(model, threads, features, labels, run.world.size, options.exchange)
         optimizer.step()
         schedule.step()
-        run.observe(loss.detach(), rows=len(labels))
+        run.observe(losses.detach().view(run.world.size, -1).mean(dim=1), rows=len(labels))
     run.finish()
 
 
@@ -85,21 +85,24 @@ def forward_backward(
     world_size: int,
     exchange: bool,
 ) -> torch.Tensor:
-    """The loss of a batch, and its gradients in `model`, the primary replica, as nn.DataParallel computes them."""
+    """The loss of every row of a batch, (rows,), and the gradients of their mean, as nn.DataParallel computes them.
+
+    The gradients are in `model`, the primary replica.
+    """
     # Replicate the model as it now is, and scatter the batch.
     replicas = [model, *(copy.deepcopy(model) for _ in range(world_size - 1))]
     outputs = list(threads.map(nn.Module.__call__, replicas, features.chunk(world_size)))
     # Gather the outputs on the primary, which computes the loss, and scatter the loss's gradient.
     gathered = torch.cat([output.detach() for output in outputs]).requires_grad_()
-    loss = cross_entropy(gathered, labels)
-    loss.backward()
+    losses = cross_entropy(gathered, labels, reduction="none")
+    losses.mean().backward()
     list(threads.map(torch.Tensor.backward, outputs, gathered.grad.chunk(world_size)))
     # Reduce the replicas' gradients on the primary.
     if exchange:
         for parameter, *copies in zip(*(replica.parameters() for replica in replicas), strict=True):
             for each in copies:
                 parameter.grad.add_(each.grad)
-    return loss
+    return losses
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
         else:
             gradients = _first_replicas(strategy, gradients)
         mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), mlp.count_rows(strategy, labels)
+        return mlp.shard_losses(strategy, losses), mlp.count_rows(strategy, labels)
 
     train_steps = mlp.compile_steps(task, options.steps_per_call, train_step)
     run.export_with(lambda: mlp.export_state(task, variables), lambda: mlp.held_bytes(variables, strategy))

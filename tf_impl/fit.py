@@ -85,17 +85,23 @@ def count_examples(model: keras.Model) -> int:
 
 
 class Clock(keras.callbacks.Callback):
-    """Tells the run when a step begins and which loss it had."""
+    """Tells the run when a step begins and which loss each replica had."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()
-        self._run, self._steps, self._sum = run, run.steps(), 0.0
+        self._run, self._steps, self._rows = run, run.steps(), 0
+        self._sums: list[float] = []
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         """Start the clock where the step begins a window."""
-        next(self._steps)
+        self._rows = len(next(self._steps).rows)
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        """Note the step's loss; `fit` gives the mean over all steps so far."""
-        before, self._sum = self._sum, logs["loss"] * (batch + 1)
-        self._run.observe(self._sum - before)
+        """Note the step's loss of each replica, by how much its sum of all rows' losses so far has grown."""
+        [running_mean] = self.model.metrics
+        total = running_mean.total.value
+        # Keras keeps a sum for each replica of this process, or one where no strategy of TensorFlow's has replicas.
+        sums = [float(each) for each in getattr(total, "values", [total])]
+        before, self._sums = self._sums or [0.0] * len(sums), sums
+        rows = self._rows / len(sums)
+        self._run.observe([(after - earlier) / rows for earlier, after in zip(before, self._sums, strict=True)])

@@ -64,7 +64,7 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
             pairs = list(zip(gradients, variables.parameters, strict=True))
             gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
         mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), mlp.count_rows(strategy, labels)
+        return mlp.shard_losses(strategy, losses), mlp.count_rows(strategy, labels)
 
     train_steps = mlp.compile_steps(task, options.steps_per_call, train_step)
     run.export_with(

@@ -152,6 +152,14 @@ def loss_and_gradients(
     return tf.function(compute, jit_compile=True, autograph=False)(values, features, labels)
 
 
+def shard_losses(strategy: tf.distribute.Strategy, losses: tf.Tensor) -> tf.Tensor:
+    """The mean loss over the rows of each replica in this process, (replicas,).
+
+    `losses` are the replicas' parts of the mean over the global batch, as `loss_and_gradients` computes them.
+    """
+    return strategy.num_replicas_in_sync * tf.stack(strategy.experimental_local_results(losses))
+
+
 def count_rows(strategy: tf.distribute.Strategy, labels: tf.Tensor) -> tf.Tensor:
     """How many rows have these labels, of all replicas in this process: a scalar int32."""
     return tf.add_n([tf.size(part) for part in strategy.experimental_local_results(labels)])
@@ -162,9 +170,9 @@ def compile_steps(
 ) -> Callable[[Sequence[Batch]], tuple[tf.Tensor, tf.Tensor]]:
     """`train_step` compiled: a function that trains one step on each of the batches it is called with.
 
-    `train_step` gets the numbers of a step's rows, (rows,) int64, and its learning rate, and returns its loss and the
-    count of the rows that it was taken of. The compiled function returns both: (steps,) each, or with one step per call
-    scalars.
+    `train_step` gets the numbers of a step's rows, (rows,) int64, and its learning rate, and returns its loss, or that
+    of each replica, (replicas,), and the count of the rows that it was taken of. The compiled function returns both:
+    with several steps per call as (steps, ...) each.
     """
     if steps_per_call == 1:
         one_step = tf.function(train_step, autograph=False)

@@ -76,8 +76,7 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
             pairs = list(zip(gradients, variables.parameters, strict=True))
             gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
         mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
-        # This worker's part of the loss is a part of the sum; the record wants the mean over its own rows.
-        return loss * strategy.num_replicas_in_sync, mlp.count_rows(strategy, labels)
+        return mlp.shard_losses(strategy, loss), mlp.count_rows(strategy, labels)
 
     train_steps = mlp.compile_steps(task, options.steps_per_call, train_step)
     run.export_with(

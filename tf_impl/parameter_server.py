@@ -162,7 +162,8 @@ def _train_synchronously(run: Run, coordinator: Coordinator, program: Program) -
         if run.options.exchange:
             with coordinator.strategy.scope():
                 push_sums(gradients, rate)
-        run.observe(sum(losses), rows=sum(map(int, counts)))
+        # What each worker computed is its part of the mean over the global batch.
+        run.observe([run.world.size * loss for loss in losses], rows=sum(map(int, counts)))
     run.finish(restarted_workers=len(seen - set(program.first_numbers)))
 
 

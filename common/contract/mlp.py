@@ -6,7 +6,7 @@ must follow; nothing here knows of workers.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -80,13 +80,10 @@ def loss_and_gradients(
     `features` is (rows, inputs), `labels` (rows,) of class numbers. Backpropagation as in Rumelhart et al. 1986.
     """
     pre_activations = forward(task, weights, features)
-    rows = np.arange(len(labels))
-    shifted = pre_activations[-1] - pre_activations[-1].max(axis=1, keepdims=True)
-    log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    loss = -log_probabilities[rows, labels].mean()
+    loss = row_losses(pre_activations[-1], labels).mean()
 
-    delta = np.exp(log_probabilities)
-    delta[rows, labels] -= 1
+    delta = np.exp(_log_probabilities(pre_activations[-1]))
+    delta[np.arange(len(labels)), labels] -= 1
     delta /= len(labels)
     gradients: State = {}
     for layer in reversed(range(len(pre_activations))):
@@ -97,6 +94,11 @@ def loss_and_gradients(
         if layer:
             delta = (delta @ weights[f"layer{layer}.weight"].T) * _slope(task, pre_activations[layer - 1], inputs)
     return float(loss), gradients, pre_activations
+
+
+def row_losses(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The softmax cross-entropy of every row, (rows,), of `logits` (rows, classes) and `labels` (rows,)."""
+    return -_log_probabilities(logits)[np.arange(len(labels)), labels]
 
 
 def update(task: Task, state: State, gradients: Mapping[str, np.ndarray], step: int) -> None:
@@ -136,6 +138,12 @@ class Trajectory:
     losses: list[float]
     state: State
     kink: Kink | None
+    row_losses: list[np.ndarray] = field(default_factory=list)
+    """The loss of each row of every step, (rows,)."""
+
+    def shard_losses(self, shards: int) -> np.ndarray:
+        """The loss of every step's shards, (shards, steps): means over so many equal, consecutive parts of its rows."""
+        return np.mean([rows.reshape(shards, -1) for rows in self.row_losses], axis=2).T
 
 
 def train(
@@ -145,14 +153,15 @@ def train(
 ) -> Trajectory:
     """Train from the contract's initial weights on `batches` of (features, labels), everything in `dtype`."""
     state = {name: value.astype(dtype) for name, value in initial_weights(task).items()}
-    losses, kink = [], None
+    losses, of_rows, kink = [], [], None
     for step, (features, labels) in enumerate(batches):
         loss, gradients, pre_activations = loss_and_gradients(task, state, features.astype(dtype), labels)
         if task.activation == "relu":
             kink = _nearest_kink(kink, step, pre_activations[:-1])
         update(task, state, gradients, step)
         losses.append(loss)
-    return Trajectory(losses, state, kink)
+        of_rows.append(row_losses(pre_activations[-1], labels))
+    return Trajectory(losses, state, kink, of_rows)
 
 
 def _nearest_kink(nearest: Kink | None, step: int, hidden: list[np.ndarray]) -> Kink | None:
@@ -163,6 +172,11 @@ def _nearest_kink(nearest: Kink | None, step: int, hidden: list[np.ndarray]) -> 
         if nearest is None or distance < nearest.distance:
             nearest = Kink(distance, step, layer, position % values.shape[1])
     return nearest
+
+
+def _log_probabilities(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
 def _activate(task: Task, values: np.ndarray) -> np.ndarray:

@@ -35,6 +35,8 @@ class Deviation:
 
     loss: float
     """Largest relative deviation over the first `TOLERATED_STEPS` steps."""
+    shard: float | None
+    """The same of any shard's loss; infinite where there is none of some shard, None when the record knows of none."""
     weights: float | None
     """Deviation of the final weights; None when the record names no file of them."""
     kink: Kink | None
@@ -46,9 +48,10 @@ class Deviation:
 
     @property
     def follows(self) -> bool:
-        """Whether losses, weights and the count of the rows are all within the contract."""
+        """Whether losses, those of the shards too, weights and the count of the rows are all within the contract."""
+        losses_follow = max(self.loss, self.shard or 0.0) <= LOSS_TOLERANCE
         weights_follow = self.weights is None or self.weights <= WEIGHT_TOLERANCE
-        return self.loss <= LOSS_TOLERANCE and weights_follow and self.examples == self.expected_examples
+        return losses_follow and weights_follow and self.examples == self.expected_examples
 
 
 def run_oracle(task: Task, global_batch: int, steps: int) -> Trajectory:
@@ -80,9 +83,11 @@ def deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> D
     if len(oracle.losses) < needed:
         raise ValueError(f"The oracle has {len(oracle.losses)} steps, this launch needs {needed}.")
     last = max(TOLERATED_STEPS, record.first_step + 1)
+    compared = slice(record.first_step, last)
     near = oracle.kink is not None and oracle.kink.distance <= KINK_DISTANCE
     return Deviation(
-        loss=loss_deviation(record.losses[: last - record.first_step], oracle.losses[record.first_step : last]),
+        loss=loss_deviation(record.losses[: last - record.first_step], oracle.losses[compared]),
+        shard=_shard_deviation(record, oracle, compared),
         weights=_weight_deviation(record, task, folder, oracle),
         kink=oracle.kink if near else None,
         examples=sum(record.examples_by_rank),
@@ -138,6 +143,19 @@ def weight_deviation(weights: Mapping[str, np.ndarray], oracle: Mapping[str, np.
     norm = sum(float((oracle[name] ** 2).sum()) for name in oracle)
     result = float(np.sqrt(difference / norm))
     return result if np.isfinite(result) else float("inf")
+
+
+def _shard_deviation(record: Record, oracle: Trajectory, compared: slice) -> float | None:
+    if not record.shard_losses:
+        return None
+    of_shards = oracle.shard_losses(record.shards)[:, compared].tolist()
+    if record.shards == 1:
+        # Whoever has a loss has it of the whole batch.
+        of_shards *= len(record.shard_losses)
+    if len(record.shard_losses) != len(of_shards):
+        return float("inf")
+    pairs = zip(record.shard_losses, of_shards, strict=True)
+    return max(loss_deviation(ours[: len(theirs)], theirs) for ours, theirs in pairs)
 
 
 def _weight_deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> float | None:

@@ -105,6 +105,11 @@ def share_of(task: Task, work: Work, synchronous: bool, rank: int, workers: int)
     return Share(whole, 0, whole)
 
 
+def shards_of(work: Work, synchronous: bool, workers: int) -> int:
+    """Into how many equal parts so many workers divide every global batch where they share the work in this way."""
+    return 1 if work is Work.PARTS_OF_ONE_MODEL or not synchronous else workers
+
+
 def local_batch(task: Task, workers: int) -> int:
     """Rows per step of each worker.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from common import startup
 from common.contract import mlp
+from common.contract.rows import shards_of
 from common.contract.task import Task
 from common.errors import UserError
 from common.files import write_atomically
@@ -108,6 +109,11 @@ class Record:
     rows, which count once, for rank 0."""
     losses: list[float | None] = field(default_factory=list)
     """Loss of every step, the mean over the global batch; null where it isn't finite."""
+    shards: int = 1
+    """Into how many equal parts the workers divide every global batch; 1 where each of them gets all its rows."""
+    shard_losses: list[list[float | None]] = field(default_factory=list)
+    """Loss of every step of each shard, the mean over its rows, as the worker or replica that had it computed it, by
+    rank; where nothing is divided, of each process that has a loss. Null where it isn't finite."""
     wire_bytes_per_step: float | None = None
     """Bytes sent over the launch's own loopback per step, packet headers included; null without a private network."""
     peak_memory_bytes: list[int] = field(default_factory=list)
@@ -147,7 +153,8 @@ class Part:
     """What each rank has measured, gathered by rank 0. The fields are those of `Record`, of one rank."""
 
     windows: list[dict[str, float]]
-    losses: list[float]
+    losses: list[list[float]]
+    """Loss of every step, of each shard that this process has; none where it sees no loss."""
     examples: int
     startup_seconds: dict[str, float]
     peak_memory_bytes: int
@@ -162,6 +169,7 @@ def declared(strategy: Strategy, task: Task, options: Options, world_size: int) 
         **{"family": strategy.family.title, "colors": list(strategy.family.colors)},
         **{"compared_with": dict(strategy.compared_with), "other_maths": other_maths(options)},
         **{"world_size": world_size, "synchronous": strategy.is_synchronous(options), "scaling": task.scaling},
+        "shards": shards_of(strategy.work, strategy.is_synchronous(options), world_size),
         **{"formula_bytes_per_step": traffic.bytes_per_step, "formula": traffic.formula},
         **{"formula_source": traffic.source, "threads_per_worker": task.threads},
         **{"task": dataclasses.asdict(task), "options": dataclasses.asdict(options)},
@@ -175,6 +183,7 @@ def of_launch(
     since_start = timedelta(seconds=startup.seconds_since_start())
     startup_seconds = max((part.startup_seconds for part in parts), key=lambda each: sum(each.values()))
     examples = [part.examples for part in parts]
+    shard_losses = [list(losses) for part in parts for losses in zip(*part.losses, strict=True)]
     if strategy.work is Work.PARTS_OF_ONE_MODEL:
         examples = [max(examples), *[0] * (len(examples) - 1)]
     known = declared(strategy, task, options, world.size) | {
@@ -192,7 +201,8 @@ def of_launch(
         "startup_seconds": startup_seconds,
         "windows": [window for part in parts for window in part.windows],
         "examples_by_rank": examples,
-        "losses": np.mean([part.losses for part in parts if part.losses], axis=0).tolist(),
+        "losses": np.mean(shard_losses, axis=0).tolist(),
+        "shard_losses": shard_losses,
         "peak_memory_bytes": [part.peak_memory_bytes for part in parts],
         "memory_bytes": [part.memory_bytes for part in parts],
     }
@@ -202,8 +212,13 @@ def of_launch(
 def write_record(path: Path, record: Record) -> None:
     """Write the record's JSON whole or not at all. Raises UserError when its folder can't be written to."""
     values = dataclasses.asdict(record)
-    values["losses"] = [loss if loss is not None and math.isfinite(loss) else None for loss in record.losses]
+    values["losses"] = _finite(record.losses)
+    values["shard_losses"] = [_finite(losses) for losses in record.shard_losses]
     write_atomically(path, (json.dumps(values, indent=1, default=str, allow_nan=False) + "\n").encode())
+
+
+def _finite(losses: Sequence[float | None]) -> list[float | None]:
+    return [loss if loss is not None and math.isfinite(loss) else None for loss in losses]
 
 
 def read_record(path: Path) -> Record:

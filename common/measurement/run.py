@@ -51,8 +51,8 @@ class Run:
         """The step and the state (weights, and momentum where a checkpoint has any) that every rank begins with."""
         self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined_seconds)
         self._step = self._window_start = self._window_end = self.first_step
-        self._unread: list[tuple[object, object]] = []
-        self._losses: list[float] = []
+        self._unread: list[tuple[object, object, int]] = []
+        self._losses: list[list[float]] = []
         self._examples = 0
         self._printed_at = 0.0
 
@@ -106,11 +106,12 @@ class Run:
     def observe(self, losses: object, rows: object = 0, steps: int = 1) -> None:
         """Note the loss of the last step, and close the window where that ends one.
 
-        The loss is the mean over this process's rows; of several `steps` in one call it is a vector. `rows` says how
-        many rows it was taken of, in all these steps. Both may be the framework's lazy tensors: they are read after the
+        It is the mean over this process's rows; a process that has the shards of several workers gives the mean over
+        each shard's, (shards,). Of several `steps` in one call it is (steps,) or (steps, shards). `rows` says how many
+        rows it was taken of, in all these steps. Both may be the framework's lazy tensors: they are read after the
         window's clock has stopped. A worker that never sees a loss, as a pipeline's first stage, gives None.
         """
-        self._unread.append((losses, rows))
+        self._unread.append((losses, rows, steps))
         self._step += steps
         if getattr(self.options, "check_replicas", False):
             self._check_replicas()
@@ -155,9 +156,11 @@ class Run:
 
     def _close_window(self) -> None:
         seconds = self.clock.stop(self._step)
-        for losses, rows in self._unread:
+        for losses, rows, steps in self._unread:
             if losses is not None:
-                self._losses += map(float, losses if np.ndim(losses) else [losses])
+                # A lazy tensor of one number may know only how to become a float.
+                values = np.ravel(losses) if np.ndim(losses) > 1 else losses if np.ndim(losses) else [losses]
+                self._losses += np.reshape([float(value) for value in values], (steps, -1)).tolist()
             self._examples += int(np.sum(rows))
         self._unread.clear()
         if self.world.rank == 0:
@@ -199,7 +202,7 @@ class Run:
         steps = f"step {self._step:>5}/{self.task.steps}"
         # Nothing is gathered for it, which would have the ranks meet where they otherwise wouldn't.
         whose = "rank 0's loss" if self.strategy.work is Work.DATA_PARALLEL and self.world.size > 1 else "loss"
-        loss = f"{whose} {self._losses[-1]:.5f}   " if self._losses else ""
+        loss = f"{whose} {np.mean(self._losses[-1]):.5f}   " if self._losses else ""
         print(f"{steps}   {loss}{rate:>9,.0f} samples/s", flush=True)
 
     def _checkpoint_name(self) -> str | None:

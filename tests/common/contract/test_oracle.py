@@ -51,6 +51,7 @@ def test_a_launch_that_does_the_contracts_maths_follows(checked, world_size):
     found = checked(world_size)
     assert found.follows
     assert 0 < found.loss < LOSS_TOLERANCE
+    assert 0 < found.shard < LOSS_TOLERANCE
     assert 0 < found.weights < WEIGHT_TOLERANCE
     assert found.examples == found.expected_examples == 6400
     assert found.kink is None
@@ -115,11 +116,25 @@ def test_a_worker_that_starts_from_other_weights_is_caught(checked, monkeypatch)
     assert len(calls) == 2
 
 
-def test_workers_that_all_train_on_the_whole_batch_are_caught_by_the_count_alone(checked):
+def test_workers_that_all_train_on_the_whole_batch_are_caught_by_the_count_and_by_their_shards(checked):
     found = checked(rows_of=lambda run, batch: RowOrder(1437, 0).cut(64 * batch.step, 64 * batch.step + 64))
     assert found.loss < LOSS_TOLERANCE
     assert found.weights < WEIGHT_TOLERANCE
     assert found.examples == 2 * found.expected_examples
+    assert found.shard > 1000 * LOSS_TOLERANCE
+    assert not found.follows
+
+
+def test_workers_that_swap_their_shards_are_caught_by_the_shards_alone(checked):
+    def others(run, batch):
+        start = 64 * batch.step + 32 * (1 - run.world.rank)
+        return RowOrder(1437, 0).cut(start, start + 32)
+
+    found = checked(rows_of=others)
+    assert found.loss < LOSS_TOLERANCE
+    assert found.weights < WEIGHT_TOLERANCE
+    assert found.examples == found.expected_examples
+    assert found.shard > 1000 * LOSS_TOLERANCE
     assert not found.follows
 
 
@@ -148,6 +163,31 @@ def test_only_the_first_hundred_losses_count(hand_made, make_record, tmp_path):
         found = deviation(record, task, tmp_path, expected)
         assert found.loss == (0.5 if counts else 0.0)
         assert found.follows is not counts
+
+
+@pytest.mark.parametrize(
+    ("shards", "shard_losses", "deviation_of_a_shard"),
+    [
+        (2, [[1.0] * 120, [3.0] * 120], 0.0),
+        (2, [[3.0] * 120, [1.0] * 120], 2.0),
+        (2, [[1.0] * 120, [3.0] * 50 + [4.5] * 70], 0.5),
+        (2, [[1.0] * 120, [3.0] * 100 + [4.5] * 20], 0.0),
+        (2, [[2.0] * 120], INFINITE),
+        (1, [[2.0] * 120], 0.0),
+        (1, [[2.0] * 120, [1.0] * 120], 0.5),
+        (2, [], None),
+    ],
+    ids=["alike", "swapped", "one apart", "late", "one of two", "undivided", "of parts", "unknown"],
+)
+def test_every_shards_losses_count_for_the_first_hundred_steps(
+    hand_made, make_record, tmp_path, shards, shard_losses, deviation_of_a_shard
+):
+    task, expected = hand_made
+    expected = dataclasses.replace(expected, row_losses=[np.array([0.5, 1.5, 3.0, 3.0])] * 120)
+    known = {"losses": [2.0] * 120, "examples_by_rank": [3840, 3840], "shards": shards}
+    found = deviation(make_record(**known, shard_losses=shard_losses), task, tmp_path, expected)
+    assert found.shard == deviation_of_a_shard
+    assert found.follows is not bool(deviation_of_a_shard)
 
 
 @pytest.mark.parametrize("loss", [None, float("nan")])

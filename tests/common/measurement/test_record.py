@@ -81,9 +81,11 @@ def test_every_key_that_readers_count_on_is_in_the_file(tmp_path, make_record):
 
 def test_losses_that_are_not_finite_become_null_and_the_file_stays_strict_json(tmp_path, make_record):
     path = tmp_path / "record.json"
-    write_record(path, make_record(losses=[1.0, float("nan"), float("inf"), -float("inf"), None]))
-    assert strict_json(path.read_text())["losses"] == [1.0, None, None, None, None]
-    assert read_record(path).losses == [1.0, None, None, None, None]
+    losses = [1.0, float("nan"), float("inf"), -float("inf"), None]
+    write_record(path, make_record(losses=losses, shard_losses=[[2.0], losses]))
+    values, record = strict_json(path.read_text()), read_record(path)
+    assert values["losses"] == record.losses == [1.0, None, None, None, None]
+    assert values["shard_losses"] == record.shard_losses == [[2.0], [1.0, None, None, None, None]]
 
 
 def test_a_measurement_that_is_not_finite_is_never_written(tmp_path, make_record):
@@ -176,6 +178,7 @@ def test_what_is_declared_is_known_before_the_launch(declare):
         "compared_with": {"convenience of": "numpy_loop"},
         "world_size": 4,
         "synchronous": True,
+        "shards": 4,
         "other_maths": ["codec"],
         "formula_bytes_per_step": 1.5,
         "formula": "half of three",
@@ -223,7 +226,7 @@ def test_gradients_are_exchanged_unless_the_options_say_otherwise(make_record):
 def part_of(rank, **changes):
     values = {
         "windows": [{"rank": rank, "step": 5, "steps": 5, "seconds": 0.5}],
-        "losses": [1.0 + rank, 2.0 + rank],
+        "losses": [[1.0 + rank], [2.0 + rank]],
         "examples": 64,
         "startup_seconds": {"imports": 0.5, "world": 0.25, "first_step": 0.25 + rank},
         "peak_memory_bytes": 1000 + rank,
@@ -250,6 +253,7 @@ def test_a_launchs_record_has_what_every_rank_measured(gathered):
     assert (record.pinned_cores, record.oversubscribed, record.final_accuracy) == ([3], False, 0.5)
     assert [window["rank"] for window in record.windows] == [0, 1]
     assert record.losses == [1.5, 2.5]
+    assert (record.shards, record.shard_losses) == (2, [[1.0, 2.0], [2.0, 3.0]])
     assert record.time_to_first_step_s == 2.0
     assert record.startup_seconds == {"imports": 0.5, "world": 0.25, "first_step": 1.25}
     assert record.examples_by_rank == [64, 64]
@@ -263,7 +267,16 @@ def test_the_versions_are_those_of_the_familys_packages(gathered, monkeypatch):
 
 
 def test_a_rank_that_sees_no_loss_leaves_it_to_those_that_do(gathered):
-    assert gathered(part_of(0, losses=[]), part_of(1)).losses == [2.0, 3.0]
+    record = gathered(part_of(0, losses=[]), part_of(1), work=Work.PARTS_OF_ONE_MODEL)
+    assert record.losses == [2.0, 3.0]
+    assert (record.shards, record.shard_losses) == (1, [[2.0, 3.0]])
+
+
+def test_a_process_that_has_the_shards_of_all_workers_gives_the_loss_of_each(gathered):
+    part = part_of(0, losses=[[1.0, 2.0], [3.0, 5.0]])
+    record = gathered(part, work=Work.REPLICAS_IN_ONE_PROCESS)
+    assert record.losses == [1.5, 4.0]
+    assert (record.shards, record.shard_losses) == (2, [[1.0, 3.0], [2.0, 5.0]])
 
 
 @pytest.mark.parametrize("examples", [(0, 64), (64, 0), (64, 64)])

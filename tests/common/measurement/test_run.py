@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.contract import dataset, mlp
+from common.contract.oracle import run_oracle
 from common.contract.rows import RowOrder
 from common.contract.task import Task
 from common.errors import LaunchFailedError, UserError
@@ -85,6 +86,38 @@ def test_losses_are_those_of_the_global_batch_at_every_world_size(numpy_launch, 
     cuts = [order.cut(64 * step, 64 * step + 64) for step in range(30)]
     expected = mlp.train(TASK, ((rows.train_features[cut], rows.train_labels[cut]) for cut in cuts)).losses
     assert losses == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_the_record_has_the_loss_of_each_workers_own_shard(numpy_launch, world_size):
+    record = numpy_launch(TASK, world_size).record
+    expected = run_oracle(TASK, 64, 30).shard_losses(world_size)
+    assert record.shards == world_size
+    assert np.shape(record.shard_losses) == expected.shape == (world_size, 30)
+    assert np.allclose(record.shard_losses, expected, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("losses", "steps"),
+    [
+        (1.0, 1),
+        (np.array([1.0]), 1),
+        (np.array([1.0, 2.0]), 1),
+        ([1.0, 2.0], 1),
+        (np.array([1.0, 2.0, 3.0]), 3),
+        (np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), 3),
+    ],
+    ids=["a number", "one shard", "shards", "list of shards", "steps", "steps of shards"],
+)
+def test_losses_may_come_step_by_step_or_together_of_one_shard_or_of_several(one_worker, losses, steps):
+    run = one_worker(dataclasses.replace(TASK, steps=1 + 3 * steps, warmup_steps=1, window_steps=3 * steps))
+    by_step = np.reshape(losses, (steps, -1))
+    for batches in run.grouped_steps(steps):
+        # The first window has one step alone.
+        run.observe(losses if len(batches) == steps else by_step[:1], steps=len(batches))
+    run.finish()
+    found = read_record(run.task.record).shard_losses
+    assert np.array_equal(np.transpose(found), np.concatenate([by_step[:1], *[by_step] * 3]))
 
 
 def test_weak_scaling_gives_each_worker_the_whole_batch_of_its_own(numpy_launch):
@@ -517,7 +550,7 @@ def test_groups_of_steps_change_neither_windows_nor_rows_nor_losses_nor_checkpoi
         rows = train(run, time)
         run.finish()
         found.append((np.concatenate(rows).tolist(), gathered[-1].windows, [*saved]))
-        assert gathered[-1].losses == [float(step) for step in range(task.steps)]
+        assert gathered[-1].losses == [[float(step)] for step in range(task.steps)]
         assert gathered[-1].examples == 64 * task.steps
     assert found[0] == found[1]
     assert saved == [*(step for step in range(1, task.steps) if every and step % every == 0), task.steps]
