@@ -42,6 +42,8 @@ class Comparison:
     """Why a launch wasn't compared, or what its deviation starts at."""
     loss: float
     """Largest relative deviation of a loss; NaN when not compared."""
+    shard: float
+    """The same of any shard's loss, where the record has them."""
     weights: float
     examples: int
     expected_examples: int
@@ -70,7 +72,7 @@ def summary(comparisons: list[Comparison]) -> pd.DataFrame:
     """
     columns = ["preset", "global_batch", "seed", "strategy", "workers"]
     if not comparisons:
-        numbers = ["n", "loss", "weights", "examples", "expected", "other_maths", "verdict", "note"]
+        numbers = ["n", "loss", "shard", "weights", "examples", "expected", "other_maths", "verdict", "note"]
         return pd.DataFrame(columns=[*columns, *numbers])
     table = pd.DataFrame([_without_losses(comparison) for comparison in comparisons])
     rows = []
@@ -82,6 +84,7 @@ def summary(comparisons: list[Comparison]) -> pd.DataFrame:
         numbers = {
             "n": len(group),
             "loss": group["loss"].max(),
+            "shard": group["shard"].max(),
             "weights": group["weights"].max(),
             "examples": counted["examples"],
             "expected": counted["expected_examples"],
@@ -132,7 +135,7 @@ def _compare(launch: str, record: Record, folder: Path, trajectories: dict[tuple
         **{"preset": task.preset, "maths": summaries.in_options(maths), "global_batch": record.examples_per_step},
         **{"seed": task.seed, "first_step": record.first_step, "losses": losses},
         "other_maths": ", ".join(record.other_maths),
-        **{"loss": math.nan, "weights": math.nan, "examples": sum(record.examples_by_rank)},
+        **{"loss": math.nan, "shard": math.nan, "weights": math.nan, "examples": sum(record.examples_by_rank)},
         "expected_examples": record.examples_per_step * (task.steps - record.first_step),
     }
     if not record.synchronous and record.world_size > 1:
@@ -143,7 +146,7 @@ def _compare(launch: str, record: Record, folder: Path, trajectories: dict[tuple
         deviation = oracle.deviation(_found_weights(record, folder), task, folder, trajectory)
     except UserError as error:
         return Comparison(**known, verdict=NOT_COMPARED, note=str(error), oracle_losses=np.empty(0))
-    known |= {"loss": deviation.loss, "weights": math.nan if deviation.weights is None else deviation.weights}
+    known |= {"loss": deviation.loss, "shard": _number(deviation.shard), "weights": _number(deviation.weights)}
     known["oracle_losses"] = np.array(trajectory.losses[record.first_step :])
     if known["other_maths"]:
         return Comparison(**known, verdict=OTHER_MATHS, note=_miscounted(deviation))
@@ -199,6 +202,10 @@ def _found_weights(record: Record, folder: Path) -> Record:
     return dataclasses.replace(record, checkpoint=Path(record.checkpoint).name)
 
 
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
 def _miscounted(deviation: oracle.Deviation) -> str:
     if deviation.examples == deviation.expected_examples:
         return ""
@@ -218,6 +225,8 @@ def _explain(known: dict[str, object], deviation: oracle.Deviation) -> str:
             reasons.append(
                 f"after a kink at step {kink.step}, layer {kink.layer}, unit {kink.unit}, {kink.distance:.0e} from zero"
             )
+    elif deviation.shard and deviation.shard > LOSS_TOLERANCE:
+        reasons.append("a shard's losses leave the tolerance: they were taken of other rows than the shard's")
     return "; ".join(reasons) or "final weights outside the tolerance"
 
 

@@ -156,7 +156,8 @@ def certificate_section(material: Material) -> list[Block]:
         blocks.heading("The same maths: deviation from the oracle"),
         blocks.text(
             "A float64 NumPy run of the same rows is the oracle. A launch follows it when no loss of the first "
-            f"{TOLERATED_STEPS} steps is off by more than {blocks.tiny(LOSS_TOLERANCE)} of its value, the final "
+            f"{TOLERATED_STEPS} steps is off by more than {blocks.tiny(LOSS_TOLERANCE)} of its value, nor one that a "
+            "worker or replica took of its shard from the oracle's of the same rows, the final "
             f"weights (where they were kept) by no more than {blocks.tiny(WEIGHT_TOLERANCE)} of their norm, and every "
             "row was computed on once. A launch with an option that rounds or approximates on purpose (other maths) "
             f"isn't held to this: its deviation says what the option costs. {findings.certificate(summary)}"
@@ -230,8 +231,8 @@ def _count(value: float) -> str:
 
 
 def _deviation_table(summary: pd.DataFrame) -> Block:
-    columns = ["strategy", "workers", "preset", "global batch", "seed", "n", "largest loss deviation", "of weights"]
-    columns += ["rows counted / expected", "verdict"]
+    columns = ["strategy", "workers", "preset", "global batch", "seed", "n", "largest loss deviation", "of a shard"]
+    columns += ["of weights", "rows counted / expected", "verdict"]
     rows, notes = [], {}
     order = ["preset", "strategy", "workers", "global_batch", "seed"]
     for row in summary.sort_values(order).to_dict("records"):
@@ -241,13 +242,13 @@ def _deviation_table(summary: pd.DataFrame) -> Block:
         rows.append(
             [
                 *[row["strategy"], str(row["workers"]), row["preset"], f"{row['global_batch']:,}", str(row["seed"])],
-                *[str(row["n"]), blocks.tiny(row["loss"]), blocks.tiny(row["weights"])],
+                *[str(row["n"]), *(blocks.tiny(row[name]) for name in ("loss", "shard", "weights"))],
                 f"{row['examples']:,} / {row['expected']:,}",
                 row["verdict"] + mark,
             ]
         )
     listed = [f"({number}) {note}." for note, number in notes.items()]
-    return blocks.table(columns, rows, listed, left=(0, 2, 9), warned="deviates")
+    return blocks.table(columns, rows, listed, left=(0, 2, 10), warned="deviates")
 
 
 def accuracy_section(records: Mapping[str, Record]) -> list[Block]:

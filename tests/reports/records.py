@@ -125,13 +125,15 @@ def make_record(
         for index, value in enumerate(milliseconds)
     ]
     known = declared(each, task, options or MadeUpOptions(), workers)
+    batch = global_batch(task, each.work, workers)
+    shard_losses = trained(task.seed, batch, task.steps, task.preset).shard_losses(known["shards"]).tolist()
     return Record(
-        **known | measured(task, global_batch(task, each.work, workers), workers) | {"windows": windows} | fields
+        **known | measured(task, batch, workers) | {"windows": windows, "shard_losses": shard_losses} | fields
     )
 
 
 def measured(task: Task, batch: int, workers: int) -> dict[str, object]:
-    """What any launch of the task leaves in its record, but its windows."""
+    """What any launch of the task leaves in its record, but its windows and the losses of its shards."""
     return {
         **{"status": "ok", "backend": "some backend", "oversubscribed": workers > 2},
         **{"versions": {"python": "3.11.7", "numpy": "2.4.6"}, "host": HOST, "git_commit": "0123456789abcdef"},

@@ -155,3 +155,19 @@ def test_other_maths_is_told_apart_in_words_with_its_options_and_largest_deviati
     )
     alone = certificate.summary(compared(tmp_path, exact, rounded[0]))
     assert "1 setting computes other maths on purpose (rounding); its largest" in findings.certificate(alone)
+
+
+def test_a_loss_of_another_shard_deviates_though_the_mean_over_all_is_the_oracles(tmp_path):
+    record = make_record(workers=2)
+    swapped = dataclasses.replace(record, shard_losses=record.shard_losses[::-1])
+    [comparison] = compared(tmp_path, swapped)
+    assert comparison.loss < 1e-6
+    assert comparison.shard > 0.01
+    assert comparison.verdict == "deviates"
+    assert "taken of other rows than the shard's" in comparison.note
+
+
+def test_a_record_without_losses_of_shards_is_held_to_the_others(tmp_path):
+    [row] = certificate.summary(compared(tmp_path, make_record(workers=2, shard_losses=[]))).to_dict("records")
+    assert row["verdict"] == "follows"
+    assert math.isnan(row["shard"])
