@@ -1,12 +1,14 @@
 """What the contract tests launch: every strategy with every number of workers, task and option that it can have."""
 
+import ast
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from common.catalogue import strategies
+from common.catalogue import ROOT, strategies
 from common.contract.rows import share_of
 from common.contract.task import PRESETS, Task, to_arguments
 from common.errors import UserError
@@ -28,18 +30,52 @@ def contract_task(preset: str, workers: int, folder: Path, **overrides: object) 
     )
 
 
-def train_all(strategy: Strategy, tasks: Sequence[Task]) -> tuple[int, str]:
-    """Exit status and output of the strategy, which trains these tasks one after the other in one world of workers.
+OPTIMIZER = {"momentum": 0.5, "weight_decay": 0.001, "final_learning_rate": 0.05, "decay_steps": 100}
+"""All that the optimizer can do, at values where float32 follows float64 within a third of the tolerances."""
 
-    All of them have as many workers, a deadline long enough for all, and a record.
+
+def optimizers(strategy: Strategy, workers: int) -> list[dict[str, float]]:
+    """`OPTIMIZER`, or its parts where the strategy can't have them together: momentum, and what goes beside none."""
+    if can_have(strategy, workers, synchronous(strategy), "digits", **OPTIMIZER):
+        return [OPTIMIZER]
+    return [{name: value for name, value in OPTIMIZER.items() if name != "momentum"}, {"momentum": 0.5}]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained in a world beside others: a task, with these options, and with something broken or nothing."""
+
+    task: Task
+    control: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+def train_all(strategy: Strategy, cases: Sequence[Case]) -> tuple[int, str]:
+    """Exit status and output of the strategy, which trains these cases one after the other in one world of workers.
+
+    All of them have as many workers, a deadline long enough for all, and a record. Nothing may be broken in the first.
     """
-    options = synchronous(strategy)
-    first, *others = (to_arguments(task, options) for task in tasks)
-    command = command_for(strategy, tasks[0].workers, first, free_ports(1)[0], options)
+    first, *others = cases
+    options = synchronous(strategy, **first.options)
+    command = command_for(strategy, first.task.workers, to_arguments(first.task, options), free_ports(1)[0], options)
     command = ["tests/controls/several.py" if part == strategy.script else part for part in command]
-    settings = {"LOCKSTEP_SCRIPT": strategy.script, "LOCKSTEP_TASKS": json.dumps(others)}
-    deadline_seconds = tasks[0].deadline_seconds
-    return run_command(command, deadline_seconds=deadline_seconds, **environment_for(strategy, tasks[0]), **settings)
+    told = [
+        {"arguments": to_arguments(case.task, synchronous(strategy, **case.options)), "control": case.control}
+        for case in others
+    ]
+    settings = {"LOCKSTEP_SCRIPT": strategy.script, "LOCKSTEP_CASES": json.dumps(told)}
+    deadline_seconds = first.task.deadline_seconds
+    return run_command(command, deadline_seconds=deadline_seconds, **environment_for(strategy, first.task), **settings)
+
+
+def own_controls(name: str) -> tuple[str, ...]:
+    """What can be broken in the strategy's own exchange, read without importing its framework."""
+    script = ROOT / "tests" / "controls" / f"{name}.py"
+    if not script.exists():
+        return ()
+    assigned = [node for node in ast.parse(script.read_text()).body if isinstance(node, ast.Assign)]
+    [controls] = [node.value for node in assigned if node.targets[0].id == "CONTROLS"]
+    return tuple(key.value for key in controls.keys)
 
 
 def can_have(strategy: Strategy, workers: int, options: Options, preset: str, **overrides: object) -> bool:

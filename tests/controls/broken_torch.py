@@ -1,4 +1,7 @@
-"""What breaks the exchange of PyTorch's strategies, whose scripts are started after it."""
+"""What breaks the exchange of several of PyTorch's strategies."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
@@ -6,8 +9,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 
-def change_gradients(change):
-    """Every SGD steps with changed gradients, those of the parameters that it has."""
+@contextmanager
+def changed_gradients(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """A context in which every SGD steps with changed gradients, those of the parameters that it has."""
 
     def before_step(optimizer, _arguments, _options):
         # An optimizer that wraps another one, as ZeRO's does, comes here too.
@@ -16,7 +20,11 @@ def change_gradients(change):
                 for parameter in group["params"]:
                     parameter.grad = change(parameter.grad)
 
-    register_optimizer_step_pre_hook(before_step)
+    hook = register_optimizer_step_pre_hook(before_step)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def rounded(gradient):
@@ -34,3 +42,10 @@ def summing(model, **options):
     wrapped = DistributedDataParallel(model, **options)
     wrapped.register_comm_hook(None, sum_hook)
     return wrapped
+
+
+def leaving_one_out(model, **options):
+    """DistributedDataParallel that exchanges all parameters but the first layer's weight."""
+    name, _ = next(model.named_parameters())
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, [name])
+    return DistributedDataParallel(model, **options)

@@ -1,16 +1,14 @@
-"""Any strategy, with what `common` hands out (rows, weights, rate, resumed state) broken as LOCKSTEP_CONTROL says.
+"""What `common` hands out to any strategy, broken: each error is a context, in which the strategy trains.
 
-The script that LOCKSTEP_SCRIPT names is run after that, with the arguments of this one. The contract tests must catch
-each of `controls_of`; a strategy's own control script breaks its exchange.
+The contract tests must catch each of `controls_of`; what can go wrong in a strategy's own exchange is broken by the
+module here that has its name.
 """
 
 import dataclasses
-import os
-import runpy
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 
@@ -24,7 +22,8 @@ from common.strategy import Strategy, Work
 def controls_of(strategy: Strategy) -> tuple[str, ...]:
     """What can be broken for a strategy that shares the work as this one does."""
     has_shards = strategy.work not in (Work.UNDISTRIBUTED, Work.PARTS_OF_ONE_MODEL)
-    return ("other_rows", "other_weights", "scaled_rate", "lost_momentum", *(["unsharded"] if has_shards else []))
+    of_shards = ("whole_batch", "another_shard", "rows_twice") if has_shards else ()
+    return ("other_rows", "other_weights", "scaled_rate", "late_schedule", "lost_momentum", *of_shards)
 
 
 class RepeatedShare(Share):
@@ -44,6 +43,26 @@ def whole_batch_for_every_worker(given, work, synchronous, rank, workers):
     return RepeatedShare(share.global_batch, 0, workers * share.global_batch)
 
 
+class RolledShare(Share):
+    """The shards of all replicas in this process, each given to the next one."""
+
+    def rows(self, *arguments, **keywords):
+        """The rows of every step, of which the last replica's come first."""
+        for rows in Share.rows(self, *arguments, **keywords):
+            yield np.roll(rows, len(rows) // 2)
+
+
+def shard_of_the_next_rank(given, work, synchronous, rank, workers):
+    share = share_of(given, work, synchronous, (rank + 1) % workers, workers)
+    return share if work is Work.DATA_PARALLEL else RolledShare(share.global_batch, share.start, share.count)
+
+
+def some_rows_twice(*arguments, rows=Share.rows, **keywords):
+    """A step's rows, of which the second takes the place of the first."""
+    for own in rows(*arguments, **keywords):
+        yield np.concatenate([own[1:2], own[1:]])
+
+
 def rows_of_the_next_step(share, row_count, seed, first_step, stop=None, rows=Share.rows):
     return rows(share, row_count, seed, first_step + 1, None if stop is None else stop + 1)
 
@@ -52,9 +71,26 @@ def moved_weights(given, initial_weights=mlp.initial_weights):
     return {name: value + np.float32(0.001) for name, value in initial_weights(given).items()}
 
 
-def parse_with_scaled_rate(*arguments, parse=task.parse_command_line):
-    given, options = parse(*arguments)
-    return dataclasses.replace(given, learning_rate=2 * given.learning_rate), options
+def with_changed_task(change: Callable[[task.Task], task.Task]) -> AbstractContextManager:
+    """The strategy trains a changed task, and nobody else learns of it."""
+
+    def begin(self, strategy, given, options, world, begin=Run.__init__):
+        begin(self, strategy, change(given), options, world)
+
+    return patch.object(Run, "__init__", begin)
+
+
+def scale_rate(given: task.Task) -> task.Task:
+    final = given.final_learning_rate
+    return dataclasses.replace(
+        given, learning_rate=2 * given.learning_rate, final_learning_rate=None if final is None else 2 * final
+    )
+
+
+def begin_schedule_one_step_late(given: task.Task) -> task.Task:
+    """A linear decay that takes a step longer, from a rate that is a step further up."""
+    fall = (given.learning_rate - (given.final_learning_rate or given.learning_rate)) / given.decay_steps
+    return dataclasses.replace(given, learning_rate=given.learning_rate + fall, decay_steps=given.decay_steps + 1)
 
 
 def read_without_momentum(*arguments, read=checkpoints.read_checkpoint):
@@ -63,36 +99,33 @@ def read_without_momentum(*arguments, read=checkpoints.read_checkpoint):
     return dataclasses.replace(found, state=lost)
 
 
-def start_apart() -> None:
+def begin_apart(self, strategy, given, options, world, begin=Run.__init__):
     """Each rank begins with weights of its own, 0.001 from its neighbour's, until something makes them equal."""
-    begin = Run.__init__
-
-    def begin_apart(self, strategy, given, options, world):
-        begin(self, strategy, given, options, world)
-        moved = np.float32(0.001 * world.rank)
-        self.initial_state = {name: value + moved for name, value in self.initial_state.items()}
-
-    Run.__init__ = begin_apart
+    begin(self, strategy, given, options, world)
+    moved = np.float32(0.001 * world.rank)
+    self.initial_state = {name: value + moved for name, value in self.initial_state.items()}
 
 
-def break_maths(control: str) -> None:
-    """Put the control's error in place of what `common` hands out. Raises ValueError for one that isn't known."""
-    if control == "other_rows":
-        Share.rows = rows_of_the_next_step
-    elif control == "other_weights":
-        mlp.initial_weights = moved_weights
-    elif control == "scaled_rate":
-        task.parse_command_line = parse_with_scaled_rate
-    elif control == "lost_momentum":
-        checkpoints.read_checkpoint = read_without_momentum
-    elif control == "unsharded":
-        run.share_of = whole_batch_for_every_worker
-    elif control == "apart_then_broadcast":
-        start_apart()
-    else:
-        raise ValueError(control)
+start_apart = partial(patch.object, Run, "__init__", begin_apart)
+"""A context in which each rank begins with weights of its own."""
+
+CONTROLS = {
+    "other_rows": partial(patch.object, Share, "rows", rows_of_the_next_step),
+    "other_weights": partial(patch.object, mlp, "initial_weights", moved_weights),
+    "scaled_rate": partial(with_changed_task, scale_rate),
+    "late_schedule": partial(with_changed_task, begin_schedule_one_step_late),
+    "lost_momentum": partial(patch.object, checkpoints, "read_checkpoint", read_without_momentum),
+    "whole_batch": partial(patch.object, run, "share_of", whole_batch_for_every_worker),
+    "another_shard": partial(patch.object, run, "share_of", shard_of_the_next_rank),
+    "rows_twice": partial(patch.object, Share, "rows", some_rows_twice),
+    "apart_then_broadcast": start_apart,
+}
 
 
-if __name__ == "__main__":
-    break_maths(os.environ["LOCKSTEP_CONTROL"])
-    runpy.run_path(os.environ["LOCKSTEP_SCRIPT"], run_name="__main__")
+@contextmanager
+def all_of(*contexts: AbstractContextManager) -> Iterator[None]:
+    """A context of several."""
+    with ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield

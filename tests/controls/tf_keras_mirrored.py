@@ -1,28 +1,21 @@
-"""tf_keras_mirrored, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""What can go wrong in tf_keras_mirrored's exchange: the contract tests must catch each."""
 
-import os
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+from unittest.mock import patch
 
 import keras
 import tensorflow as tf
 
-from tf_impl import fit, keras_mirrored
-
-CONTROLS = ("sum", "float16", "skipped_broadcast")
-CONTROL = os.environ["LOCKSTEP_CONTROL"]
+from tf_impl import fit
 
 
-def change_gradients(change):
+def with_changed_gradients(change):
     """Keras's SGD applies changed gradients."""
     apply = keras.optimizers.SGD.apply_gradients
 
     def apply_changed(optimizer, pairs):
         return apply(optimizer, [(change(gradient), variable) for gradient, variable in pairs])
 
-    keras.optimizers.SGD.apply_gradients = apply_changed
+    return patch.object(keras.optimizers.SGD, "apply_gradients", apply_changed)
 
 
 def summed(gradient):
@@ -41,10 +34,8 @@ def created_apart(*arguments, create=fit.create_model):
     return model
 
 
-if CONTROL == "sum":
-    change_gradients(summed)
-elif CONTROL == "float16":
-    change_gradients(rounded)
-elif CONTROL == "skipped_broadcast":
-    fit.create_model = created_apart
-keras_mirrored.main()
+CONTROLS = {
+    "sum": lambda script: with_changed_gradients(summed),
+    "float16": lambda script: with_changed_gradients(rounded),
+    "skipped_broadcast": lambda script: patch.object(fit, "create_model", created_apart),
+}

@@ -1,18 +1,11 @@
-"""tf_mirrored, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""What can go wrong in tf_mirrored's exchange: the contract tests must catch each."""
 
-import os
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+from unittest.mock import patch
 
 import tensorflow as tf
 
-from tests.controls.broken_tensorflow import break_gradients
-from tf_impl import mirrored, mlp
-
-CONTROLS = ("sum", "float16", "skipped_broadcast")
-CONTROL = os.environ["LOCKSTEP_CONTROL"]
+from tests.controls.broken_tensorflow import OF_GRADIENTS
+from tf_impl import mlp
 
 
 def created_apart(task, state, create=mlp.create_variables):
@@ -23,7 +16,8 @@ def created_apart(task, state, create=mlp.create_variables):
     return variables
 
 
-if CONTROL == "skipped_broadcast":
-    mlp.create_variables = created_apart
-break_gradients(CONTROL)
-mirrored.main()
+CONTROLS = {
+    "sum": OF_GRADIENTS["sum"],
+    "float16": OF_GRADIENTS["float16"],
+    "skipped_broadcast": lambda script: patch.object(mlp, "create_variables", created_apart),
+}

@@ -1,20 +1,13 @@
-"""tf_multi_worker_mirrored, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""What can go wrong in tf_multi_worker_mirrored's exchange: the contract tests must catch each."""
 
 import json
 import os
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+from unittest.mock import patch
 
 import tensorflow as tf
 
-from tests.controls.broken_tensorflow import break_gradients
-from tf_impl import cluster, mlp, multi_worker_mirrored
-from tf_impl.strategies import MULTI_WORKER_MIRRORED
-
-CONTROLS = ("sum", "float16", "skipped_broadcast")
-CONTROL = os.environ["LOCKSTEP_CONTROL"]
+from tests.controls.broken_tensorflow import OF_GRADIENTS
+from tf_impl import mlp
 
 
 def created_apart(task, state, create=mlp.create_variables):
@@ -27,8 +20,8 @@ def created_apart(task, state, create=mlp.create_variables):
     return variables
 
 
-cluster.start_unless_given(MULTI_WORKER_MIRRORED, __doc__)
-if CONTROL == "skipped_broadcast":
-    mlp.create_variables = created_apart
-break_gradients(CONTROL)
-multi_worker_mirrored.main()
+CONTROLS = {
+    "sum": OF_GRADIENTS["sum"],
+    "float16": OF_GRADIENTS["float16"],
+    "skipped_broadcast": lambda script: patch.object(mlp, "create_variables", created_apart),
+}

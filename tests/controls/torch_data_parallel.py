@@ -1,20 +1,9 @@
-"""torch_data_parallel, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""What can go wrong in torch_data_parallel's exchange: the contract tests must catch each."""
 
-import os
-import sys
-from pathlib import Path
+from tests.controls.broken_torch import changed_gradients, rounded
 
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
-
-from pytorch_impl import data_parallel
-from tests.controls.broken_torch import change_gradients, rounded
-
-CONTROLS = ("sum", "float16")
-CONTROL = os.environ["LOCKSTEP_CONTROL"]
-
-if CONTROL == "sum":
-    workers = int(sys.argv[sys.argv.index("--workers") + 1])
-    change_gradients(lambda gradient: gradient * workers)
-elif CONTROL == "float16":
-    change_gradients(rounded)
-data_parallel.main()
+CONTROLS = {
+    # The controls have two workers.
+    "sum": lambda script: changed_gradients(lambda gradient: gradient * 2),
+    "float16": lambda script: changed_gradients(rounded),
+}

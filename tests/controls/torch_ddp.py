@@ -1,26 +1,18 @@
-"""torch_ddp, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""What can go wrong in torch_ddp's exchange: the contract tests must catch each."""
 
-import os
-import sys
 from functools import partial
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+from unittest.mock import patch
 
 from torch.nn.parallel import DistributedDataParallel
 
-from pytorch_impl import ddp
-from tests.controls.broken_torch import change_gradients, rounded, summing
-from tests.controls.generic import start_apart
+from tests.controls.broken_torch import changed_gradients, leaving_one_out, rounded, summing
+from tests.controls.generic import all_of, start_apart
 
-CONTROLS = ("sum", "float16", "skipped_broadcast")
-CONTROL = os.environ["LOCKSTEP_CONTROL"]
-
-if CONTROL == "sum":
-    ddp.DistributedDataParallel = summing
-elif CONTROL == "float16":
-    change_gradients(rounded)
-elif CONTROL == "skipped_broadcast":
-    start_apart()
-    ddp.DistributedDataParallel = partial(DistributedDataParallel, init_sync=False)
-ddp.main()
+CONTROLS = {
+    "sum": lambda script: patch.dict(script, DistributedDataParallel=summing),
+    "one_left_out": lambda script: patch.dict(script, DistributedDataParallel=leaving_one_out),
+    "float16": lambda script: changed_gradients(rounded),
+    "skipped_broadcast": lambda script: all_of(
+        start_apart(), patch.dict(script, DistributedDataParallel=partial(DistributedDataParallel, init_sync=False))
+    ),
+}

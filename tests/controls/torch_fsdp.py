@@ -1,21 +1,13 @@
-"""torch_fsdp, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""What can go wrong in torch_fsdp's exchange: the contract tests must catch each."""
 
-import os
-import sys
 from functools import partial
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+from unittest.mock import patch
 
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_tensor
 
-from pytorch_impl import fsdp
-from tests.controls.broken_torch import change_gradients, rounded
-from tests.controls.generic import start_apart
-
-CONTROLS = ("sum", "float16", "skipped_broadcast")
-CONTROL = os.environ["LOCKSTEP_CONTROL"]
+from tests.controls.broken_torch import changed_gradients, rounded
+from tests.controls.generic import all_of, start_apart
 
 
 def shard_and_sum(module, mesh):
@@ -26,12 +18,11 @@ def shard_and_sum(module, mesh):
     return sharded
 
 
-if CONTROL == "sum":
-    fsdp.fully_shard = shard_and_sum
-elif CONTROL == "float16":
-    change_gradients(rounded)
-elif CONTROL == "skipped_broadcast":
-    start_apart()
+CONTROLS = {
+    "sum": lambda script: patch.dict(script, fully_shard=shard_and_sum),
+    "float16": lambda script: changed_gradients(rounded),
     # Every worker keeps its part of its own weights, and takes none of rank 0's.
-    fsdp.distribute_tensor = partial(distribute_tensor, src_data_rank=None)
-fsdp.main()
+    "skipped_broadcast": lambda script: all_of(
+        start_apart(), patch.dict(script, distribute_tensor=partial(distribute_tensor, src_data_rank=None))
+    ),
+}

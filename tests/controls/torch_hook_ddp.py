@@ -1,34 +1,22 @@
-"""torch_hook_ddp, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
-
-import os
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+"""What can go wrong in torch_hook_ddp's exchange: the contract tests must catch each."""
 
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import torch.distributed as dist
 
-from pytorch_impl import hook_ddp
-from tests.controls.broken_torch import change_gradients, rounded
-from tests.controls.generic import start_apart
-
-CONTROLS = ("sum", "float16", "skipped_broadcast")
-CONTROL = os.environ["LOCKSTEP_CONTROL"]
+from tests.controls.broken_torch import changed_gradients, rounded
+from tests.controls.generic import all_of, start_apart
 
 
-def replace_in_hook_ddp(**functions):
-    """Other functions of torch.distributed for this module alone."""
-    hook_ddp.dist = SimpleNamespace(**vars(dist) | functions)
+def with_other(script, **functions):
+    """The script calls other functions of torch.distributed, and nobody else does."""
+    return patch.dict(script, dist=SimpleNamespace(**vars(dist) | functions))
 
 
-if CONTROL == "sum":
+CONTROLS = {
     # It is the divisor.
-    replace_in_hook_ddp(get_world_size=lambda: 1)
-elif CONTROL == "float16":
-    change_gradients(rounded)
-elif CONTROL == "skipped_broadcast":
-    start_apart()
-    replace_in_hook_ddp(broadcast=lambda *_, **__: None)
-hook_ddp.main()
+    "sum": lambda script: with_other(script, get_world_size=lambda: 1),
+    "float16": lambda script: changed_gradients(rounded),
+    "skipped_broadcast": lambda script: all_of(start_apart(), with_other(script, broadcast=lambda *_, **__: None)),
+}

@@ -1,20 +1,12 @@
-"""torch_lightning_ddp, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""What can go wrong in torch_lightning_ddp's exchange: the contract tests must catch each."""
 
-import os
-import sys
 from functools import partial
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+from unittest.mock import patch
 
 from pytorch_lightning.strategies import DDPStrategy
 
-from pytorch_impl import lightning_ddp
 from tests.controls.broken_torch import rounded, sum_hook
-from tests.controls.generic import start_apart
-
-CONTROLS = ("sum", "float16", "skipped_broadcast")
-CONTROL = os.environ["LOCKSTEP_CONTROL"]
+from tests.controls.generic import all_of, start_apart
 
 
 class Summing(DDPStrategy):
@@ -31,11 +23,10 @@ def round_gradients(model, _optimizer):
         parameter.grad = rounded(parameter.grad)
 
 
-if CONTROL == "sum":
-    lightning_ddp.DDPStrategy = Summing
-elif CONTROL == "float16":
-    lightning_ddp.MLP.on_before_optimizer_step = round_gradients
-elif CONTROL == "skipped_broadcast":
-    start_apart()
-    lightning_ddp.DDPStrategy = partial(DDPStrategy, init_sync=False)
-lightning_ddp.main()
+CONTROLS = {
+    "sum": lambda script: patch.dict(script, DDPStrategy=Summing),
+    "float16": lambda script: patch.object(script["MLP"], "on_before_optimizer_step", round_gradients),
+    "skipped_broadcast": lambda script: all_of(
+        start_apart(), patch.dict(script, DDPStrategy=partial(DDPStrategy, init_sync=False))
+    ),
+}

@@ -1,40 +1,38 @@
-"""torch_sync_sgd, its exchange broken as LOCKSTEP_CONTROL says; the contract tests must catch each."""
+"""What can go wrong in torch_sync_sgd's exchange: the contract tests must catch each."""
 
-import os
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import torch.distributed as dist
 
-from pytorch_impl import mpi, sync_sgd
-from tests.controls.broken_torch import change_gradients, rounded
-from tests.controls.generic import start_apart
-
-CONTROLS = ("sum", "float16", "skipped_broadcast")
-CONTROL = os.environ["LOCKSTEP_CONTROL"]
+from pytorch_impl import mpi
+from tests.controls.broken_torch import changed_gradients, rounded
+from tests.controls.generic import all_of, start_apart
 
 
-def sum_gradients(parameters):
+def with_other(script, **functions):
+    """The script calls other functions of torch.distributed, and nobody else does."""
+    return patch.dict(script, dist=SimpleNamespace(**vars(dist) | functions))
+
+
+def sum_times_workers(gradient, op):
+    dist.all_reduce(gradient, op)
+    # Which the division by their number takes back.
+    gradient *= dist.get_world_size()
+
+
+def sum_over_mpi(self, parameters, average=mpi.GradientMean.__call__):
+    average(self, parameters)
     for parameter in parameters:
-        dist.all_reduce(parameter.grad)
+        # Not in place, which would be in the memory that the workers share.
+        parameter.grad = parameter.grad * self._world.size
 
 
-class GradientSum(mpi.GradientMean):
-    def __call__(self, parameters):
-        super().__call__(parameters)
-        for parameter in parameters:
-            # Not in place, which would be in the memory that the workers share.
-            parameter.grad = parameter.grad * self._world.size
-
-
-if CONTROL == "sum":
-    sync_sgd.average_gradients = sum_gradients
-    mpi.GradientMean = GradientSum
-elif CONTROL == "float16":
-    change_gradients(rounded)
-elif CONTROL == "skipped_broadcast":
-    start_apart()
-    sync_sgd.send_weights = lambda parameters: None
-sync_sgd.main()
+CONTROLS = {
+    "sum": lambda script: with_other(script, all_reduce=sum_times_workers),
+    "sum_over_mpi": lambda script: patch.object(mpi.GradientMean, "__call__", sum_over_mpi),
+    "float16": lambda script: changed_gradients(rounded),
+    "skipped_broadcast": lambda script: all_of(
+        start_apart(), with_other(script, send=lambda *_, **__: None, recv=lambda *_, **__: None)
+    ),
+}
