@@ -40,6 +40,15 @@ class Work(Enum):
     PARTS_OF_ONE_MODEL = "each worker is a process with a part of the model, and all of them get the whole batch"
 
 
+class Alone(Enum):
+    """What a run without exchange computes, which is what its workers have to follow then."""
+
+    OWN_SHARD = "each worker trains a model of its own, by the mean gradient of its shard"
+    OWN_PART = "each worker trains a model of its own, by its shard's part of the mean over the global batch"
+    FIRST_PART = "there is one model, and it takes the first shard's part of the mean over the global batch"
+    OWN_PARAMETERS = "as with its own shard, but each worker trains only those parameters that it owns"
+
+
 def option(
     default: object,
     *,
@@ -246,6 +255,8 @@ class Strategy:
     """The values of its options with which every step sees the gradients of all workers; empty: it always does."""
     check: Callable[[Task, Options, int, int], None] = no_check
     """Raises UserError where the task and the options can't be had with so many workers and local GPUs."""
+    alone: Alone | None = None
+    """What it computes with --no-exchange; None where that isn't a run that an oracle could follow."""
     compared_with: Mapping[str, str] = field(default_factory=dict)
     """By relation (CONVENIENCE_OF and the like) the name of another strategy."""
     quick: bool = False

@@ -12,10 +12,11 @@ from scipy.special import log_softmax
 from threadpoolctl import threadpool_limits
 
 from common.contract import dataset, mlp, rows
-from common.contract.mlp import KINK_DISTANCE, Kink, Trajectory
+from common.contract.mlp import KINK_DISTANCE, Kink, State, Trajectory
 from common.contract.task import Task
 from common.errors import UserError
 from common.measurement.record import Record
+from common.strategy import Alone
 
 LOSS_TOLERANCE = 1e-5
 """Largest relative deviation of a loss that counts as following the oracle."""
@@ -59,6 +60,70 @@ def run_oracle(task: Task, global_batch: int, steps: int) -> Trajectory:
     data = dataset.load(task)
     with threadpool_limits(1):
         return mlp.train(task, _batches(task, data, global_batch, steps))
+
+
+def run_alone(task: Task, global_batch: int, steps: int, workers: int, alone: Alone) -> tuple[np.ndarray, list[State]]:
+    """Train without exchange, in float64 on one core: the loss of every shard, (workers, steps), and all final states.
+
+    There is a state for each worker, or one where there is one model.
+    """
+    data = dataset.load(task)
+    initial = {name: value.astype(np.float64) for name, value in mlp.initial_weights(task).items()}
+    states = [dict(initial) for _ in range(1 if alone is Alone.FIRST_PART else workers)]
+    owners = owners_of(task, workers) if alone is Alone.OWN_PARAMETERS else {}
+    factor = 1 / workers if alone in (Alone.OWN_PART, Alone.FIRST_PART) else 1.0
+    losses = np.empty((workers, steps))
+    with threadpool_limits(1):
+        for step, batch in enumerate(_batches(task, data, global_batch, steps)):
+            shards = list(zip(*(np.split(part, workers) for part in batch), strict=True))
+            found = [
+                mlp.loss_and_gradients(task, states[worker % len(states)], features.astype(np.float64), labels)
+                for worker, (features, labels) in enumerate(shards)
+            ]
+            losses[:, step] = [loss for loss, _, _ in found]
+            for worker, state in enumerate(states):
+                before = dict(state)
+                gradients = {name: factor * gradient for name, gradient in found[worker][1].items()}
+                mlp.update(task, state, gradients, step)
+                state |= {name: before[name] for name, owner in owners.items() if owner != worker}
+    return losses, states
+
+
+def deviation_alone(record: Record, task: Task, folder: Path, losses: np.ndarray, states: Sequence[State]) -> Deviation:
+    """How far `record`, of a launch of `task` without exchange, is from what `run_alone` computed in as many steps.
+
+    Its weights deviate infinitely where it hasn't kept those of every replica.
+    """
+    files = [record.checkpoint, *record.replica_checkpoints]
+    weights = float("inf")
+    if len(files) == len(states):
+        kept = [final_weights(dataclasses.replace(record, checkpoint=file), folder) for file in files]
+        names = mlp.parameter_names(task)
+        pairs = [(found, {name: state[name] for name in names}) for found, state in zip(kept, states, strict=True)]
+        weights = max(weight_deviation(found, expected) for found, expected in pairs)
+    alike = len(record.shard_losses) == len(losses)
+    return Deviation(
+        loss=loss_deviation(record.losses, losses.mean(axis=0)),
+        shard=max(map(loss_deviation, record.shard_losses, losses)) if alike else float("inf"),
+        weights=weights,
+        kink=None,
+        examples=sum(record.examples_by_rank),
+        expected_examples=record.examples_per_step * task.steps,
+    )
+
+
+def owners_of(task: Task, workers: int) -> dict[str, int]:
+    """The worker that updates each parameter where optimizer states are divided by whole parameters.
+
+    The largest comes first, and whoever has the least so far gets it, as `ZeroRedundancyOptimizer` in PyTorch 2.13 does
+    (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).
+    """
+    held, owners = [0] * workers, {}
+    sizes = {name: value.size for name, value in mlp.initial_weights(task).items()}
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        owners[name] = held.index(min(held))
+        held[owners[name]] += sizes[name]
+    return owners
 
 
 def certificate_task(task: Task, global_batches: list[int]) -> Task:

@@ -1,5 +1,7 @@
 """The checkpoints of a launch: going on from one, saving them on the way and at the end, and the accuracy at each."""
 
+from collections.abc import Sequence
+
 from threadpoolctl import threadpool_limits
 
 from common.contract import mlp
@@ -31,6 +33,15 @@ class Checkpoints:
         """Whether training stops at `step`, on its way, to save a checkpoint."""
         every = self._task.checkpoint_steps
         return bool(every) and step % every == 0 and step < self._task.steps
+
+    def save_replicas(self, replicas: Sequence[State], step: int) -> list[str]:
+        """Save the states of further replicas beside the task's file; returns the names of their files."""
+        path, names = self._task.checkpoint, []
+        for number, state in enumerate(replicas, start=1):
+            beside = path.with_stem(f"{path.stem}-replica{number}")
+            write_checkpoint(beside, Checkpoint(state, step, self._global_batch), self._task)
+            names.append(beside.name)
+        return names
 
     def save(self, state: State, step: int, training_seconds: float) -> None:
         """Measure the test accuracy after `step` steps, and save the state where the task names a file."""

@@ -136,6 +136,9 @@ class Record:
     least one gradient was in each phase, over all steps of the launch."""
     checkpoint: str | None = None
     """Name of the file with the final weights, in the record's folder or as a path."""
+    replica_checkpoints: list[str] = field(default_factory=list)
+    """Names of the files beside it that have those of all replicas but the first, where the workers exchanged nothing
+    and so have weights of their own."""
 
     @property
     def name(self) -> str:

@@ -135,17 +135,25 @@ class Run:
             memory_bytes=dict(held_bytes) | {"above_import": machine.memory_above(self._memory_at_start)},
         )
         parts = self.world.all_gather(part)
+        drifted = self._drifted_replicas()
         if self.world.rank == 0:
             self._save(state)
+            known = {"replica_checkpoints": self._checkpoints.save_replicas(drifted, self.task.steps)}
             measured_steps = self.task.steps - self.first_step - self.task.warmup_steps
             sent = self.clock.sent_bytes / measured_steps if machine.has_private_network() else None
-            known = {"first_step": self.first_step, "examples_per_step": self.global_batch}
+            known |= {"first_step": self.first_step, "examples_per_step": self.global_batch}
             known |= {"data_sha256": self.dataset.sha256, "wire_bytes_per_step": sent}
             known |= {"accuracies": self._checkpoints.accuracies, "checkpoint": self._checkpoint_name()}
             known |= {"final_accuracy": self._checkpoints.accuracies[-1]["accuracy"]}
             written = record.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
             record.write_record(self.record_path, written)
             _print_result(written, self.record_path)
+
+    def _drifted_replicas(self) -> list[State]:
+        """The states of all replicas but the first where the weights are kept of workers that exchanged nothing."""
+        if not self.task.checkpoint or getattr(self.options, "exchange", True):
+            return []
+        return [replica for part in self.world.all_gather(self._replicas()) for replica in part][1:]
 
     def _start(self) -> tuple[int, State]:
         """The step and state that every rank begins with: rank 0's checkpoint where there is one."""

@@ -13,12 +13,15 @@ from common.contract.oracle import (
     WEIGHT_TOLERANCE,
     certificate_task,
     deviation,
+    deviation_alone,
     loss_deviation,
+    run_alone,
     run_oracle,
     weight_deviation,
 )
 from common.contract.rows import RowOrder
 from common.contract.task import Task
+from common.strategy import Alone
 
 BASE = Task(steps=100, warmup_steps=10, window_steps=30)
 # Seed 0 with tanh has no kinks to excuse a deviation with.
@@ -142,6 +145,93 @@ def test_a_worker_that_trains_on_another_ranks_rows_is_caught(checked):
     found = checked(rows_of=lambda run, batch: RowOrder(1437, 0).cut(64 * batch.step, 64 * batch.step + 32))
     assert found.examples == found.expected_examples
     assert not found.follows
+
+
+# Without exchange
+
+
+@pytest.fixture
+def alone(numpy_launch, declare, tmp_path):
+    """A function that launches TASK with two workers that exchange nothing, and returns the deviation from an oracle.
+
+    The oracle is that of workers which do what `kind` says; the workers are spoiled as they are told.
+    """
+
+    def launched_and_compared(kind=Alone.OWN_SHARD, task=TASK, **spoiled):
+        task = dataclasses.replace(task, checkpoint=tmp_path / f"{kind.name}.safetensors")
+        launched = numpy_launch(task, 2, options=declare().options(exchange=False), **spoiled)
+        return deviation_alone(launched.record, task, tmp_path, *run_alone(task, 64, task.steps, 2, kind))
+
+    return launched_and_compared
+
+
+def test_workers_that_exchange_nothing_follow_models_of_their_own(alone):
+    found = alone()
+    assert found.follows
+    assert 0 < found.shard < LOSS_TOLERANCE
+    assert 0 < found.weights < WEIGHT_TOLERANCE
+
+
+def test_workers_that_take_their_part_of_the_mean_follow_models_of_their_own(alone):
+    def part(gradients, rank):
+        return {name: value / np.float32(2) for name, value in gradients.items()}
+
+    assert alone(Alone.OWN_PART, mend=part).follows
+    assert not alone(Alone.OWN_SHARD, mend=part).follows
+
+
+def test_one_model_takes_the_first_shards_part():
+    losses, [state] = run_alone(TASK, 64, 100, 2, Alone.FIRST_PART)
+    of_parts, [first, _] = run_alone(TASK, 64, 100, 2, Alone.OWN_PART)
+    assert np.array_equal(losses[0], of_parts[0])
+    assert not np.isclose(losses[1], of_parts[1]).any(where=np.arange(100) > 0)
+    assert all(np.array_equal(state[name], first[name]) for name in first)
+
+
+def test_workers_that_own_parameters_train_those_alone(alone):
+    owners = oracle.owners_of(TASK, 2)
+    assert {*owners} == {*mlp.parameter_names(TASK)}
+
+    def own(gradients, rank):
+        return {name: value * (owners[name] == rank) for name, value in gradients.items()}
+
+    assert alone(Alone.OWN_PARAMETERS, mend=own).follows
+    assert not alone(Alone.OWN_SHARD, mend=own).follows
+
+
+def test_the_largest_parameter_goes_to_whoever_has_the_least_so_far():
+    task = dataclasses.replace(TASK, dimensions=(64, 128, 64, 10))
+    assert oracle.owners_of(task, 2) == {
+        **{"layer0.weight": 0, "layer1.weight": 1, "layer2.weight": 0, "layer0.bias": 1},
+        **{"layer1.bias": 1, "layer2.bias": 1},
+    }
+
+
+def test_a_worker_that_skips_its_backward_pass_is_caught(alone):
+    def nothing(gradients, rank):
+        return {name: value * (rank != 1) for name, value in gradients.items()}
+
+    found = alone(mend=nothing)
+    assert found.shard > 1000 * LOSS_TOLERANCE
+    assert found.weights > 1000 * WEIGHT_TOLERANCE
+
+
+def test_weights_that_only_one_replica_has_moved_in_the_end_are_caught_by_them_alone(alone):
+    def at_the_end(state, rank, step):
+        if (rank, step) == (1, 99):
+            state["layer0.weight"] = state["layer0.weight"] * np.float32(1.0001)
+
+    found = alone(spoil=at_the_end)
+    assert found.shard < LOSS_TOLERANCE
+    assert found.weights > WEIGHT_TOLERANCE
+
+
+def test_workers_that_do_exchange_are_caught(numpy_launch, tmp_path):
+    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state.safetensors")
+    record = numpy_launch(task, 2).record
+    found = deviation_alone(record, task, tmp_path, *run_alone(task, 64, 100, 2, Alone.OWN_SHARD))
+    assert found.loss > LOSS_TOLERANCE
+    assert found.weights == INFINITE
 
 
 # What a deviation is made of
