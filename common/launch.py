@@ -126,7 +126,7 @@ def _enter_private_network() -> None:
         )
         return
     os.environ[machine.PRIVATE_NETWORK] = "1"
-    os.execvp("unshare", [*_UNSHARE, sys.executable, "-m", "common.launch", *sys.argv[1:]])
+    os.execvp("unshare", [*_UNSHARE, sys.executable, *sys.orig_argv[1:]])
 
 
 def _raise_loopback() -> None:

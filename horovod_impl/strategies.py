@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from common.errors import UserError
 from common.strategy import (
     CONVENIENCE_OF,
+    Alone,
     Family,
     Launch,
     Launcher,
@@ -154,6 +155,7 @@ TORCH = Strategy(
     framework="torch",
     launcher=HOROVODRUN,
     options=HorovodTorchOptions,
+    alone=Alone.OWN_SHARD,
     base="torch_single",
     traffic=horovod_traffic,
     check=check_horovod,
@@ -168,6 +170,7 @@ TENSORFLOW = Strategy(
     framework="tensorflow",
     launcher=HOROVODRUN,
     options=HorovodTensorflowOptions,
+    alone=Alone.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
     check=check_horovod,
@@ -181,6 +184,7 @@ KERAS = Strategy(
     framework="tensorflow",
     launcher=HOROVODRUN,
     options=HorovodOptions,
+    alone=Alone.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
     check=check_keras,

@@ -37,7 +37,6 @@ def main() -> None:
     # NCCL is TensorFlow's choice for GPUs. For CPUs it chooses collectives, which are slower than one device's sum.
     on_gpus = devices[0].startswith("/gpu")
     across_devices = tf.distribute.NcclAllReduce() if on_gpus else tf.distribute.ReductionToOneDevice()
-    strategy = tf.distribute.MirroredStrategy(devices, across_devices if options.exchange else WithoutExchange())
 
     world = World(
         placement=placement,
@@ -46,11 +45,12 @@ def main() -> None:
         device=mlp.device_name(devices),
         synchronize=tf.test.experimental.sync_devices,
     )
-    _train(Run(KERAS_MIRRORED, task, options, world), strategy)
+    _train(Run(KERAS_MIRRORED, task, options, world), devices, across_devices)
 
 
-def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
+def _train(run: Run, devices: list[str], across_devices: tf.distribute.CrossDeviceOps) -> None:
     task, options = run.task, run.options
+    strategy = tf.distribute.MirroredStrategy(devices, across_devices if options.exchange else WithoutExchange())
     with strategy.scope():
         model = fit.create_model(task, run.initial_state, run.first_step, options.jit_compile)
     variables = mlp.Variables(*fit.variables_of(model))

@@ -3,12 +3,16 @@
 import dataclasses
 from functools import cache
 
+import numpy as np
 import pytest
 
 from common.catalogue import strategies
+from common.contract.mlp import initial_weights
+from common.contract.oracle import LOSS_TOLERANCE, deviation_alone, final_weights, run_alone, run_oracle
 from common.measurement.record import read_record
 from tests.conftest import Launched
-from tests.contract.worlds import contract_task, has_replicas_with_exchange, largest_worlds, train_all, worlds
+from tests.contract.cases import WORLDS, case_of, following, without_exchange
+from tests.contract.worlds import Case, contract_task, largest_worlds, optimizers, train_all, worlds
 
 GRID = {
     "pathway": ("pathway", {}),
@@ -46,21 +50,63 @@ def launch_synchronously(launch, strategy, task, name="run"):
     return launch(strategy, task, name, **strategies()[strategy].synchronous_with)
 
 
-@pytest.mark.parametrize(("strategy", "workers"), worlds("digits"))
-def test_a_strategy_follows_the_oracle_on_digits(strategy, workers, launch, deviation_of, tmp_path):
-    launched = launch_synchronously(launch, strategy, contract_task("digits", workers, tmp_path))
+@pytest.mark.parametrize(
+    ("strategy", "workers"), [(name, workers) for name, workers in worlds("digits") if workers != WORLDS[name]]
+)
+def test_a_strategy_follows_the_oracle_with_one_worker_and_with_four(strategy, workers, launch, deviation_of, tmp_path):
+    optimizer = optimizers(strategies()[strategy], workers)[0]
+    task = contract_task("digits", workers, tmp_path, activation="tanh", **optimizer)
+    launched = launch_synchronously(launch, strategy, task)
     assert_follows(launched, deviation_of(launched))
     assert launched.record.world_size == workers
+    assert launched.record.shards == len(launched.record.shard_losses) or launched.record.shards == 1
 
 
-@pytest.mark.parametrize(("strategy", "workers"), largest_worlds("pathway"))
-def test_a_strategy_follows_the_oracle_on_pathway(strategy, workers, launch, deviation_of, tmp_path):
-    launched = launch_synchronously(launch, strategy, contract_task("pathway", workers, tmp_path))
-    assert_follows(launched, deviation_of(launched))
+@pytest.mark.parametrize(("strategy", "case"), [(name, case) for name in WORLDS for case in following(name)])
+def test_a_strategy_follows_the_oracle_in_every_case(strategy, case, trained, deviation_of):
+    """That what starts apart follows it proves that it is the broadcast that mends it."""
+    launched = trained(strategy, case)
+    assert_follows(launched, deviation_of(launched, case_of(strategy, case, launched.folder).task))
+    assert launched.record.first_step == (60 if case == "resumed" else 0)
+
+
+@pytest.mark.parametrize("strategy", [name for name in WORLDS if without_exchange(name) and strategies()[name].alone])
+def test_without_exchange_every_worker_does_what_the_declaration_says(strategy, trained):
+    launched, alone = trained(strategy, "without_exchange"), strategies()[strategy].alone
+    assert launched.record is not None, launched.output
+    task, batch = launched.task, launched.record.examples_per_step
+    expected = run_alone(task, batch, task.steps, launched.record.world_size, alone)
+    deviation = deviation_alone(launched.record, task, launched.folder, *expected)
+    assert deviation.follows, deviation
+
+
+@pytest.mark.parametrize(
+    "strategy", [name for name in WORLDS if without_exchange(name) and not strategies()[name].alone]
+)
+def test_without_exchange_and_without_an_oracle_of_that_all_rows_are_used_and_all_weights_move(
+    strategy, trained, deviation_of
+):
+    launched = trained(strategy, "without_exchange")
+    assert launched.record is not None, launched.output
+    deviation = deviation_of(launched)
+    assert not deviation.follows
+    assert deviation.examples == deviation.expected_examples
+    task, record = launched.task, launched.record
+    first = run_oracle(task, record.examples_per_step, 1).shard_losses(record.shards)[:, 0]
+    assert np.allclose([losses[0] for losses in record.shard_losses], first, rtol=LOSS_TOLERANCE, atol=0)
+    weights, initial = final_weights(record, launched.folder), initial_weights(task)
+    assert all((weights[name] != initial[name]).mean() > 0.9 for name in initial)
+
+
+@pytest.mark.parametrize("strategy", [name for name in WORLDS if WORLDS[name] > 1])
+def test_the_bytes_that_are_sent_are_those_of_the_formula(strategy, trained):
+    record = trained(strategy, "pathway").record
+    assert record is not None
+    print("BYTES", strategy, record.wire_bytes_per_step, record.formula_bytes_per_step)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained_in_grid(tmp_path_factory):
     """A function that trains all cases of a world in the grid, joining it once, and returns what one of them left."""
     folders = {}
 
@@ -72,7 +118,7 @@ def trained(tmp_path_factory):
             weights = folder / f"{'state' if name in RESUMED else name}.safetensors"
             record = folder / f"{name}.json"
             tasks.append(dataclasses.replace(task, record=record, checkpoint=weights, deadline_seconds=900))
-        return train_all(strategies()[strategy], tasks)
+        return train_all(strategies()[strategy], [Case(task) for task in tasks])
 
     outcome_of = cache(train)
 
@@ -95,26 +141,18 @@ def trained(tmp_path_factory):
         if case not in RESUMED
     ],
 )
-def test_the_grid_follows_the_oracle(strategy, workers, case, trained, deviation_of):
-    launched = trained(strategy, workers, case)
+def test_the_grid_follows_the_oracle(strategy, workers, case, trained_in_grid, deviation_of):
+    launched = trained_in_grid(strategy, workers, case)
     assert_follows(launched, deviation_of(launched))
     assert launched.record.world_size == workers
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize(("strategy", "workers"), largest_worlds("digits"))
-def test_a_resumed_run_follows_the_oracle_as_an_uninterrupted_one_does(strategy, workers, trained, deviation_of):
-    assert trained(strategy, workers, "interrupted").record.first_step == 0
-    launched = trained(strategy, workers, "resumed")
+def test_a_resumed_run_follows_the_oracle_as_an_uninterrupted_one_does(
+    strategy, workers, trained_in_grid, deviation_of
+):
+    assert trained_in_grid(strategy, workers, "interrupted").record.first_step == 0
+    launched = trained_in_grid(strategy, workers, "resumed")
     assert launched.record.first_step == 60
     assert_follows(launched, deviation_of(launched))
-
-
-@pytest.mark.parametrize(
-    ("strategy", "workers"), [world for world in largest_worlds("digits") if has_replicas_with_exchange(world[0])]
-)
-def test_without_exchange_the_replicas_drift_from_the_oracle(strategy, workers, launch, deviation_of, tmp_path):
-    task = contract_task("digits", workers, tmp_path)
-    launched = launch(strategy, task, exchange=False, **strategies()[strategy].synchronous_with)
-    assert launched.status == 0, launched.output
-    assert not deviation_of(launched).follows

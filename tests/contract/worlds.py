@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,8 +13,7 @@ from common.catalogue import ROOT, strategies
 from common.contract.rows import share_of
 from common.contract.task import PRESETS, Task, to_arguments
 from common.errors import UserError
-from common.launch import command_for, environment_for
-from common.processes import free_ports
+from common.launch import python_for
 from common.strategy import Options, Strategy, Work
 from tests.conftest import DEADLINE_SECONDS, run_command
 
@@ -56,16 +56,14 @@ def train_all(strategy: Strategy, cases: Sequence[Case]) -> tuple[int, str]:
     All of them have as many workers, a deadline long enough for all, and a record. Nothing may be broken in the first.
     """
     first, *others = cases
-    options = synchronous(strategy, **first.options)
-    command = command_for(strategy, first.task.workers, to_arguments(first.task, options), free_ports(1)[0], options)
-    command = ["tests/controls/several.py" if part == strategy.script else part for part in command]
+    python_for(strategy)
     told = [
         {"arguments": to_arguments(case.task, synchronous(strategy, **case.options)), "control": case.control}
         for case in others
     ]
-    settings = {"LOCKSTEP_SCRIPT": strategy.script, "LOCKSTEP_CASES": json.dumps(told)}
-    deadline_seconds = first.task.deadline_seconds
-    return run_command(command, deadline_seconds=deadline_seconds, **environment_for(strategy, first.task), **settings)
+    arguments = to_arguments(first.task, synchronous(strategy, **first.options))
+    command = [sys.executable, "tests/controls/launch.py", strategy.name, *arguments]
+    return run_command(command, deadline_seconds=first.task.deadline_seconds, LOCKSTEP_CASES=json.dumps(told))
 
 
 def own_controls(name: str) -> tuple[str, ...]:

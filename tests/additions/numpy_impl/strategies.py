@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from common.strategy import (
+    Alone,
     ExchangeOptions,
     Family,
     Launcher,
@@ -54,6 +55,7 @@ DATA_PARALLEL = Strategy(
     framework="numpy",
     launcher=MPIRUN,
     options=DataParallelOptions,
+    alone=Alone.OWN_SHARD,
     base="numpy_single",
     traffic=ring_all_reduce,
 )

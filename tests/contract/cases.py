@@ -1,0 +1,110 @@
+"""What every strategy trains in one launch of two workers, or of one where it takes no more.
+
+Each case has a name, by which its record and its weights are found in the launch's folder.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from common.catalogue import strategies
+from common.contract.checkpoint import Checkpoint, write_checkpoint
+from common.contract.oracle import run_oracle
+from common.contract.task import Task
+from common.strategy import ReplicaOptions
+from tests.contract.worlds import (
+    Case,
+    contract_task,
+    has_copies,
+    has_replicas_with_exchange,
+    largest_worlds,
+    optimizers,
+    own_controls,
+)
+from tests.controls.generic import controls_of
+
+WORLDS = dict(largest_worlds("digits"))
+"""How many workers every strategy's launch has."""
+
+OVER_MPI = "sum_over_mpi"
+"""A control of another launcher's worlds."""
+
+LIMIT_SECONDS = 400
+"""For a launch, of which a slow machine needs four times what a quiet one does."""
+
+
+def following(name: str) -> list[str]:
+    """Names of the cases that have to follow the oracle.
+
+    If the first or the last didn't, what is said of those in between would be in doubt.
+    """
+    return [
+        *("first", "resumed", "pathway", "pathway_weak", "last"),
+        *(["momentum"] if len(optimizers(strategies()[name], WORLDS[name])) > 1 else []),
+        *(["replicas_alike"] if _compares_replicas(name) else []),
+        *(["apart_then_broadcast"] if has_copies(name) else []),
+    ]
+
+
+def broken(name: str) -> list[str]:
+    """Names of the controls, each of which has to be caught."""
+    return [control for control in (*controls_of(strategies()[name]), *own_controls(name)) if control != OVER_MPI]
+
+
+def stopped(name: str) -> list[str]:
+    """Names of the cases that the comparison of all replicas has to stop."""
+    return ["replicas_apart"] if _compares_replicas(name) and "skipped_broadcast" in own_controls(name) else []
+
+
+def without_exchange(name: str) -> list[str]:
+    """Names of the cases whose workers keep their gradients."""
+    return ["without_exchange"] if has_replicas_with_exchange(name) and WORLDS[name] > 1 else []
+
+
+def case_of(name: str, case: str, folder: Path, **options: object) -> Case:
+    """The case of a strategy, with files of its own in the folder."""
+    control = case if case in broken(name) or case in ("apart_then_broadcast", OVER_MPI) else ""
+    if case == "replicas_apart":
+        control = "skipped_broadcast"
+    if case.startswith("replicas_"):
+        options["check_replicas"] = True
+    if case in without_exchange(name):
+        options["exchange"] = False
+    files = {"record": folder / f"{case}.json", "checkpoint": folder / f"{case}.safetensors"}
+    task = dataclasses.replace(_task_of(name, case, folder), deadline_seconds=LIMIT_SECONDS, **files)
+    return Case(task, control, options)
+
+
+def cases_of(name: str, folder: Path) -> Sequence[Case]:
+    """All cases of a strategy, as they are to be trained; the checkpoints that some go on from are written."""
+    names = [*following(name), *broken(name), *without_exchange(name), *stopped(name)]
+    names.sort(key=lambda case: {"first": -1, "last": 1}.get(case, 0))
+    for case in filter(_goes_on, names):
+        _leave_checkpoint(case_of(name, case, folder).task)
+    return [case_of(name, case, folder) for case in names]
+
+
+def _task_of(name: str, case: str, folder: Path) -> Task:
+    strategy, workers = strategies()[name], WORLDS[name]
+    if case.startswith("pathway"):
+        scaling = "weak" if case == "pathway_weak" else "strong"
+        return contract_task("pathway", workers, folder, scaling=scaling, steps=60)
+    with_momentum = _goes_on(case) or case == "momentum"
+    optimizer = next(each for each in optimizers(strategy, workers) if not with_momentum or "momentum" in each)
+    return contract_task("digits", workers, folder, activation="tanh", **optimizer)
+
+
+def _goes_on(case: str) -> bool:
+    return case in ("lost_momentum", "resumed")
+
+
+def _compares_replicas(name: str) -> bool:
+    return issubclass(strategies()[name].options, ReplicaOptions)
+
+
+def _leave_checkpoint(task: Task) -> None:
+    """Save what the oracle has after 60 of the task's steps."""
+    state = {name: value.astype(np.float32) for name, value in run_oracle(task, task.batch, 60).state.items()}
+    write_checkpoint(task.checkpoint, Checkpoint(state, 60, task.batch), task)

@@ -1,0 +1,31 @@
+"""The one launch of every strategy that several tests of the contract look at."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from common.catalogue import strategies
+from common.measurement.record import read_record
+from tests.conftest import Launched
+from tests.contract.cases import cases_of
+from tests.contract.worlds import train_all
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A function that trains all cases of a strategy, joining its world once, and returns what one of them left."""
+    folders: dict[str, Path] = {}
+
+    @cache
+    def train(name):
+        folders[name] = tmp_path_factory.mktemp(name)
+        return train_all(strategies()[name], cases_of(name, folders[name]))
+
+    def what_is_left(name, case):
+        status, output = train(name)
+        assert status == 0, output
+        record = folders[name] / f"{case}.json"
+        return Launched(status, output, read_record(record) if record.exists() else None, folders[name])
+
+    return what_is_left
