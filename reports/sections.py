@@ -156,10 +156,12 @@ def certificate_section(material: Material) -> list[Block]:
         blocks.heading("The same maths: deviation from the oracle"),
         blocks.text(
             "A float64 NumPy run of the same rows is the oracle. A launch follows it when no loss of the first "
-            f"{TOLERATED_STEPS} steps is off by more than {blocks.tiny(LOSS_TOLERANCE)} of its value, nor one that a "
-            "worker or replica took of its shard from the oracle's of the same rows, the final "
-            f"weights (where they were kept) by no more than {blocks.tiny(WEIGHT_TOLERANCE)} of their norm, and every "
-            "row was computed on once. A launch with an option that rounds or approximates on purpose (other maths) "
+            f"{TOLERATED_STEPS} steps is off by more than {blocks.tiny(LOSS_TOLERANCE)} of its value, neither that of "
+            "the global batch nor that of any worker's or replica's shard, each beside the oracle's loss of the same "
+            "rows; when the final weights (where they were kept) are off by no more than "
+            f"{blocks.tiny(WEIGHT_TOLERANCE)} of their norm; and when every row was computed on once. The shards' "
+            "losses prove which rows each worker computed on. A launch with an option that rounds or approximates on "
+            "purpose (other maths) "
             f"isn't held to this: its deviation says what the option costs. {findings.certificate(summary)}"
         ),
     ]

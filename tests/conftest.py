@@ -1,6 +1,7 @@
 """What the tests that start strategies share: starting one as a user does, and reading what it left."""
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -48,7 +49,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=is_slow)
 
 
-_not_installed: Counter[str] = Counter()
+MAY_SKIP = "LOCKSTEP_MAY_SKIP"
+"""Environment variable that names a file with what may be skipped: each line a regular expression of the reason."""
+
+_skipped: Counter[str] = Counter()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -73,14 +77,38 @@ def _skipping_what_is_not_installed() -> Generator[None, object, object]:
             cause = cause.__context__
         if cause is None:
             raise
-        _not_installed[str(cause)] += 1
         pytest.skip(str(cause))
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Count what is skipped, by its reason."""
+    if report.skipped:
+        _skipped[str(report.longrepr[2]).removeprefix("Skipped: ")] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where something was skipped that mustn't be on this machine."""
+    if _unexpected():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say last what wasn't tested for want of an environment, and why."""
-    for reason, count in _not_installed.items():
-        terminalreporter.write_line(f"Skipped, {count}: {reason}", yellow=True)
+    """Say last what wasn't tested, and why."""
+    unexpected = _unexpected()
+    for reason, count in _skipped.items():
+        note = ", which may not be skipped here" if reason in unexpected else ""
+        terminalreporter.write_line(f"Skipped, {count}{note}: {reason}", yellow=True)
+    if not _skipped:
+        terminalreporter.write_line("Skipped, 0.")
+
+
+def _unexpected() -> list[str]:
+    """Reasons that the file which `MAY_SKIP` names doesn't have; none where no file is named."""
+    if MAY_SKIP not in os.environ:
+        return []
+    lines = Path(os.environ[MAY_SKIP]).read_text().splitlines()
+    expected = [line for line in lines if line and not line.startswith("#")]
+    return [reason for reason in _skipped if not any(re.match(line, reason) for line in expected)]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,64 @@
+"""tests/conftest.py: what is skipped is said, and fails the run where it mustn't be skipped."""
+
+import sys
+
+import pytest
+
+from common.catalogue import ROOT
+from tests.conftest import MAY_SKIP, run_command
+
+TESTS = """
+import pytest
+
+
+def test_that_passes():
+    pass
+
+
+def test_without_hosts():
+    pytest.skip("No test hosts: there is no network.")
+
+
+def test_on_a_holiday():
+    pytest.skip("It is Sunday.")
+"""
+
+
+def run_tests(tmp_path, *options, **environment):
+    (tmp_path / "test_some.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", *options]
+    return run_command([*command, str(tmp_path / "test_some.py")], **environment)
+
+
+def test_every_reason_for_a_skip_is_said_last_with_its_count(tmp_path):
+    status, output = run_tests(tmp_path)
+    assert status == 0, output
+    assert "Skipped, 1: No test hosts: there is no network." in output
+    assert "Skipped, 1: It is Sunday." in output
+
+
+def test_a_run_in_which_nothing_is_skipped_says_so(tmp_path):
+    status, output = run_tests(tmp_path, "-k", "passes")
+    assert status == 0, output
+    assert "Skipped, 0." in output
+
+
+@pytest.mark.parametrize(
+    ("allowed", "status", "said"),
+    [
+        ("# A remark.\n\nNo test hosts\nIt is .*day", 0, "Skipped, 1: It is Sunday."),
+        ("No test hosts", 1, "Skipped, 1, which may not be skipped here: It is Sunday."),
+        ("hosts", 1, "Skipped, 1, which may not be skipped here: No test hosts: there is no network."),
+    ],
+    ids=["both", "one", "within"],
+)
+def test_a_skip_that_is_not_listed_fails_the_run(tmp_path, allowed, status, said):
+    (tmp_path / "allowed").write_text(allowed)
+    found, output = run_tests(tmp_path, **{MAY_SKIP: str(tmp_path / "allowed")})
+    assert found == status, output
+    assert said in output
+
+
+def test_ci_lists_what_may_be_skipped():
+    assert 'LOCKSTEP_MAY_SKIP="$PWD/.ci/may_skip" nox -s tests' in (ROOT / ".ci" / "run").read_text()
+    assert (ROOT / ".ci" / "may_skip").exists()
