@@ -11,7 +11,7 @@ import pandas as pd
 from common.contract import dataset, oracle
 from common.contract.mlp import Trajectory
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
-from common.contract.task import PRESETS, Task, task_of
+from common.contract.task import Task, maths_of, task_of
 from common.errors import UserError
 from common.measurement.record import Record
 from reports import summaries
@@ -128,7 +128,7 @@ def step_deviations(comparison: Comparison) -> np.ndarray:
 
 def _compare(launch: str, record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> Comparison:
     task = task_of(record.task)
-    maths = _maths(task)
+    maths = maths_of(task)
     losses = np.array([math.nan if loss is None else loss for loss in record.losses])
     known = {
         **{"launch": launch, "strategy": record.name, "workers": record.world_size},
@@ -156,7 +156,7 @@ def _compare(launch: str, record: Record, folder: Path, trajectories: dict[tuple
 
 def _asynchronous(record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> dict[str, object]:
     task = task_of(record.task)
-    maths = _maths(task)
+    maths = maths_of(task)
     row = {
         **{"preset": task.preset, "batch": record.examples_per_step, "seed": task.seed, "updates": task.steps},
         **{"strategy": record.name, "workers": record.world_size, "note": ""},
@@ -185,14 +185,6 @@ def _trajectory(maths: Task, record: Record, steps: int, trajectories: dict[tupl
         print(f"the oracle: {maths.preset}, {needed} steps of {record.examples_per_step} rows in float64", flush=True)
         trajectories[key] = oracle.run_oracle(maths, record.examples_per_step, needed)
     return trajectories[key]
-
-
-def _maths(task: Task) -> Task:
-    """`task` with everything at its default that decides only how it was measured or by how many workers."""
-    preset = PRESETS[task.preset]
-    measured = ("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads")
-    measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record")
-    return dataclasses.replace(task, **{name: getattr(preset, name) for name in measured})
 
 
 def _found_weights(record: Record, folder: Path) -> Record:

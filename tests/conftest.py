@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ import pytest
 from common import catalogue
 from common.catalogue import ROOT
 from common.contract import oracle
+from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
-from common.contract.task import Task, task_of, to_arguments
+from common.contract.task import Task, maths_of, task_of, to_arguments
 from common.errors import NotInstalledError
 from common.launch import python_for
 from common.measurement.record import Record, read_record
@@ -158,6 +160,12 @@ def launch(tmp_path: Path) -> Callable[..., Launched]:
     return start
 
 
+@cache
+def oracle_of(maths: Task, global_batch: int, steps: int) -> Trajectory:
+    """The oracle of a task that `maths_of` gives: many launches are compared with the same one."""
+    return oracle.run_oracle(maths, global_batch, steps)
+
+
 @pytest.fixture
 def deviation_of() -> Callable[..., Deviation]:
     """A function that compares a launch with the oracle of its global batch: by default that of its own task."""
@@ -165,7 +173,7 @@ def deviation_of() -> Callable[..., Deviation]:
     def compare(launched: Launched, task: Task | None = None) -> Deviation:
         assert launched.record is not None, launched.output
         task = task or launched.task
-        trajectory = oracle.run_oracle(task, launched.record.examples_per_step, task.steps)
+        trajectory = oracle_of(maths_of(task), launched.record.examples_per_step, task.steps)
         return oracle.deviation(launched.record, task, launched.folder, trajectory)
 
     return compare

@@ -206,6 +206,14 @@ def task_of(values: Mapping[str, object]) -> Task:
         raise UserError(f"A record's task is damaged ({error}): delete the record and run its launch again.") from error
 
 
+def maths_of(task: Task) -> Task:
+    """`task` with everything at its preset's that decides only how it was measured, or by how many workers."""
+    preset = PRESETS[task.preset]
+    measured = ("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads")
+    measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record")
+    return dataclasses.replace(task, **{name: getattr(preset, name) for name in measured})
+
+
 def check_world_size(task: Task, world_size: int, launcher: str) -> None:
     """Raises UserError when the world that `launcher` started isn't the one that `--workers` asks for."""
     if task.workers is not None and task.workers != world_size:

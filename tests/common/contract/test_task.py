@@ -15,6 +15,7 @@ from common.contract.task import (
     PRESETS,
     Task,
     check_world_size,
+    maths_of,
     option_names,
     parse_command_line,
     task_of,
@@ -336,3 +337,13 @@ def test_the_world_that_was_started_must_be_the_one_asked_for(refusal):
     check_world_size(Task(workers=4), 4, "torchrun")
     text = refusal(lambda: check_world_size(Task(workers=2), 4, "torchrun"))
     assert "--workers 2, but torchrun started 4" in text
+
+
+def test_the_maths_of_a_task_leave_out_how_it_is_measured_and_by_how_many():
+    measured = {"workers": 4, "threads": 2, "steps": 7, "warmup_steps": 1, "window_steps": 3, "device": "cpu"}
+    measured |= {"scaling": "weak", "batch": 8, "deadline_seconds": 9.0, "checkpoint_steps": 2}
+    files = {"checkpoint": Path("weights"), "record": Path("record.json")}
+    assert maths_of(dataclasses.replace(PRESETS["pathway"], **measured, **files)) == PRESETS["pathway"]
+    for name, value in {"seed": 9, "momentum": 0.5, "weight_decay": 0.1, "bias": True, "activation": "relu"}.items():
+        changed = dataclasses.replace(PRESETS["pathway"], **{name: value})
+        assert maths_of(changed) == changed != PRESETS["pathway"]
