@@ -13,6 +13,7 @@ from common.measurement.record import read_record
 from tests.conftest import Launched
 from tests.contract.cases import WORLDS, case_of, following, without_exchange
 from tests.contract.worlds import Case, contract_task, largest_worlds, optimizers, train_all, worlds
+from tests.launching import assert_follows
 
 GRID = {
     "pathway": ("pathway", {}),
@@ -39,11 +40,6 @@ def grid_of(strategy: str, workers: int) -> dict[str, tuple[str, dict]]:
             optimizer = {"momentum": 0.5}
         cases |= zip(RESUMED, (("digits", optimizer | {"steps": 60}), ("digits", optimizer)), strict=True)
     return cases
-
-
-def assert_follows(launched, deviation) -> None:
-    assert launched.status == 0, launched.output
-    assert deviation.follows, deviation
 
 
 def launch_synchronously(launch, strategy, task, name="run"):

@@ -13,8 +13,8 @@ from common.errors import LaunchFailedError
 from common.launch import environment_for, python_for
 from horovod_impl import world
 from tests.conftest import run_command
-from tests.contract.test_contract import assert_follows
 from tests.contract.worlds import contract_task
+from tests.launching import assert_follows
 
 KERAS = find("horovod_keras")
 

@@ -8,8 +8,8 @@ import pytest
 from common.catalogue import find, strategies
 from common.launch import python_for
 from tests.conftest import run_command
-from tests.contract.test_contract import assert_follows
 from tests.contract.worlds import can_have, contract_task, options_to_try, synchronous
+from tests.launching import assert_follows
 
 CASES = options_to_try(other_maths=False)
 OTHER_MATHS = options_to_try(other_maths=True)

@@ -1,7 +1,6 @@
 """What Horovod's tests share: two hosts with ssh between them, and horovodrun on the first of them."""
 
 import dataclasses
-import itertools
 import os
 import subprocess
 import time
@@ -58,11 +57,6 @@ class Site:
         fixed = ["--disable-cache", "--ssh-identity-file", str(self.identity)]
         script = [STRATEGY.script, *to_arguments(task, STRATEGY.options())]
         return self.hosts[0].start(["horovodrun", *world, *fixed, *options, "python", *script], user_environment())
-
-    def wait_until_it_trains(self, process: subprocess.Popen) -> None:
-        """Return when the second line tells of a step: the first tells of the first step alone."""
-        steps = (line for line in process.stdout if "step " in line)
-        assert len(list(itertools.islice(steps, 2))) == 2, "It never trained."
 
     def workers(self, number: int) -> list[psutil.Process]:
         """The processes on a host that train."""

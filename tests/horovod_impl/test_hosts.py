@@ -5,7 +5,7 @@ import pytest
 from common.contract.mlp import parameter_bytes
 from common.measurement.record import read_record
 from tests.conftest import Launched
-from tests.contract.test_contract import assert_follows
+from tests.launching import assert_follows
 
 CASES = [
     pytest.param("gloo", 4),

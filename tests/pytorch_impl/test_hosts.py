@@ -14,9 +14,9 @@ from common.launch import environment_for, python_for
 from common.measurement.record import read_record
 from pytorch_impl.strategies import TORCHRUN
 from tests.conftest import Launched
-from tests.contract.test_contract import assert_follows
 from tests.contract.worlds import contract_task
 from tests.hosts import INTERFACE, two_hosts
+from tests.launching import assert_follows
 
 STRATEGIES = [name for name, strategy in strategies().items() if strategy.launcher is TORCHRUN]
 

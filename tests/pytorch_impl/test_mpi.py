@@ -10,8 +10,8 @@ from common.contract.task import to_arguments
 from common.launch import python_for
 from common.measurement.record import read_record
 from tests.conftest import Launched, run_command
-from tests.contract.test_contract import assert_follows
 from tests.contract.worlds import contract_task
+from tests.launching import assert_follows
 
 STRATEGY = find("torch_sync_sgd")
 

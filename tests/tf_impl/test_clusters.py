@@ -19,8 +19,8 @@ from common.contract.task import task_of, to_arguments
 from common.launch import python_for
 from common.measurement.record import read_record
 from common.processes import TIMED_OUT_STATUS, free_ports
-from tests.contract.test_contract import assert_follows
 from tests.contract.worlds import contract_task
+from tests.launching import assert_follows, wait_for_steps
 
 MULTI_WORKER, PARAMETER_SERVER = "tf_multi_worker_mirrored", "tf_parameter_server"
 
@@ -232,13 +232,9 @@ def place_of(process):
     return (cluster["task"]["type"], cluster["task"]["index"]) if cluster else None
 
 
-def wait_until_it_trains(launcher):
+def training_processes(launcher):
     """The cluster's processes by (job, index), once the first steps' line has been printed."""
-    for line in launcher.stdout:
-        if line.startswith("step "):
-            break
-    else:
-        raise AssertionError("it never trained")
+    wait_for_steps(launcher.stdout, count=1)
     return {place_of(process): process for process in psutil.Process(launcher.pid).children(recursive=True)}
 
 
@@ -248,7 +244,7 @@ def wait_until_it_trains(launcher):
 )
 def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, victim, tmp_path):
     launcher = start_locally(strategy, task_for(tmp_path, steps=1_000_000, deadline_seconds=200.0))
-    processes = wait_until_it_trains(launcher)
+    processes = training_processes(launcher)
     processes[victim].kill()
     output, _ = launcher.communicate(timeout=60)
     assert launcher.returncode not in (0, 2, TIMED_OUT_STATUS)
@@ -270,7 +266,7 @@ def test_a_worker_that_dies_takes_those_with_it_that_someone_else_started(tmp_pa
 
 def test_a_worker_that_is_stopped_ends_its_run_at_the_deadline(tmp_path):
     launcher = start_locally(MULTI_WORKER, task_for(tmp_path, steps=1_000_000, deadline_seconds=25.0))
-    processes = wait_until_it_trains(launcher)
+    processes = training_processes(launcher)
     processes["worker", 1].suspend()
     output, _ = launcher.communicate(timeout=60)
     assert launcher.returncode != 0, output
@@ -279,7 +275,7 @@ def test_a_worker_that_is_stopped_ends_its_run_at_the_deadline(tmp_path):
 
 def test_a_run_that_is_told_to_stop_leaves_nobody(tmp_path):
     launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, steps=1_000_000))
-    processes = wait_until_it_trains(launcher)
+    processes = training_processes(launcher)
     launcher.send_signal(signal.SIGTERM)
     launcher.communicate(timeout=60)
     assert launcher.returncode == 128 + signal.SIGTERM
@@ -292,7 +288,7 @@ def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, t
     # Enough for a machine that is several times slower, or busy.
     task = task_for(tmp_path, steps=steps, seed=0, deadline_seconds=400.0)
     launcher = start_locally(PARAMETER_SERVER, task, updates=updates)
-    wait_until_it_trains(launcher)["worker", 1].kill()
+    training_processes(launcher)["worker", 1].kill()
     output, _ = launcher.communicate(timeout=450)
     assert launcher.returncode == 0, output
     record = read_record(tmp_path / "run.json")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.contract.test_contract import assert_follows
 from tests.contract.worlds import contract_task
+from tests.launching import assert_follows
 
 
 def test_several_compiled_replicas_are_refused_in_one_line(launch, tmp_path):

@@ -1,0 +1,64 @@
+"""What several tests do with launches: hold them to the oracle, wait until they train, disturb one."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+
+from common import compare
+from common.contract.oracle import Deviation
+from common.measurement.record import Record, read_records
+from common.plan import PlannedLaunch
+from tests.conftest import DEADLINE_SECONDS, Launched
+
+
+def assert_follows(launched: Launched, deviation: Deviation) -> None:
+    """Fail with what the launch printed, or with how far it is from the oracle."""
+    assert launched.status == 0, launched.output
+    assert deviation.follows, deviation
+
+
+def wait_for_steps(lines: Iterable[str], count: int = 2) -> None:
+    """Return when so many lines have told of a step, of which the first tells of the first step alone."""
+    steps = (line for line in lines if "step " in line)
+    assert len(list(itertools.islice(steps, count))) == count, "It never trained."
+
+
+def lines_of(log: Path) -> Iterator[str]:
+    """The lines of a file that somebody else still writes, as they come."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not log.exists():
+        assert time.monotonic() < deadline, f"{log} was never written."
+        time.sleep(0.1)
+    with log.open() as file:
+        begun = ""
+        while time.monotonic() < deadline:
+            begun += file.readline()
+            if begun.endswith("\n"):
+                yield begun
+                begun = ""
+            else:
+                time.sleep(0.1)
+
+
+def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], None], folder: Path) -> Record:
+    """The record of an endless launch of two workers, of whom `disturb` gets the second while it trains.
+
+    Fails unless the launch has failed and nobody is left of it.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(compare.run_planned, planned, folder)
+        wait_for_steps(lines_of(folder / f"{planned.name}.log"))
+        processes = psutil.Process().children(recursive=True)
+        workers = [process for process in processes if planned.strategy.script in process.cmdline()[1:3]]
+        assert len(workers) == 2
+        disturb(workers[1])
+        record = running.result()
+    assert (record.status, record.world_size) == ("failed", 2)
+    assert list(read_records(folder).values()) == [record]
+    assert folder / record.log == folder / f"{planned.name}.log"
+    assert not any(process.is_running() for process in processes)
+    return record
