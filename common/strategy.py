@@ -56,16 +56,18 @@ def option(
     above: float | None = None,
     in_label: bool = True,
     other_maths: bool = False,
+    of_world: bool = False,
     tried: tuple[object, ...] = (),
 ) -> Any:  # noqa: ANN401 (as dataclasses.field: what it is the default of decides)
     """The default of a field of `Options`, with the bounds of its value.
 
     A value that isn't the default is named in the label of a launch unless `in_label` is false; with `other_maths` it
-    makes the launch compute something else than the oracle on purpose. `tried` are the values that the contract tests
+    makes the launch compute something else than the oracle on purpose. One that is `of_world` acts when the world is
+    joined, on all that is trained in it. `tried` are the values that the contract tests
     launch the strategy with.
     """
     metadata = {"at_least": at_least, "above": above, "in_label": in_label, "other_maths": other_maths}
-    metadata |= {"tried": tried}
+    metadata |= {"of_world": of_world, "tried": tried}
     return field(default=default, metadata=metadata)
 
 

@@ -69,7 +69,7 @@ HOROVODRUN = Launcher(name="horovodrun", command=horovodrun, start_seconds=4.0, 
 class HorovodOptions(ReplicaOptions):
     """Options of Horovod."""
 
-    backend: Literal["auto", "gloo", "mpi"] = option("auto", tried=("mpi",))
+    backend: Literal["auto", "gloo", "mpi"] = option("auto", of_world=True, tried=("mpi",))
     """Horovod's controller, which carries the tensors of CPUs too; auto: whichever the launcher started. Between GPUs
     Horovod takes NCCL by itself, where its build has it."""
     compression: Literal["none", "fp16"] = option("none", other_maths=True, tried=("fp16",))
@@ -77,16 +77,16 @@ class HorovodOptions(ReplicaOptions):
     adasum: bool = option(False, other_maths=True, tried=(True,))
     """Over MPI: combine gradients by Adasum, which adds what is orthogonal in them and averages what is parallel
     (arXiv 2006.02924). Changes the maths."""
-    fusion_megabytes: float | None = option(None, at_least=0, tried=(0.0,))
+    fusion_megabytes: float | None = option(None, at_least=0, of_world=True, tried=(0.0,))
     """Gradients found ready at the same time are exchanged together, up to so many MiB; 0: each alone; none: Horovod's
     own choice, 128."""
-    cycle_milliseconds: float | None = option(None, at_least=0, tried=(0.2,))
+    cycle_milliseconds: float | None = option(None, at_least=0, of_world=True, tried=(0.2,))
     """How often Horovod looks for gradients that are ready; 0: without a pause; none: Horovod's own choice, 1."""
-    autotune: bool = option(False, tried=(True,))
+    autotune: bool = option(False, of_world=True, tried=(True,))
     """Let Horovod try fusion thresholds and cycle times while it trains, and keep the best."""
-    hierarchical_all_reduce: bool = option(False)
+    hierarchical_all_reduce: bool = option(False, of_world=True)
     """Over NCCL: sum gradients within each machine first, then between machines."""
-    trace: bool = option(False, tried=(True,))
+    trace: bool = option(False, of_world=True, tried=(True,))
     """Have Horovod write its timeline beside the record (`.trace`, for chrome://tracing or Perfetto), and note the sums
     of its phases in the record."""
 

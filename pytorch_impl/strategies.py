@@ -73,7 +73,7 @@ class DataParallelOptions(LoaderOptions, ExchangeOptions):
 class BackendOptions(Options):
     """Options of strategies that torchrun starts."""
 
-    backend: Literal["auto", "gloo", "nccl"] = option("auto")
+    backend: Literal["auto", "gloo", "nccl"] = option("auto", of_world=True)
     """What carries the tensors; auto: NCCL between GPUs, else Gloo."""
 
 
@@ -91,7 +91,7 @@ class ReplicatedOptions(BackendOptions, LoaderOptions, ReplicaOptions):
 class SyncSgdOptions(ReplicatedOptions):
     """Options of synchronous SGD by hand."""
 
-    backend: Literal["auto", "gloo", "nccl", "mpi"] = option("auto", tried=("mpi",))
+    backend: Literal["auto", "gloo", "nccl", "mpi"] = option("auto", of_world=True, tried=("mpi",))
     """What carries the tensors; auto: NCCL between GPUs, else Gloo. mpi goes through mpi4py, and mpirun implies it."""
 
 

@@ -85,7 +85,7 @@ def test_an_option_of_theirs_is_refused_elsewhere_and_names_them(checkout):
 def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_their_controls(checkout, name, option):
     tests = [
         f"test_contract.py::test_a_strategy_follows_the_oracle_in_every_case[{name}-pathway]",
-        f"test_options.py::test_a_strategy_follows_the_oracle_on_digits_with_an_option[{name}-{option}]",
+        f"test_options.py::test_a_strategy_follows_the_oracle_with_an_option[{name}-{option}]",
         f"test_contract.py::test_without_exchange_every_worker_does_what_the_declaration_says[{name}]",
         *(f"test_controls.py::test_what_is_broken_is_caught[{name}-{control}]" for control in CONTROLS),
     ]

@@ -5,6 +5,7 @@ Each case has a name, by which its record and its weights are found in the launc
 
 import dataclasses
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,13 @@ from common.contract.task import Task
 from common.strategy import ReplicaOptions
 from tests.contract.worlds import (
     Case,
+    acts_in_a_joined_world,
     contract_task,
     has_copies,
     has_replicas_with_exchange,
     largest_worlds,
     optimizers,
+    options_to_try,
     own_controls,
 )
 from tests.controls.generic import controls_of
@@ -48,6 +51,16 @@ def following(name: str) -> list[str]:
     ]
 
 
+@cache
+def with_option(name: str, other_maths: bool) -> dict[str, tuple[str, object]]:
+    """By the name of its case, every option that is tried beside other cases, and its value."""
+    return {
+        f"{option}-{value}": (option, value)
+        for each, option, value in options_to_try(other_maths)
+        if each == name and acts_in_a_joined_world(name, option, value)
+    }
+
+
 def broken(name: str) -> list[str]:
     """Names of the controls, each of which has to be caught."""
     return [control for control in (*controls_of(strategies()[name]), *own_controls(name)) if control != OVER_MPI]
@@ -72,6 +85,8 @@ def case_of(name: str, case: str, folder: Path, **options: object) -> Case:
         options["check_replicas"] = True
     if case in without_exchange(name):
         options["exchange"] = False
+    if tried := (with_option(name, False) | with_option(name, True)).get(case):
+        options[tried[0]] = tried[1]
     files = {"record": folder / f"{case}.json", "checkpoint": folder / f"{case}.safetensors"}
     task = dataclasses.replace(_task_of(name, case, folder), deadline_seconds=LIMIT_SECONDS, **files)
     return Case(task, control, options)
@@ -80,6 +95,7 @@ def case_of(name: str, case: str, folder: Path, **options: object) -> Case:
 def cases_of(name: str, folder: Path) -> Sequence[Case]:
     """All cases of a strategy, as they are to be trained; the checkpoints that some go on from are written."""
     names = [*following(name), *broken(name), *without_exchange(name), *stopped(name)]
+    names += [*with_option(name, False), *with_option(name, True)]
     names.sort(key=lambda case: {"first": -1, "last": 1}.get(case, 0))
     for case in filter(_goes_on, names):
         _leave_checkpoint(case_of(name, case, folder).task)

@@ -8,25 +8,22 @@ import pytest
 from common.catalogue import find, strategies
 from common.launch import python_for
 from tests.conftest import run_command
-from tests.contract.worlds import can_have, contract_task, options_to_try, synchronous
+from tests.contract.cases import WORLDS, case_of, with_option
+from tests.contract.worlds import acts_in_a_joined_world, can_have, contract_task, options_to_try, synchronous
 from tests.launching import assert_follows
 
 CASES = options_to_try(other_maths=False)
 OTHER_MATHS = options_to_try(other_maths=True)
-
-CI_TRIES = {"jit_compile", "steps_per_call", "input", "bucket_megabytes", "static_graph", "bucket_views"}
-CI_TRIES |= {"loader_workers", "micro_batches", "backend", "gradient_hook", "bf16_autocast"}
-"""Options that are tried always, each with one strategy; all others, and other strategies, are part of the grid."""
+OF_WORLDS = [case for case in CASES + OTHER_MATHS if not acts_in_a_joined_world(*case)]
 
 BOUNDS = {"gradient_hook": 0.1, "bf16_autocast": 0.02, "compression": 0.01, "adasum": 2.0}
 """For the largest relative deviation of a loss from the oracle's: 2 to 8 times the largest seen."""
 
 
 def marks_of(name, option):
-    """None where it is tried always: with the first strategy of the quick profile that has it, else with the first."""
-    having = [each for each, other, _ in CASES + OTHER_MATHS if other == option]
-    tried = [each for each in having if strategies()[each].quick and each.startswith(having[0].partition("_")[0])]
-    return [] if option in CI_TRIES and name == (tried or having)[-1] else [pytest.mark.grid]
+    """None where it is tried always: with the last strategy of the quick profile that has it, else with the last."""
+    having = [each for each, other, _ in OF_WORLDS if other == option]
+    return [] if name == ([each for each in having if strategies()[each].quick] or having)[-1] else [pytest.mark.grid]
 
 
 def tried_options(strategy):
@@ -42,10 +39,19 @@ def launch_with(strategy, options, preset, launch, folder, **overrides):
     return launch(strategy, task, **declared.synchronous_with, **options)
 
 
+@pytest.mark.parametrize(("strategy", "case"), [(name, case) for name in WORLDS for case in with_option(name, False)])
+def test_a_strategy_follows_the_oracle_with_an_option(strategy, case, trained, deviation_of):
+    launched = trained(strategy, case)
+    assert_follows(launched, deviation_of(launched, case_of(strategy, case, launched.folder).task))
+    option, value = with_option(strategy, False)[case]
+    assert launched.record.options[option] == value
+
+
 @pytest.mark.parametrize(
-    ("strategy", "option", "value"), [pytest.param(*case, marks=marks_of(*case[:2])) for case in CASES]
+    ("strategy", "option", "value"),
+    [pytest.param(*case, marks=marks_of(*case[:2])) for case in CASES if case in OF_WORLDS],
 )
-def test_a_strategy_follows_the_oracle_on_digits_with_an_option(
+def test_a_strategy_follows_the_oracle_in_a_world_with_an_option(
     strategy, option, value, launch, deviation_of, tmp_path
 ):
     launched = launch_with(strategy, {option: value}, "digits", launch, tmp_path)
@@ -107,15 +113,24 @@ def assert_trains_by_other_maths(launched, deviation, bound):
     assert deviation.examples == deviation.expected_examples
 
 
+@pytest.mark.parametrize(("strategy", "case"), [(name, case) for name in WORLDS for case in with_option(name, True)])
+def test_an_option_that_changes_the_maths_trains_and_does_not_follow_the_oracle(strategy, case, trained, deviation_of):
+    launched, [option, _] = trained(strategy, case), with_option(strategy, True)[case]
+    deviation = deviation_of(launched, case_of(strategy, case, launched.folder).task)
+    assert_trains_by_other_maths(launched, deviation, BOUNDS[option])
+    assert launched.record.other_maths == [option]
+
+
 @pytest.mark.parametrize(
     ("strategy", "option", "value", "preset"),
     [
         pytest.param(*case, preset, marks=marks_of(*case[:2]) if preset == "digits" else [pytest.mark.grid])
         for preset in ("digits", "pathway")
         for case in OTHER_MATHS
+        if preset == "pathway" or case in OF_WORLDS
     ],
 )
-def test_an_option_that_changes_the_maths_trains_and_does_not_follow_the_oracle(
+def test_an_option_that_changes_the_maths_of_a_world_trains_and_does_not_follow_the_oracle(
     strategy, option, value, preset, launch, deviation_of, tmp_path
 ):
     # Adasum between CPUs goes over MPI.

@@ -117,6 +117,13 @@ def options_to_try(other_maths: bool) -> list[tuple[str, str, object]]:
     ]
 
 
+def acts_in_a_joined_world(name: str, option: str, value: object) -> bool:
+    """Whether the strategy can train with this option beside other cases: the world needn't be joined for it."""
+    strategy = strategies()[name]
+    [field] = [each for each in dataclasses.fields(strategy.options) if each.name == option]
+    return not field.metadata["of_world"] and can_have(strategy, 1, synchronous(strategy, **{option: value}), "digits")
+
+
 def has_replicas_with_exchange(name: str) -> bool:
     """Whether the strategy's workers could go on without exchanging gradients."""
     return hasattr(strategies()[name].options, "exchange")
