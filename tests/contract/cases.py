@@ -14,7 +14,7 @@ from common.catalogue import strategies
 from common.contract.checkpoint import Checkpoint, write_checkpoint
 from common.contract.oracle import run_oracle
 from common.contract.task import Task
-from common.strategy import ReplicaOptions
+from common.strategy import SHARDING_OF, ReplicaOptions
 from tests.contract.worlds import (
     Case,
     acts_in_a_joined_world,
@@ -30,6 +30,9 @@ from tests.controls.generic import controls_of
 
 WORLDS = dict(largest_worlds("digits"))
 """How many workers every strategy's launch has."""
+
+DIFFERING = {"replicas_apart": "skipped_broadcast", "replicas_diverge": "diverged"}
+"""Cases with replicas that differ, and the control that makes them so."""
 
 OVER_MPI = "sum_over_mpi"
 """A control of another launcher's worlds."""
@@ -67,8 +70,14 @@ def broken(name: str) -> list[str]:
 
 
 def stopped(name: str) -> list[str]:
-    """Names of the cases that the comparison of all replicas has to stop."""
-    return ["replicas_apart"] if _compares_replicas(name) and "skipped_broadcast" in own_controls(name) else []
+    """Names of the cases that the comparison of all replicas has to stop.
+
+    Where each parameter has an owner, which sends it to all others after the update, replicas that start apart are
+    alike by then.
+    """
+    if not _compares_replicas(name) or SHARDING_OF in strategies()[name].compared_with:
+        return []
+    return [case for case, control in DIFFERING.items() if control in own_controls(name)]
 
 
 def without_exchange(name: str) -> list[str]:
@@ -79,8 +88,7 @@ def without_exchange(name: str) -> list[str]:
 def case_of(name: str, case: str, folder: Path, **options: object) -> Case:
     """The case of a strategy, with files of its own in the folder."""
     control = case if case in broken(name) or case in ("apart_then_broadcast", OVER_MPI) else ""
-    if case == "replicas_apart":
-        control = "skipped_broadcast"
+    control = DIFFERING.get(case, control)
     if case.startswith("replicas_"):
         options["check_replicas"] = True
     if case in without_exchange(name):

@@ -1,9 +1,11 @@
-"""What breaks the exchange of every TensorFlow strategy with a loop of its own."""
+"""What breaks the exchange of TensorFlow's strategies with a loop of their own."""
 
 from unittest.mock import patch
 
 import tensorflow as tf
 
+from common.contract.mlp import learning_rate
+from tests.controls.generic import all_of
 from tf_impl import mlp
 
 
@@ -16,6 +18,72 @@ def summed(*arguments, compute=mlp.loss_and_gradients):
 def rounded(*arguments, compute=mlp.loss_and_gradients):
     loss, gradients = compute(*arguments)
     return loss, [tf.cast(tf.cast(gradient, tf.float16), tf.float32) for gradient in gradients]
+
+
+def one_step_old(script, mlp=mlp):
+    """Every step takes the gradients of the step before, and the first takes none."""
+    last = []
+
+    def create(task, state, create=mlp.create_variables, **options):
+        variables = create(task, state, **options)
+        last[:] = [tf.Variable(tf.zeros_like(state[name]), **options) for name in mlp.parameter_names(task)]
+        return variables
+
+    def apply(task, variables, gradients, rate, strategy, apply=mlp.apply_sgd):
+        def swap(kept, gradient):
+            before = tf.identity(kept)
+            with tf.control_dependencies([before]):
+                kept.assign(gradient)
+            return before
+
+        pairs = zip(last, gradients, strict=True)
+        before = [strategy.extended.update(kept, swap, args=(gradient,)) for kept, gradient in pairs]
+        return apply(task, variables, before, rate, strategy)
+
+    return all_of(patch.object(mlp, "create_variables", create), patch.object(mlp, "apply_sgd", apply))
+
+
+def leaving_one_out(script):
+    """Every gradient is exchanged but that of the first layer's weight."""
+
+    def reduce(extended, operation, pairs, reduce=tf.distribute.StrategyExtended.batch_reduce_to):
+        (first, _), *others = pairs
+        return [first, *reduce(extended, operation, others)]
+
+    return patch.object(tf.distribute.StrategyExtended, "batch_reduce_to", reduce)
+
+
+def starting_apart(second_copy):
+    """The second replica's weights are moved once the variables are made.
+
+    `second_copy` gives that replica's copy of a variable, and None where another process has it.
+    """
+
+    def create(task, state, create=mlp.create_variables):
+        variables = create(task, state)
+        for parameter in variables.parameters:
+            move(second_copy(parameter), 0.001)
+        return variables
+
+    return patch.object(mlp, "create_variables", create)
+
+
+def diverging(second_copy, mlp=mlp):
+    """The second replica's first parameter is moved in step 50, which the schedule tells by its rate."""
+
+    def apply(task, variables, gradients, rate, strategy, apply=mlp.apply_sgd):
+        applied = apply(task, variables, gradients, rate, strategy)
+        in_step_50 = tf.equal(rate, tf.constant(learning_rate(task, 50), tf.float32))
+        with tf.control_dependencies(applied):
+            move(second_copy(variables.parameters[0]), 0.001 * tf.cast(in_step_50, tf.float32))
+        return applied
+
+    return patch.object(mlp, "apply_sgd", apply)
+
+
+def move(copy, distance):
+    if copy is not None:
+        copy.assign_add(distance * tf.ones_like(copy))
 
 
 OF_GRADIENTS = {

@@ -1,34 +1,71 @@
 """What breaks the exchange of several of PyTorch's strategies."""
 
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 
 @contextmanager
-def changed_gradients(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    """A context in which every SGD steps with changed gradients, those of the parameters that it has."""
+def changed_gradients(change: Callable[[torch.nn.Parameter], torch.Tensor]) -> Iterator[None]:
+    """A context in which every SGD steps with other gradients, of the parameters that it has, than they got.
 
-    def before_step(optimizer, _arguments, _options):
-        # An optimizer that wraps another one, as ZeRO's does, comes here too.
-        if isinstance(optimizer, torch.optim.SGD):
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    parameter.grad = change(parameter.grad)
+    An optimizer that wraps another one, as Horovod's and ZeRO's do, exchanges before.
+    """
 
-    hook = register_optimizer_step_pre_hook(before_step)
-    try:
+    def step(optimizer, *arguments, step=torch.optim.SGD.step):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = change(parameter)
+        return step(optimizer, *arguments)
+
+    with patch.object(torch.optim.SGD, "step", step):
         yield
-    finally:
-        hook.remove()
 
 
-def rounded(gradient):
-    return gradient.half().float()
+def rounded(parameter):
+    return parameter.grad.half().float()
+
+
+def scaled(factor):
+    return changed_gradients(lambda parameter: parameter.grad * factor)
+
+
+def one_step_old():
+    """A context in which every step but the first takes the gradients of the step before."""
+    return changed_gradients(gradients_of_the_step_before())
+
+
+def gradients_of_the_step_before():
+    """A function that gives a parameter's gradient of the last time that it was called with it."""
+    last = {}
+
+    def swap(parameter):
+        before, last[parameter] = last.get(parameter, parameter.grad), parameter.grad.clone()
+        return before
+
+    return swap
+
+
+def diverging():
+    """A context in which rank 1, and no other, takes twice the gradients in step 50."""
+    return changed_gradients(twice_in_step_50(int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK")))))
+
+
+def twice_in_step_50(rank):
+    """A function that gives a parameter's gradient, and twice that when rank 1 calls it for step 50."""
+    calls = Counter()
+
+    def change(parameter):
+        calls[parameter] += 1
+        return parameter.grad * (2 if rank == 1 and calls[parameter] == 51 else 1)
+
+    return change
 
 
 def sum_hook(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -46,6 +83,11 @@ def summing(model, **options):
 
 def leaving_one_out(model, **options):
     """DistributedDataParallel that exchanges all parameters but the first layer's weight."""
+    leave_out_the_first(model)
+    return DistributedDataParallel(model, **options)
+
+
+def leave_out_the_first(model):
+    """Tell DistributedDataParallel not to exchange the first of the model's parameters."""
     name, _ = next(model.named_parameters())
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, [name])
-    return DistributedDataParallel(model, **options)

@@ -4,11 +4,37 @@ from unittest.mock import patch
 
 import horovod.tensorflow as hvd
 
+from tests.controls.broken_tensorflow import diverging, one_step_old
 from tests.controls.generic import all_of, start_apart
+
+
+def second_copy(variable):
+    return variable if hvd.rank() == 1 else None
+
+
+def leaving_one_out(script):
+    """Every gradient is exchanged but that of the first layer's weight."""
+
+    def wrap(tape, wrap=hvd.DistributedGradientTape, **options):
+        wrapped = wrap(tape, scale_local_gradients=False, **options)
+        gradient = wrapped.gradient
+
+        def leave_out_the_first(loss, sources):
+            wrapped.register_local_source(sources[0])
+            return gradient(loss, sources)
+
+        wrapped.gradient = leave_out_the_first
+        return wrapped
+
+    return patch.object(hvd, "DistributedGradientTape", wrap)
+
 
 CONTROLS = {
     "sum": lambda script: patch.object(hvd, "Average", hvd.Sum),
     "float16": lambda script: patch.object(hvd.Compression, "none", hvd.Compression.fp16),
+    "one_left_out": leaving_one_out,
+    "one_step_old": lambda script: one_step_old(script, script["tensorflow_mlp"]),
+    "diverged": lambda script: diverging(second_copy, script["tensorflow_mlp"]),
     "skipped_broadcast": lambda script: all_of(
         start_apart(), patch.object(hvd, "broadcast_variables", lambda *_, **__: None)
     ),

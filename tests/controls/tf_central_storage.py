@@ -1,5 +1,25 @@
 """What can go wrong in tf_central_storage's exchange: the contract tests must catch each."""
 
-from tests.controls.broken_tensorflow import OF_GRADIENTS
+from unittest.mock import patch
 
-CONTROLS = {"sum": OF_GRADIENTS["sum"], "float16": OF_GRADIENTS["float16"]}
+import tensorflow as tf
+
+from tests.controls.broken_tensorflow import OF_GRADIENTS, one_step_old
+
+
+def leaving_one_out(script):
+    """The gradients of the first layer's weight are the first replica's alone."""
+
+    def reduce(extended, operation, pairs, reduce=tf.distribute.StrategyExtended.batch_reduce_to):
+        (first, _), *others = pairs
+        return [extended._local_results(first)[0], *reduce(extended, operation, others)]
+
+    return patch.object(tf.distribute.StrategyExtended, "batch_reduce_to", reduce)
+
+
+CONTROLS = {
+    "sum": OF_GRADIENTS["sum"],
+    "float16": OF_GRADIENTS["float16"],
+    "one_left_out": leaving_one_out,
+    "one_step_old": one_step_old,
+}

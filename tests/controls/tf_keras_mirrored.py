@@ -2,40 +2,45 @@
 
 from unittest.mock import patch
 
-import keras
 import tensorflow as tf
 
+from tests.controls import broken_keras
+from tests.controls.broken_tensorflow import move
 from tf_impl import fit
 
 
-def with_changed_gradients(change):
-    """Keras's SGD applies changed gradients."""
-    apply = keras.optimizers.SGD.apply_gradients
-
-    def apply_changed(optimizer, pairs):
-        return apply(optimizer, [(change(gradient), variable) for gradient, variable in pairs])
-
-    return patch.object(keras.optimizers.SGD, "apply_gradients", apply_changed)
+def second_copy(variable):
+    return variable.values[1]
 
 
-def summed(gradient):
-    return gradient * tf.distribute.get_strategy().num_replicas_in_sync
-
-
-def rounded(gradient):
-    return tf.cast(tf.cast(gradient, tf.float16), tf.float32)
+def summed(gradients):
+    return [gradient * tf.distribute.get_strategy().num_replicas_in_sync for gradient in gradients]
 
 
 def created_apart(*arguments, create=fit.create_model):
     model = create(*arguments)
     for variable in model.trainable_variables:
-        second = variable.value.values[1]
-        second.assign_add(0.001 * tf.ones_like(second))
+        move(second_copy(variable.value), 0.001)
     return model
 
 
+def leaving_one_out(script):
+    """Every gradient is exchanged but that of the first layer's weight."""
+
+    def reduce(context, operation, values, *arguments, reduce=tf.distribute.ReplicaContext.all_reduce):
+        if not isinstance(values, list):
+            return reduce(context, operation, values, *arguments)
+        first, *others = values
+        return [first, *reduce(context, operation, others, *arguments)]
+
+    return patch.object(tf.distribute.ReplicaContext, "all_reduce", reduce)
+
+
 CONTROLS = {
-    "sum": lambda script: with_changed_gradients(summed),
-    "float16": lambda script: with_changed_gradients(rounded),
+    "sum": lambda script: broken_keras.with_changed_gradients(summed),
+    "float16": lambda script: broken_keras.with_changed_gradients(broken_keras.rounded),
+    "one_left_out": leaving_one_out,
+    "one_step_old": lambda script: broken_keras.one_step_old(fit),
+    "diverged": lambda script: broken_keras.diverging(fit, second_copy),
     "skipped_broadcast": lambda script: patch.object(fit, "create_model", created_apart),
 }

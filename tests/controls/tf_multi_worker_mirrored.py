@@ -2,26 +2,20 @@
 
 import json
 import os
-from unittest.mock import patch
 
-import tensorflow as tf
-
-from tests.controls.broken_tensorflow import OF_GRADIENTS
-from tf_impl import mlp
+from tests.controls.broken_tensorflow import OF_GRADIENTS, diverging, leaving_one_out, one_step_old, starting_apart
 
 
-def created_apart(task, state, create=mlp.create_variables):
-    """The second worker's weights are moved after TensorFlow's broadcast, which nothing can skip."""
-    variables = create(task, state)
-    if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
-        for parameter in variables.parameters:
-            [own] = parameter.values
-            own.assign_add(0.001 * tf.ones_like(own))
-    return variables
+def second_copy(variable):
+    return variable.values[0] if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1 else None
 
 
 CONTROLS = {
     "sum": OF_GRADIENTS["sum"],
     "float16": OF_GRADIENTS["float16"],
-    "skipped_broadcast": lambda script: patch.object(mlp, "create_variables", created_apart),
+    "one_left_out": leaving_one_out,
+    "one_step_old": one_step_old,
+    "diverged": lambda script: diverging(second_copy),
+    # TensorFlow's own broadcast of what each worker made can't be skipped.
+    "skipped_broadcast": lambda script: starting_apart(second_copy),
 }

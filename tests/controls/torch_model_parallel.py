@@ -8,7 +8,7 @@ import torch
 
 from pytorch_impl import mlp
 from pytorch_impl.strategies import PipelineOptions
-from tests.controls.broken_torch import changed_gradients, rounded
+from tests.controls.broken_torch import changed_gradients, one_step_old, rounded, scaled
 
 MICRO_BATCHES = PipelineOptions().micro_batches
 
@@ -44,8 +44,9 @@ def forgetting_the_others(script):
 
 CONTROLS = {
     # Each micro-batch's mean gradient counts as the whole batch's.
-    "sum": lambda script: changed_gradients(lambda gradient: gradient * MICRO_BATCHES),
+    "sum": lambda script: scaled(MICRO_BATCHES),
     "float16": lambda script: changed_gradients(rounded),
+    "one_step_old": lambda script: one_step_old(),
     "lost_micro_batch": losing_a_micro_batch,
     "not_accumulated": forgetting_the_others,
 }

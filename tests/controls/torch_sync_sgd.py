@@ -5,8 +5,9 @@ from unittest.mock import patch
 
 import torch.distributed as dist
 
+from common.contract.task import PRESETS
 from pytorch_impl import mpi
-from tests.controls.broken_torch import changed_gradients, rounded
+from tests.controls.broken_torch import changed_gradients, diverging, one_step_old, rounded
 from tests.controls.generic import all_of, start_apart
 
 
@@ -21,6 +22,13 @@ def sum_times_workers(gradient, op):
     gradient *= dist.get_world_size()
 
 
+def all_reduce_others(gradient, op):
+    """All but the first layer's weight, which is told by its shape."""
+    inputs, outputs, *_ = PRESETS["digits"].dimensions
+    if gradient.shape != (outputs, inputs):
+        dist.all_reduce(gradient, op)
+
+
 def sum_over_mpi(self, parameters, average=mpi.GradientMean.__call__):
     average(self, parameters)
     for parameter in parameters:
@@ -30,8 +38,11 @@ def sum_over_mpi(self, parameters, average=mpi.GradientMean.__call__):
 
 CONTROLS = {
     "sum": lambda script: with_other(script, all_reduce=sum_times_workers),
+    "one_left_out": lambda script: with_other(script, all_reduce=all_reduce_others),
     "sum_over_mpi": lambda script: patch.object(mpi.GradientMean, "__call__", sum_over_mpi),
     "float16": lambda script: changed_gradients(rounded),
+    "one_step_old": lambda script: one_step_old(),
+    "diverged": lambda script: diverging(),
     "skipped_broadcast": lambda script: all_of(
         start_apart(), with_other(script, send=lambda *_, **__: None, recv=lambda *_, **__: None)
     ),

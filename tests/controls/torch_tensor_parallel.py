@@ -5,7 +5,7 @@ from unittest.mock import patch
 import torch.distributed as dist
 from torch.nn.functional import linear
 
-from tests.controls.broken_torch import changed_gradients, rounded
+from tests.controls.broken_torch import changed_gradients, one_step_old, rounded
 
 
 def sum_again(_context, gradient):
@@ -25,6 +25,7 @@ CONTROLS = {
     # What a differentiable all-reduce does that takes its backward for its forward's mirror image.
     "sum": lambda script: patch.object(script["Sum"], "backward", staticmethod(sum_again)),
     "float16": lambda script: changed_gradients(rounded),
+    "one_step_old": lambda script: one_step_old(),
     "missing_gradient_sum": lambda script: patch.object(
         script["SumGradients"], "backward", staticmethod(lambda _context, gradient: gradient)
     ),

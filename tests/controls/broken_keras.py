@@ -1,0 +1,58 @@
+"""What breaks the exchange of strategies that train by Keras; `fit` is the module of it in the strategy's folder."""
+
+from unittest.mock import patch
+
+import keras
+import tensorflow as tf
+
+from tests.controls.broken_tensorflow import move
+from tests.controls.generic import all_of
+
+SGD = keras.optimizers.SGD
+
+
+def with_changed_gradients(change):
+    """Keras's SGD applies changed gradients; whatever exchanges them comes after that."""
+
+    def apply(optimizer, pairs, apply=SGD.apply_gradients):
+        gradients, variables = zip(*pairs, strict=True)
+        return apply(optimizer, list(zip(change(gradients), variables, strict=True)))
+
+    return patch.object(SGD, "apply_gradients", apply)
+
+
+def rounded(gradients):
+    return [tf.cast(tf.cast(gradient, tf.float16), tf.float32) for gradient in gradients]
+
+
+def one_step_old(fit):
+    """Every step takes the gradients of the step before, and the first takes none."""
+    last = []
+
+    def create(task, state, *arguments, create=fit.create_model, **options):
+        model = create(task, state, *arguments, **options)
+        # Each replica keeps its own.
+        of_replicas = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM}
+        last[:] = [tf.Variable(tf.zeros_like(each.value), **of_replicas) for each in model.trainable_variables]
+        return model
+
+    def swap(gradients):
+        before = [tf.identity(kept) for kept in last]
+        with tf.control_dependencies(before):
+            for kept, gradient in zip(last, gradients, strict=True):
+                kept.assign(gradient)
+        return before
+
+    return all_of(patch.object(fit, "create_model", create), with_changed_gradients(swap))
+
+
+def diverging(fit, second_copy):
+    """The second replica's weights are moved at the end of step 50; `second_copy` as in `broken_tensorflow`."""
+
+    def end(clock, batch, logs=None, end=fit.Clock.on_train_batch_end):
+        if batch == 50:
+            for variable in clock.model.trainable_variables:
+                move(second_copy(variable.value), 0.001)
+        end(clock, batch, logs)
+
+    return patch.object(fit.Clock, "on_train_batch_end", end)
