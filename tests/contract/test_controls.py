@@ -10,7 +10,7 @@ from tests.contract.worlds import train_all
 
 
 def test_every_module_of_controls_belongs_to_a_strategy():
-    shared = {"generic", "several", "launch", "broken_torch", "broken_tensorflow", "broken_keras"}
+    shared = {"generic", "several", "broken_torch", "broken_tensorflow", "broken_keras"}
     assert {path.stem for path in (ROOT / "tests" / "controls").glob("*.py")} <= set(strategies()) | shared
 
 

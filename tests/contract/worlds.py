@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -62,8 +61,13 @@ def train_all(strategy: Strategy, cases: Sequence[Case]) -> tuple[int, str]:
         for case in others
     ]
     arguments = to_arguments(first.task, synchronous(strategy, **first.options))
-    command = [sys.executable, "tests/controls/launch.py", strategy.name, *arguments]
-    return run_command(command, deadline_seconds=first.task.deadline_seconds, LOCKSTEP_CASES=json.dumps(told))
+    # The README's command, with options.
+    return run_command(
+        ["nox", "-s", strategy.name, "--", *arguments],
+        deadline_seconds=first.task.deadline_seconds,
+        PYTHONPATH=str(ROOT / "tests" / "controls" / "joined"),
+        LOCKSTEP_CASES=json.dumps(told),
+    )
 
 
 def own_controls(name: str) -> tuple[str, ...]:
