@@ -1,12 +1,15 @@
 """What several tests do with launches: hold them to the oracle, wait until they train, disturb one."""
 
 import itertools
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
+import pytest
 
 from common import compare
 from common.contract.oracle import Deviation
@@ -19,6 +22,13 @@ def assert_follows(launched: Launched, deviation: Deviation) -> None:
     """Fail with what the launch printed, or with how far it is from the oracle."""
     assert launched.status == 0, launched.output
     assert deviation.follows, deviation
+
+
+def require_private_networks() -> None:
+    """Skip the test where the system lets nobody make what a launch's bytes are counted in."""
+    command = ["unshare", "--user", "--map-root-user", "--net", "true"]
+    if not shutil.which("unshare") or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("No private networks: the system doesn't let this user make network namespaces")
 
 
 def wait_for_steps(lines: Iterable[str], count: int = 2) -> None:

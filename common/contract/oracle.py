@@ -55,20 +55,25 @@ class Deviation:
         return losses_follow and weights_follow and self.examples == self.expected_examples
 
 
-def run_oracle(task: Task, global_batch: int, steps: int) -> Trajectory:
-    """Train `steps` steps of `global_batch` rows in float64 on one core; pathway takes about 10 ms a step."""
-    data = dataset.load(task)
-    with threadpool_limits(1):
-        return mlp.train(task, _batches(task, data, global_batch, steps))
+def run_oracle(task: Task, global_batch: int, steps: int, dtype: type[np.floating] = np.float64) -> Trajectory:
+    """Train `steps` steps of `global_batch` rows on one core; pathway takes about 10 ms a step.
 
-
-def run_alone(task: Task, global_batch: int, steps: int, workers: int, alone: Alone) -> tuple[np.ndarray, list[State]]:
-    """Train without exchange, in float64 on one core: the loss of every shard, (workers, steps), and all final states.
-
-    There is a state for each worker, or one where there is one model.
+    In float32 it says how far rounding alone leads from the oracle.
     """
     data = dataset.load(task)
-    initial = {name: value.astype(np.float64) for name, value in mlp.initial_weights(task).items()}
+    with threadpool_limits(1):
+        return mlp.train(task, _batches(task, data, global_batch, steps), dtype)
+
+
+def run_alone(
+    task: Task, global_batch: int, steps: int, workers: int, alone: Alone, dtype: type[np.floating] = np.float64
+) -> tuple[np.ndarray, list[State]]:
+    """Train without exchange, on one core: the loss of every shard, (workers, steps), and all final states.
+
+    There is a state for each worker, or one where there is one model. `dtype` as for `run_oracle`.
+    """
+    data = dataset.load(task)
+    initial = {name: value.astype(dtype) for name, value in mlp.initial_weights(task).items()}
     states = [dict(initial) for _ in range(1 if alone is Alone.FIRST_PART else workers)]
     owners = owners_of(task, workers) if alone is Alone.OWN_PARAMETERS else {}
     factor = 1 / workers if alone in (Alone.OWN_PART, Alone.FIRST_PART) else 1.0
@@ -77,13 +82,13 @@ def run_alone(task: Task, global_batch: int, steps: int, workers: int, alone: Al
         for step, batch in enumerate(_batches(task, data, global_batch, steps)):
             shards = list(zip(*(np.split(part, workers) for part in batch), strict=True))
             found = [
-                mlp.loss_and_gradients(task, states[worker % len(states)], features.astype(np.float64), labels)
+                mlp.loss_and_gradients(task, states[worker % len(states)], features.astype(dtype), labels)
                 for worker, (features, labels) in enumerate(shards)
             ]
             losses[:, step] = [loss for loss, _, _ in found]
             for worker, state in enumerate(states):
                 before = dict(state)
-                gradients = {name: factor * gradient for name, gradient in found[worker][1].items()}
+                gradients = {name: dtype(factor) * gradient for name, gradient in found[worker][1].items()}
                 mlp.update(task, state, gradients, step)
                 state |= {name: before[name] for name, owner in owners.items() if owner != worker}
     return losses, states

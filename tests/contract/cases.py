@@ -34,6 +34,9 @@ WORLDS = dict(largest_worlds("digits"))
 DIFFERING = {"replicas_apart": "skipped_broadcast", "replicas_diverge": "diverged"}
 """Cases with replicas that differ, and the control that makes them so."""
 
+INTERRUPTED = "interrupted"
+"""A case that ends after 60 steps, with checkpoints on the way; another one goes on from its last."""
+
 OVER_MPI = "sum_over_mpi"
 """A control of another launcher's worlds."""
 
@@ -95,18 +98,18 @@ def case_of(name: str, case: str, folder: Path, **options: object) -> Case:
         options["exchange"] = False
     if tried := (with_option(name, False) | with_option(name, True)).get(case):
         options[tried[0]] = tried[1]
-    files = {"record": folder / f"{case}.json", "checkpoint": folder / f"{case}.safetensors"}
+    weights = INTERRUPTED if case == "resumed" else case
+    files = {"record": folder / f"{case}.json", "checkpoint": folder / f"{weights}.safetensors"}
     task = dataclasses.replace(_task_of(name, case, folder), deadline_seconds=LIMIT_SECONDS, **files)
     return Case(task, control, options)
 
 
 def cases_of(name: str, folder: Path) -> Sequence[Case]:
-    """All cases of a strategy, as they are to be trained; the checkpoints that some go on from are written."""
-    names = [*following(name), *broken(name), *without_exchange(name), *stopped(name)]
+    """All cases of a strategy, as they are to be trained; the checkpoint that one of them goes on from is written."""
+    names = [INTERRUPTED, *following(name), *broken(name), *without_exchange(name), *stopped(name)]
     names += [*with_option(name, False), *with_option(name, True)]
     names.sort(key=lambda case: {"first": -1, "last": 1}.get(case, 0))
-    for case in filter(_goes_on, names):
-        _leave_checkpoint(case_of(name, case, folder).task)
+    _leave_checkpoint(case_of(name, "lost_momentum", folder).task)
     return [case_of(name, case, folder) for case in names]
 
 
@@ -115,13 +118,11 @@ def _task_of(name: str, case: str, folder: Path) -> Task:
     if case.startswith("pathway"):
         scaling = "weak" if case == "pathway_weak" else "strong"
         return contract_task("pathway", workers, folder, scaling=scaling, steps=60)
-    with_momentum = _goes_on(case) or case == "momentum"
+    with_momentum = case in ("lost_momentum", INTERRUPTED, "resumed", "momentum")
     optimizer = next(each for each in optimizers(strategy, workers) if not with_momentum or "momentum" in each)
+    if case == INTERRUPTED:
+        optimizer = optimizer | {"steps": 60, "checkpoint_steps": 25}
     return contract_task("digits", workers, folder, activation="tanh", **optimizer)
-
-
-def _goes_on(case: str) -> bool:
-    return case in ("lost_momentum", "resumed")
 
 
 def _compares_replicas(name: str) -> bool:

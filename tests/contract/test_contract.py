@@ -5,15 +5,26 @@ from functools import cache
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from common.catalogue import strategies
-from common.contract.mlp import initial_weights
-from common.contract.oracle import LOSS_TOLERANCE, deviation_alone, final_weights, run_alone, run_oracle
+from common.contract import dataset
+from common.contract.mlp import accuracy, initial_weights, parameter_bytes, parameter_names
+from common.contract.oracle import (
+    LOSS_TOLERANCE,
+    deviation_alone,
+    final_weights,
+    run_alone,
+    run_oracle,
+    weight_deviation,
+)
+from common.contract.task import maths_of, task_of
 from common.measurement.record import read_record
-from tests.conftest import Launched
-from tests.contract.cases import WORLDS, case_of, following, without_exchange
+from common.strategy import Work
+from tests.conftest import Launched, oracle_of
+from tests.contract.cases import INTERRUPTED, WORLDS, case_of, following, without_exchange
 from tests.contract.worlds import Case, contract_task, largest_worlds, optimizers, train_all, worlds
-from tests.launching import assert_follows
+from tests.launching import assert_follows, require_private_networks
 
 GRID = {
     "pathway": ("pathway", {}),
@@ -23,7 +34,28 @@ GRID = {
     "digits-tanh-two_layers": ("digits", {"activation": "tanh", "dimensions": (64, 32, 10)}),
     "wide-tanh": ("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "activation": "tanh"}),
 }
+COPIES_BY_WORK = {
+    Work.UNDISTRIBUTED: (1, 1, 1),
+    Work.REPLICAS_IN_ONE_PROCESS: (2, 2, 2),
+    Work.DATA_PARALLEL: (2, 2, 2),
+    Work.PARTS_OF_ONE_MODEL: (1, 1, 1),
+}
+"""Copies of the parameters, of their gradients and of the momentum, in all processes of two workers together."""
+
+COPIES = {
+    # Replicas are made in every step, and forgotten.
+    "torch_data_parallel": (1, 1, 1),
+    "torch_zero": (2, 2, 1),
+    "torch_fsdp": (1, 1, 1),
+    "tf_central_storage": (1, 2, 1),
+    # The coordinator writes the record, and it holds nothing of the model.
+    "tf_parameter_server": (0, 0, 0),
+}
+"""The same of those that keep others than their work takes."""
+
 RESUMED = ("interrupted", "resumed")
+MOMENTUM_TOLERANCE = 2e-5
+"""Gradients are smaller than weights, so that the same rounding is a larger part of them."""
 
 
 @cache
@@ -94,11 +126,62 @@ def test_without_exchange_and_without_an_oracle_of_that_all_rows_are_used_and_al
     assert all((weights[name] != initial[name]).mean() > 0.9 for name in initial)
 
 
-@pytest.mark.parametrize("strategy", [name for name in WORLDS if WORLDS[name] > 1])
-def test_the_bytes_that_are_sent_are_those_of_the_formula(strategy, trained):
+@pytest.mark.parametrize("strategy", WORLDS)
+def test_checkpoints_on_the_way_are_measured_and_the_last_one_is_gone_on_from(strategy, trained):
+    interrupted, resumed = trained(strategy, INTERRUPTED).record, trained(strategy, "resumed").record
+    steps = [each["step"] for each in interrupted.accuracies]
+    assert steps == [25, 50, 60]
+    task = task_of(interrupted.task)
+    data = dataset.load(task)
+    for each in interrupted.accuracies:
+        state = oracle_of(maths_of(task), interrupted.examples_per_step, each["step"]).state
+        expected = accuracy(task, state, data.test_features, data.test_labels)
+        # Two classes may be as near as float32 can tell for one row.
+        assert abs(each["accuracy"] - expected) <= 1 / len(data.test_labels)
+    assert (resumed.first_step, resumed.accuracies[0]["step"]) == (60, 100)
+
+
+@pytest.mark.parametrize("strategy", WORLDS)
+def test_the_momentum_that_is_saved_is_the_oracles_too(strategy, trained):
+    """Keras keeps another momentum than torch: with that, each strategy can go on with a checkpoint of any other."""
+    launched = trained(strategy, "momentum" if "momentum" in following(strategy) else "first")
+    task = launched.task
+    expected = oracle_of(maths_of(task), launched.record.examples_per_step, task.steps).state
+    saved = load_file(launched.folder / launched.record.checkpoint)
+    momenta = [{name: state[name] for name in expected if name.endswith(".momentum")} for state in (saved, expected)]
+    assert len(momenta[0]) == len(parameter_names(task))
+    assert weight_deviation(*momenta) < MOMENTUM_TOLERANCE
+
+
+@pytest.mark.parametrize("strategy", WORLDS)
+def test_every_copy_of_the_parameters_their_gradients_and_the_momentum_is_held_bytes(strategy, trained):
+    launched = trained(strategy, "first")
+    names = ("parameters", "gradients", "optimizer_state")
+    held = [sum(process.get(name, 0) for process in launched.record.memory_bytes) for name in names]
+    weights = parameter_bytes(launched.task)
+    print("HELD", strategy, [each / weights for each in held], launched.task.momentum)
+    *copies, momenta = COPIES.get(strategy) or COPIES_BY_WORK[strategies()[strategy].work]
+    assert held == [copies * weights for copies in (*copies, bool(launched.task.momentum) * momenta)]
+
+
+@pytest.mark.parametrize("strategy", WORLDS)
+def test_a_step_sends_the_bytes_of_the_algorithm_that_the_library_runs(strategy, trained):
+    require_private_networks()
     record = trained(strategy, "pathway").record
-    assert record is not None
+    assert record.private_network
     print("BYTES", strategy, record.wire_bytes_per_step, record.formula_bytes_per_step)
+    if record.formula_bytes_per_step is None:
+        assert record.wire_bytes_per_step > 0
+        return
+    assert record.wire_bytes_per_step == pytest.approx(record.formula_bytes_per_step, rel=0.03)
+
+
+@pytest.mark.parametrize("strategy", [name for name in WORLDS if without_exchange(name)])
+def test_without_exchange_no_gradient_is_sent(strategy, trained):
+    require_private_networks()
+    sent = trained(strategy, "first").record.wire_bytes_per_step
+    without = trained(strategy, "without_exchange").record.wire_bytes_per_step
+    print("NONE", strategy, sent, without, parameter_bytes(task_of(trained(strategy, "first").record.task)))
 
 
 @pytest.fixture(scope="module")

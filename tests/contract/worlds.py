@@ -122,10 +122,11 @@ def options_to_try(other_maths: bool) -> list[tuple[str, str, object]]:
 
 
 def acts_in_a_joined_world(name: str, option: str, value: object) -> bool:
-    """Whether the strategy can train with this option beside other cases: the world needn't be joined for it."""
-    strategy = strategies()[name]
+    """Whether the strategy can train with this option beside other cases, in the world that was joined for those."""
+    strategy, workers = strategies()[name], dict(largest_worlds("digits"))[name]
     [field] = [each for each in dataclasses.fields(strategy.options) if each.name == option]
-    return not field.metadata["of_world"] and can_have(strategy, 1, synchronous(strategy, **{option: value}), "digits")
+    options = synchronous(strategy, **{option: value})
+    return not field.metadata["of_world"] and can_have(strategy, workers, options, "digits")
 
 
 def has_replicas_with_exchange(name: str) -> bool:

@@ -25,7 +25,7 @@ def one_step_old(script):
 
     def fetch(coordinator, values, fetch=Coordinator.fetch):
         parts = fetch(coordinator, values)
-        before = last or [gradients for _, _, gradients, _ in parts]
+        before = [*last] or [gradients for _, _, gradients, _ in parts]
         last[:] = [gradients for _, _, gradients, _ in parts]
         return [(loss, count, old, number) for (loss, count, _, number), old in zip(parts, before, strict=True)]
 

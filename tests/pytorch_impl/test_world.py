@@ -4,6 +4,7 @@ import pytest
 
 from common.catalogue import ROOT, find
 from common.launch import python_for
+from common.processes import free_ports
 from tests.conftest import run_command
 
 SCRIPT = """
@@ -25,24 +26,36 @@ def gloo_threads():
 dist.init_process_group("gloo")
 gathered = world.all_gather({{"rank": dist.get_rank(), "gradient": train()}})
 before = gloo_threads()
-{leave}
+world.leave()
 sys.stdout.write(f"threads {{before}} {{gloo_threads()}} gathered {{gathered}}\\n")
 """
 
 
-def run_world(tmp_path, leave):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(root=str(ROOT), leave=leave))
+def run_world(script):
     torchrun = python_for(find("torch_ddp")).parent / "torchrun"
-    return run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", "29420", str(script)])
+    port = str(free_ports(1)[0])
+    return run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", port, str(script)])
 
 
-@pytest.mark.parametrize("launch", range(3))
-def test_leaving_the_world_ends_its_gloo_threads(launch, tmp_path):
-    status, output = run_world(tmp_path, "world.leave()")
+@pytest.fixture(scope="module")
+def left(tmp_path_factory):
+    """What two workers print that join a world, train, gather and leave."""
+    script = tmp_path_factory.mktemp("world") / "script.py"
+    script.write_text(SCRIPT.format(root=str(ROOT)))
+    status, output = run_world(script)
     assert status == 0, output
-    lines = [line.split() for line in output.splitlines() if line.startswith("threads")]
-    assert [int(line[1]) > 0 and int(line[2]) == 0 for line in lines] == [True, True], output
+    return output
+
+
+def test_leaving_the_world_ends_its_gloo_threads(left):
+    lines = [line.split() for line in left.splitlines() if line.startswith("threads")]
+    assert [int(line[1]) > 0 and int(line[2]) == 0 for line in lines] == [True, True], left
+
+
+def test_every_rank_gets_every_ranks_value_in_order(left):
+    # Three rows of four ones through two outputs: every weight's gradient is 3.
+    expected = "gathered [{'rank': 0, 'gradient': 24.0}, {'rank': 1, 'gradient': 24.0}]"
+    assert left.count(expected) == 2, left
 
 
 FSDP_SCRIPT = """
@@ -59,14 +72,6 @@ sys.stdout.write(f"threads left {{sum('gloo' in name for name in names)}}\\n")
 def test_leaving_after_fsdp_ends_the_threads_that_dtensors_caches_would_keep(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(FSDP_SCRIPT.format(root=str(ROOT), record=str(tmp_path / "run.json")))
-    torchrun = python_for(find("torch_ddp")).parent / "torchrun"
-    status, output = run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", "29421", str(script)])
+    status, output = run_world(script)
     assert status == 0, output
     assert output.count("threads left 0") == 2, output
-
-
-def test_every_rank_gets_every_ranks_value_in_order(tmp_path):
-    _, output = run_world(tmp_path, "world.leave()")
-    # Three rows of four ones through two outputs: every weight's gradient is 3.
-    expected = "gathered [{'rank': 0, 'gradient': 24.0}, {'rank': 1, 'gradient': 24.0}]"
-    assert output.count(expected) == 2, output

@@ -1,10 +1,6 @@
 """What Keras's fit can't do is refused in one line; with all else that its SGD computes alike it follows the oracle."""
 
-import dataclasses
-
-import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 from tests.contract.worlds import contract_task
 from tests.launching import assert_follows
@@ -32,22 +28,4 @@ def test_several_compiled_replicas_are_refused_in_one_line(launch, tmp_path):
 )
 def test_what_keras_does_alike_follows_the_oracle(options, workers, launch, deviation_of, tmp_path):
     launched = launch("tf_keras_mirrored", contract_task("digits", workers, tmp_path, activation="tanh", **options))
-    assert_follows(launched, deviation_of(launched))
-
-
-def test_one_worker_compiled_with_xla_follows_the_oracle(launch, deviation_of, tmp_path):
-    launched = launch("tf_keras_mirrored", contract_task("digits", 1, tmp_path), jit_compile=True)
-    assert_follows(launched, deviation_of(launched))
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("tf_keras_mirrored", "tf_mirrored"), ("tf_mirrored", "tf_keras_mirrored")]
-)
-def test_a_run_with_momentum_goes_on_with_the_other_strategy(first, second, launch, deviation_of, tmp_path):
-    """Keras keeps another momentum than torch: it has to be converted both ways."""
-    task = contract_task("digits", 2, tmp_path, momentum=0.5, activation="tanh")
-    assert launch(first, dataclasses.replace(task, steps=60), "first").status == 0
-    assert np.abs(load_file(task.checkpoint)["layer0.weight.momentum"]).max() > 0
-    launched = launch(second, task, "second")
-    assert launched.record.first_step == 60
     assert_follows(launched, deviation_of(launched))
