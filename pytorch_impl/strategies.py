@@ -205,8 +205,12 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) 
 
     All-gathers of the parameters before the forward pass and again before the backward pass, and a reduce-scatter of
     the gradients, each (N - 1) times the model's bytes (Rajbhandari et al., "ZeRO", 2020, section 7.2.2, P_os+g+p).
+    Over Gloo torch's reduce-scatter is a whole all-reduce (pytorch issue 149869), twice what it has to be.
     """
-    formula = "3 (N - 1) times the bytes of the gradients: parameters gathered twice, gradients reduced and scattered"
+    formula = (
+        "3 (N - 1) times the bytes of the gradients: parameters gathered twice, gradients reduced and scattered; over "
+        "Gloo, whose reduce-scatter is a whole all-reduce, it is 4 (N - 1)"
+    )
     return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, 'Rajbhandari et al., "ZeRO", 2020, section 7.2.2')
 
 

@@ -10,7 +10,8 @@ from common.launch import python_for
 from common.measurement.record import read_records
 from reports.document import compose
 from reports.results import read_results
-from tests.conftest import MAY_SKIP, run_command
+from tests.conftest import run_command
+from tests.skips import MAY_SKIP
 
 MADE = ("tools", "torch")
 

@@ -1,4 +1,4 @@
-"""Every command in the README can work as it is written there, and one of each framework really does."""
+"""Every command in the README can work as it is written there, and those that were promised first really do."""
 
 import os
 import re
@@ -19,7 +19,7 @@ STARTED = [
     "horovodrun -np 4 python horovod_impl/train.py",
     "nox -s report",
 ]
-"""What is really run: a command of each framework, and what takes a second."""
+"""What is really run as it stands here; the contract's tests run every strategy's session, with options."""
 
 UNCHECKED = {"python3 -m pip install nox", "pip install torch==2.13.0"}
 """These need the network; CI begins with the first, and the environments are made with the other's version."""

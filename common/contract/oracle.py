@@ -120,8 +120,8 @@ def deviation_alone(record: Record, task: Task, folder: Path, losses: np.ndarray
 def owners_of(task: Task, workers: int) -> dict[str, int]:
     """The worker that updates each parameter where optimizer states are divided by whole parameters.
 
-    The largest comes first, and whoever has the least so far gets it, as `ZeroRedundancyOptimizer` in PyTorch 2.13 does
-    (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).
+    The largest comes first, and whoever has the least so far gets it: `_partition_parameters` of
+    `ZeroRedundancyOptimizer`.
     """
     held, owners = [0] * workers, {}
     sizes = {name: value.size for name, value in mlp.initial_weights(task).items()}

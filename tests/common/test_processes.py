@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
@@ -17,20 +16,24 @@ from common.processes import free_ports, signals_held
 # A process that ignores SIGTERM, in a session of its own, whose parent is gone: what a framework's launcher can leave.
 STRAY = """
 import os, signal, sys, time
+reading, writing = os.pipe()
 if os.fork():
-    time.sleep(0.5)
+    os.read(reading, 1)
     sys.exit(int(sys.argv[1]))
 os.setsid()
 if os.fork():
     os._exit(0)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 open(sys.argv[2], "w").write(str(os.getpid()))
+os.write(writing, b".")
 time.sleep(600)
 """
 
 GROUP = """
 import json, os, sys
+from common import processes
 from common.processes import run_group
+processes._GRACE_SECONDS = 1.0
 commands, deadline_seconds, *more = json.loads(sys.argv[1])
 outcome = run_group(commands, dict(os.environ), deadline_seconds, *more)
 print(json.dumps([outcome.status, outcome.timed_out]))
@@ -130,31 +133,30 @@ def test_a_signal_that_asks_to_leave_lets_what_was_begun_be_ended(number):
 
 STUBBORN = """
 import os, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *_: print("told", flush=True))
 print(os.getpid(), flush=True)
 time.sleep(600)
 """
 
 LEAVING = """
 import os, sys
+from common import processes
 from common.processes import exit_on_signals, run_group
+processes._GRACE_SECONDS = 1.0
 exit_on_signals()
 run_group([[sys.executable, "-c", sys.argv[1]]], dict(os.environ), float(sys.argv[2]))
 """
 
 
-@pytest.mark.parametrize(
-    ("deadline_seconds", "wait_seconds", "signals"), [(60, 0, 2), (1, 1.5, 1)], ids=["after another", "at the deadline"]
-)
-def test_a_signal_while_a_group_is_being_ended_does_not_cut_that_short(deadline_seconds, wait_seconds, signals):
+@pytest.mark.parametrize(("deadline_seconds", "first"), [(60, [signal.SIGTERM]), (1, [])], ids=["signal", "deadline"])
+def test_a_signal_while_a_group_is_being_ended_does_not_cut_that_short(deadline_seconds, first):
     command = python(LEAVING, STUBBORN, str(deadline_seconds))
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         child = psutil.Process(int(process.stdout.readline()))
-        # At the deadline the group is being ended once the child, a session of its own, has got its SIGTERM.
-        time.sleep(wait_seconds)
-        for _ in range(signals):
-            process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
+        for number in first:
+            process.send_signal(number)
+        assert process.stdout.readline() == "told\n"
+        process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 128 + signal.SIGTERM
         assert not child.is_running()
 

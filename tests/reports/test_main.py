@@ -32,48 +32,29 @@ def refused(monkeypatch, capsys):
     return call
 
 
-def report(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "reports", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-
-def test_a_folder_of_records_becomes_a_pdf(tmp_path):
+def test_a_folder_of_records_becomes_a_pdf_and_a_figure_without_loading_any_strategy(tmp_path):
     write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
-    result = report("--results", tmp_path, "--out", tmp_path / "new" / "report.pdf")
+    loaded = "[name for name in sys.modules if name.partition('.')[0].endswith('_impl')]"
+    program = f"import runpy, sys; runpy.run_module('reports', run_name='__main__'); print({loaded})"
+    pdf, figure = tmp_path / "new" / "report.pdf", tmp_path / "other" / "one.svg"
+    options = ["--results", tmp_path, "--out", pdf, "--headline", figure]
+    command = [sys.executable, "-c", program, *map(str, options)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    assert (tmp_path / "new" / "report.pdf").read_bytes().startswith(b"%PDF-")
+    assert result.stdout.splitlines()[-1] == "[]"
+    assert pdf.read_bytes().startswith(b"%PDF-")
+    assert b"<svg" in figure.read_bytes()
 
 
-def test_the_first_figure_is_written_on_its_own_where_asked(tmp_path):
-    write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
-    result = report("--results", tmp_path, "--out", tmp_path / "report.pdf", "--headline", tmp_path / "new" / "one.svg")
-    assert result.returncode == 0, result.stderr
-    assert b"<svg" in (tmp_path / "new" / "one.svg").read_bytes()
-
-
-def test_without_a_measurement_there_is_no_figure_to_write(tmp_path):
+def test_without_a_measurement_there_is_no_figure_to_write(tmp_path, refused):
     write_all(tmp_path, named(make_record("amber_single", status="failed", windows=[])))
-    result = report("--results", tmp_path, "--out", tmp_path / "report.pdf", "--headline", tmp_path / "one.svg")
-    assert result.returncode == 2
-    [line] = result.stderr.splitlines()
+    line = refused("--results", tmp_path, "--out", tmp_path / "report.pdf", "--headline", tmp_path / "one.svg")
     assert "no figure to draw: leave --headline out" in line
 
 
-def test_a_report_is_made_without_loading_any_strategy(tmp_path):
-    write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
-    loaded = "[name for name in sys.modules if name.partition('.')[0].endswith('_impl')]"
-    program = f"import sys; from reports.__main__ import main; main(); print({loaded})"
-    command = [sys.executable, "-c", program, "--results", str(tmp_path), "--out", str(tmp_path / "report.pdf")]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert result.stdout.splitlines()[-1] == "[]", result.stderr
-
-
-def test_a_damaged_record_ends_the_program_with_one_line_and_status_2(tmp_path):
+def test_a_damaged_record_is_named_and_nothing_is_written(tmp_path, refused):
     (tmp_path / "damaged.json").write_text("{")
-    result = report("--results", tmp_path, "--out", tmp_path / "report.pdf")
-    assert result.returncode == 2
-    [line] = result.stderr.splitlines()
-    assert "damaged.json" in line
+    assert "damaged.json" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
     assert [path.name for path in tmp_path.iterdir()] == ["damaged.json"]
 
 

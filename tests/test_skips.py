@@ -1,11 +1,12 @@
-"""tests/conftest.py: what is skipped is said, and fails the run where it mustn't be skipped."""
+"""tests/skips.py: what is skipped is said, and fails the run where it mustn't be skipped."""
 
 import sys
 
 import pytest
 
 from common.catalogue import ROOT
-from tests.conftest import MAY_SKIP, run_command
+from tests.conftest import run_command
+from tests.skips import MAY_SKIP
 
 TESTS = """
 import pytest
@@ -26,7 +27,7 @@ def test_on_a_holiday():
 
 def run_tests(tmp_path, *options, **environment):
     (tmp_path / "test_some.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", *options]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.skips", "-p", "no:cacheprovider", *options]
     return run_command([*command, str(tmp_path / "test_some.py")], **environment)
 
 
