@@ -10,6 +10,7 @@ import pytest
 from common.catalogue import ROOT, find, strategies
 from common.contract.task import parse_command_line
 from common.launch import python_for
+from common.processes import free_ports
 from tests import commands
 from tests.conftest import run_command
 
@@ -85,14 +86,11 @@ def test_ddp_without_torchrun_names_torchrun():
 
 def test_torchrun_whose_world_disagrees_with_workers_is_refused(tmp_path):
     """torchrun adds an account of its own; ours is one line per worker."""
-    torchrun = [
-        str(python_for(find("torch_ddp")).parent / "torchrun"),
-        "--nproc-per-node",
-        "2",
-        "--master-port",
-        "29430",
-    ]
-    status, output = run_command([*torchrun, SCRIPTS["torch_ddp"], "--workers", "4", "--record", str(tmp_path / "r")])
+    torchrun = [str(python_for(find("torch_ddp")).parent / "torchrun"), "--nproc-per-node", "2"]
+    port = ["--master-port", str(free_ports(1)[0])]
+    status, output = run_command(
+        [*torchrun, *port, SCRIPTS["torch_ddp"], "--workers", "4", "--record", str(tmp_path / "r")]
+    )
     assert status != 0
     assert "--workers 4, but torchrun started 2: give both the same number" in output
     assert not list(tmp_path.iterdir())
