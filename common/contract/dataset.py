@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import math
 import shutil
 import struct
 import tempfile
@@ -179,10 +180,10 @@ def _mnist(task: Task) -> dict[str, np.ndarray]:
     paths = _mnist_source(task)
     for name, path, kind in zip(_NAMES, paths, MNIST_FILES, strict=True):
         values = read_idx(Path(path), MNIST_FILES[kind])
-        arrays[name] = values.reshape(len(values), -1) if values.ndim == 3 else values
+        arrays[name] = values.reshape(len(values), math.prod(values.shape[1:])) if values.ndim == 3 else values
     for part in ("train", "test"):
         features, labels = arrays[f"{part}_features"], arrays[f"{part}_labels"]
-        if features.shape != (len(labels), 784) or labels.ndim != 1 or labels.max(initial=0) > 9:
+        if features.shape != (len(labels), 784) or labels.ndim != 1 or not len(labels) or labels.max() > 9:
             raise UserError(f"MNIST's {part} images and labels don't belong together: fetch the four files again.")
     train = arrays["train_features"] / 255
     # One mean and one deviation for all pixels: those at the border never change, so have no deviation of their own.

@@ -41,14 +41,28 @@ def test_every_dataset_has_the_promised_rows_and_types(task, train, test, real):
 
 
 @pytest.mark.parametrize("task", [SMALL_PATHWAY, SMALL_WIDE], ids=["pathway", "wide"])
-def test_generated_features_are_standardised_by_the_training_rows(task):
+def test_generated_features_are_standardised_by_the_training_rows(own_cache, task):
     rows = dataset.load(task)
     assert rows.train_features.mean(axis=0) == pytest.approx(np.zeros(task.dimensions[0]), abs=1e-5)
     assert rows.train_features.std(axis=0) == pytest.approx(np.ones(task.dimensions[0]), abs=1e-5)
     assert 0 < np.abs(rows.test_features.mean(axis=0)).max() < 0.3
 
 
-def test_digits_are_real_pixels_divided_by_16_and_these_to_the_bit():
+@pytest.mark.parametrize(
+    ("task", "labels", "features"),
+    [
+        (SMALL_PATHWAY, [0, 1, 3, 2, 2, 0, 0, 0, 3, 1, 2, 3], [1.5331968, 0.9812876, 1.1310679]),
+        (SMALL_WIDE, [2, 1, 1, 2, 0, 2, 2, 2, 0, 0, 2, 0], [-2.1155605, 0.26347467, 1.8427497]),
+    ],
+    ids=["pathway", "wide"],
+)
+def test_generated_rows_are_the_same_on_every_machine(own_cache, task, labels, features):
+    rows = dataset.load(task)
+    assert rows.train_labels[:12].tolist() == labels
+    assert rows.train_features[0, :3] == pytest.approx(features, rel=1e-4)
+
+
+def test_digits_are_real_pixels_divided_by_16_and_these_to_the_bit(own_cache):
     rows = dataset.load(DIGITS)
     pixels = rows.train_features * 16
     assert np.array_equal(pixels, pixels.round())
@@ -354,10 +368,15 @@ def swap(folder, one, other):
         (lambda folder: swap(folder, NAMES[0], NAMES[1]), "train"),
         (lambda folder: swap(folder, NAMES[2], NAMES[3]), "test"),
         (lambda folder: put(folder, NAMES[1], idx(np.zeros((30, 1)))), "train"),
+        (
+            lambda folder: [put(folder, NAMES[0], idx(np.zeros((0, 28, 28)))), put(folder, NAMES[1], idx(np.zeros(0)))],
+            "train",
+        ),
     ],
     ids=[
         *("a label too few", "a label too many", "a label of 10", "smaller images", "labels of the other part"),
         *("training images and labels swapped", "test images and labels swapped", "labels in a column"),
+        "nothing",
     ],
 )
 def test_images_and_labels_that_do_not_belong_together_are_refused(mnist, refusal, spoil, part):
@@ -381,6 +400,11 @@ def test_unchanged_files_are_served_from_the_cache(mnist, monkeypatch):
     before = dataset.load(mnist)
     monkeypatch.setattr(dataset, "read_idx", None)
     assert dataset.load(mnist).sha256 == before.sha256
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 28, 28)])
+def test_a_file_that_says_it_holds_nothing_holds_nothing(tmp_path, shape):
+    assert dataset.read_idx(put(tmp_path, "nothing", idx(np.zeros(shape)))).shape == shape
 
 
 def test_the_well_known_file_is_read_without_a_note(tmp_path, capsys):
