@@ -24,7 +24,7 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
     """
     keys = ["regime", "workers", "strategy"]
     rows = []
-    for key, group in launches[launches["exchange"].astype(bool)].groupby(keys) if len(launches) else ():
+    for key, group in launches[launches["exchange"].astype(bool)].groupby(keys):
         told = [_of_launch(records[name]) for name in group["launch"] if any(records[name].memory_bytes)]
         if told:
             known = {"reference": group["compared_with"].iloc[0].get(SHARDING_OF, ""), "n": len(told)}

@@ -29,7 +29,7 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, relation: str
     related = trained.assign(named=[relations.get(relation, "") for relations in trained["compared_with"]])
     same = ["regime", "workers", "label", "global_batch", "round"]
     matched = trained.merge(
-        related[related["named"] != ""],
+        related,
         left_on=["bare_strategy", *same],
         right_on=["named", *same],
         suffixes=("_first", ""),
