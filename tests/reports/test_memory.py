@@ -44,7 +44,7 @@ def section(*records: Record) -> list[dict]:
 
 
 def test_the_process_that_holds_most_and_the_largest_peak_count():
-    row = table(holding("amber_sharded", process(6, 6, peak=300), process(5, 5, peak=330)))["amber_sharded"]
+    row = table(holding("amber_sharded", process(5, 5, peak=330), process(6, 6, peak=300)))["amber_sharded"]
     assert [row[name] / MEGABYTE for name in ("parameters", "gradients", "optimizer_state", "held")] == [6, 6, 6, 18]
     assert row["above_import"] == 330 * MEGABYTE
 
@@ -69,6 +69,13 @@ def test_factors_are_over_the_strategy_that_is_sharded_with_as_many_workers():
     assert math.isnan(rows["amber_ring"]["peak_factor"])
 
 
+def test_a_reference_that_holds_nothing_gives_no_factor():
+    rows = table(holding("amber_ring", process(0, peak=0)), holding("amber_sharded", process(4)))
+    assert (rows["amber_sharded"]["reference_held"], rows["amber_sharded"]["reference_peak"]) == (0, 0)
+    assert math.isnan(rows["amber_sharded"]["held_factor"])
+    assert math.isnan(rows["amber_sharded"]["peak_factor"])
+
+
 def test_each_factor_is_said_to_be_over_the_strategy_that_its_records_name():
     sharded = holding("amber_sharded", process(4, peak=300))
     other = dataclasses.replace(holding("mine", process(2, peak=100)), compared_with={SHARDING_OF: "theirs"})
@@ -82,6 +89,19 @@ def test_each_factor_is_said_to_be_over_the_strategy_that_its_records_name():
         "The factors of amber_sharded are over amber_ring in the same regime with as many workers.",
         "The factors of mine are over theirs in the same regime with as many workers.",
     ]
+
+
+def test_the_section_shows_the_megabytes_of_every_cell_in_the_order_of_the_strategies():
+    found = section(
+        holding("cobalt_replicas", process(8, 4, peak=456)), holding("amber_ring", process(1, 2, peak=3_000_000))
+    )
+    assert [block["kind"] for block in found] == ["heading", "text", "table"]
+    assert found[1]["text"].startswith("Megabytes of the parameters")
+    assert found[-1]["rows"] == [
+        ["amber_ring", "2", "wide weak", "1", "1.00", "1.00", "2.00", "4.00", "3,000,000"],
+        ["cobalt_replicas", "2", "wide weak", "1", "8.00", "8.00", "4.00", "20.0", "456"],
+    ]
+    assert found[-1]["align"] == ["left", "right", "left", *["right"] * 6]
 
 
 def test_without_a_strategy_that_shards_the_table_has_no_factors():
@@ -109,12 +129,18 @@ def test_a_strategy_that_does_not_tell_what_it_holds_shows_its_peak():
 
 
 @pytest.mark.parametrize(
-    ("peak", "said"), [(660, "costs 45\u00a0% more"), (228, "saves 50\u00a0%"), (457, "makes no difference")]
+    ("peak", "said"),
+    [
+        (660, "costs 45\u00a0% more"),
+        (4560, "costs 900\u00a0% more"),
+        (228, "saves 50\u00a0%"),
+        (457, "makes no difference"),
+    ],
 )
 def test_sharding_is_said_to_cost_or_to_save_what_was_measured(peak, said):
     [sentence] = sentences(holding("amber_ring", process(8, peak=456)), holding("amber_sharded", process(4, peak=peak)))
     assert sentence == (
-        f"amber_sharded with 2 workers on wide weak: peak {peak} MB (n = 1) against amber_ring's 456 (n = 1): it "
+        f"amber_sharded with 2 workers on wide weak: peak {peak:,} MB (n = 1) against amber_ring's 456 (n = 1): it "
         f"{said}; sharding is often said to save over 60\u00a0%."
     )
 
@@ -122,10 +148,10 @@ def test_sharding_is_said_to_cost_or_to_save_what_was_measured(peak, said):
 def test_the_world_with_the_most_to_shard_is_named_with_the_range_over_all():
     [sentence] = sentences(
         *(holding("amber_ring", process(8, peak=400), workers=workers) for workers in (1, 2, 4)),
-        *(holding("amber_sharded", process(4, peak=600 - 100 * workers), workers=workers) for workers in (1, 2, 4)),
+        *(holding("amber_sharded", process(4, peak=4600 - 1100 * workers), workers=workers) for workers in (1, 2, 4)),
     )
     assert "with 4 workers on wide weak: peak 200 MB" in sentence
-    assert sentence.endswith("Over its 2 cells beside amber_ring's, peaks go from \u221250\u00a0% to +0\u00a0%.")
+    assert sentence.endswith("Over its 2 cells beside amber_ring's, peaks go from \u221250\u00a0% to +500\u00a0%.")
 
 
 @pytest.mark.parametrize(("state", "is_said"), [(0, True), (8, False)])

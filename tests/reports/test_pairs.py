@@ -8,6 +8,7 @@ import pytest
 
 from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from reports import pairs, summaries
+from reports.blocks import DASH
 from tests.reports.records import make_record, named, varied
 
 
@@ -24,6 +25,30 @@ def test_what_convenience_costs_is_the_median_over_pairs_of_the_same_round():
     assert (row["pairs"], row["factor"]) == (6, pytest.approx(3.0))
     assert (row["low"], row["high"]) == (pytest.approx(2.9), pytest.approx(3.2))
     assert (row["first_seconds"], row["second_seconds"]) == (pytest.approx(0.001), pytest.approx(0.00315))
+    assert row["regime"].startswith("weak: --preset digits")
+
+
+def test_what_options_of_a_strategys_own_cost_is_over_the_same_strategy_with_none():
+    records = [make_record("cobalt_replicas", 2, (2.0,) * 3), varied("cobalt_replicas", 2, (3.0,) * 3, compiled=True)]
+    [row] = pairs.against_default(summaries.launches(named(*records)), None).to_dict("records")
+    assert (row["first"], row["second"]) == ("cobalt_replicas", "cobalt_replicas, compiled")
+    assert (row["first_seconds"], row["second_seconds"]) == (pytest.approx(0.002), pytest.approx(0.003))
+    assert row["factor"] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("launches", "said", "notes"),
+    [
+        (5, ["3.00", "2.00", "1.50", DASH, "5"], ["No interval is given for fewer than 6 pairs."]),
+        (6, ["3.00", "2.00", "1.50", "1.25 to 1.75", "6"], []),
+    ],
+)
+def test_a_factor_is_said_with_both_times_its_interval_and_its_pairs(launches, said, notes):
+    plain = [make_record("cobalt_replicas", 2, (2.0,) * 3)] * launches
+    compiled = [varied("cobalt_replicas", 2, (time,) * 3, compiled=True) for time in (2.5, 3.5, 3.0, 3.0, 3.0, 3.0)]
+    table = pairs.against_default(summaries.launches(named(*plain, *compiled[:launches])), None)
+    assert pairs.in_words(table.iloc[0].to_dict()) == said
+    assert pairs.notes(table) == notes
 
 
 def test_replicas_in_one_process_are_paired_with_replicas_in_a_process_each():
@@ -46,6 +71,7 @@ def test_launches_of_different_rounds_make_no_pair():
     [row] = convenience(launches, plan.assign(repetition=1)).to_dict("records")
     assert row["pairs"] == 1
     assert math.isnan(row["low"])
+    assert math.isnan(row["high"])
 
 
 def test_a_library_that_sets_other_options_is_compared_with_the_same_ones():
@@ -86,7 +112,9 @@ def test_steps_of_different_numbers_of_rows_are_not_compared():
     assert convenience(summaries.launches(named(make_record("amber_ring", 2), other)), None).empty
 
 
-def test_without_launches_there_is_no_factor():
-    launches = summaries.launches({})
-    assert convenience(launches, None).empty
-    assert pairs.against_default(launches, None).empty
+@pytest.mark.parametrize("records", [{}, named(make_record("amber_ring", 2))], ids=["none", "one"])
+def test_without_two_launches_to_compare_there_are_columns_and_no_factor(records):
+    launches = summaries.launches(records)
+    for table in (convenience(launches, None), pairs.against_default(launches, None)):
+        assert table.empty
+        assert " ".join(table) == "regime first second workers pairs first_seconds second_seconds factor low high"

@@ -19,6 +19,11 @@ def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
     return row
 
 
+def rows_of(table: pd.DataFrame) -> list:
+    """The rows of a table, to compare with expected ones, whose NaN are NaN here."""
+    return [pytest.approx(row, nan_ok=True) for row in table.to_dict("records")]
+
+
 def test_speed_up_and_efficiency_are_those_worked_out_by_hand():
     # 64 rows in 2 ms, then 128 rows in 3.2 ms: 32,000 and 40,000 samples/s.
     records = named(
@@ -75,7 +80,8 @@ def test_how_far_ranks_are_apart_is_told_by_launches_in_which_none_waits_for_ano
     apart, unknown = summaries.ranks(launches).sort_values("strategy", ascending=False).to_dict("records")
     assert (apart["strategy"], apart["n"], apart["spread"], apart["peak_bytes"]) == ("amber_ring", 3, 1.0, 7)
     assert apart["largest_spread"] == pytest.approx(1.2)  # 1.5 over the median of 1 and 1.5
-    assert (unknown["strategy"], unknown["n"]) == ("amber_library", 0)
+    assert (unknown["strategy"], unknown["n"], unknown["workers"]) == ("amber_library", 0, 2)
+    assert apart["regime"] == unknown["regime"] == launches["regime"].iloc[0]
     assert math.isnan(unknown["spread"])
 
 
@@ -139,9 +145,90 @@ def test_exposed_communication_is_the_step_less_the_step_without_exchange():
     assert row["wire_bytes"] == 200_000
 
 
+def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_exchange_or_had_its_bytes_counted():
+    silent = {"exchange": False}
+    counted = make_record("cobalt_replicas", 2, (6.0, 6.0), wire_bytes_per_step=5.0)
+    records = named(
+        make_record("amber_ring", 2, (5.0, 5.0)),
+        *(varied("amber_ring", 2, (3.0, 3.0), **silent) for _ in range(2)),
+        *[make_record("amber_ring", 4, (9.0, 9.0)), make_record("amber_sharded", 2, (7.0, 7.0)), counted],
+        *[make_record("amber_ring", 1), varied("amber_ring", 1, **silent)],
+        clocked("cobalt_replicas", 300, 25),
+    )
+    split = summaries.time_split(summaries.cells(summaries.launches(records))).set_index("bare_strategy")
+    times = ["workers", "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "wire_bytes"]
+    nan = float("nan")
+    assert rows_of(split[times]) == [
+        dict(zip(times, (2, 0.005, 1, 0.003, 2, 0.002, nan), strict=True)),
+        dict(zip(times, (2, 0.006, 1, nan, 0, nan, 5.0), strict=True)),
+    ]
+    assert [*split.index] == [*split["strategy"]] == ["amber_ring", "cobalt_replicas"]
+    assert split["formula"].str.contains("ring all-reduce").all()
+    assert split["formula_source"].str.contains("2009").all()
+
+
+def test_a_cell_without_exchange_counts_for_its_own_regime_alone():
+    other = clocked("amber_ring", 300, 25, batch=16)
+    records = named(other, dataclasses.replace(other, options=other.options | {"exchange": False}))
+    split = summaries.time_split(summaries.cells(summaries.launches(records | {"a": make_record("amber_ring", 2)})))
+    assert split["regime"].str.contains("--batch 16").tolist() == [True]
+
+
 def test_a_launch_whose_bytes_have_no_formula_has_none():
     [launch] = summaries.launches(named(make_record("amber_parts", 2))).to_dict("records")
     assert math.isnan(launch["formula_bytes"])
+
+
+def test_the_regime_shown_first_is_weak_and_has_most_numbers_of_workers_then_most_launches():
+    def launch(batch: int, workers: int = 1, scaling: str = "weak", exchange: bool = True) -> Record:
+        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, batch=batch, workers=workers)
+        return make_record("amber_ring", workers, task=task, options=MadeUpOptions(exchange=exchange))
+
+    records = named(
+        *(launch(64, workers, "strong") for workers in (1, 2, 4, 1)),
+        *(launch(8) for _ in range(3)),
+        *(launch(24, workers) for workers in (1, 2)),
+        *[launch(16), launch(16, exchange=False), launch(16, exchange=False), launch(16, exchange=False)],
+        *(launch(40) for _ in range(2)),
+    )
+    shown = [regime.split(";")[0].split(" --batch ") for regime in summaries.regimes(summaries.launches(records))]
+    assert [(scaling.split(":")[0], batch) for scaling, batch in shown[:4]] == [
+        *[("weak", "24"), ("weak", "8"), ("weak", "40"), ("weak", "16")],
+    ]
+    assert shown[4][0].startswith("strong")
+
+
+def test_without_launches_every_table_has_its_columns_and_no_rows():
+    launches = summaries.launches({})
+    assert [*launches] == ["launch", "regime", "strategy", "workers", "exchange"]
+    cells = summaries.cells(launches)
+    assert [*cells] == ["regime", "strategy", "workers", "exchange"]
+    assert summaries.regimes(launches) == []
+    tables = (summaries.time_split(cells), summaries.ranks(launches), summaries.inputs(launches))
+    assert [" ".join(table) for table in tables] == [
+        "regime strategy bare_strategy workers wire_bytes formula_bytes formula formula_source "
+        "step_seconds step_n compute_seconds compute_n exposed_seconds",
+        "regime strategy workers n spread largest_spread peak_bytes",
+        "regime workers bare_strategy strategy n input_seconds step_seconds share",
+    ]
+    tables = (summaries.startups({}), summaries.accuracies({}), summaries.endings({}, None))
+    assert [" ".join(table) for table in tables] == [
+        "strategy workers n whole",
+        "preset strategy workers global_batch seed steps n accuracy lowest looked reached target_seconds",
+        "launch strategy bare_strategy preset scaling workers ending reason log for_speed task planned",
+    ]
+
+
+def test_tables_that_need_what_no_launch_measured_have_their_columns_and_no_rows():
+    launches = summaries.launches(named(make_record("amber_ring", 1)))
+    cells = summaries.cells(launches)
+    for found, empty in (
+        (summaries.time_split(cells), summaries.time_split(summaries.cells(summaries.launches({})))),
+        (summaries.ranks(launches), summaries.ranks(summaries.launches({}))),
+        (summaries.inputs(launches), summaries.inputs(summaries.launches({}))),
+    ):
+        assert found.empty
+        assert [*found] == [*empty]
 
 
 @pytest.mark.parametrize(
@@ -227,9 +314,22 @@ def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_lo
     silent = make_record("cobalt_replicas", 2)
     launches = summaries.launches(named(dataclasses.replace(record, windows=windows), silent))
     [row] = summaries.inputs(launches).to_dict("records")
-    assert (row["strategy"], row["workers"], row["n"]) == ("amber_ring", 2, 1)
-    assert row["input_seconds"] == pytest.approx(0.0004)
-    assert row["share"] == pytest.approx(0.2)
+    assert row.pop("regime") == launches["regime"].iloc[0]
+    assert (row.pop("strategy"), row.pop("bare_strategy")) == ("amber_ring", "amber_ring")
+    assert row == pytest.approx({"workers": 2, "n": 1, "input_seconds": 0.0004, "step_seconds": 0.002, "share": 0.2})
+
+
+def test_the_time_to_the_first_step_is_a_median_in_all_its_parts():
+    def starting(name: str, seconds: float, **changes: object) -> Record:
+        parts = {"imports": seconds - 1.0, "world": 1.0}
+        return make_record(name, 2, time_to_first_step_s=seconds, startup_seconds=parts, **changes)
+
+    unknown = make_record("cobalt_replicas", 2, startup_seconds={})
+    records = [starting("amber_ring", seconds) for seconds in (3.0, 9.0, 5.0)]
+    found = summaries.startups(named(*records, unknown, starting("amber_ring", 100.0, status="failed")))
+    assert found.to_dict("records") == [
+        {"strategy": "amber_ring", "workers": 2, "whole": 5.0, "imports": 4.0, "world": 1.0, "n": 3}
+    ]
 
 
 def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path):
@@ -263,6 +363,38 @@ def test_a_planned_launch_with_a_label_that_never_ran_stands_under_its_own_name(
     assert summaries.endings({}, plan.assign(label=""))["strategy"].tolist() == ["cobalt_servers"]
 
 
+@pytest.mark.parametrize(
+    ("exchange", "purpose", "for_speed"),
+    [(True, "throughput", True), (False, "throughput", False), (True, "certificate", False)],
+)
+def test_a_planned_launch_that_never_ran_is_told_by_its_plan(exchange, purpose, for_speed):
+    known = {"launch": "a", "preset": "digits", "scaling": "strong", "workers": 2}
+    plan = pd.DataFrame([known | {"strategy": "mine", "label": "5", "exchange": exchange, "purpose": purpose}])
+    assert summaries.endings({}, plan).to_dict("records") == [
+        known
+        | {"strategy": "mine, 5", "bare_strategy": "mine", "ending": "not run", "reason": "", "log": "", "task": ""}
+        | {"for_speed": for_speed, "planned": True}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "for_speed"),
+    [
+        ({}, True),
+        ({"options": {"exchange": False}}, False),
+        ({"task": {"checkpoint_steps": 10, "checkpoint": "w"}}, False),
+    ],
+)
+def test_a_launch_that_ended_is_told_by_its_record(changes, for_speed):
+    record = unfinished("failed", "It was killed.", "amber_ring", 2)
+    record = dataclasses.replace(record, **{name: getattr(record, name) | value for name, value in changes.items()})
+    assert summaries.endings({"a": record}, None).to_dict("records") == [
+        {"launch": "a", "strategy": record.name, "bare_strategy": "amber_ring", "preset": "digits", "scaling": "weak"}
+        | {"workers": 2, "ending": "failed", "reason": "It was killed.", "log": "some.log", "for_speed": for_speed}
+        | {"task": "--preset digits --scaling weak --steps 60 --warmup-steps 20 --window-steps 10", "planned": False}
+    ]
+
+
 def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_data_only():
     looks = [(20, 0.80, 0.4), (40, 0.91, 0.8), (60, 0.95, 1.2)]
     entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
@@ -274,6 +406,22 @@ def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_dat
     assert cell(table, "amber_ring", 1)["target_seconds"] == 0.8
     assert cell(table, "amber_ring", 1)["accuracy"] == 0.95
     assert math.isnan(cell(table, "amber_single", 1)["target_seconds"])
+
+
+def test_accuracies_are_those_of_all_launches_of_the_same_training():
+    def looking(reached: float, seconds: float, final: float) -> Record:
+        looks = [(20, reached, seconds), (60, final, 2 * seconds)]
+        entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
+        return make_record(accuracies=entries, final_accuracy=final)
+
+    failed = dataclasses.replace(looking(0.99, 0.1, 0.99), status="failed")
+    looked = [looking(0.90, 0.5, 0.91), looking(0.8, 0.4, 0.95), looking(0.8, 0.4, 0.85)]
+    blind = dataclasses.replace(looked[0], accuracies=looked[0].accuracies[-1:], final_accuracy=0.97)
+    assert summaries.accuracies(named(*looked, blind, failed)).to_dict("records") == [
+        {"preset": "digits", "strategy": "amber_ring", "workers": 1, "global_batch": 64, "seed": 3, "steps": 60}
+        | {"n": 4, "accuracy": pytest.approx(0.93), "lowest": 0.85, "looked": 3, "reached": 2}
+        | {"target_seconds": pytest.approx(0.65)}
+    ]
 
 
 def test_too_few_launches_rank_nothing():
