@@ -50,6 +50,24 @@ def test_the_base_is_the_one_that_the_record_names():
     assert (teal["base"], teal["speed_up"]) == ("cobalt_single", pytest.approx(2.0))
 
 
+@pytest.mark.parametrize(
+    ("weak", "strong", "speed_up"),
+    [(2, 1, 1.0), (2, 0, 1.0), (0, 1, 0.5), (0, 0, float("nan"))],
+    ids=["both", "the same", "the other", "none"],
+)
+def test_one_worker_is_of_the_same_scaling_where_that_was_measured_else_of_the_other(weak, strong, speed_up):
+    def launch(name: str, scaling: str, workers: int, milliseconds: float) -> Record:
+        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, workers=workers)
+        return make_record(name, workers, (milliseconds,) * 3, task=task)
+
+    records = [launch("amber_ring", "weak", 2, 4.0)]
+    for name in ("amber_single", "amber_ring"):
+        records += [launch(name, "weak", 1, 2.0)] * weak + [launch(name, "strong", 1, 1.0)] * strong
+    ring = cell(summaries.cells(summaries.launches(named(*records))), "amber_ring", 2)
+    assert [ring["speed_up"], ring["own_speed_up"]] == pytest.approx([speed_up] * 2, nan_ok=True)
+    assert (ring["base_n"], ring["own_n"]) == (weak or strong,) * 2
+
+
 def test_a_strategy_that_names_no_base_is_its_own():
     launches = summaries.launches(named(make_record("amber_single", 1)))
     alone = cell(summaries.cells(launches), "amber_single", 1)
@@ -71,6 +89,48 @@ def test_a_launch_counts_by_its_median_window_and_the_slowest_rank():
     assert math.isnan(launch["rank_spread"])
 
 
+def test_a_launch_has_what_its_record_says():
+    record = make_record("amber_ring", 2, (2.0, 4.0, 6.0), peak_memory_bytes=[], compared_with={"a": "b"})
+    [launch] = summaries.launches({"some": record}).to_dict("records")
+    task = "--preset digits --scaling weak --steps 60 --warmup-steps 20 --window-steps 10"
+    work = f"{task.replace('--scaling weak ', '')}; cpu on 2 cores of Some CPU"
+    assert launch.pop("compared_with") == {"a": "b"}
+    assert launch == pytest.approx(
+        {"launch": "some", "regime": f"weak: {work}", "work": work, "task": task}
+        | {"strategy": "amber_ring", "bare_strategy": "amber_ring", "label": "", "family": "Amber"}
+        | {"framework": "amber", "named_base": "amber_single", "synchronous": True, "same_maths": True}
+        | {name: getattr(record, name) for name in ("formula", "formula_source", "exchange", "oversubscribed")}
+        | {"formula_bytes": record.formula_bytes_per_step, "wire_bytes": float("nan"), "peak_bytes": 0}
+        | {"preset": "digits", "scaling": "weak", "batch": 64, "global_batch": 128, "workers": 2, "cores": 2}
+        | {"seconds": 0.004, "input_seconds": float("nan"), "samples_per_second": 32_000, "window_steps": 10}
+        | {"first_window_ratio": 0.4, "measured_seconds": 0.12, "first_step_seconds": 1.5, "processes": 2}
+        | {"rank_spread": float("nan")},
+        nan_ok=True,
+    )
+
+
+def test_a_gpu_is_part_of_the_regime():
+    records = named(make_record(), make_record(device="Some GPU"))
+    processor, gpu = summaries.launches(records)["regime"]
+    assert processor.endswith("; cpu on 2 cores of Some CPU")
+    assert gpu.endswith("; Some GPU on 2 cores of Some CPU")
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "ratio"), [((3.0,), None), ((3.0, 2.0), None), ((3.0, 2.0, 1.0), 2.0), ((3.0, 2.0, 9.0, 1.0), 1.5)]
+)
+def test_the_first_window_is_set_beside_the_median_of_the_later_ones(milliseconds, ratio):
+    [launch] = summaries.launches(named(make_record("amber_ring", 1, milliseconds))).to_dict("records")
+    assert launch["first_window_ratio"] == pytest.approx(ratio or float("nan"), nan_ok=True)
+
+
+def test_a_cell_waited_as_long_as_its_median_launch_and_is_crowded_where_one_of_its_launches_was():
+    launches = [make_record(time_to_first_step_s=seconds, oversubscribed=seconds > 4) for seconds in (1.0, 5.0, 3.0)]
+    for count, seconds, oversubscribed in ((1, 1.0, False), (3, 3.0, True)):
+        [row] = summaries.cells(summaries.launches(named(*launches[:count]))).to_dict("records")
+        assert (row["first_step_seconds"], row["oversubscribed"]) == (seconds, oversubscribed)
+
+
 def test_how_far_ranks_are_apart_is_told_by_launches_in_which_none_waits_for_another():
     waiting = make_record("amber_ring", 2, rank_factors=(1.0, 1.0), peak_memory_bytes=[5, 7])
     without = MadeUpOptions(exchange=False)
@@ -83,6 +143,19 @@ def test_how_far_ranks_are_apart_is_told_by_launches_in_which_none_waits_for_ano
     assert (unknown["strategy"], unknown["n"], unknown["workers"]) == ("amber_library", 0, 2)
     assert apart["regime"] == unknown["regime"] == launches["regime"].iloc[0]
     assert math.isnan(unknown["spread"])
+
+
+def test_ranks_are_apart_by_the_median_window_of_a_launch():
+    # 4 over the median of 2 and 4, then 9 over that of 9 and 9, then 5 over that of 5 and 3.
+    seconds = {20: (2.0, 4.0), 30: (9.0, 9.0), 40: (5.0, 3.0)}
+    windows = [
+        {"rank": rank, "step": step, "steps": 10, "seconds": both[rank]}
+        for step, both in seconds.items()
+        for rank in (0, 1)
+    ]
+    alone = make_record("amber_ring", 2, options=MadeUpOptions(exchange=False), windows=windows)
+    [apart] = summaries.ranks(summaries.launches(named(make_record("amber_ring", 2), alone))).to_dict("records")
+    assert apart["spread"] == pytest.approx(1.25)
 
 
 def test_five_launches_have_no_interval_and_six_go_from_the_smallest_to_the_largest():
@@ -307,9 +380,9 @@ def test_windows_of_asynchronous_launches_of_different_lengths_are_all_named():
 
 
 def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_longest():
-    # Windows of ten steps: rank 1 waits 2, 4 and 9 ms in them, rank 0 a millisecond in each.
+    # Windows of ten steps: the rank that waits longest waits 2, 4 and 9 ms in them.
     record = make_record("amber_ring", 2, (2.0, 2.0, 2.0))
-    waits = {(0, 20): 0.001, (0, 30): 0.001, (0, 40): 0.001, (1, 20): 0.002, (1, 30): 0.004, (1, 40): 0.009}
+    waits = {(0, 20): 0.001, (0, 30): 0.004, (0, 40): 0.001, (1, 20): 0.002, (1, 30): 0.001, (1, 40): 0.009}
     windows = [window | {"input_seconds": waits[window["rank"], window["step"]]} for window in record.windows]
     silent = make_record("cobalt_replicas", 2)
     launches = summaries.launches(named(dataclasses.replace(record, windows=windows), silent))
@@ -393,6 +466,8 @@ def test_a_launch_that_ended_is_told_by_its_record(changes, for_speed):
         | {"workers": 2, "ending": "failed", "reason": "It was killed.", "log": "some.log", "for_speed": for_speed}
         | {"task": "--preset digits --scaling weak --steps 60 --warmup-steps 20 --window-steps 10", "planned": False}
     ]
+    [ended] = summaries.endings({"a": make_record()}, None).to_dict("records")
+    assert (ended["ending"], ended["reason"], ended["log"]) == ("ok", "", "")
 
 
 def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_data_only():

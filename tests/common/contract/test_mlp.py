@@ -240,6 +240,7 @@ def test_the_kink_is_the_pre_activation_nearest_to_zero_with_its_step_layer_and_
         (np.array([[1.0, 7.0], [-2.0, -0.25]]), np.array([0, 1])),
         (np.array([[1.0, 7.0], [-1.0, -0.5]]), np.array([0, 1])),
     ]
+    batches.append(batches[1])
     kink = train_from(monkeypatch, task, weights, batches).kink
     assert kink == mlp.Kink(distance=0.125, step=1, layer=0, unit=1)
 

@@ -26,6 +26,9 @@ from common.strategy import Alone
 BASE = Task(steps=100, warmup_steps=10, window_steps=30)
 # Seed 0 with tanh has no kinks to excuse a deviation with.
 TASK = dataclasses.replace(BASE, activation="tanh")
+SCHEDULED = dataclasses.replace(
+    TASK, momentum=0.9, weight_decay=1e-3, learning_rate=0.02, final_learning_rate=0.01, decay_steps=50
+)
 # The seed that the contract tests use for digits.
 KINKLESS = dataclasses.replace(BASE, seed=3)
 
@@ -61,10 +64,7 @@ def test_a_launch_that_does_the_contracts_maths_follows(checked, world_size):
 
 
 def test_a_launch_with_momentum_weight_decay_and_schedule_follows(checked):
-    task = dataclasses.replace(
-        TASK, momentum=0.9, weight_decay=1e-3, learning_rate=0.02, final_learning_rate=0.01, decay_steps=50
-    )
-    assert checked(task=task, expected=run_oracle(task, 64, 100)).follows
+    assert checked(task=SCHEDULED, expected=run_oracle(SCHEDULED, 64, 100)).follows
 
 
 def test_weak_scaling_follows_the_oracle_of_the_resulting_global_batch(checked):
@@ -170,6 +170,16 @@ def test_workers_that_exchange_nothing_follow_models_of_their_own(alone):
     assert found.follows
     assert 0 < found.shard < LOSS_TOLERANCE
     assert 0 < found.weights < WEIGHT_TOLERANCE
+
+
+def test_workers_that_exchange_nothing_have_momentum_weight_decay_and_schedule_all_the_same(alone):
+    assert alone(task=SCHEDULED).follows
+
+
+def test_workers_of_whom_one_leaves_no_losses_follow_nothing(make_record, tmp_path):
+    record = make_record(losses=[2.0] * 2, shard_losses=[[1.0] * 2], examples_by_rank=[64])
+    found = deviation_alone(record, Task(steps=2, warmup_steps=1), tmp_path, np.array([[1.0] * 2, [3.0] * 2]), [])
+    assert (found.loss, found.shard, found.weights) == (0.0, INFINITE, INFINITE)
 
 
 def test_workers_that_take_their_part_of_the_mean_follow_models_of_their_own(alone):
@@ -412,9 +422,11 @@ def test_the_training_loss_is_the_mean_over_all_training_rows_however_many_come_
     assert oracle.training_loss(task, weights) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_training_loss_of_weights_that_are_not_finite_is_not_finite():
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("bad", [NOT_A_NUMBER, INFINITE])
+def test_the_training_loss_of_weights_that_are_not_finite_is_not_finite(bad):
     task = Task()
-    weights = {name: np.full_like(value, np.nan) for name, value in mlp.initial_weights(task).items()}
+    weights = {name: np.full_like(value, bad) for name, value in mlp.initial_weights(task).items()}
     assert not np.isfinite(oracle.training_loss(task, weights))
 
 
@@ -458,9 +470,16 @@ def test_a_task_without_a_relu_is_its_own_certificate():
 
 
 def test_a_certificate_for_which_no_seed_will_do_is_a_failure(monkeypatch):
-    monkeypatch.setattr(oracle, "run_oracle", lambda task, batch, steps: Trajectory([], {}, Kink(0.0, 0, 0, 0)))
+    tried = []
+
+    def with_a_kink(task, global_batch, steps):
+        tried.append(task.seed)
+        return Trajectory([], {}, Kink(0.0, 0, 0, 0))
+
+    monkeypatch.setattr(oracle, "run_oracle", with_a_kink)
     with pytest.raises(RuntimeError, match="Every seed from 0 on"):
         certificate_task(BASE, [64])
+    assert tried == [*range(100)]
 
 
 def test_the_certificates_task_makes_relu_launches_follow(checked):
