@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import os
 import shutil
+import stat
 import struct
 import subprocess
 import sys
@@ -168,7 +169,10 @@ def test_a_cache_folder_without_its_last_file_is_made_anew(own_cache):
 
 
 def test_a_generation_that_fails_leaves_nothing_that_looks_like_data(own_cache, monkeypatch):
+    written_in = []
+
     def full_disk(path, array):
+        written_in.append(path.parent.parent)
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -177,6 +181,14 @@ def test_a_generation_that_fails_leaves_nothing_that_looks_like_data(own_cache, 
             dataset.load(DIGITS)
     assert data_folders(own_cache) == []
     assert len(dataset.load(DIGITS).train_labels) == 1437
+    [folder] = data_folders(own_cache)
+    assert written_in == [folder.parent], "a folder can't be renamed from one file system to another"
+
+
+def test_everybody_may_read_the_cache(own_cache):
+    dataset.load(DIGITS)
+    [folder] = data_folders(own_cache)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
 
 
 @pytest.mark.parametrize("name", ["train_features.npy", "test_labels.npy"])

@@ -75,9 +75,16 @@ def test_the_loss_of_a_case_worked_out_by_hand():
 def test_logits_of_any_size_give_a_finite_loss():
     task = Task(dimensions=(1, 2), bias=False)
     weights = {"layer0.weight": np.array([[1e4, -1e4]])}
-    loss, gradients, _ = mlp.loss_and_gradients(task, weights, np.array([[1.0]]), np.array([1]))
-    assert loss == pytest.approx(2e4)
+    loss, gradients, _ = mlp.loss_and_gradients(task, weights, np.array([[1.0], [0.0]]), np.array([1, 1]))
+    assert loss == pytest.approx((2e4 + np.log(2)) / 2)
     assert np.isfinite(gradients["layer0.weight"]).all()
+
+
+def test_a_relu_that_stands_at_zero_passes_no_gradient_on():
+    task = Task(dimensions=(1, 1, 2), bias=False)
+    weights = {"layer0.weight": np.array([[0.0]]), "layer1.weight": np.array([[1.0, -1.0]])}
+    _, gradients, _ = mlp.loss_and_gradients(task, weights, np.array([[1.0]]), np.array([0]))
+    assert gradients["layer0.weight"].item() == 0
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 3, 4, 6, 12]))
@@ -137,13 +144,13 @@ def test_the_schedule_scales_the_step_and_not_the_momentum():
 
 
 def test_float32_stays_float32_through_an_update():
-    task = Task(dimensions=(2, 2), momentum=0.9, weight_decay=0.1, final_learning_rate=0.05)
+    task = Task(dimensions=(2, 2, 2), momentum=0.9, weight_decay=0.1, final_learning_rate=0.05)
     state = mlp.initial_weights(task)
     _, gradients, _ = mlp.loss_and_gradients(task, state, np.ones((3, 2), np.float32), np.array([0, 1, 0]))
     for step in range(2):
         mlp.update(task, state, gradients, step)
     assert {name: value.dtype for name, value in state.items()} == dict.fromkeys(state, np.dtype(np.float32))
-    assert len(state) == 4
+    assert len(state) == 8
 
 
 def test_the_initial_weights_of_digits_are_these_to_the_bit():

@@ -316,10 +316,21 @@ def test_a_resumed_launch_is_compared_from_its_first_step_on(make_record, tmp_pa
     assert not deviation(dataclasses.replace(record, first_step=29), task, tmp_path, expected).follows
 
 
+@pytest.mark.parametrize(("position", "deviates"), [(0, True), (1, False)])
+def test_of_a_launch_resumed_after_the_hundredth_step_the_first_loss_counts(
+    hand_made, make_record, tmp_path, position, deviates
+):
+    task, expected = hand_made
+    losses = [2.0] * 10
+    losses[position] = 3.0
+    record = make_record(losses=losses, first_step=110, examples_by_rank=[640])
+    assert deviation(record, task, tmp_path, expected).loss == 0.5 * deviates
+
+
 def test_a_kink_near_zero_is_reported_with_its_place_and_a_far_one_is_not(hand_made, make_record, tmp_path):
     task, expected = hand_made
     record = make_record(losses=[2.0] * 120, examples_by_rank=[3840, 3840])
-    near, far = Kink(5e-7, step=12, layer=1, unit=3), Kink(2e-6, step=12, layer=1, unit=3)
+    near, far = Kink(KINK_DISTANCE, step=12, layer=1, unit=3), Kink(2e-6, step=12, layer=1, unit=3)
     assert deviation(record, task, tmp_path, dataclasses.replace(expected, kink=near)).kink == near
     assert deviation(record, task, tmp_path, dataclasses.replace(expected, kink=far)).kink is None
     assert deviation(record, task, tmp_path, expected).kink is None

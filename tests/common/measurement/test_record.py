@@ -279,6 +279,11 @@ def test_a_process_that_has_the_shards_of_all_workers_gives_the_loss_of_each(gat
     assert (record.shards, record.shard_losses) == (2, [[1.0, 3.0], [2.0, 5.0]])
 
 
+def test_shards_of_different_lengths_are_a_mistake(gathered):
+    with pytest.raises(ValueError):
+        gathered(part_of(0, losses=[[1.0, 2.0], [3.0]]), work=Work.REPLICAS_IN_ONE_PROCESS)
+
+
 @pytest.mark.parametrize("examples", [(0, 64), (64, 0), (64, 64)])
 def test_rows_that_parts_of_one_model_all_see_count_once(gathered, examples):
     parts = [part_of(rank, examples=count) for rank, count in enumerate(examples)]
