@@ -119,7 +119,12 @@ def test_on_gpus_the_peak_is_the_gpus():
 def test_older_records_have_no_row_and_launches_without_exchange_take_no_part():
     silent = dataclasses.replace(varied("amber_ring", exchange=False), memory_bytes=[process(8)])
     assert table(make_record("amber_ring"), silent) == {}
-    assert memory.section(memory.table(summaries.launches({}), {}), {}) == []
+    nothing = memory.table(summaries.launches({}), {})
+    assert memory.section(nothing, {}) == []
+    assert " ".join(nothing) == (
+        "regime workers strategy reference n parameters gradients optimizer_state held above_import device_peak "
+        "reference_n reference_held reference_peak peak held_factor peak_factor"
+    )
 
 
 def test_a_strategy_that_does_not_tell_what_it_holds_shows_its_peak():

@@ -39,13 +39,14 @@ def test_what_options_of_a_strategys_own_cost_is_over_the_same_strategy_with_non
 @pytest.mark.parametrize(
     ("launches", "said", "notes"),
     [
-        (5, ["3.00", "2.00", "1.50", DASH, "5"], ["No interval is given for fewer than 6 pairs."]),
-        (6, ["3.00", "2.00", "1.50", "1.25 to 1.75", "6"], []),
+        (5, ["3,000", "2,000", "1.50", DASH, "5"], ["No interval is given for fewer than 6 pairs."]),
+        (6, ["3,000", "2,000", "1.50", "1.25 to 1.75", "6"], []),
     ],
 )
 def test_a_factor_is_said_with_both_times_its_interval_and_its_pairs(launches, said, notes):
-    plain = [make_record("cobalt_replicas", 2, (2.0,) * 3)] * launches
-    compiled = [varied("cobalt_replicas", 2, (time,) * 3, compiled=True) for time in (2.5, 3.5, 3.0, 3.0, 3.0, 3.0)]
+    plain = [make_record("cobalt_replicas", 2, (2000.0,) * 3)] * launches
+    times = (2500.0, 3500.0, *[3000.0] * 4)
+    compiled = [varied("cobalt_replicas", 2, (time,) * 3, compiled=True) for time in times]
     table = pairs.against_default(summaries.launches(named(*plain, *compiled[:launches])), None)
     assert pairs.in_words(table.iloc[0].to_dict()) == said
     assert pairs.notes(table) == notes

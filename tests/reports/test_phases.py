@@ -18,8 +18,8 @@ PHASES = [
 """Over the 60 steps of a record of the tests."""
 
 
-def traced(name: str = "teal_amber", **fields: object) -> Record:
-    return dataclasses.replace(varied(name, 2, (4.0,) * 3, trace=True), **{"phases": PHASES} | fields)
+def traced(name: str = "teal_amber", milliseconds: float = 4.0, **fields: object) -> Record:
+    return dataclasses.replace(varied(name, 2, (milliseconds,) * 3, trace=True), **{"phases": PHASES} | fields)
 
 
 def section(tmp_path, *records: Record) -> list[dict]:
@@ -39,20 +39,23 @@ def test_launches_with_one_worker_or_without_exchange_have_nothing_to_account_fo
     alone = dataclasses.replace(make_record("teal_amber", 1), phases=PHASES)
     silent = dataclasses.replace(varied("teal_amber", 2, exchange=False), phases=PHASES)
     assert section(tmp_path, alone, silent) == []
+    assert " ".join(phases.table(summaries.launches({}), {})) == (
+        "regime workers strategy family phase meaning n seconds"
+    )
 
 
 @pytest.mark.parametrize("without_exchange", [True, False])
 def test_phases_stand_beside_the_exposed_communication_where_that_was_measured(tmp_path, without_exchange):
-    records = [traced()]
+    records = [traced(milliseconds=4000.0)]
     if without_exchange:
-        records.append(varied("teal_amber", 2, (1.5,) * 3, trace=True, exchange=False))
+        records.append(varied("teal_amber", 2, (1500.0,) * 3, trace=True, exchange=False))
     [rows] = tables_of(section(tmp_path, *records))
-    exposed = "2.50" if without_exchange else DASH
+    exposed = "2,500" if without_exchange else DASH
     assert rows == [["teal_amber, trace", "2", "digits weak", "1", "1.00", "0.500", exposed]]
 
 
 def test_each_phase_has_its_name_and_its_meaning_from_the_record(tmp_path):
-    blocks = section(tmp_path, traced())
+    blocks = section(tmp_path, traced(), traced("teal_cobalt"))
     assert blocks[0]["text"] == "Teal's own account of the exchange"
     [meanings] = [block["items"] for block in blocks if block["kind"] == "items"]
     assert meanings == ["waiting: until all workers have the gradient", "all-reduce: the exchange itself"]

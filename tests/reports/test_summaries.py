@@ -40,6 +40,12 @@ def test_speed_up_and_efficiency_are_those_worked_out_by_hand():
     assert ddp["own_speed_up"] == pytest.approx(40_000 / 25_600)
 
 
+def test_cells_come_in_the_order_of_their_strategies_and_workers():
+    cells = [("cobalt_replicas", 1), ("amber_ring", 2), ("amber_ring", 1)]
+    table = summaries.cells(summaries.launches(named(*(make_record(*each) for each in cells))))
+    assert list(zip(table["strategy"], table["workers"], strict=True)) == sorted(cells)
+
+
 def test_the_base_is_the_one_that_the_record_names():
     records = named(
         make_record("amber_single", 1, (1.0, 1.0)),
