@@ -121,6 +121,13 @@ def benchmark(session: nox.Session) -> None:
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """Change the maths, the record and the reports' arithmetic line by line, and see that tests notice (20 minutes)."""
+    prepare(session, "mutants")
+    session.run(str(environment("mutants").python), "-m", "tests.mutants", *session.posargs, external=True)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check format and style with ruff."""
     run_with_tools(session, "-m", "ruff", "check")

@@ -1,0 +1,70 @@
+"""tests/mutants.py: the share of mutants killed, and survivors that nobody has given a reason for."""
+
+import tomllib
+
+import pytest
+
+from tests.mutants import KNOWN, Mutant, change_of, function_of, known_survivors, verdict
+
+DIFFERENCE = """--- common/files.py
++++ common/files.py
+@@ -1,5 +1,4 @@
+ def locked(path):
+-    with lock(
+-        path, seconds=5):
++    with lock(path):
+         yield
+"""
+
+SURVIVOR = Mutant("common.files.locked", "a -> b", "survived")
+KILLED = [Mutant("common.files.locked", "", "killed")] * 17 + [Mutant("common.files.locked", "", "timeout")] * 2
+
+
+def test_a_change_is_told_in_one_line_whatever_its_place():
+    assert change_of(DIFFERENCE) == "with lock( path, seconds=5): -> with lock(path):"
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("common.files.x_locked__mutmut_3", "common.files.locked"),
+        ("common.files.x__fill__mutmut_12", "common.files._fill"),
+        ("common.files.xǁLockǁtake__mutmut_1", "common.files.Lock.take"),
+    ],
+)
+def test_a_mutant_is_told_by_its_function(name, function):
+    assert function_of(name) == function
+
+
+def test_survivors_that_are_listed_may_survive():
+    known = known_survivors({"It is as good.": {"common.files.locked": ["a -> b"]}})
+    assert verdict([*KILLED, SURVIVOR], known) == (
+        ["20 mutants: 17 killed, 1 survived, 2 timeout; 95.0 % killed, 90 % wanted."],
+        True,
+    )
+
+
+@pytest.mark.parametrize("status", ["survived", "no tests", "segfault"])
+@pytest.mark.parametrize("known", [{("common.files.locked", "a -> c")}, {("common.files.other", "a -> b")}])
+def test_whatever_is_neither_killed_nor_listed_fails(status, known):
+    lines, is_good = verdict([*KILLED, Mutant("common.files.locked", "a -> b", status)], known)
+    assert not is_good
+    assert lines[0] == f"{status}: common.files.locked: a -> b"
+    assert lines[1] == "Neither killed nor listed in mutants.toml: 1. Test them, or say there why not."
+    assert lines[2].startswith("listed, but no survivor: common.files.")
+
+
+def test_too_few_killed_fail_though_all_others_are_listed():
+    known = {(SURVIVOR.function, SURVIVOR.change)}
+    assert verdict([*KILLED[:18], *[SURVIVOR] * 2], known)[1]
+    assert not verdict([*KILLED[:17], *[SURVIVOR] * 2], known)[1]
+
+
+def test_a_run_that_tried_nothing_fails():
+    assert not verdict([Mutant("common.files.locked", "", "not checked")], set())[1]
+
+
+def test_every_reason_in_the_list_is_a_sentence():
+    listed = tomllib.loads(KNOWN.read_text())
+    assert listed
+    assert all(reason[0].isupper() and reason.endswith(".") and by_name for reason, by_name in listed.items())
