@@ -1,12 +1,15 @@
 """README's "How to add a strategy" and "How to add a framework" hold: one script and one entry, or one folder, do."""
 
+import json
 import os
 import re
 import shutil
 
+import nox
 import pytest
 
 from common.catalogue import ROOT, find
+from common.environments import Environment
 from common.launch import python_for
 from common.measurement.record import read_records
 from reports.document import compose
@@ -36,9 +39,19 @@ def checkout(tmp_path_factory):
     groups = folder / "pyproject.toml"
     group = '[dependency-groups]\nnumpy = [{ include-group = "base" }, { include-group = "mpi" }, "mpi4py==4.1.2"]\n'
     groups.write_text(groups.read_text().replace("[dependency-groups]\n", group))
-    (folder / ".nox").mkdir()
-    for name, made_as in {"tools": "tools", "torch": "torch", "numpy": "torch"}.items():
-        (folder / ".nox" / name).symlink_to(ROOT / ".nox" / made_as)
+    served = folder / ".nox" / "numpy"
+    served.mkdir(parents=True)
+    for name in ("tools", "torch"):
+        (folder / ".nox" / name).symlink_to(ROOT / ".nox" / name)
+    for path in (ROOT / ".nox" / "torch").iterdir():
+        (served / path.name).symlink_to(path)
+    # It says what it is made from, else Nox would make it again, in the other's place.
+    made = served / "made.json"
+    version = json.loads(made.read_text())["python"]
+    made.unlink()
+    requirements = nox.project.dependency_groups(nox.project.load_toml(groups), "numpy")
+    environment = Environment("numpy", tuple(dict.fromkeys(requirements)))
+    made.write_text(json.dumps(environment.ingredients(version)))
     return folder
 
 
