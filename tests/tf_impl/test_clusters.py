@@ -269,7 +269,8 @@ def test_a_worker_that_is_stopped_ends_its_run_at_the_deadline(tmp_path):
     processes = training_processes(launcher)
     processes["worker", 1].suspend()
     output, _ = launcher.communicate(timeout=60)
-    assert launcher.returncode == TIMED_OUT_STATUS, output
+    # Whoever notices first: the launcher, or TensorFlow, which waits as long for a sign of life.
+    assert launcher.returncode == TIMED_OUT_STATUS or "stopped sending heartbeats" in output, output
     assert not any(process.is_running() for process in processes.values())
 
 
