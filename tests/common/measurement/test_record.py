@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -259,6 +260,13 @@ def test_a_launchs_record_has_what_every_rank_measured(gathered):
     assert record.examples_by_rank == [64, 64]
     assert record.peak_memory_bytes == [1000, 1001]
     assert record.memory_bytes == [{"parameters": 0}, {"parameters": 1}]
+
+
+def test_a_launch_started_as_long_ago_as_its_process_lasts_by_utc(gathered, monkeypatch):
+    monkeypatch.setattr(record_module.startup, "seconds_since_start", lambda: 3600.0)
+    started_at = datetime.fromisoformat(gathered(part_of(0), part_of(1)).started_at)
+    assert started_at.utcoffset() == timedelta()
+    assert timedelta(hours=1) <= datetime.now(UTC) - started_at < timedelta(hours=1, minutes=5)
 
 
 def test_the_versions_are_those_of_the_familys_packages(gathered, monkeypatch):
