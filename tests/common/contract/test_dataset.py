@@ -94,6 +94,11 @@ def test_dimensions_that_do_not_fit_the_data_are_refused_with_those_that_do(refu
     assert said in text
 
 
+def test_two_classes_are_enough(own_cache):
+    rows = dataset.load(dataclasses.replace(SMALL_WIDE, dimensions=(8, 2)))
+    assert set(np.unique(rows.train_labels)) == {0, 1}
+
+
 # The cache
 
 
@@ -298,6 +303,12 @@ def test_mnist_is_read_and_standardised_by_the_training_pixels(mnist, digits_28,
     assert rows.train_features.mean() == pytest.approx(0, abs=1e-5)
     assert rows.train_features.std() == pytest.approx(1, abs=1e-5)
     assert capsys.readouterr().out.count("isn't the well-known MNIST file") == 4
+
+
+@pytest.mark.parametrize("dimensions", [(783, 10), (784, 11)])
+def test_dimensions_that_do_not_fit_mnist_are_refused(mnist, refusal, dimensions):
+    text = refusal(lambda: dataset.load(dataclasses.replace(mnist, dimensions=dimensions)))
+    assert "mnist has 784 features and 10 classes" in text
 
 
 def test_gzipped_files_and_unpacked_ones_may_stand_side_by_side(own_cache, tmp_path, digits_28):
