@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,9 +66,9 @@ def known_survivors(listed: dict[str, dict[str, list[str]]]) -> set[tuple[str, s
     return {(name, change) for by_name in listed.values() for name, changes in by_name.items() for change in changes}
 
 
-def verdict(mutants: Iterable[Mutant], known: set[tuple[str, str]]) -> tuple[list[str], bool]:
+def verdict(made: Sequence[Mutant], known: set[tuple[str, str]]) -> tuple[list[str], bool]:
     """What is to be said of the mutants, line by line, and whether they are killed or known as they should be."""
-    mutants = [mutant for mutant in mutants if mutant.status != "not checked"]
+    mutants = [mutant for mutant in made if mutant.status != "not checked"]
     counts = Counter(mutant.status for mutant in mutants)
     share = sum(counts[status] for status in KILLED) / len(mutants) if mutants else 0.0
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
@@ -77,7 +77,7 @@ def verdict(mutants: Iterable[Mutant], known: set[tuple[str, str]]) -> tuple[lis
     lines = [f"{mutant.status}: {mutant.function}: {mutant.change}" for mutant in unknown]
     if unknown:
         lines.append(f"Neither killed nor listed in {KNOWN.name}: {len(unknown)}. Test them, or say there why not.")
-    gone = known - {(mutant.function, mutant.change) for mutant in survivors}
+    gone = known - {(mutant.function, mutant.change) for mutant in survivors} if len(mutants) == len(made) else ()
     lines += [f"listed, but no survivor: {name}: {change}" for name, change in sorted(gone)]
     lines.append(f"{len(mutants)} mutants: {said}; {100 * share:.1f} % killed, {100 * LEAST_KILLED:.0f} % wanted.")
     return lines, share >= LEAST_KILLED and not unknown

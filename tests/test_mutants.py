@@ -60,6 +60,13 @@ def test_too_few_killed_fail_though_all_others_are_listed():
     assert not verdict([*KILLED[:17], *[SURVIVOR] * 2], known)[1]
 
 
+def test_a_listed_mutant_that_nobody_tried_is_not_missed():
+    known = {(SURVIVOR.function, SURVIVOR.change)}
+    lines, is_good = verdict([*KILLED, Mutant("common.files.locked", "", "not checked")], known)
+    assert lines == ["19 mutants: 17 killed, 2 timeout; 100.0 % killed, 90 % wanted."]
+    assert is_good
+
+
 def test_a_run_that_tried_nothing_fails():
     assert not verdict([Mutant("common.files.locked", "", "not checked")], set())[1]
 
