@@ -85,7 +85,12 @@ def launch_synchronously(launch, strategy, task, name="run"):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "workers"), [(name, workers) for name, workers in worlds("digits") if workers != WORLDS[name]]
+    ("strategy", "workers"),
+    [
+        pytest.param(name, workers, marks=[] if strategies()[name].quick else [pytest.mark.grid])
+        for name, workers in worlds("digits")
+        if workers != WORLDS[name]
+    ],
 )
 def test_a_strategy_follows_the_oracle_with_one_worker_and_with_four(strategy, workers, launch, deviation_of, tmp_path):
     optimizer = optimizers(strategies()[strategy], workers)[0]
