@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from common import startup
 from common.contract import dataset, mlp
 from common.contract.oracle import run_oracle
 from common.contract.rows import RowOrder
@@ -421,6 +422,8 @@ def test_the_time_to_the_first_step_is_the_slowest_ranks(numpy_launch, time, mon
         time.now += 1.0
         this_thread.rank = rank
 
+    # A program that another test calls in this process notes its imports.
+    monkeypatch.setattr(startup, "_imports_seconds", 0.0)
     # Nobody has a rank yet when it joins.
     monkeypatch.setattr(time, "since_start", lambda: [3.0, 5.0, 4.0, 2.0, 0.0][getattr(this_thread, "rank", -1)])
     record = numpy_launch(TASK, 4, on_step=remember).record
