@@ -80,10 +80,11 @@ def loss_and_gradients(
     `features` is (rows, inputs), `labels` (rows,) of class numbers. Backpropagation as in Rumelhart et al. 1986.
     """
     pre_activations = forward(task, weights, features)
-    loss = row_losses(pre_activations[-1], labels).mean()
+    rows, log_probabilities = np.arange(len(labels)), _log_probabilities(pre_activations[-1])
+    loss = -log_probabilities[rows, labels].mean()
 
-    delta = np.exp(_log_probabilities(pre_activations[-1]))
-    delta[np.arange(len(labels)), labels] -= 1
+    delta = np.exp(log_probabilities)
+    delta[rows, labels] -= 1
     delta /= len(labels)
     gradients: State = {}
     for layer in reversed(range(len(pre_activations))):

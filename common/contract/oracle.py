@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
-from scipy.special import log_softmax
 from threadpoolctl import threadpool_limits
 
 from common.contract import dataset, mlp, rows
@@ -174,8 +173,7 @@ def training_loss(task: Task, weights: mlp.State) -> float:
         for start in range(0, len(data.train_labels), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             logits = mlp.forward(task, exact, data.train_features[part].astype(np.float64))[-1]
-            labels = data.train_labels[part]
-            total -= log_softmax(logits, axis=1)[np.arange(len(labels)), labels].sum()
+            total += mlp.row_losses(logits, data.train_labels[part]).sum()
     return float(total / len(data.train_labels))
 
 
