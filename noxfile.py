@@ -122,7 +122,7 @@ def benchmark(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Change the maths, the record and the reports' arithmetic line by line, and see that tests notice (15 minutes)."""
+    """Change the maths, the record and the reports' arithmetic line by line, and see that tests notice."""
     prepare(session, "mutants")
     session.run(str(environment("mutants").python), "-m", "tests.mutants", *session.posargs, external=True)
 

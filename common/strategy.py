@@ -63,8 +63,7 @@ def option(
 
     A value that isn't the default is named in the label of a launch unless `in_label` is false; with `other_maths` it
     makes the launch compute something else than the oracle on purpose. One that is `of_world` acts when the world is
-    joined, on all that is trained in it. `tried` are the values that the contract tests
-    launch the strategy with.
+    joined, on all that is trained in it. `tried` are the values that the contract tests launch the strategy with.
     """
     metadata = {"at_least": at_least, "above": above, "in_label": in_label, "other_maths": other_maths}
     metadata |= {"of_world": of_world, "tried": tried}

@@ -161,8 +161,8 @@ def certificate_section(material: Material) -> list[Block]:
             "rows; when the final weights (where they were kept) are off by no more than "
             f"{blocks.tiny(WEIGHT_TOLERANCE)} of their norm; and when every row was computed on once. The shards' "
             "losses prove which rows each worker computed on. A launch with an option that rounds or approximates on "
-            "purpose (other maths) "
-            f"isn't held to this: its deviation says what the option costs. {findings.certificate(summary)}"
+            "purpose (other maths) isn't held to this: its deviation says what the option costs. "
+            f"{findings.certificate(summary)}"
         ),
     ]
     compared = [comparison for comparison in material.comparisons if len(comparison.oracle_losses)]
