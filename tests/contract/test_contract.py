@@ -23,7 +23,7 @@ from common.measurement.record import read_record
 from common.strategy import SHARDING_OF, Work
 from tests.conftest import Launched, oracle_of
 from tests.contract.cases import INTERRUPTED, WORLDS, case_of, following, without_exchange
-from tests.contract.worlds import Case, contract_task, largest_worlds, optimizers, train_all, worlds
+from tests.contract.worlds import Case, can_have, contract_task, optimizers, synchronous, train_all, worlds
 from tests.launching import assert_follows, require_private_networks
 
 GRID = {
@@ -59,7 +59,7 @@ REPEATED_BYTES = {"torch_tensor_parallel": np.float32().nbytes * (128 + 10)}
 OVER_GLOO = {"torch_fsdp": 4 / 3}
 """How many times its formula's bytes a strategy sends: over Gloo a reduce-scatter is a whole all-reduce."""
 
-RESUMED = ("interrupted", "resumed")
+RESUMED = (INTERRUPTED, "resumed")
 MOMENTUM_TOLERANCE = 2e-5
 """Gradients are smaller than weights, so that the same rounding is a larger part of them."""
 
@@ -67,21 +67,16 @@ MOMENTUM_TOLERANCE = 2e-5
 @cache
 def grid_of(strategy: str, workers: int) -> dict[str, tuple[str, dict]]:
     """The cases of the grid that the strategy can have with so many workers: preset, and what of it is different."""
+    declared = strategies()[strategy]
     cases = {
         name: (preset, overrides)
         for name, (preset, overrides) in GRID.items()
-        if (strategy, workers) in worlds(preset, **overrides)
+        if can_have(declared, workers, synchronous(declared), preset, **overrides)
     }
-    if (strategy, workers) in largest_worlds("digits"):
-        optimizer = {"momentum": 0.5, "weight_decay": 0.001, "final_learning_rate": 0.05}
-        if (strategy, workers) not in worlds("digits", **optimizer):
-            optimizer = {"momentum": 0.5}
+    if workers == WORLDS[strategy]:
+        optimizer = optimizers(declared, workers)[-1]
         cases |= zip(RESUMED, (("digits", optimizer | {"steps": 60}), ("digits", optimizer)), strict=True)
     return cases
-
-
-def launch_synchronously(launch, strategy, task, name="run"):
-    return launch(strategy, task, name, **strategies()[strategy].synchronous_with)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +90,9 @@ def launch_synchronously(launch, strategy, task, name="run"):
 def test_a_strategy_follows_the_oracle_with_one_worker_and_with_four(strategy, workers, launch, deviation_of, tmp_path):
     optimizer = optimizers(strategies()[strategy], workers)[0]
     task = contract_task("digits", workers, tmp_path, activation="tanh", **optimizer)
-    launched = launch_synchronously(launch, strategy, task)
+    launched = launch(strategy, task, **strategies()[strategy].synchronous_with)
     assert_follows(launched, deviation_of(launched))
     assert launched.record.world_size == workers
-    assert launched.record.shards == len(launched.record.shard_losses) or launched.record.shards == 1
 
 
 @pytest.mark.parametrize(("strategy", "case"), [(name, case) for name in WORLDS for case in following(name)])
@@ -254,11 +248,11 @@ def test_the_grid_follows_the_oracle(strategy, workers, case, trained_in_grid, d
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize(("strategy", "workers"), largest_worlds("digits"))
+@pytest.mark.parametrize(("strategy", "workers"), WORLDS.items())
 def test_a_resumed_run_follows_the_oracle_as_an_uninterrupted_one_does(
     strategy, workers, trained_in_grid, deviation_of
 ):
-    assert trained_in_grid(strategy, workers, "interrupted").record.first_step == 0
+    assert trained_in_grid(strategy, workers, INTERRUPTED).record.first_step == 0
     launched = trained_in_grid(strategy, workers, "resumed")
     assert launched.record.first_step == 60
     assert_follows(launched, deviation_of(launched))

@@ -9,12 +9,23 @@ from common.catalogue import find, strategies
 from common.launch import python_for
 from tests.conftest import run_command
 from tests.contract.cases import WORLDS, case_of, with_option
-from tests.contract.worlds import acts_in_a_joined_world, can_have, contract_task, options_to_try, synchronous
+from tests.contract.worlds import (
+    acts_in_a_joined_world,
+    can_have,
+    contract_task,
+    optimizers,
+    options_to_try,
+    synchronous,
+)
 from tests.launching import assert_follows
 
 CASES = options_to_try(other_maths=False)
 OTHER_MATHS = options_to_try(other_maths=True)
-OF_WORLDS = [case for case in CASES + OTHER_MATHS if not acts_in_a_joined_world(*case)]
+OF_WORLDS = [
+    (name, option, value)
+    for name, option, value in CASES + OTHER_MATHS
+    if not acts_in_a_joined_world(name, WORLDS[name], option, value)
+]
 
 BOUNDS = {"gradient_hook": 0.1, "bf16_autocast": 0.02, "compression": 0.01, "adasum": 2.0}
 """For the largest relative deviation of a loss from the oracle's: 2 to 8 times the largest seen."""
@@ -82,9 +93,7 @@ def test_over_mpi_a_strategy_follows_the_oracle(strategy, preset, workers, launc
 @pytest.mark.grid
 @pytest.mark.parametrize("strategy", [name for name in strategies() if len(tried_options(name)) > 1])
 def test_a_resumed_run_with_all_options_follows_the_oracle(strategy, launch, deviation_of, tmp_path):
-    optimizer = {"momentum": 0.5, "weight_decay": 0.001, "final_learning_rate": 0.05}
-    if not can_have(find(strategy), 1, synchronous(find(strategy)), "digits", **optimizer):
-        optimizer = {"momentum": 0.5}
+    optimizer = optimizers(find(strategy), WORLDS[strategy])[-1]
     first = launch_with(strategy, tried_options(strategy), "digits", launch, tmp_path, **optimizer, steps=60)
     assert first.status == 0, first.output
     second = launch_with(strategy, tried_options(strategy), "digits", launch, tmp_path, **optimizer)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from common.catalogue import ROOT, strategies
@@ -34,7 +35,7 @@ OPTIMIZER = {"momentum": 0.5, "weight_decay": 0.001, "final_learning_rate": 0.05
 
 
 def optimizers(strategy: Strategy, workers: int) -> list[dict[str, float]]:
-    """`OPTIMIZER`, or its parts where the strategy can't have them together: momentum, and what goes beside none."""
+    """`OPTIMIZER`, or its parts where the strategy can't have them together: what goes beside no momentum, and that."""
     if can_have(strategy, workers, synchronous(strategy), "digits", **OPTIMIZER):
         return [OPTIMIZER]
     return [{name: value for name, value in OPTIMIZER.items() if name != "momentum"}, {"momentum": 0.5}]
@@ -70,6 +71,7 @@ def train_all(strategy: Strategy, cases: Sequence[Case]) -> tuple[int, str]:
     )
 
 
+@cache
 def own_controls(name: str) -> tuple[str, ...]:
     """What can be broken in the strategy's own exchange, read without importing its framework."""
     script = ROOT / "tests" / "controls" / f"{name}.py"
@@ -100,11 +102,6 @@ def worlds(preset: str, counts: tuple[int, ...] = (1, 2, 4), **overrides: object
     ]
 
 
-def largest_worlds(preset: str) -> list[tuple[str, int]]:
-    """Every strategy with two workers, or with one where it takes no more."""
-    return list(dict(worlds(preset, (1, 2))).items())
-
-
 def synchronous(strategy: Strategy, **options: object) -> Options:
     """The strategy's options with which it follows the oracle."""
     return strategy.options(**strategy.synchronous_with, **options)
@@ -121,9 +118,9 @@ def options_to_try(other_maths: bool) -> list[tuple[str, str, object]]:
     ]
 
 
-def acts_in_a_joined_world(name: str, option: str, value: object) -> bool:
-    """Whether the strategy can train with this option beside other cases, in the world that was joined for those."""
-    strategy, workers = strategies()[name], dict(largest_worlds("digits"))[name]
+def acts_in_a_joined_world(name: str, workers: int, option: str, value: object) -> bool:
+    """Whether the strategy can train with this option beside other cases, in a world joined for those."""
+    strategy = strategies()[name]
     [field] = [each for each in dataclasses.fields(strategy.options) if each.name == option]
     options = synchronous(strategy, **{option: value})
     return not field.metadata["of_world"] and can_have(strategy, workers, options, "digits")

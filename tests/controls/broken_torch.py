@@ -54,12 +54,13 @@ def gradients_of_the_step_before():
 
 def diverging():
     """A context in which rank 1, and no other, takes twice the gradients in step 50."""
-    return changed_gradients(twice_in_step_50(int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK")))))
+    return changed_gradients(twice_in_step_50())
 
 
-def twice_in_step_50(rank):
+def twice_in_step_50():
     """A function that gives a parameter's gradient, and twice that when rank 1 calls it for step 50."""
-    calls = Counter()
+    # torchrun's, or horovodrun's.
+    rank, calls = int(os.environ.get("RANK") or os.environ["HOROVOD_RANK"]), Counter()
 
     def change(parameter):
         calls[parameter] += 1
