@@ -60,7 +60,10 @@ def _train(run: Run, device: torch.device) -> None:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(model, Batches(run, device))
+    batches = Batches(run, device)
+    trainer.fit(model, batches)
+    # As garbage of the Trainer's, each of the loader's processes would be waited for 5 s (pytorch PR 39869).
+    del batches.load
     run.finish()
 
 
@@ -105,13 +108,13 @@ class Batches:
     """This worker's batches. They have a length, or Lightning would fetch one ahead, across a window's end."""
 
     def __init__(self, run: Run, device: torch.device) -> None:
-        self._run, self._load = run, inputs.loader(run, device)
+        self._run, self.load = run, inputs.loader(run, device)
 
     def __len__(self) -> int:
         return self._run.task.steps - self._run.first_step
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        return map(self._load, self._run.steps())
+        return map(self.load, self._run.steps())
 
 
 if __name__ == "__main__":
