@@ -26,12 +26,12 @@ def write_report(
     found = read_results(results or newest_comparison(Path("results")))
     for path in filter(None, (out, headline)):
         ensure_writable(path)
-    content, images = compose(found)
-    if headline and "headline.svg" not in images:
+    content, drawings = compose(found)
+    if headline and "headline.svg" not in drawings:
         raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
-    write_atomically(out, typeset(found, content, images))
+    write_atomically(out, typeset(found, content, drawings))
     if headline:
-        write_atomically(headline, images["headline.svg"])
+        write_atomically(headline, drawings["headline.svg"]())
     print(f"{out}: {len(found.records)} records")
 
 

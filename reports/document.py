@@ -10,7 +10,7 @@ from pathlib import Path
 import typst
 
 from reports import blocks, costs, memory, sections, summaries
-from reports.material import gather, regime_names
+from reports.material import Drawings, gather, regime_names
 from reports.results import Results
 
 
@@ -19,12 +19,12 @@ def build(results: Results) -> bytes:
     return typeset(results, *compose(results))
 
 
-def typeset(results: Results, content: dict[str, object], images: dict[str, bytes]) -> bytes:
+def typeset(results: Results, content: dict[str, object], drawings: Drawings) -> bytes:
     """The PDF of what `compose` gave for `results`."""
     files = {
         "main.typ": Path(__file__).with_name("template.typ").read_bytes(),
         "content.json": json.dumps(content, ensure_ascii=False).encode(),
-        **images,
+        **{name: draw() for name, draw in drawings.items()},
     }
     started = [datetime.fromisoformat(record.started_at) for record in results.records.values()]
     timestamp = int(max(started, default=datetime(1980, 1, 1, tzinfo=UTC)).timestamp())
@@ -32,8 +32,8 @@ def typeset(results: Results, content: dict[str, object], images: dict[str, byte
     return typst.compile(files, timestamp=timestamp, font_paths=typst.Fonts(include_system_fonts=False))
 
 
-def compose(results: Results) -> tuple[dict[str, object], dict[str, bytes]]:
-    """What the document says, in blocks, and its figures as SVG by file name. Raises UserError for a damaged task."""
+def compose(results: Results) -> tuple[dict[str, object], Drawings]:
+    """What the document says, in blocks, and how its figures are drawn. Raises UserError for a damaged task."""
     material = gather(results)
     regimes = summaries.regimes(material.launches)
     parts = sections.first_page(material, regimes)
@@ -54,4 +54,4 @@ def compose(results: Results) -> tuple[dict[str, object], dict[str, bytes]]:
         "date": " to ".join([dates[0], dates[-1]][: len(dates)]) if dates else blocks.DASH,
         "blocks": parts,
     }
-    return content, material.images
+    return content, material.drawings

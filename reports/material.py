@@ -1,5 +1,6 @@
 """What the sections are made from: every table of the report, the looks of its strategies, the names of its regimes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,10 +11,13 @@ from reports.certificate import Comparison
 from reports.figures import Style
 from reports.results import Results
 
+Drawings = dict[str, Callable[[], bytes]]
+"""By its file's name every figure: a function that draws it, as SVG. Who reads the words alone needn't wait for it."""
+
 
 @dataclass(frozen=True)
 class Material:
-    """What the sections are made from; `images` gathers their figures as SVG by file name."""
+    """What the sections are made from; `drawings` gathers how their figures are drawn."""
 
     launches: pd.DataFrame
     cells: pd.DataFrame
@@ -27,7 +31,7 @@ class Material:
     endings: pd.DataFrame
     startups: pd.DataFrame
     looks: dict[str, Style]
-    images: dict[str, bytes]
+    drawings: Drawings
 
 
 def gather(results: Results) -> Material:
@@ -46,7 +50,7 @@ def gather(results: Results) -> Material:
         endings=summaries.endings(results.records, results.plan),
         startups=summaries.startups(results.records),
         looks=figures.styles({record.name: record.colors for record in results.records.values()}),
-        images={},
+        drawings={},
     )
 
 

@@ -1,7 +1,8 @@
-"""The sections of the report but those on time and memory, as blocks for the template; figures go into `images`."""
+"""The sections of the report but those on time and memory, as blocks for the template, and their figures."""
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import pandas as pd
 
@@ -28,7 +29,7 @@ def first_page(material: Material, regimes: list[str]) -> list[Block]:
         nothing = "No launch ended ok with a measurement, so there is no speed to compare."
         return [blocks.heading("Finding"), blocks.text(" ".join([nothing, *facts]))]
     shown, points = _of_regime(material.cells, regimes[0]), _of_regime(material.launches, regimes[0])
-    material.images["headline.svg"] = figures.headline(shown, points, material.looks)
+    material.drawings["headline.svg"] = partial(figures.headline, shown, points, material.looks)
     ranking = findings.fastest(shown, certificate.deviating(material.comparisons))
     said = [*ranking, findings.oversubscription(material.launches), *facts]
     caption = (
@@ -56,8 +57,8 @@ def regime_section(material: Material, name: str, is_first: bool) -> list[Block]
     if ranking and not is_first:
         parts.append(blocks.items(ranking))
     if shown["workers"].nunique() > 1:
-        file = f"curves-{len(material.images)}.svg"
-        material.images[file] = figures.curves(shown, points, material.looks)
+        file = f"curves-{len(material.drawings)}.svg"
+        material.drawings[file] = partial(figures.curves, shown, points, material.looks)
         caption = (
             f"Throughput, speed-up and efficiency, {title}. Every mark is one launch, lines join the medians. "
             f"{_launch_counts(shown)}"
@@ -175,8 +176,8 @@ def certificate_section(material: Material) -> list[Block]:
             key = (member.strategy, member.workers)
             if key not in worst or member.loss > worst[key].loss:
                 worst[key] = member
-        file = f"losses-{len(material.images)}.svg"
-        material.images[file] = figures.losses([worst[key] for key in sorted(worst)], material.looks)
+        file = f"losses-{len(material.drawings)}.svg"
+        material.drawings[file] = partial(figures.losses, [worst[key] for key in sorted(worst)], material.looks)
         workers = ", ".join(str(count) for count in sorted({member.workers for member in members}))
         caption = (
             f"{preset}, seed {members[0].seed}, global batch {batch}, workers {workers}: n = {len(members)} launches; "

@@ -11,6 +11,7 @@ from common.contract.task import PRESETS, task_of
 from common.strategy import CONVENIENCE_OF
 from reports import document
 from reports.blocks import DASH
+from reports.material import Drawings
 from reports.results import Results, read_results
 from tests.reports.records import make_record, named, unfinished, varied, write_all, write_weights
 
@@ -43,7 +44,7 @@ def results() -> Results:
 
 
 @pytest.fixture(scope="module")
-def composed(results) -> tuple[dict, dict[str, bytes]]:
+def composed(results) -> tuple[dict, Drawings]:
     return document.compose(results)
 
 
@@ -116,10 +117,10 @@ def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path
     weak = [make_record("amber_ring", workers) for workers in (1, 2)]
     task = dataclasses.replace(task_of(weak[0].task), scaling="strong")
     strong = [make_record("amber_ring", workers, task=task) for workers in (1, 2)]
-    content, images = document.compose(Results(tmp_path, named(*weak, *strong), None))
+    content, drawings = document.compose(Results(tmp_path, named(*weak, *strong), None))
     headings = [block["text"] for block in content["blocks"] if block["kind"] == "heading"]
     assert {"Digits, weak scaling", "Digits, strong scaling"} <= set(headings)
-    assert len([name for name in images if name.startswith("curves")]) == 2
+    assert len([name for name in drawings if name.startswith("curves")]) == 2
 
 
 def test_without_an_ok_record_the_pdf_says_so(tmp_path):
@@ -131,8 +132,8 @@ def test_without_an_ok_record_the_pdf_says_so(tmp_path):
 
 
 def test_every_figure_that_the_text_shows_exists(composed):
-    content, images = composed
-    assert {block["file"] for block in content["blocks"] if block["kind"] == "figure"} == set(images)
+    content, drawings = composed
+    assert {block["file"] for block in content["blocks"] if block["kind"] == "figure"} == set(drawings)
 
 
 def test_an_asynchronous_launch_is_shown_by_how_well_it_trained(tmp_path):
@@ -177,7 +178,7 @@ def test_a_label_has_rows_of_its_own_everywhere(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def unknown(tmp_path_factory) -> tuple[dict, dict[str, bytes]]:
+def unknown(tmp_path_factory) -> tuple[dict, Drawings]:
     """The document on records of strategies that nothing here declares, read from their files."""
     declared = {"family": "Quartz", "framework": "quartz", "colors": ["#123456", "#123456"], "base": "quartz_alone"}
     formula = {"formula": "N times the model", "formula_source": "Nobody, 2031", "formula_bytes_per_step": 3e6}
@@ -215,7 +216,7 @@ def test_what_the_record_of_an_unknown_strategy_tells_is_in_the_document(unknown
 
 
 def test_an_unknown_family_is_drawn_in_the_colors_of_its_records(unknown):
-    assert b"#123456" in unknown[1]["headline.svg"]
+    assert b"#123456" in unknown[1]["headline.svg"]()
 
 
 def test_strategies_of_one_framework_over_different_bases_are_named_one_by_one(tmp_path):
