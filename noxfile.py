@@ -24,6 +24,8 @@ try:
 except UserError as error:
     sys.exit(f"lockstep: {error}")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+SIDE_BY_SIDE = ["--numprocesses", "2"]
+"""Two tests at a time: most wait for a process to start, or for a deadline, and leave one of two cores idle."""
 ADVICE = (
     'A package index that has a CPU build of torch saves most of them: PyTorch\'s "Get started" page names one; set '
     "PIP_EXTRA_INDEX_URL to it, or run `nox -s torch horovod -- --extra-index-url URL` first."
@@ -105,13 +107,14 @@ def readme(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run all tests but the contract grid: first those without a framework, then every strategy as users start it."""
-    run_with_tools(session, "-m", "pytest", *(session.posargs or ["-m", "not grid"]), environments=tuple(FAMILIES))
+    options = session.posargs or [*SIDE_BY_SIDE, "-m", "not grid"]
+    run_with_tools(session, "-m", "pytest", *options, environments=tuple(FAMILIES))
 
 
 @nox.session
 def contract(session: nox.Session) -> None:
     """Hold every strategy against the oracle on the whole grid of presets and numbers of workers."""
-    run_with_tools(session, "-m", "pytest", "-m", "grid", *session.posargs, environments=tuple(FAMILIES))
+    run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=tuple(FAMILIES))
 
 
 @nox.session

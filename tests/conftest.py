@@ -18,6 +18,7 @@ from common.contract.oracle import Deviation
 from common.contract.task import Task, maths_of, task_of, to_arguments
 from common.launch import python_for
 from common.measurement.record import Record, read_record
+from tests.order import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.skips import (
     pytest_runtest_call,
     pytest_runtest_logreport,
@@ -27,40 +28,16 @@ from tests.skips import (
 )
 
 __all__ = [
+    "pytest_collection_modifyitems",
     "pytest_runtest_call",
     "pytest_runtest_logreport",
     "pytest_runtest_setup",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
+    "pytest_xdist_make_scheduler",
 ]
 
 DEADLINE_SECONDS = 240
-
-
-STARTS_STRATEGIES = (
-    "_impl/",
-    "contract/",
-    "test_installation",
-    "test_noxfile",
-    "test_readme",
-    "test_scripts",
-    "test_launch",
-    "test_compare",
-    "test_additions",
-)
-"""In the paths of tests that start strategies, or install something."""
-
-NEEDS_NO_FRAMEWORK = ("building/test_build", "horovod_impl/test_world", "test_strategies", "test_timeline")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what needs no framework first: it takes seconds."""
-
-    def is_slow(item: pytest.Item) -> bool:
-        starts = any(name in item.nodeid for name in STARTS_STRATEGIES)
-        return starts and not any(name in item.nodeid for name in NEEDS_NO_FRAMEWORK)
-
-    items.sort(key=is_slow)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,66 @@
+"""In which order tests run, and which of them one after another: hooks that conftest takes over."""
+
+import re
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+_STARTS_STRATEGIES = (
+    "_impl/",
+    "contract/",
+    "test_installation",
+    "test_noxfile",
+    "test_readme",
+    "test_scripts",
+    "test_launch",
+    "test_compare",
+    "test_additions",
+)
+"""In the paths of tests that start strategies, or install something."""
+
+_NEEDS_NO_FRAMEWORK = (
+    "building/test_build",
+    "horovod_impl/test_world",
+    "test_strategies",
+    "test_timeline",
+    "common/contract/",
+    "contract/test_cases",
+)
+
+_COMPARING = ("test_compare", "test_noxfile", "test_additions", "test_readme")
+"""In the paths of tests that compare: one comparison at a time runs on a machine."""
+
+_STRATEGY = re.compile(r"tests/contract/.*\[(\w+)[-\]]")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs no framework first: it takes seconds."""
+    items.sort(key=lambda item: _is_slow(item.nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Where tests run side by side, hand them out in their order, those with the same `shared_by` to one process."""
+    config.option.loadscopereorder = False
+    scheduler = LoadScopeScheduling(config, log)
+    # xdist's own marker of groups has no effect under pytest 9.2 (pytest-xdist issue 1386).
+    scheduler._split_scope = shared_by
+    return scheduler
+
+
+def shared_by(name: str) -> str:
+    """What a test has in common with others that only one process has: a strategy's launch, fixtures; else its name.
+
+    `name` is pytest's: path, function and parameters.
+    """
+    if any(part in name for part in _COMPARING):
+        return "comparison"
+    if not _is_slow(name):
+        return name.partition("::")[0]
+    strategy = _STRATEGY.match(name)
+    return strategy[1] if strategy else name
+
+
+def _is_slow(name: str) -> bool:
+    starts = any(part in name for part in _STARTS_STRATEGIES)
+    return starts and not any(part in name for part in _NEEDS_NO_FRAMEWORK)

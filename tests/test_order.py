@@ -1,0 +1,55 @@
+"""tests/order.py: side by side, what shares something expensive runs in one process, in the order of all tests."""
+
+import sys
+
+import pytest
+
+from common.catalogue import ROOT
+from tests.conftest import run_command
+from tests.order import shared_by
+
+LAUNCH = "tests/contract/test_contract.py::test_a_strategy_follows_the_oracle_in_every_case"
+
+TESTS = """
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("case", range(6))
+@pytest.mark.parametrize("strategy", ["one", "other"])
+def test_it(strategy, case):
+    (Path(__file__).parent / f"{strategy}-{case}").write_text(os.environ["PYTEST_XDIST_WORKER"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "shared"),
+    [
+        (f"{LAUNCH}[tf_mirrored-first]", "tf_mirrored"),
+        ("tests/contract/test_controls.py::test_what_is_broken_is_caught[tf_mirrored-sum]", "tf_mirrored"),
+        ("tests/contract/test_contract.py::test_the_momentum[torch_ddp]", "torch_ddp"),
+        ("tests/test_readme.py::test_a_command[nox -l]", "comparison"),
+        ("tests/common/test_compare.py::test_one", "comparison"),
+        ("tests/common/contract/test_mlp.py::test_one", "tests/common/contract/test_mlp.py"),
+        ("tests/contract/test_cases.py::test_one[pathway-64-1]", "tests/contract/test_cases.py"),
+        ("tests/tf_impl/test_clusters.py::test_one[0]", "tests/tf_impl/test_clusters.py::test_one[0]"),
+    ],
+)
+def test_what_a_test_shares_with_others_is_told_by_its_name(name, shared):
+    assert shared_by(name) == shared
+
+
+def test_tests_of_one_strategy_run_in_one_process(tmp_path):
+    folder = tmp_path / "tests" / "contract"
+    folder.mkdir(parents=True)
+    (folder / "test_some.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]")
+    command = [sys.executable, "-m", "pytest", "-p", "xdist", "-p", "tests.order", "--numprocesses", "2", str(tmp_path)]
+    status, output = run_command(
+        command, cwd=tmp_path, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", PYTHONPATH=str(ROOT), PYTHONDONTWRITEBYTECODE="1"
+    )
+    assert status == 0, output
+    for strategy in ("one", "other"):
+        assert len({path.read_text() for path in folder.glob(f"{strategy}-*")}) == 1
