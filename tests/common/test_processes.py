@@ -33,7 +33,7 @@ GROUP = """
 import json, os, sys
 from common import processes
 from common.processes import run_group
-processes._GRACE_SECONDS = 1.0
+processes._GRACE_SECONDS = 0.3
 commands, deadline_seconds, *more = json.loads(sys.argv[1])
 outcome = run_group(commands, dict(os.environ), deadline_seconds, *more)
 print(json.dumps([outcome.status, outcome.timed_out]))

@@ -18,7 +18,11 @@ from tests.contract.worlds import contract_task
 from tests.hosts import INTERFACE, two_hosts
 from tests.launching import assert_follows
 
-STRATEGIES = [name for name, strategy in strategies().items() if strategy.launcher is TORCHRUN]
+STRATEGIES = [
+    pytest.param(name, marks=[] if strategy.quick else [pytest.mark.grid])
+    for name, strategy in strategies().items()
+    if strategy.launcher is TORCHRUN
+]
 
 
 @pytest.fixture

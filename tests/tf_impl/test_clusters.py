@@ -283,10 +283,10 @@ def test_a_run_that_is_told_to_stop_leaves_nobody(tmp_path):
     assert not any(process.is_running() for process in processes.values())
 
 
-@pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
+@pytest.mark.parametrize("updates", ["asynchronous", pytest.param("synchronous", marks=pytest.mark.grid)])
 def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, tmp_path):
     # Training takes several times as long as the worker needs to come back, on slow machines and on fast ones.
-    steps = 6000 if updates == "asynchronous" else 1000
+    steps = 4000 if updates == "asynchronous" else 1000
     task = task_for(tmp_path, steps=steps, seed=0, deadline_seconds=400.0)
     launcher = start_locally(PARAMETER_SERVER, task, updates=updates)
     training_processes(launcher)["worker", 1].kill()

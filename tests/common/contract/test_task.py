@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common import catalogue
@@ -289,6 +289,7 @@ def test_a_strategy_without_options_of_its_own_takes_the_tasks(declare, servers,
     assert "--batch" in help_of(bare, capsys)
 
 
+@settings(max_examples=20)  # Each parses a command line, which takes tyro tens of milliseconds.
 @given(TASKS, OPTIONS)
 def test_to_arguments_is_what_the_command_line_turns_back_into_the_task_and_the_options(declare, task, values):
     strategy = declare()
