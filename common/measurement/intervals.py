@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+import numpy as np
+from scipy.special import bdtr
 
 FEWEST_LAUNCHES = 6
 """With fewer launches no 95 % interval of the median exists: for five, even minimum to maximum covers 93.75 %."""
@@ -31,8 +32,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
         raise ValueError("A median needs at least one value.")
     ordered = sorted(values)
     n = len(ordered)
-    k = int(stats.binom.ppf((1 - confidence) / 2, n, 0.5)) + 1
-    while k and 1 - 2 * stats.binom.cdf(k - 1, n, 0.5) < confidence:
-        k -= 1
+    # bdtr(k - 1, n, 1/2) is P(B < k), which grows with k.
+    k = int(np.count_nonzero(1 - 2 * bdtr(np.arange(n // 2), n, 0.5) >= confidence))
     median = statistics.median(ordered)
     return Interval(n, median, ordered[k - 1], ordered[n - k]) if k else Interval(n, median, None, None)
