@@ -1,6 +1,7 @@
 """What the tests of `common` share: a data cache, made-up strategies, and launches whose workers are threads."""
 
 import dataclasses
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,11 +30,13 @@ settings.register_profile("reproducible", derandomize=True, deadline=None, max_e
 settings.load_profile("reproducible")
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def _data_cache(tmp_path_factory):
-    """Keep every test out of the user's own cache, and generate each dataset once."""
+    """Keep every test out of the user's own cache, and generate each dataset once for all that run side by side."""
+    own = tmp_path_factory.getbasetemp()
+    cache = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"
     with pytest.MonkeyPatch.context() as patch, threadpool_limits(1):
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(cache))
         patch.delenv(machine.PRIVATE_NETWORK, raising=False)
         yield
 

@@ -468,7 +468,7 @@ def test_a_checkpoint_that_rank_0_saves_is_in_no_other_ranks_window(numpy_launch
 
     def slow_write(path, checkpoint, task):
         saving.set()
-        read_meanwhile.wait(0.5)  # Time enough for another rank to start its next window, if nothing holds it.
+        read_meanwhile.wait(0.3)  # Time enough for another rank to start its next window, if nothing holds it.
         time.now += 1000.0
         saving.clear()
 
@@ -533,7 +533,7 @@ def in_groups(run, time, size):
     return rows
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(st.integers(1, 12), st.integers(1, 40), st.integers(1, 9), st.integers(1, 20), st.integers(0, 15))
 def test_groups_of_steps_change_neither_windows_nor_rows_nor_losses_nor_checkpoints(
     one_worker, time, tmp_path, saved, warmup, measured, window, size, every
