@@ -69,9 +69,11 @@ def _measure_all(arguments: Arguments) -> None:
     launches = cases * arguments.launches
     random.Random(0).shuffle(launches)
     for position, case in enumerate(launches, start=1):
-        console.print(f"{position}/{len(launches)} {' '.join(map(str, case))}")
         strategy, preset, workers = case
         pairs[case] += measure(find(strategy), preset, workers, options_for(find(strategy), arguments.backend))
+        # What was measured so far is there for whoever interrupts the rest.
+        n, _, _, ratio, interval, *_ = row_of(case, pairs[case])
+        console.print(f"{position}/{len(launches)} {' '.join(map(str, case))}: {ratio} ({interval}), n = {n}")
     table = Table(
         "strategy", "preset", "workers", "pairs", "ms per step", "bare", "ratio", "95 % interval", "claimed", "holds"
     )
