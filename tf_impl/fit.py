@@ -18,6 +18,25 @@ def create_batches(task: Task, run: Run) -> tf.data.Dataset:
     return rows.map(lambda rows: (tf.gather(features, rows), tf.gather(labels, rows))).prefetch(tf.data.AUTOTUNE)
 
 
+class Mlp(keras.Sequential):
+    """Keras's own training step; its callbacks get the step's loss of each replica in place of the running mean.
+
+    In the step's own program that costs next to nothing. Reading the metric's sums after each step takes 0.2 ms.
+    """
+
+    def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """One step on this replica's rows; their loss, which with several replicas stands at its place among zeros."""
+        [running_mean] = self.metrics
+        sum_before = tf.convert_to_tensor(running_mean.total)
+        super().train_step(data)
+        loss = (running_mean.total - sum_before) / tf.cast(tf.shape(data[0])[0], running_mean.dtype)
+        replica = tf.distribute.get_replica_context()
+        # Keras gives callbacks the mean of all replicas' values, so what each of them says must be times their number.
+        replicas = replica.num_replicas_in_sync
+        mine = tf.one_hot(replica.replica_id_in_sync_group, replicas, dtype=loss.dtype)
+        return {"loss": loss * mine * replicas if replicas > 1 else loss}
+
+
 def create_model(
     task: Task,
     state: State,
@@ -35,7 +54,7 @@ def create_model(
         keras.layers.Dense(width, activation, use_bias=task.bias, dtype="float32")
         for width, activation in zip(widths, activations, strict=True)
     ]
-    model = keras.Sequential([keras.Input((inputs,)), *layers])
+    model = Mlp([keras.Input((inputs,)), *layers])
     names = parameter_names(task)
     model.set_weights([state[name] for name in names])
 
@@ -89,19 +108,12 @@ class Clock(keras.callbacks.Callback):
 
     def __init__(self, run: Run) -> None:
         super().__init__()
-        self._run, self._steps, self._rows = run, run.steps(), 0
-        self._sums: list[float] = []
+        self._run, self._steps = run, run.steps()
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         """Start the clock where the step begins a window."""
-        self._rows = len(next(self._steps).rows)
+        next(self._steps)
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        """Note the step's loss of each replica, by how much its sum of all rows' losses so far has grown."""
-        [running_mean] = self.model.metrics
-        total = running_mean.total.value
-        # Keras keeps a sum for each replica of this process, or one where no strategy of TensorFlow's has replicas.
-        sums = [float(each) for each in getattr(total, "values", [total])]
-        before, self._sums = self._sums or [0.0] * len(sums), sums
-        rows = self._rows / len(sums)
-        self._run.observe([(after - earlier) / rows for earlier, after in zip(before, self._sums, strict=True)])
+        """Note the step's loss of each replica."""
+        self._run.observe(logs["loss"])
