@@ -448,6 +448,14 @@ def test_the_oracle_trains_the_global_batches_in_float64():
     assert found.losses[0] == pytest.approx(2.48015882849989, rel=1e-9)
 
 
+def test_in_float32_everything_is_computed_in_float32():
+    exact, rounded = run_oracle(TASK, 64, 3), run_oracle(TASK, 64, 3, np.float32)
+    assert 0 < loss_deviation(rounded.losses, exact.losses) < LOSS_TOLERANCE
+    assert {value.dtype.name for value in rounded.state.values()} == {"float32"}
+    _, states = run_alone(TASK, 64, 3, 2, Alone.OWN_PART, np.float32)
+    assert {value.dtype.name for state in states for value in state.values()} == {"float32"}
+
+
 def test_the_certificate_takes_the_first_seed_without_a_kink_at_any_global_batch(monkeypatch):
     nearest = {(5, 64): 1e-7, (5, 128): 1.0, (6, 64): 1.0, (6, 128): 1e-6, (7, 64): 2e-6, (7, 128): 1.0}
 
