@@ -6,6 +6,7 @@ stopped when it is started again with the same options.
 
 import dataclasses
 import itertools
+import math
 import os
 import random
 import re
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,31 +24,25 @@ import pandas
 import psutil
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from common import catalogue
 from common.catalogue import ROOT
 from common.contract.task import to_arguments
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, locked, write_atomically
 from common.launch import ENDS_WITH, python_for
 from common.measurement import machine, metrics
-from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from common.measurement.intervals import median_interval
 from common.measurement.record import Record, declared, read_record, read_records, write_record
-from common.plan import (
-    FULL_REPETITIONS,
-    QUICK_SECONDS,
-    PlannedLaunch,
-    Scope,
-    has_another_round,
-    kink_free_seeds,
-    plan_round,
-    plan_table,
-)
+from common.plan import PlannedLaunch, Scope, certified_presets, kink_free_seeds, plan_table
 from common.processes import TIMED_OUT_STATUS, signals_held
+from common.schedule import MORE, Durations, LeftOut, stages
 from common.strategy import has_exchange, label, name_of
 
 _STOP_SECONDS = 30.0
+_COLUMNS = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +102,11 @@ def _forget_what_did_not_end_well(folder: Path) -> None:
             path.unlink()
 
 
-def run_planned(launch: PlannedLaunch, folder: Path) -> Record:
+def run_planned(launch: PlannedLaunch, folder: Path, launcher: str = "common.launch", root: Path = ROOT) -> Record:
     """Make one planned launch in a fresh process group and return its record, left in `folder` beside its log.
 
-    A launch that leaves no record gets one here: `unsupported` when it refused, else `failed`.
+    `launcher` is the module that starts it, and `root` the checkout whose code runs. A launch that leaves no record
+    gets one here: `unsupported` when it refused, else `failed`.
     """
     folder = folder.resolve()
     # Not by with_suffix, which would end the name at the point of an option's value.
@@ -122,7 +118,8 @@ def run_planned(launch: PlannedLaunch, folder: Path) -> Record:
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
         python_for(launch.strategy)
-        status = _launch(launch.strategy.name, to_arguments(task, launch.options), log_path, task.deadline_seconds)
+        arguments = ["-m", launcher, launch.strategy.name, *to_arguments(task, launch.options)]
+        status = _launch(arguments, root, log_path, task.deadline_seconds)
     except UserError as error:
         log_path.write_text(f"lockstep: {error}\n")
         status = None
@@ -136,66 +133,62 @@ def run_planned(launch: PlannedLaunch, folder: Path) -> Record:
 
 
 def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int) -> None:
-    """Make every launch of the plan that has no record yet, round by round.
+    """Make every launch that the schedule asks for and that has no record yet.
 
-    Rounds that were begun before an interruption are ended, and the time that they took counts.
+    Launches that were made before an interruption count with the time that they took, so the schedule goes on as it
+    was begun.
     """
-    order, launches = random.Random(order_seed), []
-    seeds, begun = kink_free_seeds(scope), _rounds_begun(folder)
-    started = time.monotonic() - _read_seconds(folder)
-    for repetition in itertools.count(1):
-        planned = plan_round(scope, repetition, order, seeds)
-        seconds, estimated = time.monotonic() - started, sum(launch.estimated_seconds for launch in launches)
-        # How many times as long as estimated a launch takes on this machine.
-        pace = seconds / estimated if estimated else 1.0
-        to_come = sum(launch.estimated_seconds for launch in _without_record(planned, folder))
-        if repetition > begun and not has_another_round(scope, repetition, seconds, pace * to_come):
-            return
-        launches += planned
-        write_atomically(folder / "plan.csv", plan_table(launches, order_seed).to_csv(index=False).encode())
-        for launch, record in _run_round(console, scope, repetition, planned, folder):
-            write_atomically(folder / "seconds.txt", str(time.monotonic() - started).encode())
-            if launch.purpose == "certificate" and record.status != "ok":
-                name = name_of(launch.strategy.name, label(launch.options))
-                console.print(f"  note: {name} with {launch.workers} workers has no certificate: {record.reason}")
-
-
-def _rounds_begun(folder: Path) -> int:
-    """How many rounds the folder's plan has; none where there is no plan yet."""
-    plan = folder / "plan.csv"
-    return int(pandas.read_csv(plan)["repetition"].max()) if plan.exists() else 0
-
-
-def _read_seconds(folder: Path) -> float:
-    """How long the launches in the folder took, before an interruption."""
-    seconds = folder / "seconds.txt"
-    return float(seconds.read_text()) if seconds.exists() else 0.0
-
-
-def _without_record(launches: list[PlannedLaunch], folder: Path) -> list[PlannedLaunch]:
-    return [launch for launch in launches if not (folder / f"{launch.name}.json").exists()]
-
-
-def _run_round(
-    console: Console, scope: Scope, repetition: int, launches: list[PlannedLaunch], folder: Path
-) -> Iterator[tuple[PlannedLaunch, Record]]:
-    """Run the launches that have no record yet, showing progress with the time left of this round."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    remaining = _without_record(launches, folder)
-    total = scope.repetitions or (FULL_REPETITIONS if scope.profile == "full" else None)
-    title = f"round {repetition}" + (f" of {total}" if total else " (as many as fit)")
-    estimate = sum(launch.estimated_seconds for launch in remaining)
-    console.print(f"{title}: {len(remaining)} launches, about {estimate / 60:.0f} min.")
+    order, seeds = random.Random(order_seed), kink_free_seeds(scope)
+    durations, left_out, known, done = Durations(), LeftOut(), _read_durations(folder), []
     # Drawn between launches alone, which have the machine for themselves.
-    with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
-        task = progress.add_task(title, total=estimate)
-        for position, launch in enumerate(remaining, start=1):
-            progress.update(task, description=f"{title}, {position}/{len(remaining)} {launch.name}", refresh=True)
-            launch_started = time.monotonic()
-            record = run_planned(launch, folder)
-            progress.advance(task, launch.estimated_seconds)
-            console.print(_line_of(launch, record, time.monotonic() - launch_started))
-            yield launch, record
+    with Progress(*_COLUMNS, console=console, transient=True, auto_refresh=False) as progress:
+        shown = progress.add_task("", total=scope.limit_seconds)
+        for stage in stages(scope, order, seeds, durations, left_out):
+            if not done or stage.title != done[-1].title:
+                console.print(f"{stage.title}:")
+            done.append(stage)
+            write_atomically(folder / "plan.csv", _as_csv(plan_table(done, order_seed, scope.margin)))
+            for launch in stage.launches:
+                now = f"{stage.title}, {launch.name}"
+                progress.update(shown, completed=durations.spent(), description=now, refresh=True)
+                durations.add(launch, *_made(console, launch, known, folder))
+                write_atomically(folder / "durations.csv", _table(durations.seconds, "launch", "seconds"))
+            if scope.limit_seconds is None and len(done) == 1 < scope.rounds:
+                again = durations.expected([launch for launch in stage.launches if launch.purpose == "throughput"])
+                hours = (scope.rounds - 1) * again / 3600
+                console.print(f"The other {scope.rounds - 1} rounds will take about {hours:.1f} hours.")
+    write_atomically(folder / "left_out.csv", _table(left_out.minutes, "strategy", "minutes"))
+    for strategy, minutes in left_out.minutes.items():
+        console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
+
+
+def _made(console: Console, launch: PlannedLaunch, known: Mapping[str, float], folder: Path) -> tuple[float, bool]:
+    """Make the launch, unless its seconds are known; returns them, and whether it ended well."""
+    if launch.name in known:
+        return known[launch.name], read_record(folder / f"{launch.name}.json").status == "ok"
+    started = time.monotonic()
+    record = run_planned(launch, folder)
+    seconds = time.monotonic() - started
+    console.print(_line_of(launch, record, seconds))
+    if launch.purpose == "certificate" and record.status != "ok":
+        name = name_of(launch.strategy.name, label(launch.options))
+        console.print(f"  note: {name} with {launch.workers} workers has no certificate: {record.reason}")
+    return seconds, record.status == "ok"
+
+
+def _table(numbers: Mapping[str, float], *columns: str) -> bytes:
+    return _as_csv(pandas.DataFrame(numbers.items(), columns=columns))
+
+
+def _as_csv(table: pandas.DataFrame) -> bytes:
+    return table.to_csv(index=False).encode()
+
+
+def _read_durations(folder: Path) -> dict[str, float]:
+    """Seconds that the launches in the folder took, before an interruption; none of those without a record."""
+    path = folder / "durations.csv"
+    known = pandas.read_csv(path).itertuples(index=False) if path.exists() else ()
+    return {name: seconds for name, seconds in known if (folder / f"{name}.json").exists()}
 
 
 def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:
@@ -205,17 +198,17 @@ def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:
     return f"{'ok':>11}  {launch.name:<58} {rate:>9,.0f} samples/s {seconds:>6.1f} s"
 
 
-def _launch(strategy: str, options: list[str], log_path: Path, deadline_seconds: float) -> int:
-    """Exit status of `python -m common.launch`, whose output goes to the log; it ends all that it started, always.
+def _launch(arguments: list[str], root: Path, log_path: Path, deadline_seconds: float) -> int:
+    """Exit status of Python with these arguments in `root`; its output goes to the log. What it started ends, always.
 
     Where this process is killed, the launch ends as well.
     """
-    command = [sys.executable, "-m", "common.launch", strategy, *options]
+    command = [sys.executable, *arguments]
     with log_path.open("wb") as log:
         # psutil's waits without looking from time to time, which would take turns with a worker on its core.
         launcher = psutil.Popen(
             command,
-            cwd=ROOT,
+            cwd=root,
             env=os.environ | {ENDS_WITH: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -270,26 +263,33 @@ def _order_seed(folder: Path, asked_for: int | None) -> int:
 
 
 def _print_plan(console: Console, scope: Scope) -> None:
-    rounds = scope.repetitions or (FULL_REPETITIONS if scope.profile == "full" else FEWEST_LAUNCHES)
-    order, seeds = random.Random(0), kink_free_seeds(scope)
-    launches = [launch for repetition in range(1, rounds + 1) for launch in plan_round(scope, repetition, order, seeds)]
-    counts: dict[tuple, list[PlannedLaunch]] = {}
-    for launch in launches:
-        exchange = "" if has_exchange(launch.options) else "off"
-        task, name = launch.task, name_of(launch.strategy.name, label(launch.options))
-        key = (name, task.preset, task.scaling, launch.workers, exchange, launch.purpose)
-        counts.setdefault(key, []).append(launch)
-    table = Table("strategy", "preset", "scaling", "workers", "exchange", "purpose", "launches", "minutes")
-    for key in sorted(counts):
-        minutes = sum(launch.estimated_seconds for launch in counts[key]) / 60
-        table.add_row(*map(str, key), str(len(counts[key])), f"{minutes:.1f}")
+    """What would be launched if no launch took any time, up to where rounds repeat themselves."""
+    order, seeds, durations = random.Random(0), dict.fromkeys(certified_presets(scope), 0), Durations()
+    counts: dict[tuple, int] = {}
+    names: dict[tuple, str] = {}
+    for stage in itertools.takewhile(
+        lambda each: each.title != MORE, stages(scope, order, seeds, durations, LeftOut())
+    ):
+        for launch in stage.launches:
+            durations.add(launch, 0.0, ok=True)
+            exchange = "" if has_exchange(launch.options) else "off"
+            task, name = launch.task, name_of(launch.strategy.name, label(launch.options))
+            key = (stage.name, name, task.preset, task.scaling, launch.workers, exchange, launch.purpose)
+            counts[key], names[key] = counts.get(key, 0) + 1, launch.strategy.name
+    table = Table("stage", "strategy", "preset", "scaling", "workers", "exchange", "purpose", "launches")
+    stages_in_order, strategies_in_order = list(dict.fromkeys(key[0] for key in counts)), [*catalogue.strategies()]
+    place = {key: (stages_in_order.index(key[0]), strategies_in_order.index(names[key])) for key in counts}
+    for key in sorted(counts, key=lambda key: (place[key], key)):
+        table.add_row(*map(str, key), str(counts[key]))
     console.print(table)
-    minutes = sum(launch.estimated_seconds for launch in launches) / 60
-    in_words = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.1f} minutes"
-    console.print(f"{len(launches)} launches, about {in_words}.")
-    if scope.profile == "quick" and not scope.repetitions:
-        limit = f"{QUICK_SECONDS / 60:.0f} minutes in all"
-        console.print(f"These are {rounds} rounds; fewer or more of them run, as many as fit into {limit}.")
+    total = f"{sum(counts.values())} launches"
+    if scope.limit_seconds is None:
+        console.print(f"{total}. The first of {scope.rounds} rounds will tell how long they take.")
+        return
+    console.print(
+        f"Up to {total} in {scope.limit_seconds / 60:g} minutes, the report included: after the first round as many "
+        "strategies, in this order, as fit their rounds and certificates; then what else fits, and more rounds."
+    )
 
 
 def _print_summary(console: Console, records: list[Record]) -> None:

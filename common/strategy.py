@@ -174,19 +174,11 @@ class Launcher:
     """What a user calls it."""
     command: Callable[[Launch], list[str]]
     """The command line that a user would type."""
-    start_seconds: float
-    """Rough time from the command to the record beside the steps, on two cores, and how much each worker adds."""
-    start_seconds_per_worker: float
     is_one_of_several: Callable[[], bool] = lambda: False
     """Whether others start the other tasks on their machines, and this process is one of them."""
 
 
-PROCESS = Launcher(
-    name="python",
-    command=lambda launch: [str(launch.python), *launch.script],
-    start_seconds=2.8,
-    start_seconds_per_worker=0.1,
-)
+PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script])
 """A single process, started by hand."""
 
 
@@ -248,6 +240,8 @@ class Strategy:
     launcher: Launcher = PROCESS
     options: type[Options] = Options
     work: Work = Work.DATA_PARALLEL
+    processes_beside: Callable[[Options], int] = lambda options: 0
+    """How many processes it has beside its workers, such as servers: each takes a core as a worker does."""
     base: str | None = None
     """The strategy that distributes nothing, which speed-up is over; None: this is one."""
     traffic: Callable[[int, int, Options], Traffic] = no_formula

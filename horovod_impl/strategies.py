@@ -59,7 +59,7 @@ def horovodrun(launch: Launch) -> list[str]:
     return [*program, str(launch.python), *launch.script]
 
 
-HOROVODRUN = Launcher(name="horovodrun", command=horovodrun, start_seconds=4.0, start_seconds_per_worker=0.8)
+HOROVODRUN = Launcher(name="horovodrun", command=horovodrun)
 
 
 # Options

@@ -58,7 +58,7 @@ def torchrun(launch: Launch) -> list[str]:
     return [launch.program("torchrun"), *ports, *launch.script]
 
 
-TORCHRUN = Launcher(name="torchrun", command=torchrun, start_seconds=2.6, start_seconds_per_worker=1.1)
+TORCHRUN = Launcher(name="torchrun", command=torchrun)
 
 
 # Options

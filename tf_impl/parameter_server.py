@@ -49,8 +49,8 @@ def main() -> None:
     if place.job != "chief":
         world.serve(task, place)
         return
-    # A machine with fewer cores than workers and servers is overloaded; the coordinator itself mostly waits.
-    placement = machine.unpinned(task, len(place.neighbours("worker", "ps")))
+    # The coordinator isn't pinned, and a machine with fewer cores than it, workers and servers have threads is crowded.
+    placement = machine.unpinned(task, len(place.neighbours("worker", "ps", "chief")))
     tf.config.set_visible_devices([], "GPU")
     cluster.meet(place, task.deadline_seconds)
     with world.one_line_when_it_breaks():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from common.errors import UserError
@@ -51,17 +51,8 @@ def cluster_is_given() -> bool:
     return "TF_CONFIG" in os.environ or "SLURM_STEP_NUM_TASKS" in os.environ
 
 
-CLUSTER = Launcher(
-    name="TF_CONFIG",
-    command=PROCESS.command,
-    start_seconds=2.0,
-    start_seconds_per_worker=1.6,
-    is_one_of_several=cluster_is_given,
-)
+CLUSTER = Launcher(name="TF_CONFIG", command=PROCESS.command, is_one_of_several=cluster_is_given)
 """Several processes, which the script starts itself unless TF_CONFIG or Slurm names a cluster."""
-
-SERVED_CLUSTER = replace(CLUSTER, start_seconds=5.2)
-"""A cluster that has a coordinator and a server beside the workers."""
 
 
 # Options
@@ -184,9 +175,10 @@ PARAMETER_SERVER = Strategy(
     summary="ParameterServerStrategy, asynchronous or synchronous",
     family=TENSORFLOW,
     framework="tensorflow",
-    launcher=SERVED_CLUSTER,
+    launcher=CLUSTER,
     options=ParameterServerOptions,
     work=Work.COORDINATED,
+    processes_beside=lambda options: 1 + options.parameter_servers,
     base="tf_one_device",
     traffic=server_traffic,
     synchronous_with={"updates": "synchronous"},

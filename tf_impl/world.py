@@ -63,7 +63,7 @@ def check_servers(task: Task, options: ParameterServerOptions, place: Cluster) -
 
 def serve(task: Task, place: Cluster) -> None:
     """Be a worker or a parameter server until the coordinator has gone."""
-    here = place.neighbours("worker", "ps")
+    here = place.neighbours("worker", "ps", "chief")
     machine.pin(task, here.index(place.address), len(here))
     # With fewer, requests that wait for one another hang (tensorflow.org, "Parameter server training", where it sets
     # inter_op_parallelism_threads); the task still computes on its own cores only.

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtr
 
 FEWEST_LAUNCHES = 6
 """With fewer launches no 95 % interval of the median exists: for five, even minimum to maximum covers 93.75 %."""
@@ -28,6 +27,9 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     probability P(k <= B <= n - k), B ~ Bin(n, 1/2), is at least `confidence` (David & Nagaraja, Order Statistics, 2003,
     section 7.1). Raises ValueError without values.
     """
+    # Takes a third of a second, which whoever only makes a plan doesn't need.
+    from scipy.special import bdtr
+
     if not values:
         raise ValueError("A median needs at least one value.")
     ordered = sorted(values)

@@ -76,8 +76,11 @@ class Record:
     """What computed: cpu, or a GPU's name."""
     threads_per_worker: int
     """Threads that each worker computed with."""
+    processes_beside: int = 0
+    """Processes beside the workers, such as servers, of which each takes a core as a worker does."""
     oversubscribed: bool = False
-    """Whether the workers of rank 0's machine had more threads than it has cores; then nothing was pinned."""
+    """Whether the workers of rank 0's machine, and the processes beside them, had more threads than it has cores; then
+    nothing was pinned."""
     pinned_cores: list[int] = field(default_factory=list)
     """Cores that rank 0's process was kept on."""
     private_network: bool = False
@@ -101,7 +104,15 @@ class Record:
     to the end of the `first_step`: the rows, the model, compiling or tracing it."""
     windows: list[dict[str, float]] = field(default_factory=list)
     """{rank, step, steps, seconds}: each clocked window of each rank, with its first step and how many it has; and
-    input_seconds, those of them that the rank waited for its rows, where the strategy measures it."""
+    input_seconds, those of them that the rank waited for its rows, where the strategy measures it.
+
+    And what else happened, read by the rank just before the clock started and after it had stopped, each where the
+    kernel tells it: core_seconds, the time in between, times the cores that the rank may run on; steal_seconds, those
+    of them that the hypervisor gave to other machines; busy_seconds, those that processes ran, of which own_seconds
+    were this rank's, both only where these cores are its own (interrupts aren't in busy_seconds, but some kernels count
+    them in own_seconds, so others took at least the difference); involuntary_switches, how often the kernel took a core
+    from one of the rank's threads for another thread; spin_seconds, what a fixed piece of work took, the mean of before
+    and after; and clock_megahertz, the mean rate of its cores at the end."""
     examples_per_step: int = 0
     """Rows that the global batch has."""
     examples_by_rank: list[int] = field(default_factory=list)
@@ -175,6 +186,7 @@ def declared(strategy: Strategy, task: Task, options: Options, world_size: int) 
         "shards": shards_of(strategy.work, strategy.is_synchronous(options), world_size),
         **{"formula_bytes_per_step": traffic.bytes_per_step, "formula": traffic.formula},
         **{"formula_source": traffic.source, "threads_per_worker": task.threads},
+        "processes_beside": strategy.processes_beside(options),
         **{"task": dataclasses.asdict(task), "options": dataclasses.asdict(options)},
     }
 

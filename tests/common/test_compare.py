@@ -79,8 +79,8 @@ def launched(declare, monkeypatch):
     """The made-up strategy, whose launches are made up as well: each writes its log, its record and its weights."""
     strategy = declare()
 
-    def write(name, arguments, log_path, deadline_seconds):
-        task, options = parse_command_line(strategy, "help", arguments)
+    def write(arguments, root, log_path, deadline_seconds):
+        task, options = parse_command_line(strategy, "help", arguments[3:])
         log_path.write_text("trained")
         if task.checkpoint:
             task.checkpoint.write_bytes(b"weights")
@@ -179,8 +179,9 @@ def compared(launched, catalogue_of, monkeypatch, tmp_path):
     catalogue_of(launched)
     monkeypatch.setattr(compare.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0))
 
-    def run(*options):
-        arguments = ["compare", "--strategies", launched.name, "--workers", "1", "--repetitions", "1", *options]
+    def run(*options, repetitions="1"):
+        rounds = ["--repetitions", repetitions] if repetitions else []
+        arguments = ["compare", "--strategies", launched.name, "--workers", "1", *rounds, *options]
         outputs = ["--results", str(tmp_path), "--out", str(tmp_path / "report.pdf")]
         monkeypatch.setattr(sys, "argv", [*arguments, *outputs])
         with pytest.raises(SystemExit) as ended:
@@ -217,16 +218,33 @@ def test_a_comparison_with_a_damaged_record_is_not_finished(compared, monkeypatc
 
 def test_the_time_before_an_interruption_counts(compared, monkeypatch):
     folder = compared()
-    before = float((folder / "seconds.txt").read_text())
+    whole = pandas.read_csv(folder / "durations.csv")
+    first, second = whole["launch"]
     (folder / "finished").unlink()
-    (folder / "seconds.txt").write_text("1000.5")
-    for path in folder.glob("*.json"):
-        path.unlink()
-    asked = []
-    monkeypatch.setattr(compare, "has_another_round", lambda *arguments: asked.append(arguments[2:]))
+    (folder / f"{second}.json").unlink()
+    whole.assign(seconds=[1000.5, 2000.5]).to_csv(folder / "durations.csv", index=False)
     compared()
-    assert 0 < before < 1000.5 < asked[0][0] < float((folder / "seconds.txt").read_text()) + 1
-    assert pandas.read_csv(folder / "plan.csv")["repetition"].max() == 1
+    seconds = dict(pandas.read_csv(folder / "durations.csv").itertuples(index=False))
+    assert seconds[first] == 1000.5
+    assert 0 < seconds[second] < 100
+
+
+def test_a_quick_comparison_ends_in_its_time_and_says_what_it_left_out(compared, monkeypatch, capsys):
+    clock = iter(range(0, 10_000, 25))
+    monkeypatch.setattr(compare.time, "monotonic", lambda: next(clock))
+    folder = compared("--minutes", "2", repetitions=None)
+    plan, seconds = pandas.read_csv(folder / "plan.csv"), pandas.read_csv(folder / "durations.csv")
+    assert set(seconds["seconds"]) == {25}
+    assert len(seconds) == len(plan) == 1
+    assert pandas.read_csv(folder / "left_out.csv")["strategy"].tolist() == ["numpy_threads"]
+    assert "Time didn't suffice for numpy_threads: --minutes " in capsys.readouterr().out
+
+
+def test_the_plan_names_the_stage_and_the_margin_of_every_launch(compared):
+    folder = compared("--margin", "0.02", "--minutes", "0.01", repetitions=None)
+    plan = pandas.read_csv(folder / "plan.csv")
+    assert {*plan["margin"]} == {0.02}
+    assert plan["stage"].iloc[0] == "round"
 
 
 def test_only_one_comparison_runs_on_a_machine_and_in_a_folder(compared, refusal, tmp_path):
@@ -243,7 +261,7 @@ def test_a_plan_runs_nothing(tmp_path):
     command = compare_command(tmp_path, "--plan", "--profile", "full")
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
-    assert "hours" in result.stdout
+    assert "launches. The first of 10 rounds will tell how long they take." in result.stdout
     assert not list(tmp_path.iterdir())
 
 

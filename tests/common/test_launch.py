@@ -24,8 +24,6 @@ from common.strategy import PROCESS, Launcher, Options, Work
 THREADRUN = Launcher(
     name="threadrun",
     command=lambda launch: ["threadrun", str(launch.workers), launch.options.codec, str(launch.python), *launch.script],
-    start_seconds=1.0,
-    start_seconds_per_worker=0.1,
 )
 
 

@@ -1,4 +1,4 @@
-"""common/plan.py: a plan covers what is asked for, each launch once per round, in an order that a seed decides."""
+"""common/plan.py: a round covers what is asked for, each launch once, in an order that a seed decides."""
 
 import dataclasses
 import os
@@ -12,7 +12,7 @@ import pytest
 from common import catalogue
 from common.contract.task import PRESETS
 from common.errors import UserError
-from common.plan import QUICK_SECONDS, Scope, has_another_round, kink_free_seeds, plan_round, plan_table
+from common.plan import Scope, is_crowded, kink_free_seeds, main_worlds, plan_table, whole_round
 from common.strategy import ExchangeOptions, Options, Work, has_exchange, label, option
 
 SEEDS = {"digits": 3, "pathway": 0}
@@ -54,6 +54,7 @@ def known(declare, catalogue_of):
             work=Work.COORDINATED,
             options=ServerOptions,
             synchronous_with={"updates": "synchronous"},
+            processes_beside=lambda options: 2,
             quick=True,
         ),
     ]
@@ -66,21 +67,11 @@ ALONE = {"one_alone", "two_alone"}
 
 
 def launches_of(scope, repetition=1, seed=0):
-    return plan_round(scope, repetition, random.Random(seed), SEEDS)
+    return whole_round(scope, repetition, random.Random(seed), SEEDS).launches
 
 
 def world_of(launch):
     return launch.strategy.name, launch.workers, has_exchange(launch.options)
-
-
-def launches_in_six_rounds(scope):
-    """How many throughput launches each strategy, number of workers and exchange gets."""
-    counts = {}
-    for repetition in range(1, 7):
-        for launch in launches_of(scope, repetition):
-            if launch.purpose == "throughput":
-                counts[world_of(launch)] = counts.get(world_of(launch), 0) + 1
-    return counts
 
 
 def test_the_quick_profile_measures_its_strategies_on_pathway_and_certifies_them_on_digits(known):
@@ -99,39 +90,31 @@ def test_a_later_round_has_no_certificate(known):
     assert {launch.purpose for launch in launches_of(Scope(), repetition=2)} == {"throughput"}
 
 
-def test_six_quick_rounds_repeat_most_what_fills_the_machine(known):
-    counts = launches_in_six_rounds(Scope())
-    assert {counts[name, 1, True] for name in ALONE} == {6}
-    for name in QUICK - ALONE:
-        worlds = [(1, True), (2, True), (2, False), (4, True)]
-        assert [counts[name, *world] for world in worlds] == [2, 6, 1, 1]
-        assert (name, 4, False) not in counts
+def test_the_main_world_is_the_largest_with_a_core_for_each_process(known, cores):
+    assert main_worlds(Scope()) == {"one_alone": 1, "one_threads": 2, "two_alone": 1, "two_replicas": 2}
+    cores(4)
+    assert main_worlds(Scope()) == dict.fromkeys(QUICK, 4) | dict.fromkeys(ALONE, 1) | {"two_servers": 2}
+    cores(1)
+    assert main_worlds(Scope()) == dict.fromkeys(QUICK - {"two_servers"}, 1)
 
 
-def test_with_more_cores_it_is_the_larger_world_that_is_repeated(known, cores):
+@pytest.mark.parametrize("workers", [(4, 8), (8, 4)])
+def test_where_everything_is_crowded_the_smallest_world_of_each_is_the_main_one(known, workers):
+    named = ("one_threads", "two_servers")
+    assert main_worlds(Scope(strategies=named, workers=workers)) == dict.fromkeys(named, 4)
+    assert main_worlds(Scope(strategies=("two_servers",))) == {"two_servers": 1}
+
+
+def test_processes_beside_the_workers_take_cores_as_workers_do(known, cores):
+    cores(4)
+    crowded = [is_crowded(known[name], workers) for name in ("one_threads", "two_servers") for workers in (2, 3, 4, 5)]
+    assert crowded == [False, False, False, True, False, True, True, True]
+
+
+def test_the_quick_profile_leaves_exchange_out_in_the_main_worlds_alone(known, cores):
     cores(8)
-    counts = launches_in_six_rounds(Scope(strategies=("one_threads",)))
-    assert counts == {
-        ("one_threads", 1, True): 2,
-        ("one_threads", 2, True): 2,
-        ("one_threads", 4, True): 6,
-        ("one_threads", 4, False): 1,
-    }
-
-
-def test_worlds_that_all_have_more_workers_than_cores_still_repeat_the_smallest(known):
-    counts = launches_in_six_rounds(Scope(strategies=("one_threads",), workers=(4, 8)))
-    assert (counts["one_threads", 4, True], counts["one_threads", 8, True]) == (6, 1)
-
-
-def test_whatever_a_round_has_of_a_number_of_workers_it_has_of_every_strategy(known):
-    for repetition in range(1, 9):
-        by_world = {}
-        for launch in launches_of(Scope(), repetition):
-            name, workers, exchange = world_of(launch)
-            if launch.purpose == "throughput" and name not in ALONE:
-                by_world.setdefault((workers, exchange), []).append(name)
-        assert all(sorted(members) == sorted(QUICK - ALONE) for members in by_world.values())
+    without = {world_of(launch)[:2] for launch in launches_of(Scope()) if not has_exchange(launch.options)}
+    assert without == {(name, 4) for name in QUICK - ALONE}
 
 
 @pytest.mark.parametrize("repetition", [1, 2, 5, 7])
@@ -170,11 +153,11 @@ def test_the_names_of_synchronous_and_asynchronous_launches_differ(known):
     assert len(set(names)) == len(names)
     assert "two_servers-digits-strong-2w-synchronous_updates-certificate" in names
     assert "two_servers-digits-strong-2w-certificate" in names
-    assert "two_servers-pathway-weak-2w-no_exchange-01" in names
+    assert "two_servers-pathway-weak-1w-01" in names
 
 
 def test_the_table_has_the_labels(known):
-    table = plan_table(launches_of(Scope(strategies=("two_servers",))), order_seed=7)
+    table = plan_table([whole_round(Scope(strategies=("two_servers",)), 1, random.Random(0), SEEDS)], 7, 0.05)
     synchronous = table[table["label"] == "synchronous updates"]
     assert sorted(synchronous["workers"]) == [1, 2, 4]
     assert set(table["label"]) == {"", "synchronous updates"}
@@ -209,18 +192,6 @@ def test_without_an_option_to_leave_it_out_there_is_always_an_exchange(known):
 def test_one_worker_is_never_launched_without_exchange(known):
     launches = launches_of(Scope(profile="full", workers=(1,)))
     assert {has_exchange(launch.options) for launch in launches} == {True}
-
-
-@pytest.mark.parametrize("profile", ["quick", "full"])
-def test_a_batch_that_the_workers_do_not_divide_is_planned_and_takes_no_longer_than_its_refusal(known, profile):
-    scope = Scope(profile=profile, strategies=("one_hand", "one_pieces"), workers=(1, 3))
-    launches = [each for each in launches_of(scope) if each.task.scaling == "strong" and each.workers == 3]
-    start = {
-        name: each.launcher.start_seconds + 3 * each.launcher.start_seconds_per_worker for name, each in known.items()
-    }
-    refused = {each.strategy.name for each in launches if each.estimated_seconds == start[each.strategy.name]}
-    assert {each.strategy.name for each in launches} == {"one_hand", "one_pieces"}
-    assert refused == {"one_hand"}
 
 
 def test_no_launch_is_planned_twice_and_every_full_round_has_the_same(known):
@@ -260,6 +231,12 @@ def test_a_scope_narrows_the_plan(known):
         ({"workers": (0,)}, "above 0"),
         ({"workers": ()}, "above 0"),
         ({"repetitions": 0}, "above 0"),
+        ({"minutes": 0.0}, "--minutes 0: give a number above 0"),
+        ({"minutes": float("nan")}, "--minutes nan"),
+        ({"minutes": 5.0, "repetitions": 6}, "--minutes limits the quick profile alone"),
+        ({"minutes": 5.0, "profile": "full"}, "--minutes limits the quick profile alone"),
+        ({"margin": 0.0}, "--margin 0: give a share between 0 and 1"),
+        ({"margin": 5.0}, "--margin 5: give a share between 0 and 1"),
     ],
 )
 def test_a_scope_that_means_nothing_is_refused(known, values, words):
@@ -272,35 +249,21 @@ def test_the_certificate_trains_with_a_seed_without_a_kink():
 
 
 def test_the_table_has_a_row_per_launch_in_order(known):
-    launches = launches_of(Scope())
-    table = plan_table(launches, order_seed=7)
+    rounds = [whole_round(Scope(), repetition, random.Random(0), SEEDS) for repetition in (1, 2)]
+    launches = [launch for each in rounds for launch in each.launches]
+    table = plan_table(rounds, order_seed=7, margin=0.02)
     assert list(table["launch"]) == [launch.name for launch in launches]
     assert list(table["strategy"]) == [launch.strategy.name for launch in launches]
     assert list(table["exchange"]) == [has_exchange(launch.options) for launch in launches]
     assert list(table["position"]) == list(range(1, len(launches) + 1))
-    assert set(table["order_seed"]) == {7}
+    assert list(table["repetition"]) == [launch.repetition for launch in launches]
+    assert [set(table[name]) for name in ("order_seed", "margin", "stage")] == [{7}, {0.02}, {"round"}]
 
 
 # The strategies that there are
-
-
-def test_the_quick_profile_is_laid_out_for_less_than_nine_minutes():
-    order = random.Random(0)
-    launches = [launch for number in range(1, 7) for launch in plan_round(Scope(), number, order, SEEDS)]
-    assert sum(launch.estimated_seconds for launch in launches) <= 510
 
 
 def test_the_full_profile_has_every_strategy_and_a_name_of_its_own_for_every_launch():
     launches = launches_of(Scope(profile="full"))
     assert {launch.strategy.name for launch in launches} == set(catalogue.strategies())
     assert len({launch.name for launch in launches}) == len(launches)
-
-
-def test_a_quick_comparison_starts_a_round_only_where_its_time_is_left():
-    scope = Scope()
-    assert has_another_round(scope, 1, 0.0, 10_000.0)
-    assert has_another_round(scope, 6, QUICK_SECONDS - 50, 40.0)
-    assert not has_another_round(scope, 6, QUICK_SECONDS - 50, 60.0)
-    asked = Scope(repetitions=2)
-    assert has_another_round(asked, 2, 10_000.0, 10_000.0)
-    assert not has_another_round(asked, 3, 0.0, 1.0)

@@ -9,7 +9,7 @@ import pytest
 from common.contract.task import PRESETS, Task
 from common.errors import UserError
 from common.measurement.record import declared
-from common.plan import Scope, plan_round
+from common.plan import Scope, whole_round
 from common.strategy import Launch, label
 from horovod_impl.strategies import HOROVOD, KERAS, TENSORFLOW, TORCH
 
@@ -118,7 +118,7 @@ def test_horovod_waits_no_longer_than_the_launch_lasts():
 def test_the_full_profile_has_both_controllers_at_horovods_own_and_the_best_setting_and_with_a_timeline():
     names = tuple(strategy.name for strategy in (TORCH, TENSORFLOW, KERAS))
     scope = Scope(profile="full", strategies=names, workers=(2,), preset=("pathway",))
-    launches = plan_round(scope, 1, random.Random(0), {"digits": 3, "pathway": 0})
+    launches = whole_round(scope, 1, random.Random(0), {"digits": 3, "pathway": 0}).launches
     for name in names:
         assert {each.options.backend for each in launches if each.strategy.name == name} == {"auto", "mpi"}
     for name in names[:2]:

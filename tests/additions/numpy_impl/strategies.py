@@ -26,7 +26,7 @@ NUMPY = Family(
     colors=("#444444", "#777777", "#aaaaaa"),
 )
 
-MPIRUN = Launcher(name="mpirun", command=mpirun, start_seconds=1.0, start_seconds_per_worker=0.3)
+MPIRUN = Launcher(name="mpirun", command=mpirun)
 
 
 @dataclass(frozen=True, kw_only=True)

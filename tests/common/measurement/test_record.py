@@ -166,7 +166,12 @@ def test_a_folder_without_records_has_none(tmp_path):
 
 def test_what_is_declared_is_known_before_the_launch(declare):
     traffic = Traffic(1.5, "half of three", "A paper, 1999")
-    strategy = declare(base="numpy_alone", compared_with={"convenience of": "numpy_loop"}, traffic=lambda *_: traffic)
+    strategy = declare(
+        base="numpy_alone",
+        compared_with={"convenience of": "numpy_loop"},
+        traffic=lambda *_: traffic,
+        processes_beside=lambda options: 2 if options.codec == "fp16" else 1,
+    )
     task, options = Task(scaling="weak", threads=3), strategy.options(codec="fp16", exchange=False)
     known = declared(strategy, task, options, 4)
     assert known == {
@@ -186,6 +191,7 @@ def test_what_is_declared_is_known_before_the_launch(declare):
         "formula_source": "A paper, 1999",
         "scaling": "weak",
         "threads_per_worker": 3,
+        "processes_beside": 2,
         "task": dataclasses.asdict(task),
         "options": dataclasses.asdict(options),
     }
