@@ -16,12 +16,15 @@ import sys
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from common import environments
+from common.durations import with_parts
 from common.environments import Environment
 from common.errors import UserError
 from common.files import ensure_writable, locked
@@ -69,7 +72,8 @@ def make(wanted: Sequence[Environment], pip_options: Sequence[str] = (), advice:
     """Make those of the environments that aren't finished; return the sentence of each that can't be, by name.
 
     Before anything is fetched, one table says what will be; `advice` follows it where NVIDIA's libraries are among it
-    and the machine has no NVIDIA GPU. With `pip_options` the environments are made anew with these options of pip's.
+    and the machine has no NVIDIA GPU. A line tells the time and the size of each when it is made, and a last one the
+    sums. With `pip_options` the environments are made anew with these options of pip's.
     Raises UserError when no environment at all can be begun: without a Python, or in a folder that can't be written.
     """
     python, version = find_python()
@@ -78,6 +82,7 @@ def make(wanted: Sequence[Environment], pip_options: Sequence[str] = (), advice:
     lock_file = environments.FOLDER / "making.lock"
     ensure_writable(lock_file)
     with locked(lock_file, "Another process is making the environments of this checkout; waiting for it ...") as lock:
+        began = time.monotonic()
         unfinished = [each for each in wanted if pip_options or not each.is_made(version)]
         # A change of the script alone needs no packages, and so no network.
         lacking = [each for each in unfinished if pip_options or not each.has_packages(version)]
@@ -89,16 +94,21 @@ def make(wanted: Sequence[Environment], pip_options: Sequence[str] = (), advice:
         found, causes = _resolve_all(lacking, pip_options) if lacking else ({}, {})
         if found:
             _print_downloads(list(found.values()), version, advice)
+        spent, made = Counter({"preparing": time.monotonic() - began}), []
         for environment in unfinished:
-            started, cause = time.monotonic(), causes.get(environment.name)
+            seconds, cause = {}, causes.get(environment.name)
             if not cause and environment in lacking:
-                cause = _install_packages(environment, found, pip_options, lock)
-            cause = cause or _run_script(environment, lock)
+                cause = _install_packages(environment, found, pip_options, lock, seconds)
+            cause = cause or _run_script(environment, lock, seconds)
+            spent.update(seconds)
             if cause:
                 causes[environment.name] = cause
             else:
                 environment.made.write_text(json.dumps(environment.ingredients(version), indent=1))
-                print(f"{environment.name}: made in {time.monotonic() - started:.0f} s", flush=True)
+                made.append(_size_on_disk_bytes(environment))
+                print(f"{environment.name}: made in {_account(seconds, made[-1])}", flush=True)
+        if unfinished:
+            print(f"Making environments took {_account(spent, sum(made))}", flush=True)
         return {each.name: _conclude(each, causes[each.name]) for each in unfinished if each.name in causes}
 
 
@@ -210,21 +220,48 @@ def _bytes_of(packages: Sequence[Download]) -> int:
     return sum(each.size_bytes or 0 for each in packages)
 
 
+def _account(seconds: Mapping[str, float], size_bytes: int) -> str:
+    """What the time was spent on, and the size of what came of it."""
+    return f"{with_parts(seconds)}; {size_bytes / 1e9:.1f} GB on disk"
+
+
+def _size_on_disk_bytes(environment: Environment) -> int:
+    """How large the environment's files are together."""
+    walk = os.walk(environments.FOLDER / environment.name)
+    return sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in walk for name in names)
+
+
 def _install_packages(
-    environment: Environment, found: dict[str, Download], options: Sequence[str], lock: int
+    environment: Environment, found: dict[str, Download], options: Sequence[str], lock: int, seconds: dict[str, float]
 ) -> str | None:
-    """Install what the environment needs, in the versions that were found; return the cause where it fails."""
+    """Install what the environment needs, in the versions that were found; return the cause where it fails.
+
+    What this takes is noted in `seconds`.
+    """
     versions = environments.FOLDER / f"{environment.name}.versions.txt"
     versions.write_text("".join(f"{each.name}=={each.version}\n" for each in found.values()))
     pip = [*_pip(environment), "--progress-bar", "raw", "--constraint", str(versions), *options]
-    status = _run([*pip, *environment.requirements], environment, _news_of_pip, lock)
+    news = partial(_timed_news_of_pip, seconds=seconds)
+    status = _run([*pip, *environment.requirements], environment, news, lock)
     return _cause_of_pip(environment.log) if status else None
 
 
-def _run_script(environment: Environment, lock: int) -> str | None:
-    """Run the environment's script, if it has one; return the cause, which it says last, where that fails."""
-    if environment.script and _run([str(environment.python), str(environment.script)], environment, iter, lock):
-        return _lines_of(environment.log)[-1].rstrip(".")
+def _run_script(environment: Environment, lock: int, seconds: dict[str, float]) -> str | None:
+    """Run the environment's script, if it has one; return the cause, which it says last, where that fails.
+
+    What this takes is noted in `seconds`.
+    """
+    if not environment.script:
+        return None
+    started = time.monotonic()
+    status = _run([str(environment.python), str(environment.script)], environment, iter, lock)
+    seconds["building"] = time.monotonic() - started
+    last = _lines_of(environment.log)[-1]
+    if status:
+        return last.rstrip(".")
+    if sys.stdout.isatty():
+        # The line tells what the script's steps took, and was printed over.
+        print(f"{environment.name}: {last}", flush=True)
     return None
 
 
@@ -251,6 +288,17 @@ def _run(
     finally:
         run.terminate()
         run.wait()
+
+
+def _timed_news_of_pip(lines: Iterable[str], seconds: dict[str, float]) -> Iterator[str]:
+    """The same as _news_of_pip; what finding and downloading packages takes, then installing, is noted in `seconds`."""
+    part, started = "downloading", time.monotonic()
+    for text in _news_of_pip(lines):
+        if text.startswith("installing "):
+            seconds[part] = time.monotonic() - started
+            part, started = "installing", time.monotonic()
+        yield text
+    seconds[part] = time.monotonic() - started
 
 
 def _news_of_pip(lines: Iterable[str]) -> Iterator[str]:

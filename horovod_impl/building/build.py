@@ -34,6 +34,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # A script's path begins with its own folder, not the root.
 
+from common.durations import with_parts
 from common.errors import UserError
 from common.files import cache_folder, locked
 from horovod_impl.building import cuda
@@ -44,6 +45,7 @@ from horovod_impl.building.compilation import (
     compile_libraries,
     pack_wheel,
     prepare_source,
+    timed,
 )
 from horovod_impl.building.edits import EDITS
 
@@ -149,10 +151,11 @@ def cached_wheel(directory: Path) -> Path | None:
     return None
 
 
-def build_wheel(directory: Path, with_mpi: bool, compiler: str | None = None) -> Path:
+def build_wheel(directory: Path, with_mpi: bool, seconds: dict[str, float], compiler: str | None = None) -> Path:
     """Build Horovod and return the wheel, which appears in `directory` only whole; raise UserError if that fails.
 
-    What an interrupted build has compiled is used; of two processes that build the same, the second waits.
+    What an interrupted build has compiled is used; of two processes that build the same, the second waits. What each
+    step took that was done here is noted in `seconds`.
     """
     with locked(directory / "lock", "waiting until another process has built the same Horovod ...") as lock:
         if wheel := cached_wheel(directory):
@@ -160,11 +163,12 @@ def build_wheel(directory: Path, with_mpi: bool, compiler: str | None = None) ->
         building, log = directory / "building", directory / "build.log"
         building.mkdir(exist_ok=True)
         log.write_bytes(b"")
-        source = prepare_source(building, log)
+        source = prepare_source(building, log, seconds)
         with_what = " and ".join(["Gloo", *["MPI"] * with_mpi, *["NCCL"] * bool(cuda.wheel_folders())])
         print(f"building Horovod {VERSION} with {with_what} (about 3 minutes on 2 cores) ...", flush=True)
-        libraries = compile_libraries(building, compiler, with_mpi, cpu_features(), log, lock)
-        wheel = pack_wheel(source, libraries, directory)
+        libraries = compile_libraries(building, compiler, with_mpi, cpu_features(), log, lock, seconds)
+        with timed("packing", seconds):
+            wheel = pack_wheel(source, libraries, directory)
         shutil.rmtree(building)
         return wheel
 
@@ -210,11 +214,21 @@ def run_pip(*arguments: str) -> str:
     return (run.stdout.strip().splitlines() or ["no message"])[-1] if run.returncode else ""
 
 
-def install(wheel: Path, with_mpi: bool) -> None:
-    """Install `wheel` and try it with both frameworks; raise UserError, with Horovod uninstalled, if it fails."""
+def install(wheel: Path, with_mpi: bool, seconds: dict[str, float]) -> None:
+    """Install `wheel` and try it with both frameworks; raise UserError, with Horovod uninstalled, if it fails.
+
+    What either step took is noted in `seconds`.
+    """
     print(f"installing {wheel.name} ...", flush=True)
-    if reason := run_pip("install", "--no-deps", "--no-index", "--force-reinstall", str(wheel)):
-        raise UserError(f"pip could not install {wheel}: {reason}")
+    with timed("installing", seconds):
+        if reason := run_pip("install", "--no-deps", "--no-index", "--force-reinstall", str(wheel)):
+            raise UserError(f"pip could not install {wheel}: {reason}")
+    with timed("loading", seconds):
+        ensure_loads(wheel, with_mpi)
+
+
+def ensure_loads(wheel: Path, with_mpi: bool) -> None:
+    """Try the Horovod installed from `wheel` with both frameworks; uninstall it and raise UserError if it fails."""
     for framework in ("torch", "tensorflow"):
         with_nccl = framework == "torch" and cuda.wheel_folders() is not None
         check = (
@@ -231,8 +245,12 @@ def install(wheel: Path, with_mpi: bool) -> None:
             )
 
 
-def build_and_install() -> None:
-    """Build and install Horovod where that is not done yet; raise UserError if that fails."""
+def build_and_install() -> dict[str, float]:
+    """Build and install Horovod where that is not done yet; return the seconds of each step that this took.
+
+    Raise UserError if it fails.
+    """
+    seconds: dict[str, float] = {}
     ingredients = build_ingredients()
     with_mpi = bool(ingredients["mpi"])
     directories = wheel_directories(cache_key(ingredients))
@@ -240,9 +258,10 @@ def build_and_install() -> None:
     if not wheel:
         # The first line of a tool's description is its path.
         compiler = ingredients["compiler"].splitlines()[0].replace("{environment}", sys.prefix)
-        wheel = build_wheel(writable_directory(directories), with_mpi, compiler)
+        wheel = build_wheel(writable_directory(directories), with_mpi, seconds, compiler)
     if not is_installed(wheel):
-        install(wheel, with_mpi)
+        install(wheel, with_mpi, seconds)
+    return seconds
 
 
 def main() -> int:
@@ -253,7 +272,7 @@ def main() -> int:
     # Else the compilers would go on without this.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        build_and_install()
+        seconds = build_and_install()
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -265,7 +284,8 @@ def main() -> int:
         print("Interrupted: run this again, and it goes on from what is compiled.", file=sys.stderr)
         return 130
     with_nccl = ", with NCCL for torch" * bool(cuda.wheel_folders())
-    print(f"Horovod {VERSION} is installed for torch and TensorFlow{with_nccl}.")
+    spent = f", in {with_parts(seconds)}" if seconds else ""
+    print(f"Horovod {VERSION} is installed for torch and TensorFlow{with_nccl}{spent}.")
     return 0
 
 

@@ -1,6 +1,7 @@
 """Compile Horovod in a folder that outlives an interruption, show how far it is, and pack the wheel."""
 
 import base64
+import contextlib
 import hashlib
 import os
 import re
@@ -9,10 +10,12 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from common.durations import in_words
 from common.errors import UserError
 from horovod_impl.building import cuda
 from horovod_impl.building.edits import ADDITIONS, EDITS, Edit
@@ -24,6 +27,18 @@ ARCHIVE_BYTES = 50e6
 FIRST_ERROR = re.compile(
     r"^.*\berror: .*$|^CMake Error.*\n(?:\s*\n)?.*$|^ninja: error.*$|^.*: not found$", re.MULTILINE
 )
+
+
+@contextlib.contextmanager
+def timed(step: str, seconds: dict[str, float]) -> Iterator[None]:
+    """Print what this step of the build took when it has ended, and note it in `seconds`, by the step.
+
+    A step that fails or is interrupted is neither printed nor noted.
+    """
+    started = time.monotonic()
+    yield
+    seconds[step] = time.monotonic() - started
+    print(f"{step} took {in_words(seconds[step])}", flush=True)
 
 
 def addition_texts() -> dict[str, str]:
@@ -85,15 +100,20 @@ def download_source(scratch: Path, log: Path) -> Path:
     return scratch / f"horovod-{VERSION}"
 
 
-def prepare_source(building: Path, log: Path) -> Path:
-    """Return Horovod's edited source below `building`, where it appears only whole; raise UserError if it can't."""
+def prepare_source(building: Path, log: Path, seconds: dict[str, float]) -> Path:
+    """Return Horovod's edited source below `building`, where it appears only whole; raise UserError if it can't.
+
+    What it takes is noted in `seconds`, unless the source is there already.
+    """
     source = building / "source"
     if not source.exists():
         with tempfile.TemporaryDirectory(prefix="preparing-", dir=building) as scratch:
             print(f"downloading Horovod {VERSION} ...", flush=True)
-            prepared = download_source(Path(scratch), log)
-            apply_edits(prepared, EDITS)
-            add_files(prepared)
+            with timed("downloading", seconds):
+                prepared = download_source(Path(scratch), log)
+            with timed("editing", seconds):
+                apply_edits(prepared, EDITS)
+                add_files(prepared)
             prepared.rename(source)
     return source
 
@@ -184,10 +204,12 @@ def configure_command(source: Path, objects: Path, environment: Path, compiler: 
     return command if os.environ.get("CXX") else [*command, f"-DCMAKE_CXX_COMPILER={compiler}"]
 
 
-def compile_libraries(building: Path, compiler: str, with_mpi: bool, cpu: str, log: Path, lock: int) -> Path:
+def compile_libraries(
+    building: Path, compiler: str, with_mpi: bool, cpu: str, log: Path, lock: int, seconds: dict[str, float]
+) -> Path:
     """Compile the source in `building`, going on from what is there, and return the libraries' folder.
 
-    Raise UserError if that fails.
+    What is left to do, and no more, is noted in `seconds`. Raise UserError if it fails.
     """
     source, objects, environment = building / "source", building / "objects", building / "environment"
     # Compilers are told the environment by a link, so that what they have done counts in another environment as well.
@@ -208,10 +230,12 @@ def compile_libraries(building: Path, compiler: str, with_mpi: bool, cpu: str, l
         settings |= cuda.assemble_toolkit(building / "cuda", *for_gpus)
     if not (objects / "build.ninja").exists():
         print("configuring ...", flush=True)
-        run_tool(configure_command(source, objects, environment, compiler, with_mpi), settings, log, lock)
+        with timed("configuring", seconds):
+            run_tool(configure_command(source, objects, environment, compiler, with_mpi), settings, log, lock)
     jobs = len(os.sched_getaffinity(0))
     try:
-        run_tool([str(scripts(environment) / "ninja"), "-C", str(objects), f"-j{jobs}"], settings, log, lock)
+        with timed("compiling", seconds):
+            run_tool([str(scripts(environment) / "ninja"), "-C", str(objects), f"-j{jobs}"], settings, log, lock)
     except UserError:
         # What was missing may be there next time, which the configuration must notice; what is compiled stays.
         (objects / "CMakeCache.txt").unlink(missing_ok=True)

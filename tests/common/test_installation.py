@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -193,6 +194,67 @@ def test_of_pip_s_output_large_downloads_are_told_by_quarters():
     assert news[0] == "downloading torch, 0 of 526 MB"
     assert news[-2:] == ["downloading torch, 526 of 526 MB", "installing 2 packages ..."]
     assert len(news) == 6
+
+
+def test_downloading_and_installing_are_timed_apart(monkeypatch):
+    """pip says that it has everything when it begins to install."""
+    clock = iter([0.0, 7.0, 8.0, 20.0])
+    monkeypatch.setattr(installation.time, "monotonic", lambda: next(clock))
+    lines = ["Collecting tiny", "Installing collected packages: tiny, torch", "Successfully installed tiny torch"]
+    seconds = {}
+    assert [*installation._timed_news_of_pip(lines, seconds)] == ["installing 2 packages ..."]
+    assert seconds == {"downloading": 7.0, "installing": 12.0}
+
+
+def test_the_account_of_an_environment_is_its_time_by_parts_and_its_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
+    (tmp_path / "one" / "lib").mkdir(parents=True)
+    for name, size in (("bin", 300_000_000), ("lib/torch.so", 900_000_000)):
+        with (tmp_path / "one" / name).open("wb") as file:
+            file.truncate(size)
+    (tmp_path / "one" / "link").symlink_to("lib/torch.so")
+    size_bytes = installation._size_on_disk_bytes(Environment("one", ()))
+    account = installation._account({"downloading": 7.0, "installing": 61.0}, size_bytes)
+    assert account == "1 min 8 s: downloading 7.0 s, installing 1 min 1 s; 1.2 GB on disk"
+
+
+def test_the_sums_count_every_environment_and_what_failed_took_time_as_well(tmp_path, monkeypatch, capsys):
+    def install(environment, found, options, lock, seconds):
+        seconds |= {"downloading": 2.0, "installing": 30.0}
+
+    def build(environment, lock, seconds):
+        seconds["building"] = 90.0
+        environment.python.parent.mkdir(parents=True)
+        with (environment.python.parent / "library").open("wb") as file:
+            file.truncate(200_000_000)
+        return "it is broken" if environment.name == "bad" else None
+
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
+    for name, stand_in in {"_unpack_python": lambda *_, **__: None, "_resolve_all": lambda *_: ({}, {})}.items():
+        monkeypatch.setattr(installation, name, stand_in)
+    monkeypatch.setattr(installation, "_install_packages", install)
+    monkeypatch.setattr(installation, "_run_script", build)
+    assert [*installation.make([Environment("good", ()), Environment("bad", ())])] == ["bad"]
+    one, in_all = capsys.readouterr().out.splitlines()
+    assert one == "good: made in 2 min 2 s: downloading 2.0 s, installing 30 s, building 1 min 30 s; 0.2 GB on disk"
+    assert re.fullmatch(
+        r"Making environments took 4 min 4 s: preparing 0\.\d s, downloading 4\.0 s, installing 1 min 0 s, "
+        r"building 3 min 0 s; 0\.2 GB on disk",
+        in_all,
+    )
+
+
+@pytest.mark.parametrize(("on_a_terminal", "said"), [(True, "one: built in 9 s\n"), (False, "")])
+def test_what_a_script_says_last_stays_on_a_terminal(tmp_path, monkeypatch, capsys, on_a_terminal, said):
+    """Elsewhere nothing was printed over, and it isn't said twice."""
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
+    monkeypatch.setattr(installation, "_run", lambda *_: 0)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: on_a_terminal)
+    environment, seconds = Environment("one", (), tmp_path / "build.py"), {}
+    environment.log.write_text("compiling ...\nbuilt in 9 s\n")
+    assert installation._run_script(environment, 0, seconds) is None
+    assert capsys.readouterr().out == said
+    assert [*seconds] == ["building"]
 
 
 def test_the_versions_are_those_that_the_project_says_it_supports():

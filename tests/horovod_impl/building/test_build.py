@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from common.catalogue import ROOT
+from common.durations import in_words
 from common.errors import UserError
 from common.files import locked
 from horovod_impl.building import build, compilation, cuda
@@ -221,7 +222,7 @@ def directory(tmp_path):
 def test_an_archive_with_another_hash_is_refused(directory, only_local_archives):
     (only_local_archives / "horovod-0.28.1.tar.gz").write_bytes(b"something else")
     with pytest.raises(UserError, match="does not have the expected SHA-256") as refused:
-        build.build_wheel(directory, with_mpi=False)
+        build.build_wheel(directory, False, {})
     assert str(directory / "build.log") in str(refused.value)
     assert list((directory / "building").iterdir()) == []
 
@@ -231,7 +232,7 @@ def test_a_failed_download_is_refused_with_the_name_of_the_log(directory):
     log = directory / "build.log"
     log.write_text("an earlier try: THESE PACKAGES DO NOT MATCH THE HASHES")
     with pytest.raises(UserError, match="could not download") as refused:
-        build.build_wheel(directory, with_mpi=False)
+        build.build_wheel(directory, False, {})
     assert str(log) in str(refused.value)
     assert "No matching distribution" in log.read_text()
 
@@ -279,7 +280,7 @@ def steps(monkeypatch):
 def test_a_failed_compilation_names_log_and_first_error(directory, steps):
     steps.status = 1
     with pytest.raises(UserError) as refused:
-        build.build_wheel(directory, with_mpi=False)
+        build.build_wheel(directory, False, {})
     assert str(directory / "build.log") in str(refused.value)
     assert str(refused.value).endswith("source.cc:1:2: error: 'x' was not declared")
     assert build.cached_wheel(directory) is None
@@ -288,28 +289,28 @@ def test_a_failed_compilation_names_log_and_first_error(directory, steps):
 def test_after_a_failed_compilation_what_is_missing_is_looked_for_again(directory, steps):
     steps.status, steps.failing, steps.output = 1, ("ninja",), "/bin/sh: 1: CMAKE_AR-NOTFOUND: not found\n"
     with pytest.raises(UserError, match="the first error is: /bin/sh: 1: CMAKE_AR-NOTFOUND: not found"):
-        build.build_wheel(directory, with_mpi=False)
+        build.build_wheel(directory, False, {})
     steps.status = 0
-    build.build_wheel(directory, with_mpi=False)
+    build.build_wheel(directory, False, {})
     assert steps.commands == ("cmake", "ninja") * 2
 
 
 def test_an_error_of_cmake_is_named_with_what_it_says(directory, steps):
     steps.status, steps.output = 1, "CMake Error at CMakeLists.txt:5 (message):\n  This is wrong.\n\n\n"
     with pytest.raises(UserError, match=r"CMakeLists.txt:5 \(message\): This is wrong\.$"):
-        build.build_wheel(directory, with_mpi=False)
+        build.build_wheel(directory, False, {})
 
 
 def test_a_full_disk_is_named_with_its_remedy(directory, steps):
     steps.status, steps.output = 1, "fatal error: error writing to x.s: No space left on device"
     with pytest.raises(UserError, match=r"is full: free 100 MB, or set XDG_CACHE_HOME"):
-        build.build_wheel(directory, with_mpi=False)
+        build.build_wheel(directory, False, {})
 
 
 def test_what_is_compiled_is_the_edited_source(directory, steps):
     steps.status = 1
     with pytest.raises(UserError):
-        build.build_wheel(directory, with_mpi=False)
+        build.build_wheel(directory, False, {})
     source = directory / "building" / "source"
     assert [edit for edit in EDITS if edit.old in (source / edit.path).read_text()] == []
     assert [path for path in ADDITIONS.values() if not (source / path).exists()] == []
@@ -317,7 +318,7 @@ def test_what_is_compiled_is_the_edited_source(directory, steps):
 
 @pytest.mark.parametrize(("with_mpi", "asked", "unasked"), [(True, "WITH", "WITHOUT"), (False, "WITHOUT", "WITH")])
 def test_mpi_is_built_if_there_is_one(directory, steps, with_mpi, asked, unasked):
-    build.build_wheel(directory, with_mpi)
+    build.build_wheel(directory, with_mpi, {})
     assert steps.settings[f"HOROVOD_{asked}_MPI"] == "1"
     assert f"HOROVOD_{unasked}_MPI" not in steps.settings
 
@@ -325,27 +326,62 @@ def test_mpi_is_built_if_there_is_one(directory, steps, with_mpi, asked, unasked
 def test_a_build_that_is_run_again_goes_on_where_it_ended(directory, steps):
     steps.status = 1
     with pytest.raises(UserError):
-        build.build_wheel(directory, with_mpi=False)
+        build.build_wheel(directory, False, {})
     objects = directory / "building" / "objects"
     objects.mkdir(exist_ok=True)
     (objects / "half.o").write_bytes(b"compiled")
     (objects / "build.ninja").touch()
     steps.status, steps.commands = 0, ()
-    build.build_wheel(directory, with_mpi=False)
+    seconds = {}
+    build.build_wheel(directory, False, seconds)
     assert (steps.downloads, steps.commands) == (1, ("ninja",))
+    assert [*seconds] == ["compiling", "packing"], "What was done before is neither repeated nor counted."
     assert not (directory / "building").exists()
+
+
+@pytest.mark.usefixtures("steps")
+def test_each_step_tells_its_time_when_it_has_ended(directory, capsys):
+    seconds = {}
+    build.build_wheel(directory, False, seconds)
+    assert [*seconds] == ["downloading", "editing", "configuring", "compiling", "packing"]
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if " took " in line] == [f"{step} took {in_words(seconds[step])}" for step in seconds]
+    assert said.index("configuring ...") < said.index(f"configuring took {in_words(seconds['configuring'])}")
+
+
+def test_a_step_counts_from_its_beginning_to_its_end_and_not_where_it_fails(monkeypatch, capsys):
+    clock = iter([100.0, 265.4, 300.0])
+    monkeypatch.setattr(compilation.time, "monotonic", lambda: next(clock))
+    seconds = {}
+    with compilation.timed("compiling", seconds):
+        pass
+    with pytest.raises(UserError), compilation.timed("packing", seconds):
+        raise UserError("no room")
+    assert seconds == pytest.approx({"compiling": 165.4})
+    assert capsys.readouterr().out == "compiling took 2 min 45 s\n"
+
+
+def test_the_last_line_sums_the_steps_up(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["build.py"])
+    for seconds, end in [
+        ({"downloading": 6, "compiling": 180}, ", in 3 min 6 s: downloading 6.0 s, compiling 3 min 0 s."),
+        ({}, "."),
+    ]:
+        monkeypatch.setattr(build, "build_and_install", lambda seconds=seconds: seconds)
+        assert build.main() == 0
+        assert capsys.readouterr().out == f"Horovod 0.28.1 is installed for torch and TensorFlow{end}\n"
 
 
 def test_a_source_that_was_not_prepared_to_its_end_is_prepared_anew(directory, steps, monkeypatch):
     monkeypatch.setattr(compilation, "add_files", lambda source: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        build.build_wheel(directory, with_mpi=False)
+        build.build_wheel(directory, False, {})
     assert not (directory / "building" / "source").exists()
     monkeypatch.undo()
 
 
 def test_the_wheel_lists_what_it_holds(directory, steps):
-    wheel = build.build_wheel(directory, with_mpi=False)
+    wheel = build.build_wheel(directory, False, {})
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert wheel.name == f"horovod-0.28.1-{tag}-{tag}-linux_{platform.machine()}.whl"
     with zipfile.ZipFile(wheel) as archive:
@@ -390,7 +426,7 @@ def test_an_interruption_ends_what_was_started(tmp_path):
 @pytest.mark.usefixtures("steps")
 def test_two_builds_of_the_same_wait_for_one_another(directory, capsys):
     with locked(directory / "lock"):
-        second = threading.Thread(target=build.build_wheel, args=(directory, False))
+        second = threading.Thread(target=build.build_wheel, args=(directory, False, {}))
         second.start()
         second.join(0.5)
         assert capsys.readouterr().out == "waiting until another process has built the same Horovod ...\n"
@@ -401,7 +437,7 @@ def test_two_builds_of_the_same_wait_for_one_another(directory, capsys):
 
 def test_a_wheel_that_another_process_built_meanwhile_is_used(directory, steps):
     wheel = write_wheel(directory)
-    assert build.build_wheel(directory, with_mpi=False) == wheel
+    assert build.build_wheel(directory, False, {}) == wheel
     assert steps.commands == ()
 
 
@@ -456,10 +492,10 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.usefixtures("steps")
 def test_a_damaged_cached_wheel_is_not_used_but_replaced(directory, damage):
-    wheel = build.build_wheel(directory, with_mpi=False)
+    wheel = build.build_wheel(directory, False, {})
     wheel.write_bytes(damage(wheel.read_bytes()))
     assert build.cached_wheel(directory) is None
-    assert build.build_wheel(directory, with_mpi=False) == wheel
+    assert build.build_wheel(directory, False, {}) == wheel
     assert build.cached_wheel(directory) == wheel
 
 
@@ -483,7 +519,7 @@ def test_the_second_run_neither_builds_nor_installs(tmp_path, distributions, mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["build.py"])
     monkeypatch.syspath_prepend(distributions)
-    monkeypatch.setattr(build, "install", lambda wheel, with_mpi: pretend_installed(distributions, wheel))
+    monkeypatch.setattr(build, "install", lambda wheel, with_mpi, seconds: pretend_installed(distributions, wheel))
     assert build.main() == 0
     assert steps.downloads == 1
     monkeypatch.delattr(build, "install")
@@ -498,8 +534,18 @@ def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatc
     (tools / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tools / "python"))
     with pytest.raises(UserError, match=r"does not load with torch.*undefined symbol"):
-        build.install(write_wheel(tmp_path), with_mpi=False)
+        build.install(write_wheel(tmp_path), False, {})
     assert calls == ["install", "uninstall"]
+
+
+def test_installing_and_loading_are_timed_apart(tmp_path, tools, monkeypatch):
+    monkeypatch.setattr(build, "run_pip", lambda *arguments: "")
+    (tools / "python").write_text("#!/bin/sh\n")
+    (tools / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tools / "python"))
+    seconds = {}
+    build.install(write_wheel(tmp_path), False, seconds)
+    assert [*seconds] == ["installing", "loading"]
 
 
 @pytest.fixture
@@ -527,7 +573,7 @@ def test_a_cuda_compiler_that_lies_about_is_neither_asked_nor_used(tools, distri
 
 def test_cmake_looks_for_cuda_only_for_gpus(directory, steps, monkeypatch):
     monkeypatch.setattr(cuda, "package_folder", lambda name: None)
-    build.build_wheel(directory, with_mpi=False)
+    build.build_wheel(directory, False, {})
     assert steps.settings["HOROVOD_GPU_OPERATIONS"] == ""
     assert "HOROVOD_CUDA_HOME" not in steps.settings
 
@@ -535,7 +581,7 @@ def test_cmake_looks_for_cuda_only_for_gpus(directory, steps, monkeypatch):
 def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, steps, monkeypatch, wheels_for_gpus):
     monkeypatch.setattr(compilation, "pack_wheel", lambda source, libraries, directory: write_wheel(directory))
     monkeypatch.setattr(build.shutil, "rmtree", lambda folder, **_: None)
-    build.build_wheel(directory, with_mpi=False)
+    build.build_wheel(directory, False, {})
     home = Path(steps.settings["HOROVOD_CUDA_HOME"])
     for part in (
         "bin/nvcc",
