@@ -5,21 +5,28 @@ computation and communication that is being measured.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from common import startup
 from common.contract.task import Task
 from common.measurement import machine
+from common.measurement.disturbance import Meter
 
 
 class Clock:
     """Clocks the windows of one process, which begins with `first_step`; `synchronize` waits for its device.
 
-    The process had joined its world `joined_seconds` after its start.
+    The process had joined its world `joined_seconds` after its start, and is kept on `pinned_cores`.
     """
 
     def __init__(
-        self, task: Task, rank: int, first_step: int, synchronize: Callable[[], object], joined_seconds: float
+        self,
+        task: Task,
+        rank: int,
+        first_step: int,
+        synchronize: Callable[[], object],
+        joined_seconds: float,
+        pinned_cores: Sequence[int] = (),
     ) -> None:
         self._task, self._rank, self._first_step, self._synchronize = task, rank, first_step, synchronize
         self.windows: list[dict[str, float]] = []
@@ -34,6 +41,7 @@ class Clock:
         self.sent_bytes = 0
         """Bytes that the launch has sent in all clocked windows, where it has a network to itself."""
         self._start_step, self._start_seconds, self._start_bytes = first_step, 0.0, 0
+        self._meter = Meter(pinned_cores)
 
     def end_of_window(self, step: int) -> int:
         """The first step after the window that `step` begins.
@@ -54,6 +62,8 @@ class Clock:
             self._start_bytes = machine.loopback_bytes_sent()
         self._start_step = step
         self.input_seconds = None if self.input_seconds is None else 0.0
+        if self._is_warm:
+            self._meter.start()
         self._start_seconds = time.perf_counter()
 
     def stop(self, step: int) -> float:
@@ -65,12 +75,17 @@ class Clock:
             imports, joined = startup.imports_seconds(), self._joined_seconds
             first_step = startup.seconds_since_start() - joined
             self.startup_seconds = {"imports": imports, "world": joined - imports, "first_step": first_step}
-        if self._start_step >= self._first_step + self._task.warmup_steps:
+        if self._is_warm:
+            # Before the meter, which takes its time: another rank may send for its next window meanwhile.
+            if machine.has_private_network():
+                self.sent_bytes += machine.loopback_bytes_sent() - self._start_bytes
             window = {"rank": self._rank, "step": self._start_step, "steps": step - self._start_step}
             window["seconds"] = seconds
             if self.input_seconds is not None:
                 window["input_seconds"] = self.input_seconds
-            self.windows.append(window)
-            if machine.has_private_network():
-                self.sent_bytes += machine.loopback_bytes_sent() - self._start_bytes
+            self.windows.append(window | self._meter.stop())
         return seconds
+
+    @property
+    def _is_warm(self) -> bool:
+        return self._start_step >= self._first_step + self._task.warmup_steps

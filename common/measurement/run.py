@@ -49,7 +49,8 @@ class Run:
         self._checkpoints = Checkpoints(task, self.dataset, self.global_batch)
         self.first_step, self.initial_state = self._start()
         """The step and the state (weights, and momentum where a checkpoint has any) that every rank begins with."""
-        self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined_seconds)
+        pinned_cores = world.placement.pinned_cores
+        self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined_seconds, pinned_cores)
         self._step = self._window_start = self._window_end = self.first_step
         self._unread: list[tuple[object, object, int]] = []
         self._losses: list[list[float]] = []

@@ -7,6 +7,7 @@ import pytest
 from common import startup
 from common.measurement import clock as clock_module
 from common.measurement import run as run_module
+from common.measurement.disturbance import Meter
 from common.measurement.machine import Placement
 from common.measurement.run import Run
 from common.measurement.world import World
@@ -34,6 +35,9 @@ def time(monkeypatch):
     for module in (clock_module, run_module):
         monkeypatch.setattr(module, "time", time)
     monkeypatch.setattr(startup, "seconds_since_start", lambda: time.since_start())
+    # What happens around windows takes real time.
+    monkeypatch.setattr(Meter, "start", lambda meter: None)
+    monkeypatch.setattr(Meter, "stop", lambda meter: {})
     return time
 
 

@@ -1,5 +1,6 @@
 """common/measurement/clock.py: where windows start and stop, and what is counted within them."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -10,6 +11,10 @@ from common import startup
 from common.contract.task import Task
 from common.measurement import machine
 from common.measurement.clock import Clock
+from common.measurement.disturbance import Meter
+from common.measurement.machine import Placement
+from common.measurement.run import Run
+from common.measurement.world import World
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
@@ -142,3 +147,38 @@ def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_laun
     assert clocked(TASK, during_step=send).sent_bytes == 0
     monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
     assert clocked(TASK, during_step=send).sent_bytes == 24 * 100
+
+
+def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time, monkeypatch):
+    order = []
+    time.on_reading = lambda: order.append("clock")
+    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
+    monkeypatch.setattr(machine, "loopback_bytes_sent", lambda: order.append("bytes") or 0)
+    monkeypatch.setattr(Meter, "start", lambda meter: order.append("before"))
+    monkeypatch.setattr(Meter, "stop", lambda meter: order.append("after") or {})
+    clock = Clock(TASK, 0, 0, lambda: order.append("device"), joined_seconds=3.0)
+    clock.start(6)
+    order.append("steps")
+    clock.stop(16)
+    # The bytes come first and last but for the meter: while it reads, another rank may send for its next window.
+    assert order == ["bytes", "before", "clock", "steps", "device", "clock", "bytes", "after"]
+
+
+def test_what_happened_around_a_window_is_told_of_it_once_the_warm_up_is_over(clocked, time, monkeypatch):
+    spins = []
+    monkeypatch.setattr(Meter, "start", lambda meter: spins.append(time.now))
+    monkeypatch.setattr(Meter, "stop", lambda meter: {"spin_seconds": spins[-1]})
+    windows = clocked(TASK).windows
+    assert [(window["step"], window["seconds"], window["spin_seconds"]) for window in windows] == [
+        *((6, 10.0, 6.0), (16, 10.0, 16.0), (26, 4.0, 26.0)),
+    ]
+    assert spins == [6.0, 16.0, 26.0]
+
+
+def test_the_cores_that_are_read_are_those_that_the_run_is_kept_on(declare, tmp_path, monkeypatch):
+    kept_on = []
+    monkeypatch.setattr(Meter, "__init__", lambda meter, cores: kept_on.append(cores))
+    strategy = declare()
+    task = dataclasses.replace(TASK, record=tmp_path / "record.json")
+    Run(strategy, task, strategy.options(), World(placement=Placement([2, 3], oversubscribed=False)))
+    assert kept_on == [[2, 3]]
