@@ -10,6 +10,7 @@ import nox
 sys.path.insert(0, str(Path(__file__).parent))  # Nox, as a program of its own, doesn't look for modules here.
 
 from common import catalogue, installation
+from common.calibration.subject import subject
 from common.environments import Environment
 from common.errors import UserError
 from common.strategy import Family, Strategy
@@ -88,7 +89,7 @@ for each in STRATEGIES.values():
 
 @nox.session
 def compare(session: nox.Session) -> None:
-    """Compare the strategies on this machine and write the PDF report (about 9 minutes; `-- --plan` tells more)."""
+    """Compare the strategies on this machine, in ten minutes, and write the PDF report (`-- --plan` tells more)."""
     run_with_tools(session, "-m", "common.compare", *session.posargs, environments=environments_of(session.posargs))
 
 
@@ -121,6 +122,13 @@ def contract(session: nox.Session) -> None:
 def benchmark(session: nox.Session) -> None:
     """Measure what the harness costs: each strategy against a bare loop of the same framework, in turn."""
     run_with_tools(session, "-m", "tests.benchmarks", *session.posargs, environments=environments_of(session.posargs))
+
+
+@nox.session
+def calibrate(session: nox.Session) -> None:
+    """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
+    named = session.posargs if {*session.posargs} & {*STRATEGIES} else [*session.posargs, subject().name]
+    run_with_tools(session, "-m", "common.calibration", *session.posargs, environments=environments_of(named))
 
 
 @nox.session

@@ -64,11 +64,17 @@ def environment_for(strategy: Strategy, task: Task) -> dict[str, str]:
     return os.environ | settings | dict(strategy.family.settings(int(task.deadline_seconds), task.threads))
 
 
-def main() -> None:
-    """Run one strategy as the command line says; exits with its status, or 124 when the deadline ended it."""
+def main(runner: str | None = None) -> None:
+    """Run one strategy as the command line says; exits with its status, or 124 when the deadline ended it.
+
+    A `runner` is a module that runs the strategy's script, whose path it gets as its first argument.
+    """
     if parent := os.environ.get(ENDS_WITH):
         end_with_parent(int(parent))
     strategy, task, command = prepare(sys.argv[1:])
+    if runner:
+        script = command.index(strategy.script)
+        command[script:script] = ["-m", runner]
     if not strategy.launcher.is_one_of_several():
         _enter_private_network()
     exit_on_signals()

@@ -14,6 +14,7 @@ import nox
 import tyro
 
 from common import catalogue, compare, launch
+from common.calibration import __main__ as calibration
 from common.catalogue import ROOT
 from common.contract.task import parse_command_line
 from common.errors import NotInstalledError, UserError
@@ -141,6 +142,7 @@ def _write_nothing(**_: object) -> None:
 
 PARSERS = {
     "common.launch": launch.prepare,
+    "common.calibration": lambda options: tyro.cli(calibration.Arguments, args=options),
     "common.compare": lambda options: tyro.cli(compare.Arguments, args=options),
     "reports": lambda options: tyro.cli(_write_nothing, args=options),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),
