@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from common import catalogue
+from common import catalogue, regression
+from common.calibration import verdict
 from common.catalogue import ROOT
 from common.contract.task import to_arguments
 from common.errors import UserError, exit_with_one_line
@@ -36,6 +38,7 @@ from common.launch import ENDS_WITH, python_for
 from common.measurement import machine, metrics
 from common.measurement.intervals import median_interval
 from common.measurement.record import Record, declared, read_record, read_records, write_record
+from common.other_checkout import Against, find, other_checkout
 from common.plan import PlannedLaunch, Scope, certified_presets, kink_free_seeds, plan_table
 from common.processes import TIMED_OUT_STATUS, signals_held
 from common.schedule import MORE, Durations, LeftOut, stages
@@ -58,6 +61,11 @@ class Arguments:
     """The report."""
     order_seed: int | None = None
     """Seed of the order of the launches; none: a new one. The plan and the report name it."""
+    against_commit: str | None = None
+    """Make the launches of every round with this commit's files as well, and end with status 1 where this checkout is
+    slower, or where nothing could be compared."""
+    tolerance: float = 0.05
+    """By which share a step may take longer than with that commit."""
 
 
 def main() -> None:
@@ -69,30 +77,43 @@ def main() -> None:
         _print_plan(console, scope)
         return
     ensure_writable(arguments.out)
+    against = find(arguments.against_commit, arguments.tolerance) if arguments.against_commit else None
     with machine.alone():
-        folder = _unfinished_folder(arguments.results, scope) or _new_folder(arguments.results, scope)
+        folder = _unfinished_folder(arguments.results, scope, against) or _new_folder(arguments.results, scope, against)
         refusal = f"Another comparison fills {folder}: wait for its end, or name another folder with --results."
         with locked(folder / "lock", refusal=refusal):
-            _compare(console, scope, folder, arguments.order_seed)
+            failure = _compare(console, scope, folder, arguments.order_seed, against)
     report = [sys.executable, "-m", "reports", "--results", str(folder), "--out", str(arguments.out.resolve())]
-    sys.exit(subprocess.run(report, cwd=ROOT).returncode)
+    status = subprocess.run(report, cwd=ROOT).returncode
+    if failure:
+        print(f"lockstep: {failure}", file=sys.stderr)
+    sys.exit(status or int(bool(failure)))
 
 
-def _compare(console: Console, scope: Scope, folder: Path, order_seed: int | None) -> None:
-    """Make the launches that the folder still lacks, and say what came of all of them."""
+def _compare(
+    console: Console, scope: Scope, folder: Path, order_seed: int | None, against: Against | None
+) -> str | None:
+    """Make the launches that the folder still lacks, and say what came of all of them.
+
+    Returns why this checkout doesn't pass beside the commit that it is compared `against`; None where it does.
+    """
+    verdict.copy_into(folder, folder.parent)
     _forget_what_did_not_end_well(folder)
     order_seed = _order_seed(folder, order_seed)
     console.print(f"Records go to {folder}; the launches' order has seed {order_seed}.")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        _run_all(console, scope, folder, order_seed)
+        with other_checkout(against, folder) if against else nullcontext() as checkout:
+            _run_all(console, scope, folder, order_seed, checkout)
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")
         sys.exit(130)
     records = list(read_records(folder).values())
-    (folder / "finished").touch()
     _print_summary(console, records)
+    failure = regression.conclude(console, against, folder) if against else None
+    (folder / "finished").touch()
+    return failure
 
 
 def _forget_what_did_not_end_well(folder: Path) -> None:
@@ -132,11 +153,11 @@ def run_planned(launch: PlannedLaunch, folder: Path, launcher: str = "common.lau
     return read_record(record_path)
 
 
-def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int) -> None:
+def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int, other: Path | None) -> None:
     """Make every launch that the schedule asks for and that has no record yet.
 
     Launches that were made before an interruption count with the time that they took, so the schedule goes on as it
-    was begun.
+    was begun. Those of rounds are made with the `other` checkout as well, where there is one.
     """
     order, seeds = random.Random(order_seed), kink_free_seeds(scope)
     durations, left_out, known, done = Durations(), LeftOut(), _read_durations(folder), []
@@ -151,7 +172,7 @@ def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int) -> N
             for launch in stage.launches:
                 now = f"{stage.title}, {launch.name}"
                 progress.update(shown, completed=durations.spent(), description=now, refresh=True)
-                durations.add(launch, *_made(console, launch, known, folder))
+                durations.add(launch, *_made(console, launch, known, folder, other if stage.name == "round" else None))
                 write_atomically(folder / "durations.csv", _table(durations.seconds, "launch", "seconds"))
             if scope.limit_seconds is None and len(done) == 1 < scope.rounds:
                 again = durations.expected([launch for launch in stage.launches if launch.purpose == "throughput"])
@@ -162,14 +183,24 @@ def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int) -> N
         console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
 
 
-def _made(console: Console, launch: PlannedLaunch, known: Mapping[str, float], folder: Path) -> tuple[float, bool]:
-    """Make the launch, unless its seconds are known; returns them, and whether it ended well."""
+def _made(
+    console: Console, launch: PlannedLaunch, known: Mapping[str, float], folder: Path, other: Path | None
+) -> tuple[float, bool]:
+    """Make the launch, unless its seconds are known; returns them, and whether it ended well.
+
+    With an `other` checkout they are those of both its launches.
+    """
     if launch.name in known:
         return known[launch.name], read_record(folder / f"{launch.name}.json").status == "ok"
     started = time.monotonic()
-    record = run_planned(launch, folder)
+    if other and launch.purpose == "throughput":
+        record, record_there = regression.run_both(run_planned, launch, folder, other)
+    else:
+        record, record_there = run_planned(launch, folder), None
     seconds = time.monotonic() - started
     console.print(_line_of(launch, record, seconds))
+    if record_there:
+        console.print(f"{_line_of(launch, record_there, seconds)}, other commit")
     if launch.purpose == "certificate" and record.status != "ok":
         name = name_of(launch.strategy.name, label(launch.options))
         console.print(f"  note: {name} with {launch.workers} workers has no certificate: {record.reason}")
@@ -239,19 +270,25 @@ def _why(status: int | None, deadline_seconds: float, log: str) -> tuple[str, st
     return "failed", f"It ended with status {status}."
 
 
-def _new_folder(results: Path, scope: Scope) -> Path:
+def _new_folder(results: Path, scope: Scope, against: Against | None) -> Path:
     folder = results / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{scope.profile}"
-    write_atomically(folder / "options.txt", repr(scope).encode())
+    write_atomically(folder / "options.txt", _identity(scope, against).encode())
     return folder
 
 
-def _unfinished_folder(results: Path, scope: Scope) -> Path | None:
-    """The newest folder of a comparison with these options that was interrupted."""
+def _unfinished_folder(results: Path, scope: Scope, against: Against | None) -> Path | None:
+    """The newest folder of a comparison with these options, of the same files, that was interrupted."""
+    identity = _identity(scope, against)
     for folder in sorted(results.glob(f"*-{scope.profile}"), reverse=True):
         marker = folder / "options.txt"
-        if marker.exists() and not (folder / "finished").exists() and marker.read_text() == repr(scope):
+        if marker.exists() and not (folder / "finished").exists() and marker.read_text() == identity:
             return folder
     return None
+
+
+def _identity(scope: Scope, against: Against | None) -> str:
+    """What an interrupted comparison has in common with the one that goes on with it."""
+    return repr(scope) + (f"\nagainst {against.difference}" if against else "")
 
 
 def _order_seed(folder: Path, asked_for: int | None) -> int:

@@ -16,7 +16,7 @@ from common.measurement.intervals import FEWEST_LAUNCHES
 from common.plan import PlannedLaunch, Scope, Stage, certificates, main_worlds, throughput, whole_round, worlds
 from common.strategy import Strategy
 
-REPORT_LAUNCHES = 3.0
+REPORT_LAUNCHES = 1.5
 """How many typical launches of this comparison the report takes as long as, on machines of any speed."""
 
 MORE = "more rounds"

@@ -1,0 +1,283 @@
+"""Whether this checkout is slower than a commit, from pairs of launches: both checkouts make those of the same rounds.
+
+To start it: `nox -s compare -- --against-commit REV`.
+"""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pandas
+from rich.console import Console
+from rich.table import Table
+
+from common.catalogue import ROOT
+from common.errors import UserError
+from common.files import write_atomically
+from common.measurement.intervals import FEWEST_LAUNCHES
+from common.measurement.metrics import throughput
+from common.measurement.paired import MOST_ROUNDS, Judgement, Needed, judge
+from common.measurement.record import Record, read_records
+from common.other_checkout import RECORDS, Against
+from common.plan import PlannedLaunch
+
+FILE = "against.csv"
+"""The file in a comparison's folder with what came of it: one row for each setting that both checkouts launched."""
+
+COMPARED = ("slower", "faster", "within", "can't tell")
+"""Verdicts on settings with enough rounds; the others are `too few rounds`, `fails` and `not compared`."""
+
+_SETTING = ("strategy", "workers", "preset", "scaling", "exchange")
+_NUMBERS = ("n", "here_seconds", "there_seconds", "ratio", "low", "high", "fewest", "most")
+_WORDS = ("verdict", "note")
+_ABOUT = ("rev", "commit", "here", "tolerance", "notes")
+"""Columns of the table: what a row is about, what was measured, what is said of it; and what all rows have alike."""
+
+_NOT_WORK = {"record", "checkpoint", "data_dir", "deadline_seconds"}
+"""Fields of a task that decide neither what is computed nor how it is clocked."""
+
+
+def run_both(
+    run: Callable[..., Record], launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = ROOT
+) -> tuple[Record, Record]:
+    """Make a launch with this checkout and with the other, one right after the other; their records in this order.
+
+    Which comes first alternates from round to round, so that neither has the better place. `run` is called as
+    `compare.run_planned`.
+    """
+    sides = [(folder, root), (folder / RECORDS, checkout)]
+    if launch.repetition % 2 == 0:
+        sides.reverse()
+    records = {code: run(launch, records, root=code) for records, code in sides}
+    return records[root], records[checkout]
+
+
+def conclude(console: Console, against: Against, folder: Path) -> str | None:
+    """Print what came of a comparison and write it to its folder; return why its gate is shut, None where it is open.
+
+    Raises UserError for a damaged record.
+    """
+    here, there = (
+        {path.stem: record for path, record in read_records(each).items()} for each in (folder, folder / RECORDS)
+    )
+    about = (against.rev, against.commit, against.here, against.tolerance, " ".join(against.notes))
+    table = changes(here, there, against.tolerance).assign(**dict(zip(_ABOUT, about, strict=True)))
+    write_atomically(folder / FILE, table.to_csv(index=False).encode())
+    _print(console, table)
+    return failure(table)
+
+
+def read(folder: Path) -> pandas.DataFrame | None:
+    """What `conclude` wrote into a comparison's folder; None where there is nothing.
+
+    Raises UserError for a damaged file.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return None
+    remedy = "delete it and run the comparison again"
+    texts = {"strategy", "preset", "scaling", *_WORDS, *_ABOUT} - {"tolerance"}
+    try:
+        # What looks like a number or like nothing may be a commit's name.
+        missing = {name: [""] for name in _NUMBERS}
+        table = pandas.read_csv(path, dtype=dict.fromkeys(texts, str), keep_default_na=False, na_values=missing)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} can't be read ({error}): {remedy}.") from error
+    if lacking := [name for name in (*_SETTING, *_NUMBERS, *_WORDS, *_ABOUT) if name not in table.columns]:
+        raise UserError(f"{path} has no column {', '.join(lacking)}: {remedy}.")
+    return table
+
+
+def changes(here: Mapping[str, Record], there: Mapping[str, Record], tolerance: float) -> pandas.DataFrame:
+    """How many times as long a step takes here as there: a row for each setting that both checkouts launched.
+
+    Both are records by launch. A pair is a launch that ended ok in both, at the same work; `n` counts the pairs,
+    `here_seconds` and `there_seconds` are medians over them, of the seconds per step. `ratio` is their geometric mean,
+    `low` to `high` the simultaneous 95 % interval over all rows with six pairs, which are one family. `verdict`:
+
+    - `slower`, `faster`: the interval lies wholly above 1 + tolerance, or wholly below 1 / (1 + tolerance);
+    - `within`: it lies wholly between them;
+    - `can't tell`: it doesn't; `fewest` to `most` rounds would make its half-width as small as the tolerance;
+    - `too few rounds`: fewer than six pairs;
+    - `fails`: no pair, since no launch ended ok here, and one did there;
+    - `not compared`: no pair for another reason. `note` says why pairs are missing.
+    """
+    settings: dict[tuple, list[tuple[Record, Record]]] = {}
+    for launch in sorted(here.keys() & there.keys()):
+        record = here[launch]
+        setting = (record.name, record.world_size, record.task["preset"], record.scaling, record.exchange)
+        settings.setdefault(setting, []).append((record, there[launch]))
+    seconds = {
+        setting: [tuple(throughput(record).seconds_per_step for record in pair) for pair in launched if not _gap(*pair)]
+        for setting, launched in settings.items()
+    }
+    paired = [setting for setting in settings if seconds[setting]]
+    logs = [[math.log(ours / theirs) for ours, theirs in seconds[setting]] for setting in paired]
+    judged = dict(zip(paired, judge(logs, tolerance), strict=True))
+    rows = [
+        dict(zip(_SETTING, setting, strict=True))
+        | _numbers(seconds[setting], judged.get(setting))
+        | {"verdict": _verdict(judged.get(setting), tolerance, launched), "note": _note(launched)}
+        for setting, launched in settings.items()
+    ]
+    return pandas.DataFrame(rows, columns=[*_SETTING, *_NUMBERS, *_WORDS])
+
+
+def failure(table: pandas.DataFrame) -> str | None:
+    """Why the gate is shut, in one sentence: something is slower or fails, or nothing was compared. None: it is open.
+
+    `table` is what `conclude` writes.
+    """
+    if table.empty:
+        return "Nothing could be compared: no launch was made with both checkouts."
+    about, rows = table.iloc[0], table.to_dict("records")
+    slower = [f"{setting_in_words(row)} ({_ratio_in_words(row)})" for row in rows if row["verdict"] == "slower"]
+    fails = [f"{setting_in_words(row)} ({row['note']})" for row in rows if row["verdict"] == "fails"]
+    said = [f"slower than {commit_in_words(about)} by more than {share(about)}: {', '.join(slower)}"] if slower else []
+    said += [f"fails here, and not with {commit_in_words(about)}: {', '.join(fails)}"] if fails else []
+    if not said and not table["verdict"].isin(COMPARED).any():
+        said = [f"nothing could be compared with {commit_in_words(about)}: {_why_nothing(table)}"]
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}." if text else None
+
+
+def summary(table: pandas.DataFrame) -> str:
+    """How many settings got which verdict, in one sentence. `table` is what `conclude` writes, with a row at least."""
+    about, counts = table.iloc[0], table["verdict"].value_counts()
+    others = {"too few rounds", "not compared"}
+    words = {"within": f"within {share(about)}", "can't tell": "can't be told", "fails": "fails here"}
+    found = [f"{counts[each]} {words.get(each, each)}" for each in (*COMPARED, "fails") if each in counts]
+    found += [f"{count} not compared"] if (count := int(table["verdict"].isin(others).sum())) else []
+    settings = "1 setting" if len(table) == 1 else f"{len(table)} settings"
+    return f"{here_in_words(about)} against {commit_in_words(about)}, of {settings}: {', '.join(found)}."
+
+
+def verdict_in_words(row: Mapping[str, object]) -> str:
+    """A row's verdict; where nothing can be told, with the rounds that it would take."""
+    if row["verdict"] != "can't tell":
+        return str(row["verdict"])
+    if row["most"] <= row["n"]:
+        return "can't tell: it is about as large as the tolerance"
+    if math.isnan(row["fewest"]):
+        return f"can't tell: it takes more than {MOST_ROUNDS:,} rounds"
+    most = f"more than {MOST_ROUNDS:,}" if math.isnan(row["most"]) else f"{row['most']:,.0f}"
+    return f"can't tell: it takes {row['fewest']:,.0f} to {most} rounds"
+
+
+def setting_in_words(row: Mapping[str, object]) -> str:
+    """What a row is about: the strategy, its workers, its regime."""
+    workers = "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
+    alone = "" if row["exchange"] else " without exchange"
+    return f"{row['strategy']} with {workers}{alone}, {row['preset']} {row['scaling']}"
+
+
+def commit_in_words(row: Mapping[str, object]) -> str:
+    """The commit as it was asked for, and the beginning of its name."""
+    rev, commit = str(row["rev"]), str(row["commit"])
+    return commit[:10] if commit.startswith(rev) else f"{rev} ({commit[:10]})"
+
+
+def here_in_words(row: Mapping[str, object]) -> str:
+    """This checkout's commit, and whether files differ from it."""
+    commit, _, changed = str(row["here"]).partition("+")
+    return commit[:10] + (" with changes" if changed else "")
+
+
+def share(row: Mapping[str, object]) -> str:
+    """The tolerance in per cent."""
+    return f"{100 * row['tolerance']:g} %"
+
+
+def _numbers(seconds: Sequence[tuple[float, float]], judgement: Judgement | None) -> dict[str, float]:
+    """A row's numbers, NaN where there is none; `judgement` is None without pairs."""
+    if judgement is None:
+        return {"n": 0} | dict.fromkeys(_NUMBERS[1:], math.nan)
+    ours, theirs = map(statistics.median, zip(*seconds, strict=True))
+    needed = judgement.needed or Needed(None, None)
+    rounds = {"fewest": needed.fewest, "most": needed.most}
+    return {
+        **{"n": judgement.n, "here_seconds": ours, "there_seconds": theirs},
+        **{"ratio": judgement.ratio, "low": judgement.low, "high": judgement.high},
+        **{name: math.nan if count is None else count for name, count in rounds.items()},
+    }
+
+
+def _verdict(judgement: Judgement | None, tolerance: float, launched: Sequence[tuple[Record, Record]]) -> str:
+    if judgement is None:
+        ours, theirs = ({record.status for record in side} for side in zip(*launched, strict=True))
+        return "fails" if "ok" not in ours and "ok" in theirs else "not compared"
+    if judgement.n < FEWEST_LAUNCHES:
+        return "too few rounds"
+    longest, shortest = 1 + tolerance, 1 / (1 + tolerance)
+    if judgement.low > longest:
+        return "slower"
+    if judgement.high < shortest:
+        return "faster"
+    return "within" if shortest <= judgement.low and judgement.high <= longest else "can't tell"
+
+
+def _note(launched: Sequence[tuple[Record, Record]]) -> str:
+    """Why launches of a setting make no pairs, and which options of the strategy differ between those that do."""
+    gaps = Counter(gap for pair in launched if (gap := _gap(*pair)))
+    said = [f"{reason} ({count} of {len(launched)})" for reason, count in gaps.items()]
+    pairs = [pair for pair in launched if not _gap(*pair)]
+    options = _differences(pairs[0][0].options, pairs[0][1].options) if pairs else []
+    return "; ".join([*said, f"options differ: {', '.join(options)}"] if options else said)
+
+
+def _gap(ours: Record, theirs: Record) -> str:
+    """Why both launches make no pair; empty: they do."""
+    for record, place in ((ours, "here"), (theirs, "there")):
+        if record.status != "ok":
+            # The rest says how to mend it.
+            cause = (record.reason or "").partition(": ")[0].rstrip(".")
+            return f"{record.status} {place}: {cause}"
+        if not record.windows:
+            return f"nothing was clocked {place}"
+    work = [{k: v for k, v in record.task.items() if k not in _NOT_WORK} for record in (ours, theirs)]
+    rows = [{"rows per step": record.examples_per_step} for record in (ours, theirs)]
+    differences = _differences(*work) or _differences(*rows)
+    return f"not the same work: {', '.join(differences)}" if differences else ""
+
+
+def _differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
+    """What both have and differs. What only one of them has is at its default, without effect."""
+    return [
+        f"{name} is {value} here and {theirs[name]} there"
+        for name, value in ours.items()
+        if name in theirs and theirs[name] != value
+    ]
+
+
+def _why_nothing(table: pandas.DataFrame) -> str:
+    """The reason, and the remedy where there is one."""
+    most = int(table["n"].max())
+    if not most:
+        return str(table["note"].iloc[0])
+    made = "1 round was made" if most == 1 else f"{most} rounds were made"
+    return f"{made}, and it takes {FEWEST_LAUNCHES}: raise --minutes, or name fewer --strategies"
+
+
+def _ratio_in_words(row: Mapping[str, object]) -> str:
+    return f"{row['ratio']:.3f} times the seconds per step, {row['low']:.3f} to {row['high']:.3f}"
+
+
+def _print(console: Console, table: pandas.DataFrame) -> None:
+    if table.empty:
+        return
+    shown = Table("setting", "n", "ms here", "ms there", "ratio", "95 % interval", "verdict")
+    for row in table.to_dict("records"):
+        numbers = ["-"] * 4
+        if row["n"]:
+            times = [f"{1000 * row[name]:.4g}" for name in ("here_seconds", "there_seconds")]
+            interval = "-" if math.isnan(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}"
+            numbers = [*times, f"{row['ratio']:.3f}", interval]
+        shown.add_row(setting_in_words(row), str(row["n"]), *numbers, verdict_in_words(row))
+    console.print(shown)
+    about = table.iloc[0]
+    console.print(" ".join(filter(None, [summary(table), about["notes"]])), markup=False)
+    for row in table.to_dict("records"):
+        if row["note"]:
+            console.print(f"  note: {setting_in_words(row)}: {row['note']}", markup=False)

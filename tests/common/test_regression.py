@@ -1,0 +1,280 @@
+"""common/regression.py: what pairs of launches say of a change, and when its gate is shut."""
+
+import dataclasses
+import io
+import math
+
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from common import regression
+from common.catalogue import ROOT
+from common.contract.task import PRESETS
+from common.measurement.record import Record, write_record
+from common.other_checkout import RECORDS, Against
+from common.plan import PlannedLaunch
+
+AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, "")
+
+STEADY = (1.0, 1.001, 0.999, 1.001, 0.999, 1.0)
+"""Seconds per step of six rounds, with little spread."""
+
+FAILED = {"status": "failed", "reason": "Worker 1 ended: look into its log."}
+
+
+def side(seconds, name="numpy_threads", **changes):
+    """One checkout's records by launch: a round for each of these seconds per step, None where it failed."""
+    known = {"strategy": name, "world_size": 2, "synchronous": True, "scaling": "weak", "threads_per_worker": 1}
+    known |= {"task": dataclasses.asdict(PRESETS["digits"]), "started_at": "2026-01-01T00:00:00.000+00:00"}
+    ended = [
+        FAILED if each is None else {"status": "ok", "windows": [{"step": 10, "steps": 10, "seconds": 10 * each}]}
+        for each in seconds
+    ]
+    return {f"{name}-{number:02d}": Record(**known | each | changes) for number, each in enumerate(ended, start=1)}
+
+
+def times(factor, seconds=STEADY):
+    return [factor * each for each in seconds]
+
+
+def only(table):
+    [row] = table.to_dict("records")
+    return row
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [(1.2, "slower"), (1.06, "slower"), (1.0, "within"), (1.03, "within"), (0.97, "within"), (0.94, "faster")],
+)
+def test_a_verdict_is_given_where_the_whole_interval_lies_on_one_side(factor, verdict):
+    row = only(regression.changes(side(times(factor, STEADY[::-1])), side(STEADY), 0.05))
+    assert (row["verdict"], row["n"], row["note"]) == (verdict, 6, "")
+    assert row["low"] < row["ratio"] < row["high"]
+    assert row["ratio"] == pytest.approx(factor, rel=1e-6)
+    assert (row["here_seconds"], row["there_seconds"]) == (pytest.approx(factor), pytest.approx(1.0))
+
+
+def test_the_interval_is_that_of_the_pairs_log_ratios():
+    ratios = [1.1, 1.3, 1.2, 1.25, 1.15, 1.2]
+    there = [1.0, 2.0, 3.0, 1.0, 5.0, 1.0]
+    here = [ratio * seconds for ratio, seconds in zip(ratios, there, strict=True)]
+    row = only(regression.changes(side(here), side(there), 0.05))
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = sum(logs) / 6
+    error = math.sqrt(sum((each - mean) ** 2 for each in logs) / 5 / 6)
+    # 2.570582: Student's t with 5 degrees of freedom at 97.5 %, from a table.
+    assert row["low"] == pytest.approx(math.exp(mean - 2.570582 * error), rel=1e-6)
+    assert row["high"] == pytest.approx(math.exp(mean + 2.570582 * error), rel=1e-6)
+
+
+def test_all_settings_with_enough_rounds_are_one_family():
+    here, there = side(times(1.2, STEADY[::-1])), side(STEADY)
+    alone = only(regression.changes(here, there, 0.05))
+    width = math.log(alone["high"] / alone["ratio"])
+    for others, factor in (
+        (side(STEADY[:5], "numpy_others"), 1.0),
+        (side(STEADY, "numpy_others"), 3.163381 / 2.570582),
+    ):
+        row = regression.changes(here | others, there | others, 0.05).to_dict("records")[-1]
+        # 3.163381: Student's t with 5 degrees of freedom at 98.75 %, from a table.
+        assert math.log(row["high"] / row["ratio"]) == pytest.approx(width * factor, rel=1e-5)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.5, 2.0), st.floats(0.5, 2.0)), min_size=6, max_size=12),
+    st.sampled_from([0.0, 0.05, 0.5]),
+)
+def test_exchanging_both_checkouts_turns_every_finding_round(seconds, tolerance):
+    here, there = (side(each) for each in zip(*seconds, strict=True))
+    one = only(regression.changes(here, there, tolerance))
+    other = only(regression.changes(there, here, tolerance))
+    assert other["ratio"] == pytest.approx(1 / one["ratio"])
+    assert (other["low"], other["high"]) == (pytest.approx(1 / one["high"]), pytest.approx(1 / one["low"]))
+    turned = {"slower": "faster", "faster": "slower"}
+    assert other["verdict"] == turned.get(one["verdict"], one["verdict"])
+
+
+def test_what_cannot_be_told_is_said_with_the_rounds_that_it_takes():
+    noisy = [1.0, 1.3, 0.8, 1.2, 0.9, 1.1]
+    row = only(regression.changes(side(noisy), side([1.0] * 6), 0.05))
+    assert row["verdict"] == "can't tell"
+    assert 6 < row["fewest"] < row["most"]
+    said = regression.verdict_in_words(row)
+    assert said == f"can't tell: it takes {row['fewest']:.0f} to {row['most']:.0f} rounds"
+    never = only(regression.changes(side(noisy), side([1.0] * 6), 0.0))
+    assert regression.verdict_in_words(never) == "can't tell: it takes more than 10,000 rounds"
+    near = only(regression.changes(side(times(1.05, STEADY[::-1])), side(STEADY), 0.05))
+    assert regression.verdict_in_words(near) == "can't tell: it is about as large as the tolerance"
+    some = only(regression.changes(side(noisy), side([1.0] * 6), 0.007))
+    assert regression.verdict_in_words(some).endswith(" to more than 10,000 rounds")
+
+
+def test_settings_have_rows_of_their_own():
+    alone = {"options": {"exchange": False}}
+    sides = [
+        side(STEADY) | side(STEADY, "numpy_alone", **alone) | side(STEADY, "numpy_wide", world_size=4) for _ in range(2)
+    ]
+    table = regression.changes(*sides, 0.05)
+    assert [regression.setting_in_words(row) for row in table.to_dict("records")] == [
+        "numpy_alone with 2 workers without exchange, digits weak",
+        "numpy_threads with 2 workers, digits weak",
+        "numpy_wide with 4 workers, digits weak",
+    ]
+
+
+def test_a_launch_of_one_checkout_alone_takes_no_part():
+    here = side(STEADY) | side(STEADY, "numpy_certified")
+    assert only(regression.changes(here, side(STEADY), 0.05))["strategy"] == "numpy_threads"
+
+
+def test_rounds_in_which_either_failed_make_no_pair_and_are_told():
+    here, there = [2.0, None, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, None, 1.0, 1.0]
+    row = only(regression.changes(side(here), side(there), 0.05))
+    assert (row["n"], row["verdict"]) == (4, "too few rounds")
+    assert row["note"] == "failed here: Worker 1 ended (1 of 6); failed there: Worker 1 ended (1 of 6)"
+    assert row["ratio"] == pytest.approx(2 ** (1 / 4))
+    assert math.isnan(row["low"])
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "verdict"),
+    [
+        ([None] * 6, STEADY, "fails"),
+        (STEADY, [None] * 6, "not compared"),
+        ([None] * 6, [None] * 6, "not compared"),
+        ([None] * 5 + [1.0], STEADY, "too few rounds"),
+    ],
+)
+def test_what_fails_here_alone_is_told_from_what_cannot_be_compared(here, there, verdict):
+    assert only(regression.changes(side(here), side(there), 0.05))["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"task": dataclasses.asdict(PRESETS["digits"]) | {"batch": 32}}, "batch is 64 here and 32 there"),
+        ({"task": dataclasses.asdict(PRESETS["digits"]) | {"steps": 9}}, "steps is 300 here and 9 there"),
+        ({"examples_per_step": 5}, "rows per step is 0 here and 5 there"),
+    ],
+)
+def test_launches_at_other_work_make_no_pair(changes, complaint):
+    row = only(regression.changes(side(STEADY), side(STEADY, **changes), 0.05))
+    assert (row["n"], row["verdict"]) == (0, "not compared")
+    assert row["note"] == f"not the same work: {complaint} (6 of 6)"
+
+
+def test_a_launch_without_a_window_makes_no_pair():
+    row = only(regression.changes(side(STEADY), side(STEADY, windows=[]), 0.05))
+    assert (row["n"], row["note"]) == (0, "nothing was clocked there (6 of 6)")
+
+
+def test_files_deadlines_and_options_that_one_of_them_lacks_are_no_other_work():
+    task = dataclasses.asdict(PRESETS["digits"])
+    del task["momentum"]
+    changed = task | {"record": "elsewhere.json", "deadline_seconds": 9.0}
+    row = only(regression.changes(side(STEADY), side(STEADY, task=changed), 0.05))
+    assert (row["n"], row["note"]) == (6, "")
+
+
+def test_another_default_of_an_option_is_compared_and_told():
+    ours, theirs = {"options": {"packed": True, "new": 1}}, {"options": {"packed": False}}
+    row = only(regression.changes(side(STEADY, **ours), side(STEADY, **theirs), 0.05))
+    assert (row["n"], row["note"]) == (6, "options differ: packed is True here and False there")
+
+
+@pytest.fixture
+def concluded(tmp_path):
+    """A function that concludes a comparison of these records: why its gate is shut, what was said, and the table."""
+
+    def conclude(here, there, against=AGAINST):
+        for folder, records in ((tmp_path, here), (tmp_path / RECORDS, there)):
+            folder.mkdir(exist_ok=True)
+            for name, record in records.items():
+                write_record(folder / f"{name}.json", record)
+        console = Console(width=200, record=True, quiet=False, file=io.StringIO())
+        shut = regression.conclude(console, against, tmp_path)
+        return shut, console.export_text(), regression.read(tmp_path)
+
+    return conclude
+
+
+def test_the_gate_is_open_where_something_was_compared_and_nothing_is_slower(concluded):
+    few = side(STEADY[:3], "numpy_few")
+    shut, said, table = concluded(side(times(0.5)) | few, side(STEADY) | few)
+    assert shut is None
+    assert "2222222222 with changes against main (1111111111), of 2 settings: 1 faster, 1 not compared." in said
+    assert dict(zip(table["strategy"], table["verdict"], strict=True)) == {
+        "numpy_few": "too few rounds",
+        "numpy_threads": "faster",
+    }
+
+
+def test_the_gate_is_shut_where_something_is_slower_or_fails(concluded):
+    here = side(times(1.2)) | side([None] * 6, "numpy_broken") | side(STEADY, "numpy_same")
+    there = side(STEADY) | side(STEADY, "numpy_broken") | side(STEADY, "numpy_same")
+    shut, said, _ = concluded(here, there)
+    assert shut == (
+        "Slower than main (1111111111) by more than 5 %: numpy_threads with 2 workers, digits weak (1.200 times the "
+        "seconds per step, 1.200 to 1.200); fails here, and not with main (1111111111): numpy_broken with 2 workers, "
+        "digits weak (failed here: Worker 1 ended (6 of 6))."
+    )
+    assert "note: numpy_broken with 2 workers, digits weak: failed here: Worker 1 ended (6 of 6)" in said
+    assert "of 3 settings: 1 slower, 1 within 5 %, 1 fails here." in said
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "reason"),
+    [
+        (STEADY[:4], STEADY[:4], "4 rounds were made, and it takes 6: raise --minutes, or name fewer --strategies."),
+        (STEADY[:1], STEADY[:1], "1 round was made, and it takes 6: raise --minutes, or name fewer --strategies."),
+        (STEADY, [None] * 6, "failed there: Worker 1 ended (6 of 6)."),
+    ],
+)
+def test_the_gate_is_shut_where_nothing_was_compared(concluded, here, there, reason):
+    shut, _, _ = concluded(side(here), side(there))
+    assert shut == f"Nothing could be compared with main (1111111111): {reason}"
+
+
+def test_the_gate_is_shut_where_nothing_was_launched(concluded):
+    shut, _, table = concluded({}, {})
+    assert shut == "Nothing could be compared: no launch was made with both checkouts."
+    assert table.empty
+
+
+def test_what_was_written_is_what_is_read(concluded, tmp_path):
+    against = dataclasses.replace(AGAINST, rev="NA", commit="0" * 40, here="1" * 40, notes=("One.", "Two."))
+    here, there = side(times(1.2)) | side([None] * 6, "numpy_broken"), side(STEADY) | side(STEADY, "numpy_broken")
+    _, said, table = concluded(here, there, against)
+    made = regression.changes(here, there, 0.05)
+    pandas.testing.assert_frame_equal(table[made.columns], made, check_dtype=False)
+    about = {"rev": "NA", "commit": "0" * 40, "here": "1" * 40, "tolerance": 0.05, "notes": "One. Two."}
+    assert table.iloc[0][[*about]].to_dict() == about
+    assert "1 fails here. One. Two." in said
+
+
+def test_without_such_a_comparison_there_is_nothing_to_read(tmp_path):
+    assert regression.read(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "strategy,n\none,many\n", '"'])
+def test_a_damaged_table_is_refused(tmp_path, refusal, text):
+    (tmp_path / regression.FILE).write_text(text)
+    assert refusal(lambda: regression.read(tmp_path)).startswith(str(tmp_path / regression.FILE))
+
+
+def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, tmp_path):
+    made = []
+
+    def run(launch, folder, *, root):
+        made.append((launch.repetition, folder, root))
+        return root
+
+    strategy, other = declare(), tmp_path / "against"
+    for repetition in (1, 2):
+        launch = PlannedLaunch(strategy, 2, "throughput", repetition, PRESETS["digits"], strategy.options())
+        assert regression.run_both(run, launch, tmp_path, other, ROOT) == (ROOT, other)
+    ours, theirs = (tmp_path, ROOT), (tmp_path / RECORDS, other)
+    assert made == [(1, *ours), (1, *theirs), (2, *theirs), (2, *ours)]
