@@ -23,9 +23,10 @@ SHORTEST_MEASUREMENT_SECONDS = 0.5
 _OF_A_CELL = (
     (
         f"Fewer than {FEWEST_LAUNCHES} launches",
-        "the comparison was stopped early, was asked for few repetitions, or is a quick one, which repeats "
-        "the bases and the largest worlds with a core for each worker more often than the rest",
-        f"no interval is given and nothing is ranked there; run at least {FEWEST_LAUNCHES} (--repetitions)",
+        "the comparison was stopped early, was asked for few repetitions, or is a quick one, which gives what time is "
+        "left after the rounds of the bases and of the largest worlds with a core for each process to the rest",
+        "no interval is given and nothing is ranked there; allow more --minutes, or run at least "
+        f"{FEWEST_LAUNCHES} (--repetitions)",
     ),
     (
         "More threads than cores",

@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 
+from common.measurement.intervals import FEWEST_LAUNCHES
 from reports import blocks, pairs, phases, settings, summaries
 from reports.blocks import Block
 from reports.material import Material, regime_names
@@ -12,10 +13,9 @@ from reports.material import Material, regime_names
 def section(material: Material) -> list[Block]:
     """What communication costs, what goes over the wire, and what else takes time beside the training itself."""
     names = regime_names(material.cells)
-    split = summaries.time_split(material.cells)
     return [
-        *_communication(split, names),
-        *phases.section(material.phases, split, names),
+        *_communication(material.split, names),
+        *phases.section(material.phases, material.split, names),
         *settings.section(material.settings, names),
         *_convenience(material.convenience, names),
         *_one_process(material.one_process, names),
@@ -34,7 +34,8 @@ def _communication(split: pd.DataFrame, names: dict[str, str]) -> list[Block]:
         return [heading, blocks.text(nothing)]
     explanation = (
         "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
-        "gradients switched off; exposed communication is the difference. Bytes are those that all processes "
+        "gradients switched off, each the median over n launches; exposed communication is the median difference over "
+        "n pairs of launches of the same round, with its order-statistic interval. Bytes are those that all processes "
         "of the launch sent over its own loopback in a step, headers included, beside what the algorithm's formula "
         "has them send. By formula, N workers send in all:"
     )
@@ -62,20 +63,27 @@ def _users(group: pd.DataFrame, split: pd.DataFrame) -> list[str]:
 def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
     rows = []
     for row in split.sort_values(["strategy", "regime", "workers"]).to_dict("records"):
-        known = row["compute_n"] > 0
+        known, paired = row["compute_n"] > 0, row["exposed_n"] > 0
         share = row["exposed_seconds"] / row["step_seconds"]
         rows.append(
             [
                 *[row["strategy"], str(row["workers"]), names[row["regime"]]],
                 f"{blocks.number(1000 * row['step_seconds'])} (n = {row['step_n']})",
                 f"{blocks.number(1000 * row['compute_seconds'])} (n = {row['compute_n']})" if known else blocks.DASH,
-                blocks.number(1000 * row["exposed_seconds"]) if known else blocks.DASH,
-                f"{round(100 * share)} %" if known else blocks.DASH,
+                f"{blocks.number(1000 * row['exposed_seconds'])} (n = {row['exposed_n']})" if paired else blocks.DASH,
+                blocks.DASH if math.isnan(row["exposed_low"]) else _interval(row["exposed_low"], row["exposed_high"]),
+                f"{round(100 * share)} %" if paired else blocks.DASH,
                 *[_megabytes(row["wire_bytes"]), _megabytes(row["formula_bytes"])],
             ]
         )
-    columns = ["strategy", "workers", "regime", "T_step, ms", "T_comp, ms", "exposed, ms", "of T_step"]
-    return blocks.table([*columns, "MB sent, measured", "MB by formula"], rows, [], left=(0, 2))
+    columns = ["strategy", "workers", "regime", "T_step, ms", "T_comp, ms", "exposed, ms", "95 % interval", "of T_step"]
+    few = split["exposed_n"].between(1, FEWEST_LAUNCHES - 1).any()
+    notes = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."] if few else []
+    return blocks.table([*columns, "MB sent, measured", "MB by formula"], rows, notes, left=(0, 2))
+
+
+def _interval(low_seconds: float, high_seconds: float) -> str:
+    return f"{blocks.number(1000 * low_seconds)} to {blocks.number(1000 * high_seconds)}"
 
 
 def _megabytes(count: float) -> str:

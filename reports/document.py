@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typst
 
-from reports import blocks, costs, memory, sections, summaries
+from reports import blocks, costs, disturbances, memory, ranking, regression, sections, summaries
 from reports.material import Drawings, gather, regime_names
 from reports.results import Results
 
@@ -37,16 +37,20 @@ def compose(results: Results) -> tuple[dict[str, object], Drawings]:
     material = gather(results)
     regimes = summaries.regimes(material.launches)
     parts = sections.first_page(material, regimes)
+    parts += regression.section(results.folder)
     for name in regimes:
         parts += sections.regime_section(material, name, is_first=name == regimes[0])
+    names = regime_names(material.cells)
+    parts += ranking.section(material.ranking, {name: names[name] for name in regimes}, material.drawings)
     parts += sections.certificate_section(material)
     parts += sections.accuracy_section(results.records)
     parts += costs.section(material)
-    parts += memory.section(material.memory, regime_names(material.cells))
+    parts += memory.section(material.memory, names)
+    parts += disturbances.section(material.disturbances)
     parts += sections.cautions_section(material, results.records)
     parts += sections.endings_section(material.endings)
     parts += sections.machine_section(results)
-    parts += sections.method_section()
+    parts += sections.method_section(results)
     dates = sorted({record.started_at[:10] for record in results.records.values()})
     content = {
         "title": "Lockstep",

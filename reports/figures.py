@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from scipy.optimize import isotonic_regression
 
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
@@ -22,13 +22,14 @@ from reports.findings import crowded
 
 _MILLIMETRE = 1 / 25.4
 _WIDTH = 172 * _MILLIMETRE
-_INK, _FAINT = "#333333", "#8a8a8a"
+_INK, _FAINT, _GREY = "#333333", "#8a8a8a", "#b9b9b9"
 
 _NEUTRAL = ("#2e2e33", "#6b6b73", "#a6a6ae")  # From dark to light, for strategies whose records have no colors.
 _MARKERS = "osD^vPX<>ph*"
 _MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
 _LINES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 _MOST_LINES_BESIDE = 20  # Lines of labels that stand apart at the right of a plot; a legend below it holds more.
+_MOST_RESIDUALS_NAMED = 3
 _LONGEST_LINE = 34  # Characters that fit into a third of the width, beside a handle.
 
 _SETTINGS = {
@@ -181,6 +182,45 @@ def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
         return _svg(figure)
 
 
+def residuals(comparisons: pd.DataFrame) -> bytes:
+    """The log ratio of each pair in each round, less the pair's mean: a line for each row of `Ranking.comparisons`.
+
+    The three lines with the farthest points are drawn in ink and named.
+    """
+    lines = []
+    for row in comparisons.to_dict("records"):
+        percent = 100 * np.expm1(np.array(row["logs"]) - np.mean(row["logs"]))
+        lines.append((f"{row['strategy']} over\n{row['other']}", np.array(row["rounds"]), percent))
+    lines.sort(key=lambda line: np.abs(line[2]).max())
+    with matplotlib.rc_context(_SETTINGS):
+        figure = Figure(figsize=(_WIDTH, 62 * _MILLIMETRE))
+        axes = figure.add_axes((0.085, 0.16, 0.69, 0.8))
+        axes.axhline(0, color=_FAINT, linewidth=0.6)
+        for position, (_, rounds, percent) in enumerate(lines):
+            color, width = (_INK, 0.9) if len(lines) - position <= _MOST_RESIDUALS_NAMED else (_GREY, 0.6)
+            axes.plot(rounds, percent, color=color, linewidth=width, marker="o", markersize=2.4)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
+        axes.set_xlabel("round")
+        axes.set_ylabel("ratio of a pair over its mean")
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        _name_farthest(axes, lines[-_MOST_RESIDUALS_NAMED:])
+        return _svg(figure)
+
+
+def _name_farthest(axes: Axes, lines: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> None:
+    """The names of these lines at the right, each joined to its farthest point."""
+    places = [int(np.argmax(np.abs(percent))) for _, _, percent in lines]
+    ends = [(name, rounds[place], percent[place]) for (name, rounds, percent), place in zip(lines, places, strict=True)]
+    ends.sort(key=lambda end: end[2])
+    axes.set_ylim(axes.get_ylim())
+    to_fraction = axes.transData + axes.transAxes.inverted()
+    natural = [to_fraction.transform((x, y))[1] for _, x, y in ends]
+    for (name, x, y), height in zip(ends, _spread(natural, [2] * len(ends), line=0.065), strict=True):
+        _label_at_right(axes, name, (x, y), height, _INK)
+
+
 def _draw_throughput(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> None:
     _draw_points(axes, launches, launches["samples_per_second"], looks)
     _draw_medians(axes, cells, cells["samples_per_second"], looks, intervals=True)
@@ -316,25 +356,30 @@ def _label_curves(axes: Axes, cells: pd.DataFrame, looks: dict[str, Style]) -> N
     natural = [to_fraction.transform((label[2], label[1]))[1] for label in labels]
     heights = _spread(natural, [1 + _broken(name).count("\n") for name, *_ in labels])
     for (name, speed, workers, look), height in zip(labels, heights, strict=True):
-        axes.annotate(
-            _broken(name),
-            xy=(workers * 2**look.shift, speed),
-            xytext=(1.035, height),
-            textcoords="axes fraction",
-            va="center",
-            fontsize=6.8,
-            color=look.color,
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": look.color,
-                "linewidth": 0.4,
-                "alpha": 0.5,
-                "relpos": (0, 0.5),
-                "shrinkA": 1,
-                "shrinkB": 3,
-            },
-        )
+        _label_at_right(axes, _broken(name), (workers * 2**look.shift, speed), height, look.color)
+
+
+def _label_at_right(axes: Axes, name: str, point: tuple[float, float], height: float, color: str) -> None:
+    """A name beside the plot, at this share of its height, with a line to a point."""
+    axes.annotate(
+        name,
+        xy=point,
+        xytext=(1.035, height),
+        textcoords="axes fraction",
+        va="center",
+        fontsize=6.8,
+        color=color,
+        annotation_clip=False,
+        arrowprops={
+            "arrowstyle": "-",
+            "color": color,
+            "linewidth": 0.4,
+            "alpha": 0.5,
+            "relpos": (0, 0.5),
+            "shrinkA": 1,
+            "shrinkB": 3,
+        },
+    )
 
 
 def _spread(positions: Sequence[float], lines: Sequence[int], line: float = 0.048) -> list[float]:

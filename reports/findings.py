@@ -1,49 +1,12 @@
-"""What the numbers say, in sentences: computed from the tables, and silent where launches are too few to rank."""
+"""What the numbers say, in sentences, of how launches ended, of their maths and of crowded machines."""
 
-from collections.abc import Collection
+import math
+from collections.abc import Mapping
 
 import pandas as pd
 
-from common.measurement.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import listed
-
-
-def fastest(cells: pd.DataFrame, deviating: Collection[tuple[str, int]] = ()) -> list[str]:
-    """For one regime's cells: who is fastest at each number of workers, or why nobody can be called that.
-
-    Cells of other maths take no part, nor those of `deviating`, strategies with the numbers of workers at which a
-    launch didn't follow the oracle: whoever computes something else may well be faster.
-    """
-    known = list(zip(cells["strategy"], cells["workers"], strict=True))
-    wrong = [f"{strategy} at {workers}" for strategy, workers in known if (strategy, workers) in deviating]
-    others = pd.Series([each not in deviating for each in known], index=cells.index, dtype=bool)
-    said = _rankings(cells[others & cells["same_maths"].astype(bool)])
-    return [*said, f"Not ranked, for not following the oracle: {listed(wrong)}."] if wrong else said
-
-
-def _rankings(cells: pd.DataFrame) -> list[str]:
-    sentences, few = [], {}
-    for workers, group in cells.groupby("workers"):
-        # By rows, not steps: an asynchronous step is the update of one worker.
-        ranked = group[group["n"] >= FEWEST_LAUNCHES].sort_values("samples_per_second", ascending=False)
-        if len(ranked) >= 2:
-            sentences.append(_ranking(int(workers), ranked))
-        if len(group) >= 2:
-            for row in group[group["n"] < FEWEST_LAUNCHES].to_dict("records"):
-                few[f"{row['strategy']} at {workers}"] = int(row["n"])
-    if not few:
-        return sentences
-    counts = listed([str(count) for count in sorted(set(few.values()))])
-    if sentences:
-        return [
-            *sentences,
-            f"Not ranked, for too few launches (n = {counts}, {FEWEST_LAUNCHES} needed): {listed([*few])}.",
-        ]
-    return [
-        f"There are too few launches to rank anything: n = {counts}, {FEWEST_LAUNCHES} needed. The numbers show what "
-        "was measured, not who is faster."
-    ]
 
 
 def endings(table: pd.DataFrame) -> str:
@@ -70,6 +33,14 @@ def left_out(table: pd.DataFrame) -> list[str]:
         if not (group["ending"] == "ok").any() and len(ended):
             reasons.setdefault(str(ended["reason"].iloc[0]).rstrip("."), []).append(str(strategy))
     return [f"Not compared: {listed(names)}. {reason}." for reason, names in reasons.items()]
+
+
+def out_of_time(minutes: Mapping[str, float]) -> list[str]:
+    """A sentence that names the strategies for which the time didn't suffice, with the `minutes` that would do."""
+    if not minutes:
+        return []
+    named = [f"{name} (--minutes {math.ceil(each)} would do)" for name, each in minutes.items()]
+    return [f"The time didn't suffice for {listed(named)}."]
 
 
 def certificate(summary: pd.DataFrame) -> str:
@@ -105,7 +76,8 @@ def oversubscription(launches: pd.DataFrame) -> str:
     alone = over[~over["workers"].isin(everywhere)]
     for name, group in alone.groupby("strategy"):
         counts = listed([str(count) for count in sorted(group["workers"].unique())])
-        places.append(f"{counts} workers of {name}, which has other processes beside them,")
+        workers = "worker" if counts == "1" else "workers"
+        places.append(f"{counts} {workers} of {name}, which has other processes beside them,")
     cores = listed([str(count) for count in sorted(over["cores"].dropna().unique())])
     return (
         f"With {listed(places)} there were more threads than the machine's {cores} cores: such numbers are marked † "
@@ -130,26 +102,4 @@ def _other_maths(rows: pd.DataFrame) -> str:
     return (
         f" {len(rows)} settings compute other maths on purpose ({', '.join(options)}); their largest deviation is "
         f"{largest}."
-    )
-
-
-def _ranking(workers: int, ranked: pd.DataFrame) -> str:
-    """`ranked` are the cells of this number of workers that have an interval, the fastest first."""
-    rows = ranked.to_dict("records")
-    best, others = rows[0], rows[1:]
-    lowest = best["global_batch"] / best["high_seconds"]
-    overlapping = [row["strategy"] for row in others if row["global_batch"] / row["low_seconds"] >= lowest]
-    over = " (more threads than cores)" if ranked["oversubscribed"].all() else ""
-    head = f"With {workers} worker{'s' if workers > 1 else ''}{over} "
-    numbers = (
-        f"{best['samples_per_second']:,.0f} samples/s, 95\u00a0% interval "
-        f"{lowest:,.0f} to {best['global_batch'] / best['low_seconds']:,.0f}, "
-        f"n = {best['n']}"
-    )
-    if overlapping:
-        return f"{head}nobody is clearly fastest: {best['strategy']} ({numbers}) overlaps with {listed(overlapping)}."
-    second = others[0]
-    return (
-        f"{head}{best['strategy']} was the fastest ({numbers}); {second['strategy']} came next with "
-        f"{second['samples_per_second']:,.0f} (n = {second['n']}), and the intervals are apart."
     )

@@ -1,14 +1,15 @@
 """What the sections are made from: every table of the report, the looks of its strategies, the names of its regimes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
-from reports import certificate, figures, memory, pairs, phases, summaries
+from reports import certificate, disturbances, figures, memory, pairs, phases, ranking, summaries
 from reports.certificate import Comparison
 from reports.figures import Style
+from reports.ranking import Ranking
 from reports.results import Results
 
 Drawings = dict[str, Callable[[], bytes]]
@@ -23,24 +24,31 @@ class Material:
     cells: pd.DataFrame
     comparisons: list[Comparison]
     asynchronous: pd.DataFrame
+    ranking: Ranking
+    split: pd.DataFrame
     convenience: pd.DataFrame
     one_process: pd.DataFrame
     settings: pd.DataFrame
     phases: pd.DataFrame
     memory: pd.DataFrame
     endings: pd.DataFrame
+    left_out: Mapping[str, float]
     startups: pd.DataFrame
+    disturbances: pd.DataFrame
     looks: dict[str, Style]
     drawings: Drawings
 
 
 def gather(results: Results) -> Material:
     """Every table of the report, and one style per strategy and label. Raises UserError for a damaged task."""
-    launches = summaries.launches(results.records)
+    launches, comparisons = summaries.launches(results.records), certificate.compare(results)
+    cells = summaries.cells(launches)
     return Material(
         launches=launches,
-        cells=summaries.cells(launches),
-        comparisons=certificate.compare(results),
+        cells=cells,
+        comparisons=comparisons,
+        ranking=ranking.rank(launches, results.plan, results.margin, certificate.deviating(comparisons)),
+        split=summaries.time_split(cells, launches, results.plan),
         asynchronous=certificate.asynchronous(results),
         convenience=pairs.factors(launches, results.plan, CONVENIENCE_OF),
         one_process=pairs.factors(launches, results.plan, ONE_PROCESS_OF),
@@ -48,7 +56,9 @@ def gather(results: Results) -> Material:
         phases=phases.table(launches, results.records),
         memory=memory.table(launches, results.records),
         endings=summaries.endings(results.records, results.plan),
+        left_out=results.left_out,
         startups=summaries.startups(results.records),
+        disturbances=disturbances.table(results.records, results.plan),
         looks=figures.styles({record.name: record.colors for record in results.records.values()}),
         drawings={},
     )

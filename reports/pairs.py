@@ -23,7 +23,7 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, relation: str
     below six pairs; `first_seconds` and `second_seconds` are the medians per step over those pairs. With a plan,
     launches that it doesn't name take no part.
     """
-    trained = _with_rounds(launch_table, plan)
+    trained = with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
     if trained.empty:
         return pd.DataFrame(columns=_COLUMNS)
     related = trained.assign(named=[relations.get(relation, "") for relations in trained["compared_with"]])
@@ -42,13 +42,26 @@ def against_default(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd
 
     As `factors`, for each label of each strategy that was measured without a label too: that is the `first`.
     """
-    trained = _with_rounds(launch_table, plan)
+    trained = with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
     if trained.empty:
         return pd.DataFrame(columns=_COLUMNS)
     labelled = trained["label"] != ""
     same = ["regime", "workers", "bare_strategy", "global_batch", "round"]
     matched = trained[~labelled].merge(trained[labelled], on=same, suffixes=("_first", ""))
     return _rows(matched, ["regime", "workers", "bare_strategy", "label"])
+
+
+def with_rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    """The launches, each with its `round`: the plan's, else its place among its equals in the order of their names.
+
+    With a plan, launches that it doesn't name are left out.
+    """
+    if plan is None:
+        equals = launch_table.groupby(["regime", "strategy", "workers", "exchange"])
+        return launch_table.assign(round=equals.cumcount())
+    rounds = dict(zip(plan["launch"].astype(str), plan["repetition"], strict=True))
+    # Pandas would pair launches without a round with each other.
+    return launch_table.assign(round=launch_table["launch"].map(rounds)).dropna(subset=["round"])
 
 
 def in_words(row: Mapping[str, object]) -> list[str]:
@@ -64,16 +77,6 @@ def notes(table: pd.DataFrame) -> list[str]:
     """What is to be said below a table of factors."""
     few = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."]
     return few if (table["pairs"] < FEWEST_LAUNCHES).any() else []
-
-
-def _with_rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
-    """The launches with exchange, each with its round: the plan's, else its place in the order of their names."""
-    trained = launch_table[launch_table["exchange"].astype(bool)]
-    if plan is None:
-        return trained.assign(round=trained.groupby(["regime", "strategy", "workers"]).cumcount())
-    rounds = dict(zip(plan["launch"].astype(str), plan["repetition"], strict=True))
-    # Pandas would pair launches without a round with each other.
-    return trained.assign(round=trained["launch"].map(rounds)).dropna(subset=["round"])
 
 
 def _rows(matched: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

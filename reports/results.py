@@ -1,11 +1,13 @@
 """A results folder as the report reads it: every record, and the plan of the comparison where there is one."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from common.errors import UserError
+from common.measurement.paired import MARGIN
 from common.measurement.record import Record, read_records
 
 PLAN_COLUMNS = (
@@ -21,6 +23,15 @@ class Results:
     folder: Path
     records: dict[str, Record]
     plan: pd.DataFrame | None
+    left_out: Mapping[str, float] = field(default_factory=dict)
+    """Strategies that the comparison had no time for, with the minutes that it would have needed with them."""
+
+    @property
+    def margin(self) -> float:
+        """By how much strategies may differ and be called alike: set by the plan, before any launch."""
+        if self.plan is None or self.plan.empty or "margin" not in self.plan:
+            return MARGIN
+        return float(self.plan["margin"].iloc[0])
 
 
 def read_results(folder: Path) -> Results:
@@ -32,7 +43,7 @@ def read_results(folder: Path) -> Results:
     plan = _read_plan(plan_file) if plan_file.exists() else None
     if not records and plan is None:
         raise UserError(f"{folder} holds no records: run the comparison first, or name its folder with --results.")
-    return Results(folder, records, plan)
+    return Results(folder, records, plan, _read_left_out(folder / "left_out.csv"))
 
 
 def newest_comparison(folder: Path) -> Path:
@@ -44,11 +55,28 @@ def newest_comparison(folder: Path) -> Path:
 
 
 def _read_plan(path: Path) -> pd.DataFrame:
+    plan = _read_table(path, PLAN_COLUMNS)
+    if "margin" in plan and not (pd.to_numeric(plan["margin"], errors="coerce") > 0).all():
+        raise UserError(f"{path} has a margin that isn't a number above 0: delete it or run the comparison again.")
+    return plan
+
+
+def _read_left_out(path: Path) -> dict[str, float]:
+    if not path.exists():
+        return {}
+    table = _read_table(path, ("strategy", "minutes"))
+    minutes = pd.to_numeric(table["minutes"], errors="coerce")
+    if minutes.isna().any():
+        raise UserError(f"{path} has minutes that aren't numbers: delete it or run the comparison again.")
+    return dict(zip(table["strategy"].astype(str), minutes.astype(float), strict=True))
+
+
+def _read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     try:
-        plan = pd.read_csv(path, keep_default_na=False)
+        table = pd.read_csv(path, keep_default_na=False)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} isn't a plan that can be read ({error}): delete it or run the comparison.") from error
-    missing = [name for name in PLAN_COLUMNS if name not in plan.columns]
+        raise UserError(f"{path} isn't a table that can be read ({error}): delete it or run the comparison.") from error
+    missing = [name for name in columns if name not in table.columns]
     if missing:
         raise UserError(f"{path} has no column {', '.join(missing)}: delete it or run the comparison again.")
-    return plan
+    return table

@@ -6,10 +6,11 @@ from functools import partial
 
 import pandas as pd
 
+from common.calibration import verdict
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
-from reports import blocks, certificate, figures, findings, summaries
+from reports import blocks, certificate, disturbances, figures, findings, ranking, summaries
 from reports.blocks import Block
 from reports.cautions import cautions
 from reports.certificate import Comparison
@@ -24,14 +25,17 @@ def first_page(material: Material, regimes: list[str]) -> list[Block]:
         findings.certificate(summary),
         findings.endings(material.endings),
         *findings.left_out(material.endings),
+        *findings.out_of_time(material.left_out),
     ]
     if not regimes:
         nothing = "No launch ended ok with a measurement, so there is no speed to compare."
         return [blocks.heading("Finding"), blocks.text(" ".join([nothing, *facts]))]
     shown, points = _of_regime(material.cells, regimes[0]), _of_regime(material.launches, regimes[0])
     material.drawings["headline.svg"] = partial(figures.headline, shown, points, material.looks)
-    ranking = findings.fastest(shown, certificate.deviating(material.comparisons))
-    said = [*ranking, findings.oversubscription(material.launches), *facts]
+    ranked = ranking.sentences(material.ranking, regimes[0], material.left_out)
+    shows = ranking.resolution(material.ranking, regimes[0])
+    disturbed = disturbances.finding(material.disturbances)
+    said = [*ranked, shows, *disturbed, findings.oversubscription(material.launches), *facts]
     caption = (
         f"Samples per second by workers, {_regime_name(shown)}. Every mark is one launch, lines join the medians, "
         f"dotted lines are the ideal. {_launch_counts(shown)}"
@@ -53,9 +57,8 @@ def regime_section(material: Material, name: str, is_first: bool) -> list[Block]
     first = shown.iloc[0]
     about = f"{_capital(_batch_in_words(shown))}. Options: {first['task']}."
     parts = [blocks.heading(_capital(title)), blocks.text(about)]
-    ranking = findings.fastest(shown, certificate.deviating(material.comparisons))
-    if ranking and not is_first:
-        parts.append(blocks.items(ranking))
+    if not is_first:
+        parts.append(blocks.items(ranking.sentences(material.ranking, name, material.left_out)))
     if shown["workers"].nunique() > 1:
         file = f"curves-{len(material.drawings)}.svg"
         material.drawings[file] = partial(figures.curves, shown, points, material.looks)
@@ -343,7 +346,7 @@ def machine_section(results: Results) -> list[Block]:
     return [blocks.heading("Machine, versions and settings"), blocks.table(["", ""], rows, [], left=(0, 1), wide=(1,))]
 
 
-def method_section() -> list[Block]:
+def method_section(results: Results) -> list[Block]:
     """How the numbers came about and how to read them."""
     return [
         blocks.heading("How this was measured, and how to read it"),
@@ -355,6 +358,9 @@ def method_section() -> list[Block]:
                 f"statistics) and covers the true median in at least 95 % of experiments; below n = {FEWEST_LAUNCHES} "
                 "no such interval exists, and none is printed. No launch is dropped; those that stopped on the way to "
                 "save checkpoints serve the certificate and the accuracy, and are no part of the throughput.",
+                "Who is faster, or alike, is said by tests of pairs within rounds, corrected for how many there are. "
+                "Two of the intervals above, apart or not, decide nothing. Exposed communication is the median over "
+                "rounds of the difference between the launch with exchange and the one without.",
                 "Weak scaling keeps the batch of each worker; strong scaling keeps the global batch. Launches of "
                 "different scaling, preset or task never share a curve. A strategy's own options stand beside its "
                 "name where they aren't at their default, and make a curve of their own. Those that compute other "
@@ -368,6 +374,7 @@ def method_section() -> list[Block]:
                 "The oracle is float64 NumPy on the same rows; see the section on the same maths. Asynchronous "
                 "launches are held to it with one worker only: with more, a step is one worker's update, and the "
                 "order of the updates isn't repeatable.",
+                verdict.for_report(results.folder),
             ]
         ),
     ]

@@ -17,6 +17,7 @@ from common.measurement import metrics
 from common.measurement.intervals import median_interval
 from common.measurement.record import Record
 from common.strategy import Options, name_of
+from reports import pairs
 
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}
 """The test accuracy whose time is reported, for the presets with real data."""
@@ -65,15 +66,17 @@ def regimes(launch_table: pd.DataFrame) -> list[str]:
     return sorted(order, key=order.__getitem__)
 
 
-def time_split(cell_table: pd.DataFrame) -> pd.DataFrame:
+def time_split(cell_table: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
     """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire.
 
-    `exposed_seconds` is the median step with exchange less the one without.
+    `exposed_seconds` is the median, over `exposed_n` pairs of launches of the same round, of the step with exchange
+    less the one without, with its interval from `exposed_low` to `exposed_high`, NaN below six pairs.
     """
     kept = ["regime", "strategy", "bare_strategy", "workers", "wire_bytes", "formula_bytes"]
     kept += ["formula", "formula_source"]
-    columns = [*kept, "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds"]
-    rows = []
+    columns = [*kept, "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
+    columns += ["exposed_low", "exposed_high"]
+    exposed, rows = _exposed(launch_table, plan), []
     for row in cell_table.to_dict("records"):
         if not row["exchange"] or row["workers"] == 1:
             continue
@@ -92,7 +95,7 @@ def time_split(cell_table: pd.DataFrame) -> pd.DataFrame:
                     "step_n": row["n"],
                     "compute_seconds": compute,
                     "compute_n": int(without["n"].iloc[0]) if len(without) else 0,
-                    "exposed_seconds": row["seconds"] - compute,
+                    **exposed.get((row["regime"], row["strategy"], row["workers"]), {"exposed_n": 0}),
                 }
             )
     return pd.DataFrame(rows, columns=columns)
@@ -322,6 +325,22 @@ def _rank_spread(record: Record) -> float:
     if max(map(len, by_window.values())) == 1:
         return float("nan")
     return statistics.median(max(seconds) / statistics.median(seconds) for seconds in by_window.values())
+
+
+def _exposed(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple[str, str, int], dict[str, float]]:
+    """The columns on exposed communication of `time_split`, by regime, strategy and number of workers."""
+    rounds, keys = pairs.with_rounds(launch_table, plan), ["regime", "strategy", "workers"]
+    if rounds.empty:
+        return {}
+    exchanged = rounds["exchange"].astype(bool)
+    both = rounds[exchanged].merge(rounds[~exchanged], on=[*keys, "round"], suffixes=("", "_compute"))
+    found = {}
+    for key, group in both.assign(exposed=both["seconds"] - both["seconds_compute"]).groupby(keys):
+        interval = median_interval(group["exposed"].tolist())
+        found[key] = {"exposed_seconds": interval.median, "exposed_n": interval.n}
+        if interval.low is not None:
+            found[key] |= {"exposed_low": interval.low, "exposed_high": interval.high}
+    return found
 
 
 def _cell(group: pd.DataFrame) -> dict[str, object]:

@@ -62,6 +62,20 @@ def test_a_strategy_that_declares_no_formula_is_said_to_have_none(tmp_path):
     assert formulas(section(tmp_path, silent)) == ["no formula is declared: mine."]
 
 
+def test_exposed_communication_stands_beside_both_times_with_its_pairs_and_its_interval(tmp_path):
+    steps = [make_record("amber_ring", 2, (5.0 + index,) * 2) for index in range(6)]
+    computing = [varied("amber_ring", 2, (3.0 + index / 2,) * 2, exchange=False) for index in range(6)]
+    table = table_under(section(tmp_path, *steps, *computing), "Where the time goes")
+    assert table["columns"][3:8] == ["T_step, ms", "T_comp, ms", "exposed, ms", "95 % interval", "of T_step"]
+    assert [row[3:8] for row in table["rows"]] == [
+        ["7.50 (n = 6)", "4.25 (n = 6)", "3.25 (n = 6)", "2.00 to 4.50", "43 %"]
+    ]
+    assert table["notes"] == []
+    few = table_under(section(tmp_path, *steps, *computing[:5]), "Where the time goes")
+    assert few["rows"][0][5:8] == ["3.00 (n = 5)", DASH, "40 %"]
+    assert few["notes"] == ["No interval is given for fewer than 6 pairs."]
+
+
 def test_what_one_process_costs_stands_beside_what_tutorials_claim(tmp_path):
     one = make_record("amber_threads", 2, (3.0,) * 3, rank_factors=(1.0,))
     blocks = section(tmp_path, make_record("amber_ring", 2, (2.0,) * 3), one)

@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from common.contract.task import PRESETS, task_of
@@ -88,8 +89,8 @@ def test_more_threads_than_cores_are_marked_in_table_and_text(content):
     assert "With 4 workers there were more threads than the machine's 2 cores" in said(content)
 
 
-def test_fewer_than_six_launches_are_said_to_rank_nothing(content):
-    assert "too few launches to rank anything: n = 1, 6 needed" in said(content)
+def test_fewer_than_six_rounds_are_said_to_rank_nothing(content):
+    assert "too few rounds to rank anything: n = 1 round, and 6 are needed" in said(content)
     assert "was the fastest" not in said(content)
 
 
@@ -110,7 +111,39 @@ def test_a_strategy_that_deviates_is_not_ranked_however_fast_it_is(tmp_path):
     ]
     text = said(document.compose(Results(tmp_path, named(*broken, *others), None))[0])
     assert "amber_ring was the fastest" in text
-    assert "Not ranked, for not following the oracle: amber_broken at 1." in text
+    assert "Not ranked: amber_broken at 1, for not following the oracle." in text
+
+
+def test_strategies_that_the_time_did_not_suffice_for_are_named_once_with_the_minutes_that_would_do(results):
+    few = dataclasses.replace(results, left_out={"amber_ring": 11.2, "cobalt_replicas": 14.0})
+    text = said(document.compose(few)[0])
+    assert (
+        "The time didn't suffice for amber_ring (--minutes 12 would do) and cobalt_replicas (--minutes 14 would do)."
+    ) in text
+    assert "The time didn't suffice" not in said(document.compose(results)[0])
+
+
+def test_pairs_are_tested_by_the_rounds_and_the_margin_of_the_plan(tmp_path):
+    records = named(
+        *(make_record("amber_ring", 2, (2.0 + index,) * 4) for index in range(6)),
+        *(make_record("amber_library", 2, (2.2 + 1.1 * index,) * 4) for index in range(6)),
+    )
+    plan = pd.DataFrame({"launch": [*records], "repetition": [*range(1, 7)] * 2, "margin": 0.12, "order_seed": 1})
+    about = {"strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak", "workers": 2}
+    plan = plan.assign(**about, exchange=True, purpose="throughput")
+    content, drawings = document.compose(Results(tmp_path, records, plan))
+    start = next(
+        index for index, block in enumerate(content["blocks"]) if "pairs within rounds" in block.get("text", "")
+    )
+    assert "less than 12 %, the margin" in content["blocks"][start + 1]["text"]
+    [table] = [block for block in content["blocks"] if "rounds to ±12 %" in block.get("columns", [])]
+    assert table["rows"][0][5:9] == ["1.100", "1.100 to 1.100", "< 0.001", "= alike"]
+    assert "Today this machine can show differences from" in said(content)
+    assert drawings["residuals.svg"]().startswith(b"<?xml")
+    shifted = plan.assign(repetition=[*range(1, 7), *range(6, 12)])
+    assert "too few rounds to rank anything: n = 1 round" in said(
+        document.compose(Results(tmp_path, records, shifted))[0]
+    )
 
 
 def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path):

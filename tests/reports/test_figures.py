@@ -4,6 +4,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 
+import pandas as pd
 import pytest
 from matplotlib.colors import rgb_to_hsv, to_rgb
 
@@ -151,6 +152,25 @@ def test_a_label_is_a_curve_of_its_own(kind):
     svg = drawn(make_record("cobalt_replicas", 2), varied("cobalt_replicas", 2, compiled=True), kind=kind)
     assert "cobalt_replicas" in words(svg)
     assert "cobalt_replicas, compiled" in " ".join(" ".join(words(svg)).split())
+
+
+def residuals(**logs: list[float]) -> str:
+    rows = [{"strategy": name, "other": "base", "rounds": [*range(1, 7)], "logs": each} for name, each in logs.items()]
+    return figures.residuals(pd.DataFrame(rows)).decode()
+
+
+def test_the_residuals_are_drawn_for_every_round_and_the_farthest_named():
+    quiet = {f"quiet_{index}": [index, index, index + 0.01, index, index - 0.01, index] for index in range(5)}
+    wild = {f"wild_{index}": [0.0, 0.0, 0.3, 0.0, -0.1 * index, 0.0] for index in range(3)}
+    svg = residuals(**wild, **quiet)
+    assert {word for word in words(svg) if word.endswith(" over")} == {f"{name} over" for name in wild}
+    assert {"round", "ratio of a pair over its mean"} <= set(words(svg))
+    assert residuals(**wild, **quiet) == svg
+    assert svg.count("<use") - residuals(**wild).count("<use") == 5 * 6
+
+
+def test_residuals_are_off_the_mean_of_their_own_pair():
+    assert residuals(one=[0.0, 0.1, 0.0, 0.0, 0.0, 0.0]) == residuals(one=[2.0, 2.1, 2.0, 2.0, 2.0, 2.0])
 
 
 def test_the_loss_curves_lie_on_the_oracles(tmp_path):

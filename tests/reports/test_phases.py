@@ -24,7 +24,7 @@ def traced(name: str = "teal_amber", milliseconds: float = 4.0, **fields: object
 
 def section(tmp_path, *records: Record) -> list[dict]:
     found = gather(Results(tmp_path, named(*records), None))
-    return phases.section(found.phases, summaries.time_split(found.cells), regime_names(found.cells))
+    return phases.section(found.phases, found.split, regime_names(found.cells))
 
 
 def tables_of(blocks: list[dict]) -> list[list[list[str]]]:

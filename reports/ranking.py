@@ -1,0 +1,403 @@
+"""Who is faster than whom: pairs of launches of the same round, tested as one family for each number of workers."""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, pairwise
+
+import numpy as np
+import pandas as pd
+
+from common.measurement.intervals import FEWEST_LAUNCHES
+from common.measurement.paired import MOST_ROUNDS, Judgement, judge
+from reports import blocks, figures, pairs
+from reports.blocks import Block, listed
+
+_DEVIATING = "for not following the oracle"
+_OTHER_MATHS = "for computing other maths"
+_ASYNCHRONOUS = "for asynchronous updates"
+_CROWDED = "for more threads than cores"
+_FEW = "for too few rounds"
+
+_MARKS = {"faster": ">", "alike": "=", "can't tell": "?"}
+_PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+
+_MOST_NAMED = 3
+"""Of more strategies or pairs than these a sentence names the ends, or says how many they are."""
+
+_MOST_ROWS = 45
+"""A table of more comparisons than these shows those with the fastest strategy and those of neighbours in speed."""
+
+_COLUMNS = (
+    *("regime", "workers", "strategy", "rate", "other", "other_rate", "n", "ratio", "low", "high", "p", "verdict"),
+    *("fewest", "most", "rounds", "logs"),
+)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What the tests of all families say."""
+
+    comparisons: pd.DataFrame
+    """One row for each two strategies of a regime and number of `workers` that share rounds: `strategy`, the one with
+    the larger mean log rate, had `ratio` times `other`'s over `n` rounds. `ratio`, `low`, `high`, `p`, `verdict`, and
+    the `fewest` and `most` rounds needed (infinite: over `MOST_ROUNDS`) are those of
+    `common.measurement.paired.judge`. `rate` and `other_rate` are samples per second of the median launch; `logs` are
+    the log ratios of `rounds`."""
+    unranked: pd.DataFrame
+    """`regime`, `workers`, `strategy` and `reason` of whoever isn't ranked; where rounds are too few, `n` is the most
+    that it shares with any other, else 0."""
+    margin: float
+    """By how much two strategies may differ and be called alike."""
+
+
+def rank(
+    launch_table: pd.DataFrame, plan: pd.DataFrame | None, margin: float, deviating: Collection[tuple[str, int]] = ()
+) -> Ranking:
+    """Judge every family in the rows of `summaries.launches`, by the rounds of `pairs.with_rounds`.
+
+    A family is all pairs of strategies, by name with label, of a regime and number of workers, but those with other
+    maths, with more threads than cores, asynchronous ones of several workers, and those of `deviating`: names with the
+    numbers of workers at which a launch didn't follow the oracle.
+    """
+    trained = pairs.with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
+    comparisons, unranked = [], []
+    for (regime, workers), group in trained.groupby(["regime", "workers"]):
+        place = {"regime": regime, "workers": int(workers)}
+        reasons = {name: _reason(own, deviating) for name, own in group.groupby("strategy")}
+        family = _family(group[group["strategy"].map(reasons) == ""], margin)
+        comparisons += [place | row for row in family]
+        refused = [{"strategy": name, "reason": reason, "n": 0} for name, reason in reasons.items() if reason]
+        unranked += [place | row for row in [*refused, *_with_few_rounds(family)]]
+    columns = ["regime", "workers", "strategy", "reason", "n"]
+    return Ranking(pd.DataFrame(comparisons, columns=_COLUMNS), pd.DataFrame(unranked, columns=columns), margin)
+
+
+def sentences(ranking: Ranking, regime: str, left_out: Collection[str] = ()) -> list[str]:
+    """What the tests say of a regime: an item for each number of workers, the largest first, and who isn't ranked, why.
+
+    Strategies of `left_out`, for which the time didn't suffice, aren't named once more for having few rounds.
+    """
+    shown = _of_regime(ranking.comparisons, regime)
+    judged = _judged(shown)
+    unranked = _of_regime(ranking.unranked, regime)
+    bare = unranked["strategy"].map(lambda name: name.partition(", ")[0])
+    unranked = unranked[(unranked["reason"] != _FEW) | ~bare.isin(left_out)]
+    if judged.empty:
+        said = [_nothing(shown)]
+        unranked = unranked[unranked["reason"] != _FEW]
+    else:
+        said = [" ".join([*_lead(each, ranking.margin), *_rest(each, ranking.margin)]) for each in _families(judged)]
+    return [*said, *_not_ranked(unranked)]
+
+
+def resolution(ranking: Ranking, regime: str) -> str:
+    """From which difference on this machine could tell two strategies apart; empty where nothing was tested.
+
+    That is half the width of an interval with the regime's largest number of workers that has any: of the median one.
+    """
+    family = _main_family(_of_regime(ranking.comparisons, regime))
+    if family.empty:
+        return ""
+    half_widths = _half_widths(family)
+    which = "the interval of the only comparison"
+    if len(family) > 1:
+        which = f"the median interval of {len(family)} comparisons; that of the widest is {_percent(half_widths.max())}"
+    return (
+        f"Today this machine can show differences from {_percent(half_widths.median())} on with {_workers(family)} and "
+        f"{_rounds(family)} (half the width of {which})."
+    )
+
+
+def section(ranking: Ranking, names: Mapping[str, str], drawings: dict[str, Callable[[], bytes]]) -> list[Block]:
+    """The tests, family by family; nothing where there are no two strategies to compare.
+
+    `names` are the short ones of the regimes, in the order in which these are shown. The residuals of the first
+    regime with a tested family become a figure, which is added to `drawings`.
+    """
+    if ranking.comparisons.empty:
+        return []
+    parts = [blocks.heading("Who is faster: pairs within rounds"), blocks.text(_explanation(ranking.margin))]
+    if _judged(ranking.comparisons).empty:
+        return [*parts, blocks.text(_nothing(ranking.comparisons))]
+    for regime, name in names.items():
+        for family in _families(_of_regime(ranking.comparisons, regime)):
+            if len(_judged(family)):
+                parts.append(blocks.heading(f"{_workers(family)}, {name}", level=2))
+                parts.append(_table(family, ranking.margin))
+    main = [(name, _main_family(_of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
+    name, shown = next((name, family) for name, family in main if len(family))
+    drawings["residuals.svg"] = partial(figures.residuals, shown)
+    caption = (
+        f"Residuals, {_workers(shown)}, {name}: how far the ratio of each pair was off its mean in each round, "
+        f"{_rounds(shown)}. Lines that rise or fall together show a drift that rounds don't take out, a point far from "
+        "the others an outlier. The farthest are named."
+    )
+    return [*parts, blocks.figure("residuals.svg", caption)]
+
+
+def _explanation(margin: float) -> str:
+    return (
+        "Rounds are blocks: a machine that slows down slows all launches of a round, so strategies are compared within "
+        "rounds, by the ratio of their samples per second, whose geometric mean over n rounds is given. A family is "
+        "all pairs of strategies that the plan has with one number of workers, with the same maths and no more "
+        "threads than cores: it is fixed before the first launch, and no result decides who is compared. Faster: the "
+        "paired t test of the ratio's logarithm, corrected for the family (Holm, 1979), has p at most 5 %, so that a "
+        'family has any false "faster" with a probability of at most 5 %. The 95 % intervals hold for the whole family '
+        "at once (Bonferroni's; Dunn, 1961); they are a little wider than that test, so that of a pair that differs "
+        "may just reach 1. Alike: two one-sided t tests (Schuirmann, 1987), at 5 % over the number of comparisons, so "
+        f"that any false one is as unlikely, find a difference of less than {_percent(margin)}, the margin that was "
+        "set beforehand (--margin). Where neither is shown, the last column says how many rounds would narrow the "
+        "interval to that much either way: a range, since it rests on the spread that was measured, and never on the "
+        "difference."
+    )
+
+
+def _reason(launch_table: pd.DataFrame, deviating: Collection[tuple[str, int]]) -> str:
+    """Why the strategy with these launches isn't ranked; empty where it is."""
+    first = launch_table.iloc[0]
+    if (first["strategy"], first["workers"]) in deviating:
+        return _DEVIATING
+    if launch_table["oversubscribed"].any():
+        return _CROWDED
+    if first["workers"] > 1 and not first["synchronous"]:
+        return _ASYNCHRONOUS
+    return "" if first["same_maths"] else _OTHER_MATHS
+
+
+def _family(launch_table: pd.DataFrame, margin: float) -> list[dict[str, object]]:
+    """The comparisons between the strategies of these launches, the fastest strategies first."""
+    by_strategy = launch_table.groupby("strategy")
+    rates = {name: own["global_batch"].iloc[0] / own["seconds"].median() for name, own in by_strategy}
+    logs = np.log(launch_table.pivot_table(index="round", columns="strategy", values="samples_per_second"))
+    found = []
+    for one, other in combinations(logs.columns, 2):
+        differences = (logs[one] - logs[other]).dropna()
+        if len(differences):
+            found.append((one, other, differences) if differences.mean() >= 0 else (other, one, -differences))
+    judged = judge([differences.to_numpy() for *_, differences in found], margin)
+    rows = [
+        {"strategy": strategy, "rate": rates[strategy], "other": other, "other_rate": rates[other]}
+        | {"rounds": differences.index.tolist(), "logs": differences.tolist()}
+        | _in_columns(judgement)
+        for (strategy, other, differences), judgement in zip(found, judged, strict=True)
+    ]
+    return sorted(rows, key=lambda row: (-row["rate"], row["strategy"], -row["other_rate"], row["other"]))
+
+
+def _in_columns(judgement: Judgement) -> dict[str, object]:
+    needed = judgement.needed
+    counts = (math.nan, math.nan) if needed is None else (needed.fewest or math.inf, needed.most or math.inf)
+    known = {name: getattr(judgement, name) for name in ("n", "ratio", "low", "high", "p", "verdict")}
+    return known | dict(zip(("fewest", "most"), counts, strict=True))
+
+
+def _with_few_rounds(family: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Who shares fewer than six rounds with any other strategy of the family."""
+    most: dict[str, int] = {}
+    for row in family:
+        for name in (row["strategy"], row["other"]):
+            most[name] = max(row["n"], most.get(name, 0))
+    return [{"strategy": name, "reason": _FEW, "n": n} for name, n in most.items() if n < FEWEST_LAUNCHES]
+
+
+def _of_regime(table: pd.DataFrame, regime: str) -> pd.DataFrame:
+    return table[table["regime"] == regime]
+
+
+def _families(comparisons: pd.DataFrame) -> list[pd.DataFrame]:
+    """Those of one regime, with the largest number of workers first."""
+    return [family for _, family in comparisons.groupby("workers")][::-1]
+
+
+def _judged(comparisons: pd.DataFrame) -> pd.DataFrame:
+    return comparisons[comparisons["n"] >= FEWEST_LAUNCHES]
+
+
+def _main_family(comparisons: pd.DataFrame) -> pd.DataFrame:
+    """Of one regime's comparisons those that were tested, with the largest number of workers that has any."""
+    judged = _judged(comparisons)
+    return judged[judged["workers"] == judged["workers"].max()]
+
+
+def _half_widths(comparisons: pd.DataFrame) -> pd.Series:
+    """Half the width of each interval, as a share."""
+    return np.sqrt(comparisons["high"] / comparisons["low"]) - 1
+
+
+def _rates(family: pd.DataFrame) -> dict[str, float]:
+    """Samples per second of each strategy, the fastest first."""
+    found = dict(zip(family["strategy"], family["rate"], strict=True))
+    found |= dict(zip(family["other"], family["other_rate"], strict=True))
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _leader(family: pd.DataFrame) -> str:
+    """The fastest strategy of those that none was shown to be faster than."""
+    beaten = set(family.loc[family["verdict"] == "faster", "other"])
+    names = [*_rates(family)]
+    return next((name for name in names if name not in beaten), names[0])
+
+
+def _lead(family: pd.DataFrame, margin: float) -> list[str]:
+    """Who was the fastest of a family, or whom the fastest can't be told from; then by how much it led the others."""
+    leader, rates = _leader(family), _rates(family)
+    own = family[(family["strategy"] == leader) | (family["other"] == leader)]
+    beside = own["strategy"].where(own["strategy"] != leader, own["other"])
+    behind = own[(own["verdict"] == "faster") & (own["strategy"] == leader)].sort_values(["ratio", "other"])
+    alike = [name for name in rates if name in set(beside[own["verdict"] == "alike"])]
+    unknown = [name for name in rates if name not in {leader, *alike, *behind["other"]}]
+    place, rounds, within = f"With {_workers(family)}", _rounds(family), f"alike within {_percent(margin)}"
+    first = f"{leader} ({rates[leader]:,.0f} samples/s)"
+    if unknown:
+        also = f", and is {within} with {_with_rates(alike, rates)}" if alike else ""
+        told = f"{first} can't be told from {_with_rates(unknown, rates)}{also}"
+        said = [f"{place} nobody is shown to be the fastest ({rounds}): {told}."]
+    elif alike:
+        said = [f"{place} {first} was at the front, {within} with {_with_rates(alike, rates)} ({rounds})."]
+    else:
+        said = [f"{place} {leader} was the fastest: {rates[leader]:,.0f} samples/s ({rounds})."]
+    return [*said, f"{leader} was {_ahead(behind)}."] if len(behind) else said
+
+
+def _with_rates(names: list[str], rates: Mapping[str, float]) -> str:
+    return listed([f"{name} ({rates[name]:,.0f})" for name in names])
+
+
+def _ahead(behind: pd.DataFrame) -> str:
+    """By how much somebody is faster than the others of these comparisons, the nearest of which is the first."""
+    gaps = [
+        f"{_percent(row['ratio'] - 1)} ({_percents(row['low'] - 1, row['high'] - 1)}) faster than {row['other']} "
+        f"({row['other_rate']:,.0f})"
+        for row in behind.to_dict("records")
+    ]
+    if len(gaps) <= _MOST_NAMED:
+        return listed(gaps)
+    return f"{gaps[0]}, the nearest of {len(gaps)}, and {gaps[-1]}, the farthest"
+
+
+def _rest(family: pd.DataFrame, margin: float) -> list[str]:
+    """What is to be said of the pairs without the fastest, and of the rounds that an answer would take."""
+    leader = _leader(family)
+    said = _others(family[(family["strategy"] != leader) & (family["other"] != leader)], margin)
+    unknown, within = family[family["verdict"] == "can't tell"], f"{_PLUS_MINUS}{_percent(margin)}"
+    wide = unknown[_half_widths(unknown) > margin]
+    if len(wide):
+        rounds = _range(wide["fewest"].max(), wide["most"].max())
+        said.append(f"Where it can't be told, intervals of {within} would take {rounds} rounds.")
+    elif len(unknown):
+        said.append(f"Where it can't be told, the intervals are within {within} already, and leave both answers open.")
+    return said
+
+
+def _others(comparisons: pd.DataFrame, margin: float) -> list[str]:
+    """Which of the pairs without the fastest are alike, and which can't be told apart."""
+    said = []
+    for verdict, words in (("alike", f"are alike within {_percent(margin)}"), ("can't tell", "can't be told apart")):
+        found = _pairs(comparisons[comparisons["verdict"] == verdict])
+        if len(found) == 1:
+            said.append(f"{listed([*found[0]])} {words}")
+        elif 1 < len(found) <= _MOST_NAMED:
+            said.append(f"{listed([f'{strategy} with {other}' for strategy, other in found])} {words}")
+        elif found:
+            said.append(f"{len(found)} of {len(comparisons)} pairs {words}")
+    return [f"Among the others, {listed(said)}."] if said else []
+
+
+def _nothing(comparisons: pd.DataFrame) -> str:
+    """Why nothing is ranked, where no comparison has six rounds."""
+    if comparisons.empty:
+        return (
+            "Nothing is ranked: that takes two strategies with the same number of workers, the same maths and no more "
+            "threads than cores."
+        )
+    return (
+        f"There are too few rounds to rank anything: {_rounds(comparisons)}, and {FEWEST_LAUNCHES} are needed (more "
+        f"--minutes, or --repetitions {FEWEST_LAUNCHES}). The numbers show what was measured, not who is faster."
+    )
+
+
+def _not_ranked(unranked: pd.DataFrame) -> list[str]:
+    """A sentence that says who isn't ranked for which reason; none where everybody is."""
+    said = []
+    for reason in (_DEVIATING, _OTHER_MATHS, _ASYNCHRONOUS, _CROWDED, _FEW):
+        found = unranked[unranked["reason"] == reason]
+        if len(found):
+            many = reason in (_CROWDED, _FEW) and found["strategy"].nunique() > _MOST_NAMED
+            few = f" (n = {_span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == _FEW else ""
+            said.append(f"{_how_many(found) if many else _who(found)}, {reason}{few}")
+    return [f"Not ranked: {'; '.join(said)}."] if said else []
+
+
+def _who(unranked: pd.DataFrame) -> str:
+    """Such as `amber_ring at 2 and 4`."""
+    places = unranked.sort_values("workers").groupby("strategy", sort=False)["workers"]
+    return listed([f"{name} at {listed([str(count) for count in counts])}" for name, counts in places])
+
+
+def _how_many(unranked: pd.DataFrame) -> str:
+    groups = [group for _, group in unranked.groupby("workers")]
+    return listed([f"{len(each)} strateg{'ies' if len(each) > 1 else 'y'} with {_workers(each)}" for each in groups])
+
+
+def _table(family: pd.DataFrame, margin: float) -> Block:
+    """The tested comparisons of a family; of very many those with the fastest strategy and those of neighbours."""
+    judged = _judged(family)
+    shown, notes = judged, []
+    if len(judged) > _MOST_ROWS:
+        leader, neighbours = _leader(judged), {frozenset(pair) for pair in pairwise(_rates(judged))}
+        kept = [leader in pair or frozenset(pair) in neighbours for pair in _pairs(judged)]
+        shown, hidden = judged[kept], judged[[not each for each in kept]]
+        counts = [f"{count} {verdict}" for verdict, count in hidden["verdict"].value_counts().items()]
+        notes.append(f"Not shown: {len(hidden)} pairs of slower strategies that aren't neighbours, {listed(counts)}.")
+    if len(family) > len(judged):
+        few = family[family["n"] < FEWEST_LAUNCHES]
+        notes.append(f"Not tested: {len(few)} more pairs, for too few rounds (n = {_span(few['n'])}).")
+    rows = [_row(row) for row in shown.to_dict("records")]
+    columns = ["strategy", "samples/s", "over", "samples/s", "rounds (n)", "ratio", "95 % interval", "p", "verdict"]
+    columns.append(f"rounds to {_PLUS_MINUS}{_percent(margin)}")
+    return blocks.table(columns, rows, notes, left=(0, 2, 8))
+
+
+def _pairs(comparisons: pd.DataFrame) -> list[tuple[str, str]]:
+    return list(zip(comparisons["strategy"], comparisons["other"], strict=True))
+
+
+def _row(row: Mapping[str, object]) -> list[str]:
+    return [
+        *[row["strategy"], f"{row['rate']:,.0f}", row["other"], f"{row['other_rate']:,.0f}", str(row["n"])],
+        *[f"{row['ratio']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"],
+        *["< 0.001" if row["p"] < 0.001 else f"{row['p']:.3f}", f"{_MARKS[row['verdict']]} {row['verdict']}"],
+        _range(row["fewest"], row["most"]) if row["verdict"] == "can't tell" else blocks.DASH,
+    ]
+
+
+def _range(fewest: float, most: float) -> str:
+    """A number of rounds from one to the other; infinite: more than are looked at."""
+    low, high = (f"over {MOST_ROUNDS:,}" if math.isinf(count) else f"{count:,.0f}" for count in (fewest, most))
+    return low if low == high else f"{low} to {high}"
+
+
+def _workers(table: pd.DataFrame) -> str:
+    workers = int(table["workers"].iloc[0])
+    return f"{workers} worker{'s' if workers > 1 else ''}"
+
+
+def _rounds(comparisons: pd.DataFrame) -> str:
+    return f"n = {_span(comparisons['n'])} round{'s' if comparisons['n'].max() > 1 else ''}"
+
+
+def _span(counts: pd.Series) -> str:
+    return str(counts.min()) if counts.nunique() == 1 else f"{counts.min()} to {counts.max()}"
+
+
+def _percents(low: float, high: float) -> str:
+    return f"{_percent(low).removesuffix(' %')} to {_percent(high)}"
+
+
+def _percent(share: float) -> str:
+    """Per cent in two digits, or in whole ones from 10 on."""
+    number = 100 * share
+    text = f"{number:,.0f}" if abs(number) >= 10 else f"{number:.2g}"
+    return f"{text} %".replace("-", "\N{MINUS SIGN}")

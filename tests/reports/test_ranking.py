@@ -1,0 +1,396 @@
+"""Who is called faster than whom, on made-up launches of which it is known what the tests say."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.measurement import paired
+from reports import ranking, summaries
+from reports.blocks import DASH
+from reports.ranking import Ranking
+from tests.reports.records import make_record, named, varied
+
+DRIFT = (1.0, 1.4, 0.8, 1.9, 1.1, 2.5, 0.9, 1.6, 1.2, 0.7)
+"""How many times as long everything takes in each round."""
+
+
+def launches(milliseconds: Mapping[str, float | Sequence[float]], workers: int = 2, n: int = 6, **facts: object):
+    """The rows of `summaries.launches` that a ranking reads: n launches of each strategy, of so many ms a step.
+
+    One number is that of every round, but for the drift and a spread of about a per cent.
+    """
+    rows = []
+    for index, (name, times) in enumerate(milliseconds.items()):
+        if isinstance(times, float):
+            noise = np.random.default_rng(index).standard_normal(n)
+            times = [times * drift * (1 + each / 100) for drift, each in zip(DRIFT, noise, strict=False)]
+        for number, time in enumerate(times, start=1):
+            known = {"launch": f"{name}-{workers}-{number}", "strategy": name, "round": number, "seconds": time / 1000}
+            rows.append(known | {"samples_per_second": 64_000 * workers / time, "global_batch": 64 * workers})
+    known = {"regime": "weak", "workers": workers, "exchange": True, "oversubscribed": False}
+    return pd.DataFrame(rows).assign(**known | {"synchronous": True, "same_maths": True} | facts)
+
+
+def planned(launch_table: pd.DataFrame) -> pd.DataFrame:
+    return launch_table[["launch"]].assign(repetition=launch_table["round"])
+
+
+def judged(launch_table: pd.DataFrame, margin: float = 0.05, deviating: Sequence[tuple[str, int]] = ()) -> Ranking:
+    return ranking.rank(launch_table, planned(launch_table), margin, deviating)
+
+
+def said(launch_table: pd.DataFrame, margin: float = 0.05, left_out: Sequence[str] = ()) -> list[str]:
+    return ranking.sentences(judged(launch_table, margin), "weak", left_out)
+
+
+def pairs_of(found: Ranking) -> list[tuple[str, str]]:
+    return list(zip(found.comparisons["strategy"], found.comparisons["other"], strict=True))
+
+
+def test_a_difference_within_rounds_is_found_although_rounds_differ_by_much_more():
+    table = launches({"slow": 1.08, "fast": 1.0})
+    [row] = judged(table).comparisons.to_dict("records")
+    assert (row["strategy"], row["other"], row["verdict"], row["n"]) == ("fast", "slow", "faster", 6)
+    assert row["low"] < 1.08 < row["high"]
+    medians = table.groupby("strategy")["seconds"].agg(["min", "max"])
+    assert medians["min"].max() < medians["max"].min()
+
+
+def test_a_comparison_has_the_log_ratios_of_its_rounds_and_what_the_family_makes_of_them():
+    table = launches({"a": 1.0, "b": 1.04, "c": 1.3})
+    found = judged(table, 0.06).comparisons
+    assert pairs_of(judged(table)) == [("a", "b"), ("a", "c"), ("b", "c")]
+    seconds = table.pivot(index="round", columns="strategy", values="seconds")
+    logs = [np.log(seconds[other] / seconds[one]) for one, other in (("a", "b"), ("a", "c"), ("b", "c"))]
+    expected = paired.judge([each.to_numpy() for each in logs], 0.06)
+    for name in ("n", "ratio", "low", "high", "p", "verdict"):
+        assert found[name].tolist() == pytest.approx([getattr(each, name) for each in expected])
+    assert found["logs"].tolist() == [pytest.approx(each.tolist()) for each in logs]
+    assert found["rounds"].tolist() == [[1, 2, 3, 4, 5, 6]] * 3
+    assert found["fewest"].tolist() == [each.needed.fewest for each in expected]
+    assert found["most"].tolist() == [each.needed.most for each in expected]
+    assert found["rate"].tolist() == pytest.approx(128 / seconds.median()[["a", "a", "b"]].to_numpy())
+
+
+def test_a_comparison_takes_the_rounds_that_have_both():
+    table = launches({"a": 1.0, "b": 1.2, "c": 1.5}, n=9)
+    table = table[(table["strategy"] != "a") | (table["round"] > 2)]
+    table = table[(table["strategy"] != "b") | (table["round"] < 9)]
+    found = judged(table).comparisons.set_index(["strategy", "other"])
+    assert found["n"].to_dict() == {("a", "b"): 6, ("a", "c"): 7, ("b", "c"): 8}
+    assert found.loc[("a", "b"), "rounds"] == [3, 4, 5, 6, 7, 8]
+
+
+def test_without_a_plan_launches_are_paired_by_their_places_and_with_one_its_launches_alone_count():
+    table = launches({"a": 1.0, "b": 1.2}, n=8)
+    late = table[(table["strategy"] == "a") | (table["round"] > 1)]
+    [alone] = ranking.rank(late, None, 0.05).comparisons.to_dict("records")
+    assert (alone["n"], alone["rounds"]) == (7, [0, 1, 2, 3, 4, 5, 6])
+    [row] = ranking.rank(table, planned(late), 0.05).comparisons.to_dict("records")
+    assert (row["n"], row["rounds"]) == (7, [2, 3, 4, 5, 6, 7, 8])
+
+
+def test_each_regime_and_number_of_workers_is_a_family_of_its_own():
+    two, four = launches({"a": 1.0, "b": 1.02}), launches({"a": 1.0, "b": 1.02, "c": 2.0}, workers=4)
+    strong = launches({"a": 1.0, "d": 1.02}).assign(regime="strong")
+    found = ranking.rank(pd.concat([two, four, strong]), None, 0.05).comparisons
+    assert found.groupby(["regime", "workers"]).size().to_dict() == {("strong", 2): 1, ("weak", 2): 1, ("weak", 4): 3}
+    alone, among = (judged(table).comparisons["high"].iloc[0] for table in (two, four))
+    assert found[found["regime"] == "weak"]["high"].iloc[[0, 1]].tolist() == pytest.approx([alone, among])
+    assert alone < among
+
+
+def test_launches_without_exchange_take_no_part():
+    table = launches({"a": 1.0, "b": 1.2})
+    silent = launches({"a": 0.5, "b": 0.5}).assign(exchange=False)
+    assert (
+        judged(pd.concat([table, silent])).comparisons["ratio"].tolist() == judged(table).comparisons["ratio"].tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "workers", "reason"),
+    [
+        ({"same_maths": False}, 2, "for computing other maths"),
+        ({"oversubscribed": True}, 2, "for more threads than cores"),
+        ({"synchronous": False}, 2, "for asynchronous updates"),
+        ({"synchronous": False}, 1, None),
+    ],
+)
+def test_who_computes_or_runs_otherwise_is_not_ranked_and_named(facts, workers, reason):
+    table = launches({"a": 1.0, "b": 1.2}, workers)
+    other = launches({"other": 0.5}, workers, **facts)
+    found = ranking.rank(pd.concat([table, other]), None, 0.05)
+    assert pairs_of(found)[0] == (("a", "b") if reason else ("other", "a"))
+    assert len(found.comparisons) == (1 if reason else 3)
+    sentences = ranking.sentences(found, "weak")
+    assert sentences[1:] == ([f"Not ranked: other at {workers}, {reason}."] if reason else [])
+
+
+def test_who_deviates_from_the_oracle_is_not_ranked_where_it_does_and_named():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
+    found = ranking.rank(table, None, 0.05, [("a", 2)])
+    assert found.comparisons["workers"].tolist() == [1]
+    assert ranking.sentences(found, "weak")[-1] == "Not ranked: a at 2, for not following the oracle."
+
+
+def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
+    table = pd.concat(
+        [
+            *(launches({"a": 1.0, "b": 1.2, "half": 0.5}, workers) for workers in (1, 2)),
+            launches(dict.fromkeys("abcd", 1.0), 4, oversubscribed=True),
+            launches({"servers": 1.0}, oversubscribed=True),
+            launches({"c": 1.0, "d": 1.0}, n=2),
+        ]
+    )
+    table.loc[table["strategy"] == "half", "same_maths"] = False
+    found = ranking.rank(table, None, 0.05)
+    assert ranking.sentences(found, "weak")[-1] == (
+        "Not ranked: half at 1 and 2, for computing other maths; 1 strategy with 2 workers and 4 strategies with 4 "
+        "workers, for more threads than cores; c at 2 and d at 2, for too few rounds (n = 2, 6 needed)."
+    )
+    assert "for too few rounds" not in ranking.sentences(found, "weak", ["c", "d"])[-1]
+
+
+def test_the_fastest_is_named_with_its_lead_over_each_other():
+    table = launches({"slow": 2.0, "fast": 1.0, "medium": 1.25})
+    next_, last = judged(table).comparisons.iloc[:2].to_dict("records")
+    gaps = []
+    for row in (next_, last):
+        lead, least, most = (f"{100 * row[name] - 100:.0f}" for name in ("ratio", "low", "high"))
+        gaps.append(f"{lead} % ({least} to {most} %) faster than {row['other']} ({row['other_rate']:,.0f})")
+    assert [next_["other"], last["other"]] == ["medium", "slow"]
+    assert said(table) == [
+        f"With 2 workers fast was the fastest: {next_['rate']:,.0f} samples/s (n = 6 rounds). fast was {gaps[0]} and "
+        f"{gaps[1]}."
+    ]
+
+
+def test_the_fastest_has_the_best_ratios_and_not_the_best_median():
+    # Somebody who was measured in the quick rounds alone.
+    early, late = [1.1, 1.11, 1.12, 1.1, 1.11, 1.12], [1.0, 1.01, 1.02, 1.0, 1.01, 1.02, *[5.0] * 7]
+    found = judged(launches({"early": early, "late": late}))
+    [row] = found.comparisons.to_dict("records")
+    assert (row["strategy"], row["other"], row["n"], row["rate"] < row["other_rate"]) == ("late", "early", 6, True)
+    assert "late was the fastest" in ranking.sentences(found, "weak")[0]
+
+
+def test_the_nearest_is_so_by_its_ratio():
+    steady, uneven = 2 + np.arange(6) / 1000, np.array([1.9, 1.9, 1.9, 1.9, 3, 3.01])
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000, "uneven": uneven, "steady": steady}))
+    assert sentence.index("faster than steady (63,") < sentence.index("faster than uneven (67,")
+
+
+def test_where_everybody_is_beaten_in_other_rounds_nobody_is_called_the_fastest():
+    table = launches(dict.fromkeys("abc", 1.0), n=6)
+    rounds = {}
+    for start, (one, other) in enumerate((("a", "b"), ("b", "c"), ("c", "a"))):
+        both = table[table["strategy"].isin([one, other])].copy()
+        both["round"] += 6 * start
+        both["launch"] += f"-{start}"
+        both.loc[both["strategy"] == other, "samples_per_second"] /= 2
+        rounds[start] = both
+    found = judged(pd.concat(rounds.values()))
+    assert sorted(pairs_of(found)) == [("a", "b"), ("b", "c"), ("c", "a")]
+    assert set(found.comparisons["verdict"]) == {"faster"}
+    [sentence] = ranking.sentences(found, "weak")
+    assert sentence.startswith("With 2 workers nobody is shown to be the fastest")
+    assert sentence.count(" faster than ") == 1
+
+
+def test_many_slower_ones_stand_as_the_nearest_and_the_farthest():
+    times = {"e": 1.0, "d": 1.2, "c": 1.5, "b": 2.0, "a": 3.0}
+    [sentence] = said(launches(times))
+    assert ") faster than d (" in sentence
+    assert ", the nearest of 4, and 2" in sentence
+    assert ") faster than a (" in sentence
+    assert "faster than b" not in sentence
+
+
+def test_strategies_that_are_alike_at_the_top_are_called_so():
+    steady = {name: 1 + np.arange(6) / 1000 for name in "ab"}
+    [sentence] = said(launches(steady | {"c": 2 + np.arange(6) / 900}))
+    assert sentence.startswith(
+        "With 2 workers a (127,681 samples/s) was at the front, alike within 5 % with b (127,681) (n"
+    )
+    assert "a was 100 % (100 to 100 %) faster than c" in sentence
+    [sentence] = said(launches(steady | {"c": 1.01 + np.arange(6) / 1000}), margin=0.1)
+    assert "a (127,681 samples/s) was at the front, alike within 10 % with b (127,681) and c (126,420) (n" in sentence
+
+
+def test_where_the_first_cannot_be_told_from_others_nobody_is_the_fastest_and_the_rounds_needed_are_said():
+    noisy = {
+        "a": [1.0, 1.1, 1.0, 1.2, 1.1, 1.0],
+        "b": [1.1, 1.0, 1.2, 1.0, 1.0, 1.15],
+        "c": [1.1, 1.1, 1.0, 1.3, 1.2, 1.0],
+    }
+    table = launches(noisy | {"d": 4.0})
+    [sentence] = said(table)
+    assert sentence.startswith(
+        "With 2 workers nobody is shown to be the fastest (n = 6 rounds): a (121,905 samples/s) can't "
+    )
+    assert "can't be told from b (121,905) and c (116,364). a was " in sentence
+    unknown = judged(table).comparisons.query('verdict == "can\'t tell"')
+    assert unknown["fewest"].nunique() > 1
+    widest = f"{unknown['fewest'].max():.0f} to {unknown['most'].max():.0f}"
+    assert sentence.endswith(f" intervals of ±5 % would take {widest} rounds.")
+
+
+def test_who_is_alike_with_a_first_that_cannot_be_told_from_others_is_said_too():
+    times = {"a": [1, 2, 1, 2, 1, 2], "b": [1.001, 2.001, 1, 2.01, 1, 2.003], "c": [2, 1, 2, 1, 2.1, 1]}
+    [sentence] = said(launches(times))
+    assert "a (85,333 samples/s) can't be told from c (85,333), and is alike within 5 % with b (85,276)." in sentence
+    assert "Among the others, b and c can't be told apart." in sentence
+
+
+def test_the_two_behind_the_first_are_said_to_be_alike():
+    [sentence] = said(launches({"a": 1.0} | {name: (2 + np.arange(6) / 1000) * DRIFT[:6] for name in "bc"}))
+    assert "Among the others, b and c are alike within 5 %." in sentence
+
+
+def test_what_is_alike_or_open_behind_the_first_is_counted_and_named():
+    steady = {name: 2 + np.arange(6) / 1000 for name in ("b", "c")}
+    noisy = {"d": [3.0, 4.0, 3.0, 4.0, 3.0, 4.0], "e": [4.0, 3.0, 4.0, 3.0, 4.0, 3.1]}
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | steady | noisy))
+    assert "Among the others, b and c are alike within 5 % and d and e can't be told apart." in sentence
+    some = {"b": 2 + np.arange(6) / 1000, "c": 2 + np.arange(6) / 900, "d": 2 + np.arange(6) / 800}
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | some))
+    assert "Among the others, b with c, b with d and c with d are alike within 5 %." in sentence
+    many = {name: 2 + np.arange(6) / 1000 for name in "bcde"}
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | many))
+    assert "Among the others, 6 of 6 pairs are alike within 5 %." in sentence
+
+
+def test_faster_is_said_only_where_the_test_agrees():
+    tiny = {"a": 1 + np.arange(6) / 1000, "b": 1.002 + np.arange(6) / 1000}
+    [row] = judged(launches(tiny)).comparisons.to_dict("records")
+    assert (row["verdict"], row["p"] < 0.001) == ("alike", True)
+    assert "faster" not in said(launches(tiny))[0]
+    [row] = judged(launches(tiny), margin=0.001).comparisons.to_dict("records")
+    assert row["verdict"] == "faster"
+
+
+def test_more_workers_stand_first():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
+    assert [sentence.partition(" a ")[0] for sentence in ranking.sentences(judged(table), "weak")] == [
+        *["With 2 workers", "With 1 worker"],
+    ]
+
+
+def test_too_few_rounds_rank_nothing_and_say_what_to_do():
+    sentence, *others = said(launches({"a": 1.0, "b": 9.0, "c": 2.0}, n=2))
+    assert sentence.startswith(
+        "There are too few rounds to rank anything: n = 2 rounds, and 6 are needed (more --minutes"
+    )
+    assert "--repetitions 6" in sentence
+    assert others == []
+    assert "n = 1 round, and" in said(launches({"a": 1.0, "b": 9.0}, n=1))[0]
+
+
+def test_one_strategy_alone_is_not_ranked():
+    [sentence] = said(launches({"a": 1.0}))
+    assert sentence.startswith("Nothing is ranked: that takes two strategies with the same number of workers")
+    crowded = said(launches({"a": 1.0, "b": 2.0}, oversubscribed=True))
+    assert crowded == [sentence, "Not ranked: a at 2 and b at 2, for more threads than cores."]
+
+
+def test_without_launches_there_is_nothing_to_rank():
+    for plan in (None, pd.DataFrame({"launch": [], "repetition": []})):
+        found = ranking.rank(summaries.launches({}), plan, 0.05)
+        assert found.comparisons.empty
+        assert ranking.resolution(found, "weak") == ""
+        assert ranking.section(found, {}, {}) == []
+
+
+def test_records_are_ranked_by_the_rows_that_they_compute():
+    # 128 rows in 2 ms, and synchronous steps of 64 rows in 1.5 ms.
+    whole = [make_record("amber_ring", 2, (2.0 + index / 100,) * 2) for index in range(6)]
+    half = [make_record("amber_parts", 2, (1.5 + index / 100,) * 2, examples_per_step=64) for index in range(6)]
+    rounded = [varied("amber_ring", 2, (1.0 + index / 100,) * 2, half_precision=True) for index in range(6)]
+    records = named(*whole, *half, *rounded)
+    table = summaries.launches(records)
+    found = ranking.rank(table, None, 0.05)
+    assert pairs_of(found) == [("amber_ring", "amber_parts")]
+    assert found.unranked["strategy"].tolist() == ["amber_ring, half_precision, other maths"]
+    assert "amber_ring was the fastest" in ranking.sentences(found, table["regime"].iloc[0])[0]
+
+
+def test_what_the_machine_can_show_is_half_the_width_of_the_median_interval():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2, "c": 1.5}), launches({"a": 1.0, "b": 1.2}, workers=1)])
+    found = judged(table)
+    shown = found.comparisons[found.comparisons["workers"] == 2]
+    widths = sorted(100 * (math.exp((math.log(row.high) - math.log(row.low)) / 2) - 1) for row in shown.itertuples())
+    assert ranking.resolution(found, "weak") == (
+        f"Today this machine can show differences from {widths[1]:.2g} % on with 2 workers and n = 6 rounds (half the "
+        f"width of the median interval of 3 comparisons; that of the widest is {widths[2]:.2g} %)."
+    )
+    alone = ranking.resolution(judged(launches({"a": 1.0, "b": 1.2})), "weak")
+    assert alone.endswith("with 2 workers and n = 6 rounds (half the width of the interval of the only comparison).")
+    assert ranking.resolution(judged(launches({"a": 1.0, "b": 1.2}, n=5)), "weak") == ""
+
+
+def table_of(blocks: list[dict]) -> dict:
+    [table] = [block for block in blocks if block["kind"] == "table"]
+    return table
+
+
+def test_the_section_has_a_table_for_each_family_and_one_figure():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
+    drawings = {}
+    blocks = ranking.section(judged(table, 0.02), {"weak": "digits weak"}, drawings)
+    headings = [block["text"] for block in blocks if block["kind"] == "heading"]
+    assert headings == ["Who is faster: pairs within rounds", "2 workers, digits weak", "1 worker, digits weak"]
+    assert "less than 2 %, the margin" in blocks[1]["text"]
+    assert [block["file"] for block in blocks if block["kind"] == "figure"] == [*drawings] == ["residuals.svg"]
+    assert "2 workers, digits weak" in blocks[-1]["caption"]
+    assert drawings["residuals.svg"]().startswith(b"<?xml")
+
+
+def test_a_row_has_both_rates_the_interval_and_the_verdict_with_its_mark():
+    steady, noisy = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], [3.5, 5.0, 4.0, 5.5, 2.5, 8.0]
+    times = {"a": steady, "b": [1.0, 2.02, 1.0, 2.02, 1.0, 2.0], "c": [3.0, 6.0, 3.0, 6.2, 3.0, 6.0], "d": noisy}
+    table = table_of(ranking.section(judged(launches(times)), {"weak": "w"}, {}))
+    assert table["columns"][:5] == ["strategy", "samples/s", "over", "samples/s", "rounds (n)"]
+    assert table["columns"][-1] == "rounds to ±5 %"
+    rows = {(row[0], row[2]): row for row in table["rows"]}
+    assert rows["a", "b"] == ["a", "85,333", "b", "85,333", "6", "1.003", "0.994 to 1.012", "0.349", "= alike", DASH]
+    assert rows["a", "c"][5:] == ["3.016", "2.948 to 3.087", "< 0.001", "> faster", DASH]
+    assert rows["c", "d"][8] == "? can't tell"
+    assert " to " in rows["c", "d"][9]
+
+
+def test_untested_pairs_are_counted_below_the_table():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), launches({"c": 1.0}, n=2), launches({"d": 1.0}, n=1)])
+    notes = table_of(ranking.section(judged(table), {"weak": "w"}, {}))["notes"]
+    assert notes == ["Not tested: 5 more pairs, for too few rounds (n = 1 to 2)."]
+
+
+def test_of_very_many_pairs_those_with_the_fastest_and_of_neighbours_are_shown():
+    times = {f"s{index:02d}": 1.0 + index / 5 for index in range(12)}
+    table = table_of(ranking.section(judged(launches(times)), {"weak": "w"}, {}))
+    assert [(row[0], row[2]) for row in table["rows"] if row[0] == "s00"] == [("s00", name) for name in [*times][1:]]
+    assert len(table["rows"]) == 11 + 10
+    assert table["notes"] == ["Not shown: 45 pairs of slower strategies that aren't neighbours, 45 faster."]
+
+
+def test_without_a_tested_pair_the_section_says_why():
+    drawings = {}
+    blocks = ranking.section(judged(launches({"a": 1.0, "b": 1.2}, n=3)), {"weak": "w"}, drawings)
+    assert "too few rounds to rank anything: n = 3 rounds" in blocks[-1]["text"]
+    assert not drawings
+
+
+def test_an_open_answer_with_narrow_intervals_asks_for_no_number_of_rounds():
+    table = launches({"a": [1.0] * 6, "b": np.exp([0.0, 0.07, 0.0, 0.07, 0.0, 0.07])})
+    assert judged(table, margin=0.06).comparisons["verdict"].tolist() == ["can't tell"]
+    [sentence] = said(table, margin=0.06)
+    assert sentence.endswith("the intervals are within ±6 % already, and leave both answers open.")
+
+
+def test_more_rounds_than_anybody_makes_are_said_to_be_over_ten_thousand():
+    wild = {"a": [1, 1e4, 1, 1e4, 1, 1e4], "b": [1e4, 1, 1e4, 1, 1e4, 2]}
+    [sentence] = said(launches(wild))
+    assert sentence.endswith("would take over 10,000 rounds.")
