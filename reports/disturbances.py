@@ -263,7 +263,3 @@ def _shares(values: pd.Series) -> str:
 def _percent(share: float) -> str:
     # Adding 0 makes a plain zero of one that was rounded from below.
     return blocks.percent(round(share, 2) + 0.0).replace("-", "\N{MINUS SIGN}")
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -165,7 +165,7 @@ def build_wheel(directory: Path, with_mpi: bool, seconds: dict[str, float], comp
         log.write_bytes(b"")
         source = prepare_source(building, log, seconds)
         with_what = " and ".join(["Gloo", *["MPI"] * with_mpi, *["NCCL"] * bool(cuda.wheel_folders())])
-        print(f"building Horovod {VERSION} with {with_what} (about 3 minutes on 2 cores) ...", flush=True)
+        print(f"building Horovod {VERSION} with {with_what} (1 to 3 minutes on 2 cores) ...", flush=True)
         libraries = compile_libraries(building, compiler, with_mpi, cpu_features(), log, lock, seconds)
         with timed("packing", seconds):
             wheel = pack_wheel(source, libraries, directory)
