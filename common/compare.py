@@ -12,6 +12,7 @@ import random
 import re
 import secrets
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -160,7 +161,7 @@ def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int, othe
     was begun. Those of rounds are made with the `other` checkout as well, where there is one.
     """
     order, seeds = random.Random(order_seed), kink_free_seeds(scope)
-    durations, left_out, known, done = Durations(), LeftOut(), _read_durations(folder), []
+    durations, left_out, known, done = Durations(), LeftOut(), _read_durations(folder, for_pairs=other is not None), []
     # Drawn between launches alone, which have the machine for themselves.
     with Progress(*_COLUMNS, console=console, transient=True, auto_refresh=False) as progress:
         shown = progress.add_task("", total=scope.limit_seconds)
@@ -215,11 +216,17 @@ def _as_csv(table: pandas.DataFrame) -> bytes:
     return table.to_csv(index=False).encode()
 
 
-def _read_durations(folder: Path) -> dict[str, float]:
-    """Seconds that the launches in the folder took, before an interruption; none of those without a record."""
+def _read_durations(folder: Path, for_pairs: bool) -> dict[str, float]:
+    """Seconds that the launches with a record in the folder took, before an interruption.
+
+    One that was interrupted before they were noted took as long as the others on average; if such launches are one of
+    two `for_pairs`, it counts as not made, since the other one may be missing.
+    """
     path = folder / "durations.csv"
-    known = pandas.read_csv(path).itertuples(index=False) if path.exists() else ()
-    return {name: seconds for name, seconds in known if (folder / f"{name}.json").exists()}
+    noted = dict(pandas.read_csv(path).itertuples(index=False)) if path.exists() else {}
+    made = [record.stem for record in folder.glob("*.json")]
+    usual = statistics.fmean(noted.values()) if noted else 0.0
+    return {name: noted.get(name, usual) for name in made if name in noted or not for_pairs}
 
 
 def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:

@@ -229,10 +229,21 @@ def test_the_time_before_an_interruption_counts(compared, monkeypatch):
     assert 0 < seconds[second] < 100
 
 
+def test_a_launch_that_was_interrupted_before_its_seconds_were_noted_is_not_made_again(compared):
+    folder = compared()
+    whole = pandas.read_csv(folder / "durations.csv")
+    (folder / "finished").unlink()
+    whole.assign(seconds=1000.5).head(1).to_csv(folder / "durations.csv", index=False)
+    written = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+    compared()
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("*.json")} == written
+    assert set(pandas.read_csv(folder / "durations.csv")["seconds"]) == {1000.5}
+
+
 def test_a_quick_comparison_ends_in_its_time_and_says_what_it_left_out(compared, monkeypatch, capsys):
     clock = iter(range(0, 10_000, 25))
     monkeypatch.setattr(compare.time, "monotonic", lambda: next(clock))
-    folder = compared("--minutes", "2", repetitions=None)
+    folder = compared("--minutes", "1", repetitions=None)
     plan, seconds = pandas.read_csv(folder / "plan.csv"), pandas.read_csv(folder / "durations.csv")
     assert set(seconds["seconds"]) == {25}
     assert len(seconds) == len(plan) == 1
