@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from common import catalogue, regression
+from common import catalogue, ceilings, regression
 from common.calibration import verdict
 from common.catalogue import ROOT
 from common.contract.task import to_arguments
@@ -162,10 +162,14 @@ def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int, othe
     """
     order, seeds = random.Random(order_seed), kink_free_seeds(scope)
     durations, left_out, known, done = Durations(), LeftOut(), _read_durations(folder, for_pairs=other is not None), []
+
+    def probe() -> None:
+        durations.probes = _probed(console, scope, durations, folder)
+
     # Drawn between launches alone, which have the machine for themselves.
     with Progress(*_COLUMNS, console=console, transient=True, auto_refresh=False) as progress:
         shown = progress.add_task("", total=scope.limit_seconds)
-        for stage in stages(scope, order, seeds, durations, left_out):
+        for stage in stages(scope, order, seeds, durations, left_out, probe):
             if not done or stage.title != done[-1].title:
                 console.print(f"{stage.title}:")
             done.append(stage)
@@ -182,6 +186,21 @@ def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int, othe
     write_atomically(folder / "left_out.csv", _table(left_out.minutes, "strategy", "minutes"))
     for strategy, minutes in left_out.minutes.items():
         console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
+
+
+def _probed(console: Console, scope: Scope, durations: Durations, folder: Path) -> float:
+    """Make the probes of the frameworks' ceilings, unless the time is short; returns the seconds that they took.
+
+    Before they are made, each is expected to last as long as a typical launch.
+    """
+    probes = ceilings.planned(scope)
+    limit = math.inf if scope.limit_seconds is None else scope.limit_seconds
+    if durations.spent() + durations.report() + len(probes) * durations.typical() > limit:
+        console.print("Time didn't suffice for the frameworks' ceilings.")
+        return 0.0
+    if probes:
+        console.print("the frameworks' ceilings:")
+    return ceilings.run_all(console, probes, folder, _launch, _why)
 
 
 def _made(
@@ -236,7 +255,13 @@ def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:
     return f"{'ok':>11}  {launch.name:<58} {rate:>9,.0f} samples/s {seconds:>6.1f} s"
 
 
-def _launch(arguments: list[str], root: Path, log_path: Path, deadline_seconds: float) -> int:
+def _launch(
+    arguments: list[str],
+    root: Path,
+    log_path: Path,
+    deadline_seconds: float,
+    variables: Mapping[str, str] | None = None,
+) -> int:
     """Exit status of Python with these arguments in `root`; its output goes to the log. What it started ends, always.
 
     Where this process is killed, the launch ends as well.
@@ -247,7 +272,7 @@ def _launch(arguments: list[str], root: Path, log_path: Path, deadline_seconds: 
         launcher = psutil.Popen(
             command,
             cwd=root,
-            env=os.environ | {ENDS_WITH: str(os.getpid())},
+            env=os.environ | {ENDS_WITH: str(os.getpid())} | dict(variables or {}),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -75,6 +75,14 @@ def main(runner: str | None = None) -> None:
     if runner:
         script = command.index(strategy.script)
         command[script:script] = ["-m", runner]
+    supervise(strategy, task, command)
+
+
+def supervise(strategy: Strategy, task: Task, command: list[str]) -> None:
+    """Run the command that starts a task; exits with its status, or 124 when the deadline ended it.
+
+    It gets a private network where there can be one, and all of its processes are stopped.
+    """
     if not strategy.launcher.is_one_of_several():
         _enter_private_network()
     exit_on_signals()

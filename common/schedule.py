@@ -9,7 +9,7 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from common.measurement.intervals import FEWEST_LAUNCHES
@@ -35,6 +35,8 @@ class Durations:
     launches: dict[str, PlannedLaunch] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     """Strategies of which a launch that tells the speed didn't end well."""
+    probes: float = 0.0
+    """Seconds of the probes of the frameworks' ceilings, which aren't launches of the plan."""
 
     def add(self, launch: PlannedLaunch, seconds: float, ok: bool) -> None:
         """Note a launch that has ended."""
@@ -43,12 +45,16 @@ class Durations:
             self.failed.add(launch.strategy.name)
 
     def spent(self) -> float:
-        """Seconds of all launches."""
-        return sum(self.seconds.values())
+        """Seconds of all launches, and of the probes."""
+        return sum(self.seconds.values()) + self.probes
 
     def report(self) -> float:
         """Seconds that the report is expected to take."""
-        return REPORT_LAUNCHES * statistics.median(self.seconds.values()) if self.seconds else 0.0
+        return REPORT_LAUNCHES * self.typical()
+
+    def typical(self) -> float:
+        """Seconds of a typical launch; 0 before anything is known."""
+        return statistics.median(self.seconds.values()) if self.seconds else 0.0
 
     def expected(self, launches: Sequence[PlannedLaunch]) -> float:
         """Seconds that these launches are expected to take in all; 0 before anything is known."""
@@ -82,12 +88,18 @@ class LeftOut:
 
 
 def stages(
-    scope: Scope, order: random.Random, seeds: dict[str, int], durations: Durations, left_out: LeftOut
+    scope: Scope,
+    order: random.Random,
+    seeds: dict[str, int],
+    durations: Durations,
+    left_out: LeftOut,
+    probe: Callable[[], None] = lambda: None,
 ) -> Iterator[Stage]:
     """The launches of a comparison, stage by stage.
 
     Whoever iterates makes a stage's launches and notes them in `durations` before asking for the next stage, since what
     comes next rests on how long they took. Strategies that the time doesn't suffice for are noted in `left_out`.
+    `probe` is called once, after the first round, and notes how long it took as well.
 
     Without a limit there are as many rounds of everything as the scope says. Within one:
 
@@ -100,8 +112,11 @@ def stages(
     if scope.limit_seconds is None:
         for repetition in range(1, scope.rounds + 1):
             yield whole_round(scope, repetition, order, seeds)
+            if repetition == 1:
+                probe()
         return
     measured = yield from _first_round(scope, order, durations)
+    probe()
     kept = measured
     for repetition in range(2, FEWEST_LAUNCHES + 1):
         late = 0.0 if repetition == 2 else LATENESS

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -197,6 +198,23 @@ def mpirun(launch: Launch) -> list[str]:
     return [found, *crowding, *root, "-np", str(launch.workers), str(launch.python), *launch.script]
 
 
+# Equal is only what is the same, since its mappings have no hash.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Probe:
+    """What measures how fast a framework's own operations are on a machine, whatever a strategy makes of them."""
+
+    script: str
+    """Its program, from the repository's root."""
+    like: str
+    """The strategy of the family that it is started like: by the same launcher, with the same options, in its world."""
+    operation: str
+    """What exchanges as many bytes as the gradients have among its workers, in words."""
+    products: bool = True
+    """Whether it clocks the matrix products of a step; else another family's probe does, of the same framework."""
+    tried: tuple[Mapping[str, str], ...] = ()
+    """Environment variables by which a user might have the products computed faster: each set gets a launch."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Family:
     """What the strategies of a folder share."""
@@ -217,6 +235,8 @@ class Family:
     """A script that the environment's Python runs when all is installed, from the repository's root."""
     environment_for_gpus: str | None = None
     """The dependency group in place of the other one where there are NVIDIA GPUs."""
+    probe: Probe | None = None
+    """What tells, in a comparison, how fast its framework's own operations are."""
 
 
 def no_check(task: Task, options: Options, workers: int, gpus: int) -> None:
@@ -306,11 +326,21 @@ def option_name(field_name: str) -> str:
 
 def check_choices(values: object) -> None:
     """Raises UserError when a field of this dataclass has a value that isn't among those of its `Literal` type."""
-    types = get_type_hints(type(values))
-    for each in dataclasses.fields(values):
-        value, choices = getattr(values, each.name), get_args(types[each.name])
-        if get_origin(types[each.name]) is Literal and value not in choices:
-            raise UserError(f"{option_name(each.name)} {value}: choose one of {', '.join(choices)}.")
+    for name, choices in _choices(type(values)).items():
+        value = getattr(values, name)
+        if value not in choices:
+            raise UserError(f"{option_name(name)} {value}: choose one of {', '.join(choices)}.")
+
+
+@cache
+def _choices(kind: type) -> dict[str, tuple]:
+    """Of each field of a dataclass with a `Literal` type the values that it names."""
+    types = get_type_hints(kind)
+    return {
+        each.name: get_args(types[each.name])
+        for each in dataclasses.fields(kind)
+        if get_origin(types[each.name]) is Literal
+    }
 
 
 def has_exchange(options: Options) -> bool:

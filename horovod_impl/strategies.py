@@ -13,6 +13,7 @@ from common.strategy import (
     Family,
     Launch,
     Launcher,
+    Probe,
     ReplicaOptions,
     Strategy,
     Traffic,
@@ -48,6 +49,12 @@ HOROVOD = Family(
     settings=settings,
     build="horovod_impl/building/build.py",
     environment_for_gpus="horovod-nccl",
+    probe=Probe(
+        script="horovod_impl/ceiling.py",
+        like="horovod_torch",
+        operation="one allreduce_ of Horovod",
+        products=False,
+    ),
 )
 
 

@@ -18,6 +18,7 @@ from common.strategy import (
     Launch,
     Launcher,
     Options,
+    Probe,
     ReplicaOptions,
     Strategy,
     Traffic,
@@ -47,6 +48,13 @@ PYTORCH = Family(
     # Blue (Okabe & Ito 2008).
     colors=("#17457e", "#0072b2", "#56b4e9"),
     settings=settings,
+    probe=Probe(
+        script="pytorch_impl/ceiling.py",
+        like="torch_ddp",
+        operation="one all_reduce of torch.distributed",
+        # The first chooses MKL's kernels, by Intel's guide; the second did on other processors, before MKL 2020.1.
+        tried=({"MKL_ENABLE_INSTRUCTIONS": "AVX512", "MKL_DEBUG_CPU_TYPE": "5"},),
+    ),
 )
 
 

@@ -15,6 +15,7 @@ from common.strategy import (
     ExchangeOptions,
     Family,
     Launcher,
+    Probe,
     ReplicaOptions,
     Strategy,
     Traffic,
@@ -43,6 +44,13 @@ TENSORFLOW = Family(
     colors=("#a33a00", "#d55e00", "#e6a100"),
     settings=settings,
     environment_for_gpus="tensorflow-gpu",
+    probe=Probe(
+        script="tf_impl/ceiling.py",
+        like="tf_multi_worker_mirrored",
+        operation="one all-reduce of MultiWorkerMirroredStrategy",
+        # Which of the two is the default depends on the processor (tensorflow.org/install, on oneDNN).
+        tried=({"TF_ENABLE_ONEDNN_OPTS": "0"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
+    ),
 )
 
 

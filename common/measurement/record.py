@@ -17,6 +17,7 @@ from common.contract.rows import shards_of
 from common.contract.task import Task
 from common.errors import UserError
 from common.files import write_atomically
+from common.json_types import misfits
 from common.measurement import machine
 from common.measurement.world import World
 from common.strategy import Options, Strategy, Work, label, name_of, other_maths
@@ -240,18 +241,26 @@ def read_record(path: Path) -> Record:
     """The record in `path`. Raises UserError when it is damaged or of another schema version."""
     remedy = "delete it and run its launch again"
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(path.read_text(), parse_constant=_refuse)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} isn't a record that can be read ({error}): {remedy}.") from error
     if not isinstance(values, dict) or values.get("schema_version") != SCHEMA_VERSION:
         found = values.get("schema_version") if isinstance(values, dict) else None
         raise UserError(f"{path} is of schema version {found}, this program reads {SCHEMA_VERSION}: {remedy}.")
     try:
-        return Record(**values)
+        record = Record(**values)
     except TypeError as error:
         raise UserError(f"{path} is damaged ({error}): {remedy}.") from error
+    wrong = misfits(values, Record) or [f"{name} of the task" for name in misfits(record.task, Task)]
+    if wrong:
+        raise UserError(f"{path} is damaged (no record has such a value of {', '.join(wrong)}): {remedy}.")
+    return record
 
 
 def read_records(folder: Path) -> dict[Path, Record]:
     """Every record in `folder`, by path, in the order of their names. Raises UserError for the first damaged one."""
     return {path: read_record(path) for path in sorted(folder.glob("*.json"))}
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")

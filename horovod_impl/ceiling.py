@@ -1,0 +1,63 @@
+"""The ceiling of Horovod's exchange: an all-reduce of one tensor as large as all gradients, with nothing beside it.
+
+Its products are its framework's own, which that one's probe clocks.
+
+To start it: `horovodrun -np 2 python horovod_impl/ceiling.py --preset pathway`.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+from common.errors import exit_with_one_line
+from horovod_impl import world
+
+if __name__ == "__main__":
+    world.require_horovod("torch")
+
+import horovod.torch as hvd
+import torch
+
+from common.contract import mlp
+from common.contract.task import check_world_size, parse_command_line
+from common.measurement import ceiling, machine
+from common.measurement.world import World
+from horovod_impl import torch_mlp
+from horovod_impl.strategies import TORCH
+
+
+def main() -> None:
+    """Join the world that horovodrun started and clock an exchange among all workers."""
+    task, options = parse_command_line(TORCH, __doc__)
+    world.prepare(task, options)
+    hvd.init()
+    options = world.settle(options, hvd)
+    check_world_size(task, hvd.size(), "the launcher")
+    placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
+    device = torch_mlp.choose_device(task, hvd.local_rank(), hvd.local_size())
+    workers = World(
+        placement=placement,
+        rank=hvd.rank(),
+        size=hvd.size(),
+        backend=world.carrier_of(hvd, device.type),
+        device=torch_mlp.device_name(device),
+        all_gather=partial(hvd.allgather_object, name="ceiling"),
+        synchronize=partial(torch_mlp.synchronize, device),
+    )
+    gradients = torch.zeros(mlp.parameter_bytes(task) // 4, device=device)
+    exchange = ceiling.clock(partial(hvd.allreduce_, gradients, name="gradients"), workers) if hvd.size() > 1 else []
+    if hvd.rank() == 0:
+        ceiling.finish(TORCH, task, workers, [], exchange, _facts())
+    hvd.shutdown()
+
+
+def _facts() -> dict[str, str]:
+    """What this build of Horovod can exchange by."""
+    built = {"Gloo": hvd.gloo_built(), "MPI": hvd.mpi_built(), "NCCL": bool(hvd.nccl_built())}
+    return {"built with": ", ".join(name for name, is_there in built.items() if is_there)}
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

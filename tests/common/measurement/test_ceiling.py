@@ -1,0 +1,191 @@
+"""common/measurement/ceiling.py: which products a step has, how an operation is clocked, what a probe leaves."""
+
+import dataclasses
+import itertools
+import json
+import math
+
+import pytest
+
+from common.contract import mlp
+from common.contract.task import PRESETS, Task
+from common.measurement import ceiling
+from common.measurement.ceiling import AS_TRAINED, Product
+from common.measurement.machine import Placement
+from common.measurement.world import World
+from common.strategy import Probe
+
+ALONE = World(placement=Placement([0], oversubscribed=False))
+
+PROBE = Probe(script="numpy_impl/ceiling.py", like="numpy_threads", operation="a sum", tried=({"A": "1"}, {"B": "2"}))
+
+
+@pytest.fixture
+def probed(declare):
+    """A strategy whose family has a probe."""
+    return declare(family=dataclasses.replace(declare().family, probe=PROBE))
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """A function that has the clock tell these seconds between its readings, one pair of them after the other."""
+
+    def tick(seconds):
+        readings = itertools.chain.from_iterable((0.0, each) for each in seconds)
+        monkeypatch.setattr(ceiling.time, "perf_counter", lambda: next(readings))
+
+    return tick
+
+
+def entry(product, seconds, way=AS_TRAINED):
+    """A product that took so long, as a ceiling has it."""
+    windows = [{"repetitions": 10, "seconds": 10 * seconds * factor} for factor in (0.5, 1.0, 3.0)]
+    return dataclasses.asdict(product) | {"way": way, "windows": windows}
+
+
+# The products
+
+
+def test_a_step_has_three_products_for_each_layer_but_the_first_whose_inputs_need_no_gradient():
+    products = ceiling.products_of_step(Task(dimensions=(64, 128, 10)), 32)
+    assert [(each.layer, each.kind) for each in products] == [
+        (0, "forward"),
+        (0, "weight gradient"),
+        (1, "forward"),
+        (1, "weight gradient"),
+        (1, "input gradient"),
+    ]
+    assert {each.layer: (each.rows, each.inputs, each.outputs) for each in products} == {
+        0: (32, 64, 128),
+        1: (32, 128, 10),
+    }
+
+
+def test_a_product_multiplies_and_adds_once_for_each_row_input_and_output():
+    assert Product(0, "forward", 3, 5, 7).operations == 2 * 3 * 5 * 7
+
+
+def test_all_products_of_a_step_have_the_operations_of_the_contracts_own_pass():
+    """Forward and both gradients: 2, 4 and, but for the first layer, 2 more for each row and weight."""
+    task = PRESETS["pathway"]
+    weights = mlp.parameter_bytes(task) // 4
+    first = task.dimensions[0] * task.dimensions[1]
+    operations = sum(each.operations for each in ceiling.products_of_step(task, task.batch))
+    assert operations == task.batch * (6 * weights - 2 * first)
+
+
+@pytest.mark.parametrize(("scaling", "rows"), [("weak", 64), ("strong", 16)])
+def test_a_worker_has_its_part_of_a_global_batch_or_all_of_its_own(scaling, rows):
+    assert ceiling.rows_per_worker(Task(scaling=scaling, batch=64), 4) == rows
+
+
+# The clock
+
+
+def test_windows_are_as_long_as_was_meant_and_count_what_each_call_repeats(ticking):
+    # A call takes 2 ms: two tries each of one, two and four calls, of which the last are long enough to tell from.
+    tries = [0.002] * 2 + [0.004] * 2 + [0.008] * 2
+    ticking([*tries, *[0.01] * ceiling.WINDOWS])
+    calls = []
+    windows = ceiling.clock(lambda: calls.append(1), ALONE, at_once=4)
+    assert windows == [{"repetitions": 20, "seconds": 0.01}] * ceiling.WINDOWS
+    assert len(calls) == 2 * (1 + 2 + 4) + 5 * ceiling.WINDOWS
+
+
+def test_one_interruption_does_not_cut_the_windows_short(ticking):
+    ticking([9.0, 0.01, *[0.01] * ceiling.WINDOWS])
+    assert ceiling.clock(lambda: None, ALONE)[0]["repetitions"] == 1
+    ticking([9.0, 0.001, *[0.002] * 2, *[0.004] * 2, *[0.008] * 2, *[0.01] * ceiling.WINDOWS])
+    assert ceiling.clock(lambda: None, ALONE)[0]["repetitions"] == 10
+
+
+def test_all_ranks_repeat_as_often_as_the_slowest_of_them_needs(ticking):
+    ticking([0.002] * 2 + [0.001] * ceiling.WINDOWS)
+    world = dataclasses.replace(ALONE, all_gather=lambda seconds: [seconds, 5 * seconds])
+    windows = ceiling.clock(lambda: None, world)
+    assert windows == [{"repetitions": 1, "seconds": 0.005}] * ceiling.WINDOWS
+
+
+def test_the_device_has_done_everything_before_the_clock_starts_and_before_it_stops(monkeypatch):
+    happened = []
+    monkeypatch.setattr(ceiling.time, "perf_counter", lambda: happened.append("clock") or len(happened))
+    world = dataclasses.replace(ALONE, synchronize=lambda: happened.append("device"))
+    ceiling.clock(lambda: happened.append("work"), world)
+    assert happened[:5] == ["device", "clock", "work", "device", "clock"]
+
+
+# What a probe leaves
+
+
+def finished(path, strategy, products=(), exchange=(), workers=2):
+    task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=workers, record=path)
+    world = dataclasses.replace(ALONE, size=workers, backend="air")
+    ceiling.finish(strategy, task, world, list(products), list(exchange), {"products by": "hand"})
+    return ceiling.read_ceiling(path)
+
+
+def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(tmp_path, probed, monkeypatch, capsys):
+    monkeypatch.setenv("B", "7")
+    monkeypatch.delenv("A", raising=False)
+    products = [entry(Product(0, "forward", 64, 64, 128), 1e-3)]
+    exchange = [{"repetitions": 4, "seconds": 0.02}]
+    found = finished(tmp_path / "one.json", probed, products, exchange)
+    assert (found.status, found.family, found.framework, found.operation) == ("ok", "NumPy", "numpy", "a sum")
+    assert (found.preset, found.rows, found.workers, found.threads) == ("digits", 64, 2, 1)
+    assert (found.variables, found.facts, found.backend) == ({"B": "7"}, {"products by": "hand"}, "air")
+    assert (found.products, found.exchange) == (products, exchange)
+    assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])
+    assert found.elapsed_seconds > 0
+    assert capsys.readouterr().out.splitlines() == [
+        "products, as trained: 1.000 ms a step, 1 GFLOP/s",
+        "exchange, a sum: 5.000 ms for 0.069 MB",
+    ]
+
+
+def test_one_worker_exchanges_nothing(tmp_path, probed):
+    assert finished(tmp_path / "one.json", probed, workers=1).exchanged_bytes == 0
+
+
+def test_the_rate_is_that_of_all_products_of_one_way_in_their_median_windows(tmp_path, probed):
+    small, large = Product(0, "forward", 10, 10, 10), Product(1, "forward", 100, 100, 100)
+    products = [entry(small, 1e-6), entry(large, 1e-3), entry(large, 5e-4, way="better")]
+    found = finished(tmp_path / "one.json", probed, products)
+    assert ceiling.step_seconds(found) == pytest.approx(1.001e-3)
+    assert ceiling.gigaflops(found) == pytest.approx(2.002e6 / 1.001e-3 / 1e9)
+    assert ceiling.gigaflops(found, "better") == pytest.approx(4.0)
+    assert math.isnan(ceiling.gigaflops(found, "unheard of"))
+
+
+def test_those_of_a_comparison_are_read_in_the_order_of_their_names(tmp_path, probed):
+    for name, workers in (("b", 2), ("a", 1)):
+        finished(tmp_path / ceiling.FOLDER / f"{name}.json", probed, workers=workers)
+    assert [found.workers for found in ceiling.read_ceilings(tmp_path)] == [1, 2]
+    assert ceiling.read_ceilings(tmp_path / "elsewhere") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema_version": 99}, "is of schema version 99, this program reads 1"),
+        ({"products": "none"}, "no ceiling has such a value of products"),
+        ({"colour": "red"}, "isn't a ceiling that can be read"),
+    ],
+)
+def test_a_damaged_one_is_named_with_what_to_do(tmp_path, probed, refusal, change, said):
+    path = tmp_path / "one.json"
+    finished(path, probed)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert said in refusal(lambda: ceiling.read_ceiling(path))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}"])
+def test_what_is_no_ceiling_at_all_is_named_with_what_to_do(tmp_path, refusal, text):
+    path = tmp_path / "one.json"
+    path.write_text(text)
+    assert "isn't a ceiling that can be read" in refusal(lambda: ceiling.read_ceiling(path))
+
+
+def test_the_instruction_sets_are_those_of_the_first_processor_that_matter():
+    cpuinfo = "processor : 0\nflags\t\t: fpu avx avx2 avx512f\n\nprocessor : 1\nflags\t\t: fpu amx_tile\n"
+    assert ceiling.instruction_sets(cpuinfo) == ["avx2", "avx512f"]
+    assert ceiling.instruction_sets("processor : 0\n") == []

@@ -1,0 +1,45 @@
+"""pytorch_impl/ceiling.py, started as a comparison starts it: what it clocks, and what it tells of torch."""
+
+import dataclasses
+
+import pytest
+
+from common import ceilings, compare
+from common.contract import mlp
+from common.contract.task import PRESETS
+from common.measurement import ceiling
+from common.measurement.ceiling import AS_TRAINED, Ceiling
+from common.plan import Scope
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> Ceiling:
+    """What the probe of two workers left."""
+    [probe, _] = ceilings.planned(Scope(strategies=("torch_ddp",), preset=("digits",)))
+    probe = dataclasses.replace(probe, task=dataclasses.replace(probe.task, workers=2))
+    path = tmp_path_factory.mktemp("probe") / "one.json"
+    return ceilings.run(probe, path, compare._launch, compare._why)
+
+
+def test_every_product_of_a_step_is_clocked_in_every_way(found):
+    assert found.status == "ok", found.reason
+    products = ceiling.products_of_step(PRESETS["digits"], 64)
+    ways = {str(each["way"]) for each in found.products}
+    assert {AS_TRAINED, "weights stored as (inputs, outputs)"} <= ways
+    for way in ways:
+        assert [ceiling.product_of(each) for each in found.products if each["way"] == way] == products
+        assert 0.01 < ceiling.gigaflops(found, way) < 100_000
+
+
+def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have(found):
+    assert (found.backend, found.workers) == ("gloo", 2)
+    assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])
+    assert len(found.exchange) == ceiling.WINDOWS
+    assert 0 < ceiling.seconds_of(found.exchange) < 10
+
+
+def test_it_says_which_library_and_which_instructions_compute(found):
+    assert found.facts["products by"] in ("mkl", "open", "accelerate")
+    assert found.facts["torch's own kernels for"]
+    if found.facts["products by"] == "mkl":
+        assert "MKL" in found.facts["MKL at work"]

@@ -1,0 +1,126 @@
+"""The ceiling of TensorFlow's strategies: the matrix products of a step, and an all-reduce of its gradients, alone.
+
+To start it: `python tf_impl/ceiling.py --workers 2 --preset pathway`.
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+from common.errors import exit_with_one_line, require_framework
+from tf_impl import cluster
+from tf_impl.strategies import MULTI_WORKER_MIRRORED
+
+if __name__ == "__main__":
+    require_framework("tensorflow")
+    # Before TensorFlow is loaded: the process that only starts the others needs none.
+    exit_with_one_line(lambda: cluster.start_unless_given(MULTI_WORKER_MIRRORED, __doc__))
+
+import tensorflow as tf
+from tensorflow.python.util import _pywrap_util_port
+
+from common.contract import mlp as contract
+from common.contract.task import Task, check_world_size, parse_command_line
+from common.measurement import ceiling, machine
+from common.measurement.ceiling import AS_TRAINED, Product, Window
+from common.measurement.world import World
+from tf_impl import mlp, world
+
+OPERATIONS_AT_ONCE = 10**9
+"""Of about so many floating point operations a graph consists, so that calling it costs next to nothing."""
+
+
+def main() -> None:
+    """Join the cluster, clock the products in its first worker, then an exchange among all."""
+    task, _ = parse_command_line(MULTI_WORKER_MIRRORED, __doc__)
+    place = world.find_cluster(("chief", "worker"))
+    everyone, here = place.all_addresses("chief", "worker"), place.neighbours("chief", "worker")
+    check_world_size(task, len(everyone), "the cluster")
+    placement = machine.pin(task, here.index(place.address), len(here))
+    devices = mlp.choose_devices(task, 1, here.index(place.address), len(here))
+    backend = "NCCL" if devices[0].startswith("/gpu") else "RING"
+    communication = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation[backend]
+    )
+    cluster.meet(place, task.deadline_seconds)
+    with world.one_line_when_it_breaks():
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(world.resolver(place), communication)
+        world.check_sum(strategy, len(everyone))
+        workers = World(
+            placement=placement,
+            rank=everyone.index(place.address),
+            size=len(everyone),
+            backend=backend,
+            device=mlp.device_name(devices),
+            all_gather=lambda value: world.all_gather(strategy, value),
+            synchronize=world.synchronize,
+        )
+        products = _clock_products(task, workers) if workers.rank == 0 else []
+        # The others have waited for the first one here.
+        workers.all_gather(None)
+        exchange = _clock_exchange(task, workers, strategy) if workers.size > 1 else []
+        if workers.rank == 0:
+            ceiling.finish(MULTI_WORKER_MIRRORED, task, workers, products, exchange, _facts())
+        # A worker that left while the other one still reads the last answer would look lost to it.
+        workers.all_gather(None)
+
+
+def _clock_products(task: Task, workers: World) -> list[dict[str, object]]:
+    # Else TensorFlow would see that nobody reads the products, and compute none of them.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    alone = World(placement=workers.placement, synchronize=world.synchronize)
+    clocked = []
+    for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, workers.size)):
+        at_once = max(1, min(64, OPERATIONS_AT_ONCE // product.operations))
+        compute = _repeated(product, at_once)
+        clocked.append(asdict(product) | {"way": AS_TRAINED, "windows": ceiling.clock(compute, alone, at_once)})
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+    return clocked
+
+
+def _repeated(product: Product, at_once: int) -> tf.types.experimental.PolymorphicFunction:
+    """A compiled function that computes the product so many times, with the weights as (inputs, outputs)."""
+    features = tf.Variable(tf.random.normal((product.rows, product.inputs)))
+    weight = tf.Variable(tf.random.normal((product.inputs, product.outputs)))
+    gradients = tf.Variable(tf.random.normal((product.rows, product.outputs)))
+    left, right, options = {
+        "forward": (features, weight, {}),
+        "weight gradient": (features, gradients, {"transpose_a": True}),
+        "input gradient": (gradients, weight, {"transpose_b": True}),
+    }[product.kind]
+
+    @tf.function(autograph=False)
+    def repeated() -> tf.Tensor:
+        # Each reads the variables anew, or TensorFlow would see that all of them are the same product.
+        products = [tf.matmul(left.read_value(), right.read_value(), **options) for _ in range(at_once)]
+        # They are computed, and thrown away.
+        with tf.control_dependencies(products):
+            return tf.zeros(())
+
+    return repeated
+
+
+def _clock_exchange(task: Task, workers: World, strategy: tf.distribute.Strategy) -> list[Window]:
+    """An all-reduce of one tensor as large as all gradients, as the strategy sums those of all its workers."""
+    with strategy.scope():
+        gradients = tf.Variable(tf.zeros(contract.parameter_bytes(task) // 4))
+
+    @tf.function(autograph=False)
+    def all_reduce() -> tf.Tensor:
+        own = strategy.run(gradients.read_value)
+        [total] = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, [(own, gradients)])
+        return total
+
+    return ceiling.clock(all_reduce, workers)
+
+
+def _facts() -> dict[str, str]:
+    """What TensorFlow tells of the library that computes its products."""
+    by_onednn = _pywrap_util_port.IsMklEnabled()
+    return {"products by": "oneDNN" if by_onednn else "Eigen", "oneDNN": "on" if by_onednn else "off"}
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)
