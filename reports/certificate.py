@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -51,17 +51,26 @@ class Comparison:
     oracle_losses: np.ndarray
 
 
+@dataclass(frozen=True)
+class _Oracles:
+    """What many launches are held against, each computed once."""
+
+    trajectories: dict[tuple[Task, int, int], Trajectory] = field(default_factory=dict)
+    """By the maths, the rows of a step and the steps."""
+    digests: dict[Task, str] = field(default_factory=dict)
+    """By the maths, that of the rows on this machine."""
+
+
 def compare(results: Results) -> list[Comparison]:
     """Every `ok` launch with exchange, compared with its oracle; each oracle runs once.
 
     With several workers an asynchronous launch isn't compared (`asynchronous` says what it came to), nor is one whose
     data or weights aren't here.
     """
-    trajectories: dict[tuple[str, int], Trajectory] = {}
-    comparisons = []
+    oracles, comparisons = _Oracles(), []
     for launch, record in results.records.items():
         if record.status == "ok" and record.losses and record.exchange:
-            comparisons.append(_compare(launch, record, results.folder, trajectories))
+            comparisons.append(_compare(launch, record, results.folder, oracles))
     return comparisons
 
 
@@ -111,12 +120,11 @@ def asynchronous(results: Results) -> pd.DataFrame:
     """
     columns = ["preset", "batch", "seed", "strategy", "workers", "updates", "loss", "oracle_loss", "difference"]
     columns += ["staleness", "largest_staleness", "note"]
-    trajectories: dict[tuple[str, int], Trajectory] = {}
-    rows = []
+    oracles, rows = _Oracles(), []
     for record in results.records.values():
         trained = record.status == "ok" and bool(record.checkpoint) and record.exchange
         if trained and not record.synchronous and record.world_size > 1:
-            rows.append(_asynchronous(record, results.folder, trajectories))
+            rows.append(_asynchronous(record, results.folder, oracles))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -126,7 +134,7 @@ def step_deviations(comparison: Comparison) -> np.ndarray:
     return np.abs(comparison.losses[:steps] - comparison.oracle_losses[:steps]) / comparison.oracle_losses[:steps]
 
 
-def _compare(launch: str, record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> Comparison:
+def _compare(launch: str, record: Record, folder: Path, oracles: _Oracles) -> Comparison:
     task = task_of(record.task)
     maths = maths_of(task)
     losses = np.array([math.nan if loss is None else loss for loss in record.losses])
@@ -142,7 +150,7 @@ def _compare(launch: str, record: Record, folder: Path, trajectories: dict[tuple
         note = "workers don't wait for each other, so no step by step comparison exists"
         return Comparison(**known, verdict=ASYNCHRONOUS, note=note, oracle_losses=np.empty(0))
     try:
-        trajectory = _trajectory(maths, record, task.steps, trajectories)
+        trajectory = _trajectory(maths, record, task.steps, oracles)
         deviation = oracle.deviation(_found_weights(record, folder), task, folder, trajectory)
     except UserError as error:
         return Comparison(**known, verdict=NOT_COMPARED, note=str(error), oracle_losses=np.empty(0))
@@ -154,7 +162,7 @@ def _compare(launch: str, record: Record, folder: Path, trajectories: dict[tuple
     return Comparison(**known, verdict=FOLLOWS if deviation.follows else DEVIATES, note=note)
 
 
-def _asynchronous(record: Record, folder: Path, trajectories: dict[tuple[str, int], Trajectory]) -> dict[str, object]:
+def _asynchronous(record: Record, folder: Path, oracles: _Oracles) -> dict[str, object]:
     task = task_of(record.task)
     maths = maths_of(task)
     row = {
@@ -166,7 +174,7 @@ def _asynchronous(record: Record, folder: Path, trajectories: dict[tuple[str, in
     }
     try:
         weights = oracle.final_weights(_found_weights(record, folder), folder)
-        trajectory = _trajectory(maths, record, task.steps, trajectories)
+        trajectory = _trajectory(maths, record, task.steps, oracles)
     except UserError as error:
         return row | {"note": str(error)}
     loss, oracle_loss = oracle.training_loss(maths, weights), oracle.training_loss(maths, trajectory.state)
@@ -174,17 +182,19 @@ def _asynchronous(record: Record, folder: Path, trajectories: dict[tuple[str, in
     return row | {"loss": loss, "oracle_loss": oracle_loss, "difference": difference}
 
 
-def _trajectory(maths: Task, record: Record, steps: int, trajectories: dict[tuple[str, int], Trajectory]) -> Trajectory:
+def _trajectory(maths: Task, record: Record, steps: int, oracles: _Oracles) -> Trajectory:
     # Final weights can only be compared at the very step at which they were taken.
     needed = steps if record.checkpoint else min(steps, max(TOLERATED_STEPS, record.first_step + 1))
-    rows = dataset.load(maths)
-    if record.data_sha256 and record.data_sha256 != rows.sha256:
+    # Loading takes the digest of all rows each time.
+    if maths not in oracles.digests:
+        oracles.digests[maths] = dataset.load(maths).sha256
+    if record.data_sha256 and record.data_sha256 != oracles.digests[maths]:
         raise UserError("The rows of this launch aren't those of the data set on this machine.")
-    key = (repr((maths, record.examples_per_step)), needed)
-    if key not in trajectories:
+    key = (maths, record.examples_per_step, needed)
+    if key not in oracles.trajectories:
         print(f"the oracle: {maths.preset}, {needed} steps of {record.examples_per_step} rows in float64", flush=True)
-        trajectories[key] = oracle.run_oracle(maths, record.examples_per_step, needed)
-    return trajectories[key]
+        oracles.trajectories[key] = oracle.run_oracle(maths, record.examples_per_step, needed)
+    return oracles.trajectories[key]
 
 
 def _found_weights(record: Record, folder: Path) -> Record:

@@ -1,6 +1,7 @@
 """What each process holds of the model and how far its memory rises, and what sharding it saves."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -81,13 +82,17 @@ def shardings(found: pd.DataFrame, names: Mapping[str, str]) -> list[str]:
 
 
 def _of_launch(record: Record) -> dict[str, float]:
-    parts = [{name: process.get(name, float("nan")) for name in _MEASURED} for process in record.memory_bytes]
+    parts = [{name: process.get(name, math.nan) for name in _MEASURED} for process in record.memory_bytes]
     for process in parts:
         process["held"] = sum(process[name] for name in _PARTS)
-    processes = pd.DataFrame(parts)
-    most = processes["held"].idxmax() if processes["held"].notna().any() else 0
-    largest = {name: processes[name].max() for name in ("above_import", "device_peak")}
-    return processes.loc[most].to_dict() | largest
+    known = [process for process in parts if not math.isnan(process["held"])]
+    most = max(known, key=lambda process: process["held"], default=parts[0])
+    largest = {name: max(_told(parts, name), default=math.nan) for name in ("above_import", "device_peak")}
+    return most | largest
+
+
+def _told(parts: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    return [process[name] for process in parts if not math.isnan(process[name])]
 
 
 def _beside(row: Mapping[str, object], reference: Mapping[str, object] | None) -> dict[str, float]:

@@ -22,6 +22,9 @@ from reports import pairs
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}
 """The test accuracy whose time is reported, for the presets with real data."""
 
+_Cells = dict[tuple[object, object], list[dict[str, object]]]
+"""The cells of one worker with exchange, by their work and strategy."""
+
 
 def launches(records: Mapping[str, Record]) -> pd.DataFrame:
     """One row for each measured launch, by the stem of its file: what it is, and what its windows say.
@@ -51,9 +54,11 @@ def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(columns=["regime", "strategy", "workers", "exchange"])
     keys = ["regime", "strategy", "workers", "exchange"]
     rows = [_cell(group) for _, group in launch_table.groupby(keys, sort=True)]
-    table = pd.DataFrame(rows)
-    bases = [_base_columns(table, row) for row in table.to_dict("records")]
-    return pd.concat([table, pd.DataFrame(bases)], axis=1)
+    alone: _Cells = {}
+    for row in rows:
+        if row["workers"] == 1 and row["exchange"]:
+            alone.setdefault((row["work"], row["strategy"]), []).append(row)
+    return pd.DataFrame([row | _base_columns(alone, row) for row in rows])
 
 
 def regimes(launch_table: pd.DataFrame) -> list[str]:
@@ -76,26 +81,22 @@ def time_split(cell_table: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.Da
     kept += ["formula", "formula_source"]
     columns = [*kept, "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
     columns += ["exposed_low", "exposed_high"]
-    exposed, rows = _exposed(launch_table, plan), []
-    for row in cell_table.to_dict("records"):
+    exposed, rows, told = _exposed(launch_table, plan), [], cell_table.to_dict("records")
+    alone = {(row["regime"], row["strategy"], row["workers"]): row for row in told if not row["exchange"]}
+    for row in told:
         if not row["exchange"] or row["workers"] == 1:
             continue
-        without = cell_table[
-            (cell_table["regime"] == row["regime"])
-            & (cell_table["strategy"] == row["strategy"])
-            & (cell_table["workers"] == row["workers"])
-            & ~cell_table["exchange"].astype(bool)
-        ]
-        compute = without["seconds"].iloc[0] if len(without) else float("nan")
-        if len(without) or row["wire_bytes"] == row["wire_bytes"]:
+        cell = (row["regime"], row["strategy"], row["workers"])
+        without = alone.get(cell, {})
+        if without or row["wire_bytes"] == row["wire_bytes"]:
             rows.append(
                 {
                     **{name: row[name] for name in kept},
                     "step_seconds": row["seconds"],
                     "step_n": row["n"],
-                    "compute_seconds": compute,
-                    "compute_n": int(without["n"].iloc[0]) if len(without) else 0,
-                    **exposed.get((row["regime"], row["strategy"], row["workers"]), {"exposed_n": 0}),
+                    "compute_seconds": without.get("seconds", float("nan")),
+                    "compute_n": without.get("n", 0),
+                    **exposed.get(cell, {"exposed_n": 0}),
                 }
             )
     return pd.DataFrame(rows, columns=columns)
@@ -363,10 +364,10 @@ def _cell(group: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _base_columns(table: pd.DataFrame, row: Mapping[str, object]) -> dict[str, object]:
+def _base_columns(alone: _Cells, row: Mapping[str, object]) -> dict[str, object]:
     workers, speed = row["workers"], row["samples_per_second"]
-    base = _one_worker(table, row, row["named_base"])
-    own = _one_worker(table, row, row["strategy"])
+    base = _one_worker(alone, row, row["named_base"])
+    own = _one_worker(alone, row, row["strategy"])
     columns: dict[str, object] = {"base": base["strategy"] if base else None}
     for prefix, one in (("base_", base), ("own_", own)):
         columns[f"{prefix}samples_per_second"] = one["samples_per_second"] if one else float("nan")
@@ -377,15 +378,9 @@ def _base_columns(table: pd.DataFrame, row: Mapping[str, object]) -> dict[str, o
     return columns
 
 
-def _one_worker(table: pd.DataFrame, row: Mapping[str, object], strategy: str) -> dict[str, object] | None:
+def _one_worker(alone: _Cells, row: Mapping[str, object], strategy: str) -> Mapping[str, object] | None:
     """The cell of one worker of `strategy` at the same work: from the same regime, else from the other scaling."""
-    found = table[
-        (table["work"] == row["work"])
-        & (table["strategy"] == strategy)
-        & (table["workers"] == 1)
-        & table["exchange"].astype(bool)
-    ].to_dict("records")
-    found.sort(key=lambda cell: cell["regime"] != row["regime"])
+    found = sorted(alone.get((row["work"], strategy), []), key=lambda cell: cell["regime"] != row["regime"])
     return found[0] if found else None
 
 

@@ -197,10 +197,15 @@ def loss_deviation(losses: Sequence[float | None], oracle: Sequence[float]) -> f
 
     Compares the steps that both have. Raises ValueError when there are none.
     """
-    pairs = list(zip(losses, oracle, strict=False))
-    if not pairs:
+    steps = min(len(losses), len(oracle))
+    if not steps:
         raise ValueError("There are no losses to compare.")
-    return max(_relative_deviation(ours, theirs) for ours, theirs in pairs)
+    # A loss that is None becomes NaN.
+    ours, theirs = (np.array(values[:steps], np.float64) for values in (losses, oracle))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviations = np.abs(ours - theirs) / np.abs(theirs)
+    deviations[(ours == theirs) & np.isfinite(theirs)] = 0.0
+    return float(np.nan_to_num(deviations, nan=np.inf, posinf=np.inf).max())
 
 
 def weight_deviation(weights: Mapping[str, np.ndarray], oracle: Mapping[str, np.ndarray]) -> float:
@@ -240,11 +245,3 @@ def _batches(
     for step in range(steps):
         batch = rows.Batch(step, order.cut(step * global_batch, (step + 1) * global_batch), data)
         yield batch.features, batch.labels
-
-
-def _relative_deviation(ours: float | None, theirs: float) -> float:
-    if ours == theirs and np.isfinite(theirs):
-        return 0.0
-    if ours is None or theirs == 0 or not np.isfinite([ours, theirs]).all():
-        return float("inf")
-    return abs(ours - theirs) / abs(theirs)
