@@ -1,1 +1,18 @@
 """From run records to a typeset PDF: records, tables, figures, document. Imports `common` and no framework."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reports.tables import Tables
+
+
+def load(folder: str | Path) -> "Tables":
+    """The numbers of a results folder as pandas tables: `load(FOLDER).cells`, and more (`reports.tables.Tables`).
+
+    Raises UserError where the folder can't be reported on.
+    """
+    # Only whoever wants the tables waits for pandas and what else makes them.
+    from reports import tables
+
+    return tables.load(folder)

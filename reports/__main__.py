@@ -6,7 +6,9 @@ import tyro
 
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
+from reports import side_by_side, tables
 from reports.document import compose, typeset
+from reports.material import gather
 from reports.results import newest_comparison, read_results
 
 
@@ -14,25 +16,33 @@ def write_report(
     results: Path | None = None,
     out: Path = Path("reports/out/comparison.pdf"),
     headline: Path | None = None,
+    against: Path | None = None,
 ) -> None:
-    """Make a typeset PDF from the run records in a folder.
+    """Make a typeset PDF from the run records in a folder, and CSV files of its tables beside it.
 
     Args:
         results: Folder of the records (*.json), the kept weights and the comparison's plan.csv; none: the newest
             folder in `results/` that has a plan.
         out: The PDF to write.
         headline: Also write the figure of the first page, as SVG, to this file.
+        against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
     found = read_results(results or newest_comparison(Path("results")))
-    for path in filter(None, (out, headline)):
+    other = read_results(against) if against else None
+    if other:
+        side_by_side.check_other(found, other)
+    beside = tables.folder_beside(out)
+    for path in filter(None, (out, headline, beside / "columns.csv")):
         ensure_writable(path)
-    content, drawings = compose(found)
+    material = gather(found)
+    content, drawings = compose(found, material, other)
     if headline and "headline.svg" not in drawings:
         raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
     write_atomically(out, typeset(found, content, drawings))
+    tables.write(beside, tables.of(found, material))
     if headline:
         write_atomically(headline, drawings["headline.svg"]())
-    print(f"{out}: {len(found.records)} records")
+    print(f"{out}: {len(found.records)} records, their tables as CSV in {beside}")
 
 
 def main() -> None:

@@ -53,18 +53,14 @@ def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFr
     windows = _windows(records)
     if windows.empty:
         return pd.DataFrame(columns=[*_COLUMNS]).astype({"disturbed": bool})
-    ranks, places = _ranks(windows), _places(records, plan)
-    rows = []
-    for launch, own in windows.groupby("launch", sort=False):
-        worst = ranks.loc[[launch], ["disturbed", "steal", "others", "slowness", "slower_clock"]].max()
-        part, number = places[launch]
-        rows.append(
-            {"launch": launch, "part": part, "round": number, **worst.to_dict()}
-            | {"windows": len(own), "disturbed_windows": int(own["disturbed"].sum())}
-            | {"switches": own["involuntary_switches"].sum() / own["seconds"].sum()}
-            | {"spin_seconds": own["spin_seconds"].median(), "megahertz": own["clock_megahertz"].median()}
-        )
-    return pd.DataFrame(rows, columns=[*_COLUMNS]).astype({"disturbed": bool})
+    launches, places = windows.groupby("launch", sort=False), _places(records, plan)
+    found = launches[["spin_seconds", "clock_megahertz"]].median()
+    found = found.rename(columns={"clock_megahertz": "megahertz"})
+    found["windows"], found["disturbed_windows"] = launches.size(), launches["disturbed"].sum()
+    found["switches"] = launches["involuntary_switches"].sum() / launches["seconds"].sum()
+    worst = _ranks(windows)[["disturbed", "steal", "others", "slowness", "slower_clock"]].groupby(level="launch").max()
+    found["part"], found["round"] = zip(*(places[launch] for launch in found.index), strict=True)
+    return found.join(worst).reset_index()[[*_COLUMNS]].astype({"disturbed": bool})
 
 
 def disturbed_rounds(found: pd.DataFrame) -> set[int]:
@@ -107,16 +103,16 @@ def section(found: pd.DataFrame) -> list[Block]:
 
 def _windows(records: Mapping[str, Record]) -> pd.DataFrame:
     """One row for each window of each rank that tells of its surroundings: the record's keys, and whether disturbed."""
-    rows = [
-        {"launch": name, "cell": _cell(record), "is_pinned": bool(record.pinned_cores)} | window
-        for name, record in records.items()
-        for window in record.windows
-        if "spin_seconds" in window
+    found = [
+        (name, window) for name, record in records.items() for window in record.windows if "spin_seconds" in window
     ]
-    if not rows:
+    if not found:
         return pd.DataFrame()
-    windows = pd.DataFrame(rows)
-    windows = windows.reindex(columns=[*dict.fromkeys([*windows.columns, *_READ])])
+    # Column by column: rows of a hundred thousand mappings take seconds.
+    columns = {name: [window.get(name, math.nan) for _, window in found] for name in ("rank", "seconds", *_READ)}
+    windows = pd.DataFrame({"launch": [name for name, _ in found], **columns})
+    windows["cell"] = windows["launch"].map({name: _cell(record) for name, record in records.items()})
+    windows["is_pinned"] = windows["launch"].map({name: bool(records[name].pinned_cores) for name in records})
     # How many counts of a core its numbers are the difference of.
     windows["counts"] = (windows["core_seconds"] / windows["seconds"]).round().clip(lower=1)
     windows["taken"] = windows["busy_seconds"] - windows["own_seconds"]
@@ -162,7 +158,8 @@ def _is_disturbed(rows: pd.DataFrame) -> pd.Series:
 
 def _cell(record: Record) -> str:
     """What has to be equal for a core to be as busy with the launch itself, and so as fast."""
-    return f"{record.name} {record.world_size} {record.exchange} {record.scaling} {record.task['preset']}"
+    machine = " ".join(str(record.host.get(name)) for name in ("processor", "cores"))
+    return f"{record.name} {record.world_size} {record.exchange} {record.scaling} {record.task['preset']} {machine}"
 
 
 def _places(records: Mapping[str, Record], plan: pd.DataFrame | None) -> dict[str, tuple[str, float]]:

@@ -9,8 +9,21 @@ from pathlib import Path
 
 import typst
 
-from reports import blocks, costs, disturbances, memory, ranking, regression, sections, summaries
-from reports.material import Drawings, gather, regime_names
+from reports import (
+    blocks,
+    ceilings,
+    costs,
+    disturbances,
+    memory,
+    ranking,
+    regression,
+    rules,
+    scaling,
+    sections,
+    side_by_side,
+    summaries,
+)
+from reports.material import Drawings, Material, gather, regime_names
 from reports.results import Results
 
 
@@ -32,11 +45,18 @@ def typeset(results: Results, content: dict[str, object], drawings: Drawings) ->
     return typst.compile(files, timestamp=timestamp, font_paths=typst.Fonts(include_system_fonts=False))
 
 
-def compose(results: Results) -> tuple[dict[str, object], Drawings]:
-    """What the document says, in blocks, and how its figures are drawn. Raises UserError for a damaged task."""
-    material = gather(results)
+def compose(
+    results: Results, material: Material | None = None, against: Results | None = None
+) -> tuple[dict[str, object], Drawings]:
+    """What the document says, in blocks, and how its figures are drawn. Raises UserError for a damaged task.
+
+    `material` is what `gather` made of `results`, where somebody has it already; the cells of `against` stand beside
+    those of `results`.
+    """
+    material = material or gather(results)
     regimes = summaries.regimes(material.launches)
     parts = sections.first_page(material, regimes)
+    parts += side_by_side.section(material.cells, results, against)
     parts += regression.section(results.folder)
     for name in regimes:
         parts += sections.regime_section(material, name, is_first=name == regimes[0])
@@ -44,13 +64,17 @@ def compose(results: Results) -> tuple[dict[str, object], Drawings]:
     parts += ranking.section(material.ranking, {name: names[name] for name in regimes}, material.drawings)
     parts += sections.certificate_section(material)
     parts += sections.accuracy_section(results.records)
+    shown = {name: names[name] for name in regimes}
+    parts += scaling.section(material.scaling, material.cells, shown, material.drawings)
     parts += costs.section(material)
+    parts += ceilings.section(results.ceilings, material.ceilings, names)
     parts += memory.section(material.memory, names)
     parts += disturbances.section(material.disturbances)
     parts += sections.cautions_section(material, results.records)
     parts += sections.endings_section(material.endings)
     parts += sections.machine_section(results)
     parts += sections.method_section(results)
+    parts += rules.section(material, results)
     dates = sorted({record.started_at[:10] for record in results.records.values()})
     content = {
         "title": "Lockstep",

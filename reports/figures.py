@@ -13,10 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from scipy.optimize import isotonic_regression
 
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
+from reports import blocks
 from reports.certificate import Comparison, step_deviations
 from reports.findings import crowded
 
@@ -31,6 +33,19 @@ _LINES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 _MOST_LINES_BESIDE = 20  # Lines of labels that stand apart at the right of a plot; a legend below it holds more.
 _MOST_RESIDUALS_NAMED = 3
 _LONGEST_LINE = 34  # Characters that fit into a third of the width, beside a handle.
+
+_PARTS = {
+    "ideal": ("#dedbd4", ""),
+    "computing": ("#3b4d8f", ""),
+    "rows": ("#7fbfae", "\\\\\\\\"),
+    "slowest rank": ("#f4dc8c", "...."),
+    "exchange": ("#dd7e2d", "////"),
+    "not divided": ("#b58bb3", "xxxx"),
+    "the rest": ("#ffffff", ""),
+}  # What a step consists of: colors that differ in lightness too, and hatches that survive a print in grey.
+_BAR_PITCH, _MOST_BARS_HEIGHT = 4.4, 150.0  # Millimetres.
+_LONGEST_BAR = 2.5  # Times the median bar.
+_LONGEST_NAME = 60  # Characters that leave room for bars beside them.
 
 _SETTINGS = {
     "svg.hashsalt": "lockstep",
@@ -190,7 +205,7 @@ def residuals(comparisons: pd.DataFrame) -> bytes:
     lines = []
     for row in comparisons.to_dict("records"):
         percent = 100 * np.expm1(np.array(row["logs"]) - np.mean(row["logs"]))
-        lines.append((f"{row['strategy']} over\n{row['other']}", np.array(row["rounds"]), percent))
+        lines.append((_literal(f"{row['strategy']} over\n{row['other']}"), np.array(row["rounds"]), percent))
     lines.sort(key=lambda line: np.abs(line[2]).max())
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(_WIDTH, 62 * _MILLIMETRE))
@@ -219,6 +234,83 @@ def _name_farthest(axes: Axes, lines: Sequence[tuple[str, np.ndarray, np.ndarray
     natural = [to_fraction.transform((x, y))[1] for _, x, y in ends]
     for (name, x, y), height in zip(ends, _spread(natural, [2] * len(ends), line=0.065), strict=True):
         _label_at_right(axes, name, (x, y), height, _INK)
+
+
+def scaling(table: pd.DataFrame) -> bytes:
+    """A bar for each strategy, a panel for each number of workers: the ideal step, then what it takes beyond it.
+
+    `table` are the rows of `scaling.table` of one regime. Parts below zero stand left of zero; a line marks the
+    measured step, which is the sum of all. The bar of a strategy with more threads than cores is pale.
+    """
+    bars = table.groupby("workers")["strategy"].nunique()
+    pitch = min(_BAR_PITCH, _MOST_BARS_HEIGHT / bars.sum())
+    shown = {"ideal", *table["part"]}
+    handles = [_part_handle(part) for part in _PARTS if part in shown]
+    handles.append(_mark("|", 7, 1.4, "measured step"))
+    below = _legend_height(handles) + 4
+    height = pitch * bars.sum() + 11 * len(bars) + below
+    left = (6 + 1.25 * min(_LONGEST_NAME, table["strategy"].str.len().max())) * _MILLIMETRE / _WIDTH
+    with matplotlib.rc_context(_SETTINGS | {"hatch.linewidth": 0.4}):
+        figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
+        top = height
+        for workers, rows in table.groupby("workers"):
+            bottom = top - 5 - pitch * bars[workers]
+            axes = figure.add_axes((left, bottom / height, 0.9 - left, pitch * bars[workers] / height))
+            axes.set_title(f"{workers} worker{'s' if workers > 1 else ''}", pad=3)
+            _draw_bars(axes, rows)
+            top = bottom - 6
+        axes.set_xlabel("milliseconds per step")
+        _draw_legend(figure, handles)
+        return _svg(figure)
+
+
+def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
+    """The bars of one number of workers, from the top; one that is far longer than most is cut."""
+    bars = []
+    for name, own in rows.groupby("strategy"):
+        lengths = {"ideal": own["ideal_seconds"].iloc[0]} | dict(zip(own["part"], own["seconds"], strict=True))
+        lengths = {part: 1000 * lengths[part] for part in _PARTS if part in lengths}
+        bars.append((name, own.iloc[0], lengths, sum(max(0.0, length) for length in lengths.values())))
+    ends = [end for *_, end in bars]
+    limit = min(max(ends), _LONGEST_BAR * float(np.median(ends)))
+    for position, (_, cell, lengths, end) in enumerate(bars):
+        _draw_bar(axes, position, lengths, alpha=0.4 if cell["oversubscribed"] else 1.0)
+        measured = 1000 * cell["measured_seconds"]
+        axes.plot([measured] * 2, [position - 0.46, position + 0.46], color=_INK, linewidth=1.4)
+        said = f"{blocks.number(measured)} ms{' »' if end > limit else ''}"
+        place = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
+        axes.annotate(said, (min(end, limit), position), fontsize=6.2, **place)
+    below_zero = min(sum(min(0.0, length) for length in lengths.values()) for *_, lengths, _ in bars)
+    axes.set_xlim(1.02 * below_zero, 1.01 * limit)
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    names = [_literal(f"{name}\N{DAGGER}" if cell["oversubscribed"] else name) for name, cell, *_ in bars]
+    axes.set_yticks(range(len(bars)), names, fontsize=6.5)
+    for label, (_, cell, *_) in zip(axes.get_yticklabels(), bars, strict=True):
+        label.set_color(_FAINT if cell["oversubscribed"] else _INK)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.axvline(0, color=_FAINT, linewidth=0.6)
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+
+
+def _draw_bar(axes: Axes, position: int, lengths: Mapping[str, float], alpha: float) -> None:
+    """Lengths above zero one after another to the right of zero, those below to its left."""
+    left = right = 0.0
+    for part, length in lengths.items():
+        # A rest of rounding alone would be drawn as a line.
+        if abs(length) < 1e-9:
+            continue
+        color, hatch = _PARTS[part]
+        start = right if length > 0 else left + length
+        left, right = min(left, left + length), max(right, right + length)
+        edge = {"edgecolor": _INK, "linewidth": 0.3, "hatch": hatch}
+        axes.barh(position, abs(length), left=start, height=0.7, color=color, alpha=alpha, **edge)
+
+
+def _part_handle(part: str) -> Patch:
+    color, hatch = _PARTS[part]
+    return Patch(facecolor=color, edgecolor=_INK, linewidth=0.3, hatch=hatch, label=part)
 
 
 def _draw_throughput(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> None:
@@ -396,9 +488,14 @@ def _spread(positions: Sequence[float], lines: Sequence[int], line: float = 0.04
     return (np.clip(fitted, 0.0, max(0.0, 1.0 - offsets[-1])) + offsets).tolist()
 
 
+def _literal(name: str) -> str:
+    """`name` as Matplotlib shows it, which would set what stands between dollars as a formula."""
+    return name.replace("$", r"\$")
+
+
 def _broken(name: str) -> str:
     """A strategy's name with each option of its label on a line of its own."""
-    return name.replace(", ", ",\n")
+    return _literal(name).replace(", ", ",\n")
 
 
 def _draw_losses(left: Axes, right: Axes, comparison: Comparison, look: Style, phase: float, steps: int) -> None:
@@ -437,18 +534,18 @@ def _lines_of_labels(cells: pd.DataFrame) -> int:
     return sum(1 + name.count(", ") for name in cells["strategy"].unique()) + cells["base"].dropna().nunique()
 
 
-def _legend_columns(handles: Sequence[Line2D]) -> int:
+def _legend_columns(handles: Sequence[Line2D | Patch]) -> int:
     longest = max(len(line) for handle in handles for line in handle.get_label().split("\n"))
     return 3 if longest > 25 else 4
 
 
-def _legend_height(handles: Sequence[Line2D]) -> float:
+def _legend_height(handles: Sequence[Line2D | Patch]) -> float:
     """Millimetres that `_draw_legend` takes: its columns are filled one after another, with as many handles in each."""
     columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles))
     return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
 
 
-def _draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+def _draw_legend(figure: Figure, handles: Sequence[Line2D | Patch]) -> None:
     """All handles in columns over the whole width, at the bottom of the figure."""
     figure.legend(
         handles=handles,
@@ -464,7 +561,7 @@ def _draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 def _wrapped(name: str) -> str:
     """A strategy's name broken between the options of its label, only where a line would get too long."""
-    first, *options = name.split(", ")
+    first, *options = _literal(name).split(", ")
     lines = [first]
     for option in options:
         if len(f"{lines[-1]}, {option}") <= _LONGEST_LINE:

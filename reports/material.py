@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
-from reports import certificate, disturbances, figures, memory, pairs, phases, ranking, summaries
+from reports import ceilings, certificate, disturbances, figures, memory, pairs, phases, ranking, scaling, summaries
 from reports.certificate import Comparison
 from reports.figures import Style
 from reports.ranking import Ranking
@@ -26,6 +26,7 @@ class Material:
     asynchronous: pd.DataFrame
     ranking: Ranking
     split: pd.DataFrame
+    scaling: pd.DataFrame
     convenience: pd.DataFrame
     one_process: pd.DataFrame
     settings: pd.DataFrame
@@ -35,6 +36,7 @@ class Material:
     left_out: Mapping[str, float]
     startups: pd.DataFrame
     disturbances: pd.DataFrame
+    ceilings: pd.DataFrame
     looks: dict[str, Style]
     drawings: Drawings
 
@@ -43,12 +45,14 @@ def gather(results: Results) -> Material:
     """Every table of the report, and one style per strategy and label. Raises UserError for a damaged task."""
     launches, comparisons = summaries.launches(results.records), certificate.compare(results)
     cells = summaries.cells(launches)
+    split = summaries.time_split(cells, launches, results.plan)
     return Material(
         launches=launches,
         cells=cells,
         comparisons=comparisons,
         ranking=ranking.rank(launches, results.plan, results.margin, certificate.deviating(comparisons)),
-        split=summaries.time_split(cells, launches, results.plan),
+        split=split,
+        scaling=scaling.table(cells, launches, results.plan),
         asynchronous=certificate.asynchronous(results),
         convenience=pairs.factors(launches, results.plan, CONVENIENCE_OF),
         one_process=pairs.factors(launches, results.plan, ONE_PROCESS_OF),
@@ -59,6 +63,7 @@ def gather(results: Results) -> Material:
         left_out=results.left_out,
         startups=summaries.startups(results.records),
         disturbances=disturbances.table(results.records, results.plan),
+        ceilings=ceilings.steps(results, launches, split),
         looks=figures.styles({record.name: record.colors for record in results.records.values()}),
         drawings={},
     )
@@ -72,4 +77,6 @@ def regime_names(cells: pd.DataFrame) -> dict[str, str]:
     short = firsts["preset"] + " " + firsts["scaling"]
     ambiguous = short.duplicated(keep=False)
     names = short.where(~ambiguous, short + " (" + firsts["task"] + ")")
+    # Where several machines did the same task.
+    names = names.where(~names.duplicated(keep=False), names + ", " + firsts["work"].str.rpartition("; ")[2])
     return dict(zip(firsts["regime"], names, strict=True))

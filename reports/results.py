@@ -7,8 +7,10 @@ from pathlib import Path
 import pandas as pd
 
 from common.errors import UserError
+from common.measurement.ceiling import Ceiling, read_ceilings
 from common.measurement.paired import MARGIN
 from common.measurement.record import Record, read_records
+from reports.damage import check_plan, check_records
 
 PLAN_COLUMNS = (
     *("position", "launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"),
@@ -25,6 +27,8 @@ class Results:
     plan: pd.DataFrame | None
     left_out: Mapping[str, float] = field(default_factory=dict)
     """Strategies that the comparison had no time for, with the minutes that it would have needed with them."""
+    ceilings: Sequence[Ceiling] = ()
+    """What the probes of the frameworks told."""
 
     @property
     def margin(self) -> float:
@@ -37,13 +41,15 @@ class Results:
 def read_results(folder: Path) -> Results:
     """Read `folder`. Raises UserError when it is missing, holds neither record nor plan, or holds a damaged file."""
     if not folder.is_dir():
-        raise UserError(f"{folder} isn't a folder: run the comparison first, or name its folder with --results.")
-    records = {path.stem: record for path, record in read_records(folder).items()}
+        raise UserError(f"{folder} isn't a folder: run a comparison first, or name the folder of one.")
+    found = read_records(folder)
+    check_records(found)
+    records = {path.stem: record for path, record in found.items()}
     plan_file = folder / "plan.csv"
     plan = _read_plan(plan_file) if plan_file.exists() else None
     if not records and plan is None:
-        raise UserError(f"{folder} holds no records: run the comparison first, or name its folder with --results.")
-    return Results(folder, records, plan, _read_left_out(folder / "left_out.csv"))
+        raise UserError(f"{folder} holds no records: run a comparison first, or name the folder of one.")
+    return Results(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder))
 
 
 def newest_comparison(folder: Path) -> Path:
@@ -58,6 +64,7 @@ def _read_plan(path: Path) -> pd.DataFrame:
     plan = _read_table(path, PLAN_COLUMNS)
     if "margin" in plan and not (pd.to_numeric(plan["margin"], errors="coerce") > 0).all():
         raise UserError(f"{path} has a margin that isn't a number above 0: delete it or run the comparison again.")
+    check_plan(path, plan)
     return plan
 
 

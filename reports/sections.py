@@ -10,7 +10,7 @@ from common.calibration import verdict
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
-from reports import blocks, certificate, disturbances, figures, findings, ranking, summaries
+from reports import blocks, ceilings, certificate, disturbances, figures, findings, ranking, scaling, summaries
 from reports.blocks import Block
 from reports.cautions import cautions
 from reports.certificate import Comparison
@@ -35,7 +35,9 @@ def first_page(material: Material, regimes: list[str]) -> list[Block]:
     ranked = ranking.sentences(material.ranking, regimes[0], material.left_out)
     shows = ranking.resolution(material.ranking, regimes[0])
     disturbed = disturbances.finding(material.disturbances)
-    said = [*ranked, shows, *disturbed, findings.oversubscription(material.launches), *facts]
+    theirs = ceilings.explanations(material.ceilings, regimes[0])
+    limited = scaling.finding(material.scaling, regimes[0])
+    said = [*ranked, *theirs, shows, *disturbed, *limited, findings.oversubscription(material.launches), *facts]
     caption = (
         f"Samples per second by workers, {_regime_name(shown)}. Every mark is one launch, lines join the medians, "
         f"dotted lines are the ideal. {_launch_counts(shown)}"
@@ -55,7 +57,8 @@ def regime_section(material: Material, name: str, is_first: bool) -> list[Block]
     shown, points = _of_regime(material.cells, name), _of_regime(material.launches, name)
     title = _regime_name(shown)
     first = shown.iloc[0]
-    about = f"{_capital(_batch_in_words(shown))}. Options: {first['task']}."
+    place = first["work"].rpartition("; ")[2]
+    about = f"{_capital(_batch_in_words(shown))}. Options: {first['task']}. Machine: {place}."
     parts = [blocks.heading(_capital(title)), blocks.text(about)]
     if not is_first:
         parts.append(blocks.items(ranking.sentences(material.ranking, name, material.left_out)))

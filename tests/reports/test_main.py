@@ -1,11 +1,13 @@
 """`python -m reports` as a user calls it."""
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from common.errors import UserError, exit_with_one_line
@@ -103,3 +105,43 @@ def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
     assert newest_comparison(tmp_path).name == "20260101-full"
     with pytest.raises(UserError, match="holds no comparison"):
         newest_comparison(tmp_path / "20260101-full")
+
+
+def test_the_last_line_names_the_tables_which_lie_beside_the_pdf(tmp_path, monkeypatch, capsys):
+    write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
+    pdf = tmp_path / "new" / "report.pdf"
+    monkeypatch.setattr(sys, "argv", ["reports", "--results", str(tmp_path), "--out", str(pdf)])
+    main()
+    beside = tmp_path / "new" / "report-tables"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{pdf}: 2 records, their tables as CSV in {beside}"
+    assert pd.read_csv(beside / "launches.csv")["seconds"].tolist() == [0.002, 0.002]
+
+
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "here").mkdir()
+    return write_all(tmp_path / "here", named(make_record("amber_ring", 2)))
+
+
+def test_another_folder_stands_beside_the_first(tmp_path, here, monkeypatch):
+    (tmp_path / "there").mkdir()
+    there = write_all(tmp_path / "there", named(make_record("amber_ring", 2, (1.0,) * 4)))
+    said = []
+    monkeypatch.setattr("reports.__main__.typeset", lambda _, content, __: said.append(json.dumps(content)) or b"%PDF-")
+    options = ["--results", here, "--against", there, "--out", tmp_path / "report.pdf"]
+    monkeypatch.setattr(sys, "argv", ["reports", *map(str, options)])
+    main()
+    assert f"Beside {there}" in said[0]
+    assert (tmp_path / "report.pdf").read_bytes() == b"%PDF-"
+
+
+def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, here, refused):
+    other = tmp_path / "other"
+    options = ["--results", here, "--out", tmp_path / "report.pdf", "--against"]
+    assert f"{other} isn't a folder" in refused(*options, other)
+    other.mkdir()
+    assert f"{other} holds no records" in refused(*options, other)
+    write_all(other, named(make_record(schema_version=3)))
+    assert f"{other / 'amber_ring-1w-00.json'} is of schema version 3" in refused(*options, other)
+    assert f"{here} can't stand beside itself" in refused(*options, here)
+    assert not (tmp_path / "report.pdf").exists()

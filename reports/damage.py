@@ -1,0 +1,109 @@
+"""What makes records or a plan unfit for a report, although every value in them is of its type."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import pandas as pd
+
+from common.contract.task import task_of
+from common.errors import UserError
+from common.json_types import misfits
+from common.measurement.record import Record
+
+_KEYS = {
+    "windows": {"rank", "step", "steps", "seconds"},
+    "accuracies": {"step", "accuracy", "training_seconds"},
+    "phases": {"name", "seconds", "meaning"},
+}
+"""By the field of a record, what each of its entries has at least."""
+
+_TASK = ("preset", "dimensions", "batch", "steps", "window_steps", "checkpoint_steps", "seed")
+"""What the report takes straight from a record's task."""
+
+
+@dataclass(frozen=True)
+class _Host:
+    """What the report takes of a record's host, where the record has it."""
+
+    name: str
+    processor: str
+    cores: int | None
+    memory_bytes: int
+    gpus: list[str]
+    system: str
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """An entry of a record's phases."""
+
+    name: str
+    seconds: float
+    meaning: str
+
+
+def check_records(records: Mapping[Path, Record]) -> None:
+    """Raises UserError for the first record that can't be reported on, and for a launch that is there twice."""
+    found: dict[tuple, Path] = {}
+    for path, record in records.items():
+        if flaw := next(_flaws(record), ""):
+            raise UserError(f"{path} is damaged ({flaw}): delete it and run its launch again.")
+        seconds = tuple(window["seconds"] for window in record.windows)
+        launch = (record.name, record.world_size, record.started_at, record.time_to_first_step_s, seconds)
+        if (first := found.setdefault(launch, path)) != path:
+            raise UserError(f"{first} and {path} are records of the same launch, which counts once: delete one.")
+
+
+def check_plan(path: Path, plan: pd.DataFrame) -> None:
+    """Raises UserError where the plan in `path` has values of a wrong type, or a launch in two ways."""
+    remedy = "delete it or run the comparison again"
+    if not plan.empty and plan["exchange"].dtype != bool:
+        raise UserError(f"{path} has an exchange that is neither True nor False: {remedy}.")
+    for name in ("workers", "repetition"):
+        if not (pd.to_numeric(plan[name], errors="coerce") > 0).all():
+            raise UserError(f"{path} has a number of {name} that isn't one above 0: {remedy}.")
+    facts = ["launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"]
+    launches = plan.drop_duplicates(facts)["launch"]
+    if launches.duplicated().any():
+        raise UserError(f"{path} plans {launches[launches.duplicated()].iloc[0]} in two ways: {remedy}.")
+
+
+def _flaws(record: Record) -> Iterator[str]:
+    for name, keys in _KEYS.items():
+        if any(not keys <= entry.keys() for entry in getattr(record, name)):
+            yield f"its {name} lack one of {', '.join(sorted(keys))}"
+    if missing := [name for name in _TASK if name not in record.task]:
+        yield f"its task lacks {', '.join(missing)}"
+    if wrong := misfits(record.host, _Host) + [name for phase in record.phases for name in misfits(phase, _Phase)]:
+        yield f"no record has such a value of {', '.join(wrong)}"
+    if not _has_zone(record.started_at):
+        yield "started_at isn't a time with its zone"
+    if not all(0 < window["seconds"] < math.inf and window["steps"] >= 1 for window in record.windows):
+        yield "a window has no steps, or took no time"
+    if record.status == "ok" and min(record.world_size, record.examples_per_step, record.shards) < 1:
+        yield "it is ok without workers, rows or shards"
+    if record.status == "ok" and record.examples_per_step % record.shards:
+        yield "its shards don't divide its rows"
+    if record.accuracies and record.final_accuracy is None:
+        yield "it has accuracies and no final_accuracy"
+    yield from _flaws_of_task(record)
+
+
+def _flaws_of_task(record: Record) -> Iterator[str]:
+    try:
+        steps = task_of(record.task).steps
+    except UserError as error:
+        yield f"its task can't be meant: {str(error).rstrip('.')}"
+        return
+    if (record.losses or record.windows) and not 0 <= record.first_step < steps:
+        yield "it begins with a step that its task doesn't have"
+
+
+def _has_zone(time: str) -> bool:
+    try:
+        return datetime.fromisoformat(time).tzinfo is not None
+    except ValueError:
+        return False

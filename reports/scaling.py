@@ -1,0 +1,411 @@
+"""Why N workers aren't N times as fast: what a step takes beyond the ideal one, in parts that add up to it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import pandas as pd
+
+from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from reports import blocks, figures, pairs
+from reports.blocks import Block, listed
+
+COMPUTING, ROWS, WAITING, EXCHANGE = "computing", "rows", "slowest rank", "exchange"
+UNDIVIDED, REST = "not divided", "the rest"
+PARTS = (COMPUTING, ROWS, WAITING, EXCHANGE, UNDIVIDED, REST)
+"""What a step takes beyond the ideal one, in the order in which it is shown."""
+
+NAMED_SHARE = 0.02
+"""The share of the measured step from which on a part counts as a limit, and the rest is named."""
+
+_TAKES = {
+    COMPUTING: "slower computing takes",
+    ROWS: "waiting for rows takes",
+    WAITING: "waiting for the slowest rank takes",
+    EXCHANGE: "exchange takes",
+    UNDIVIDED: "exchange and slower computing, not told apart, take",
+    REST: "what no part explains takes",
+}
+_MOST_BARS = 40
+_MOST_NAMED = 3
+_COLUMNS = (
+    *("regime", "strategy", "workers", "oversubscribed", "ideal_seconds", "measured_seconds", "measured_low"),
+    *("measured_high", "measured_n", "part", "seconds", "low", "high", "n", "is_paired"),
+)
+
+
+def table(cells: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    """One row for each part of the step of each cell with exchange whose undistributed base was measured.
+
+    `cells` and `launch_table` are those of `summaries`; asynchronous cells and undistributed ones are left out.
+    `seconds` is the median over `n` rounds, each with a difference of launches of that round, with its interval from
+    `low` to `high`, NaN below six. Where the base has no launch in any of those rounds, its median over all launches
+    takes its place: then `is_paired` is false and there is no interval. What wasn't measured has no row. The rest
+    always has one, with which the parts add up to `measured_seconds` less `ideal_seconds`. The ideal is the step with
+    which efficiency would be 1, so the two agree with the speed-ups of `cells`.
+    """
+    if cells.empty:
+        return pd.DataFrame(columns=[*_COLUMNS])
+    rounds, ones, rows = _rounds(launch_table, plan), _of_one_worker(cells), []
+    is_told = _is_distributed(cells) & cells["synchronous"].astype(bool) & cells["base_samples_per_second"].notna()
+    for cell in cells[is_told].to_dict("records"):
+        ideal = cell["global_batch"] / (cell["workers"] * cell["base_samples_per_second"])
+        about = {name: cell[name] for name in ("regime", "strategy", "workers", "oversubscribed")}
+        about |= {"ideal_seconds": ideal, "measured_seconds": cell["seconds"], "measured_n": cell["n"]}
+        about |= {"measured_low": cell["low_seconds"], "measured_high": cell["high_seconds"]}
+        parts = _parts(cell, rounds, _ideal(cell, ones[cell["work"], cell["base"]], rounds))
+        rest = cell["seconds"] - ideal - sum(part["seconds"] for part in parts)
+        nothing = {"low": math.nan, "high": math.nan, "is_paired": True}
+        rows += [about | part for part in [*parts, {"part": REST, "seconds": rest, "n": cell["n"]} | nothing]]
+    return pd.DataFrame(rows, columns=[*_COLUMNS]).astype({"oversubscribed": bool, "is_paired": bool})
+
+
+def limits(found: pd.DataFrame) -> dict[tuple[str, int], str]:
+    """By strategy and workers what takes the most beyond the ideal, such as `exchange takes 61 % of the step (...)`.
+
+    `found` are the rows of `table` of one regime. Of a crowded cell it is said as of any other.
+    """
+    said = {}
+    for row in _largest(found).to_dict("records"):
+        words = f"{_TAKES[row['part']]} {blocks.percent(row['share'])} of the step ({_of_step(row)})"
+        if not row["is_limit"]:
+            words = f"no part surely takes {blocks.percent(NAMED_SHARE)} of the step ({_beside_ideal(row)})"
+        said[row["strategy"], int(row["workers"])] = words
+    return said
+
+
+def finding(found: pd.DataFrame, regime: str) -> list[str]:
+    """What limits the strategies of a regime, with its largest number of workers that isn't crowded, in two sentences
+    at most; none where no such world of several workers was measured beside its base."""
+    several = found[(found["regime"] == regime) & (found["workers"] > 1) & ~found["oversubscribed"].astype(bool)]
+    if several.empty:
+        return []
+    workers = int(several["workers"].max())
+    largest = _largest(several[several["workers"] == workers])
+    limited, free = largest[largest["is_limit"]], largest[~largest["is_limit"]]
+    # The groups come in the order of their first rows, so of their largest shares.
+    groups = limited.sort_values("share", ascending=False).groupby("part", sort=False)
+    said = [f"{_TAKES[part]} {_shares(group)}" for part, group in groups]
+    sentences = [f"With {workers} workers {'; '.join(said)}; n = {_span(limited['n'])}."] if said else []
+    if len(free):
+        names = [f"{row['strategy']} ({_beside_ideal(row)})" for row in free.to_dict("records")]
+        named = listed(names) if len(names) <= _MOST_NAMED else f"{len(names)} strategies"
+        share = blocks.percent(NAMED_SHARE)
+        sentences.append(
+            f"No part surely takes {share} of the step with {workers} workers of {named}; n = {_span(free['n'])}."
+        )
+    return sentences
+
+
+def section(
+    found: pd.DataFrame, cells: pd.DataFrame, names: Mapping[str, str], drawings: dict[str, Callable[[], bytes]]
+) -> list[Block]:
+    """The parts of every step: what they are, the bars of the first regime that has any, and a table for each regime.
+
+    `found` are the rows of `table`, `names` the short names of the regimes, in the order in which these are shown. The
+    figure is added to `drawings`.
+    """
+    parts, absent = [blocks.heading("Why not N times")], _left_out(cells)
+    told = {regime: found[found["regime"] == regime] for regime in names}
+    told = {regime: rows for regime, rows in told.items() if len(rows)}
+    if not told:
+        nothing = (
+            "No strategy was measured beside the undistributed base that it names, so nothing tells how long a step "
+            "should ideally take."
+        )
+        return [*parts, blocks.text(" ".join([nothing, *absent]))]
+    figure = _figure(next(iter(told.values())), names, drawings)
+    parts += [blocks.text(_about()), figure, blocks.items(_definitions())]
+    for regime, rows in told.items():
+        if len(told) > 1:
+            parts.append(blocks.heading(names[regime], level=2))
+        remarks = [*_undivided(rows), *_faster(rows)]
+        parts += [blocks.items(remarks)] if remarks else []
+        parts.append(_table(rows))
+    return [*parts, *([blocks.items(absent)] if absent else [])]
+
+
+def _rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple, pd.DataFrame]:
+    """By regime, strategy, workers and exchange the times of the launches, by round.
+
+    A launch that the plan doesn't name stands in a round of its own, which it shares with no other.
+    """
+    known = pairs.with_rounds(launch_table, plan)["round"].reindex(launch_table.index)
+    own = launch_table.assign(round=known.astype(str).where(known.notna(), launch_table["launch"]))
+    keys = ["regime", "strategy", "workers", "exchange"]
+    times = own.groupby([*keys, "round"])[["seconds", "input_seconds", "rank_spread"]].median()
+    return {key: group.droplevel(keys) for key, group in times.groupby(level=keys)}
+
+
+def _of_one_worker(cells: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, object]]]:
+    """The cells of one worker by their work, which is the same under either scaling, and strategy."""
+    found: dict[tuple[str, str], list[dict[str, object]]] = {}
+    for cell in cells[cells["exchange"].astype(bool) & (cells["workers"] == 1)].to_dict("records"):
+        found.setdefault((cell["work"], cell["strategy"]), []).append(cell)
+    return found
+
+
+def _ideal(
+    cell: Mapping[str, object], ones: Sequence[Mapping[str, object]], rounds: Mapping[tuple, pd.DataFrame]
+) -> pd.DataFrame:
+    """By round what a step of this cell would take by its base's launches if N workers were N times as fast.
+
+    Of `ones`, the cells of its base, it is that of the same regime, else of the other scaling, as `summaries.cells`
+    chooses it.
+    """
+    base = min(ones, key=lambda one: one["regime"] != cell["regime"])
+    share = cell["global_batch"] / (cell["workers"] * base["global_batch"])
+    return share * rounds[base["regime"], base["strategy"], 1, True][["seconds", "input_seconds"]]
+
+
+def _parts(
+    cell: Mapping[str, object], rounds: Mapping[tuple, pd.DataFrame], ideal: pd.DataFrame
+) -> list[dict[str, object]]:
+    """All parts of the step of a cell but the rest. In a round that has every launch they add up exactly."""
+    key = (cell["regime"], cell["strategy"], cell["workers"])
+    step = rounds[*key, True]
+    # One worker has nobody to exchange with: its step is all computing and rows.
+    alone = step if cell["workers"] == 1 else rounds.get((*key, False), step.iloc[:0])
+    exposed = (step["seconds"] - alone["seconds"]).dropna()
+    computed = alone if len(exposed) else step
+    waited = computed["seconds"] * (1 - 1 / computed["rank_spread"])
+    common = computed.index.intersection(ideal.index)
+    is_paired = len(common) > 0
+    within = computed.loc[common] if is_paired else computed
+    ideal = ideal.loc[common] if is_paired else pd.DataFrame(ideal.median().to_dict(), index=computed.index)
+    rows = within["input_seconds"] - ideal["input_seconds"].fillna(0.0)
+    more = within["seconds"] - ideal["seconds"] - rows.fillna(0.0) - waited.reindex(within.index).fillna(0.0)
+    found = {COMPUTING if len(exposed) else UNDIVIDED: (more, is_paired), ROWS: (rows, is_paired)}
+    found |= {WAITING: (waited, True)} if cell["workers"] > 1 else {}
+    found |= {EXCHANGE: (exposed, True)} if cell["workers"] > 1 else {}
+    known = {part: (found[part][0].dropna(), found[part][1]) for part in PARTS if part in found}
+    return [_part(part, values, paired) for part, (values, paired) in known.items() if len(values)]
+
+
+def _part(part: str, values: pd.Series, is_paired: bool) -> dict[str, object]:
+    interval = median_interval(values.tolist())
+    low, high = (interval.low, interval.high) if is_paired and interval.low is not None else (math.nan, math.nan)
+    return {
+        **{"part": part, "seconds": interval.median, "low": low, "high": high},
+        **{"n": interval.n, "is_paired": is_paired},
+    }
+
+
+def _is_distributed(cells: pd.DataFrame) -> pd.Series:
+    """Whether a cell is of launches that exchange, or would, and not of the base itself."""
+    return cells["exchange"].astype(bool) & (cells["bare_strategy"] != cells["named_base"])
+
+
+def _largest(found: pd.DataFrame) -> pd.DataFrame:
+    """Of each strategy and number of workers the largest part, with its `share` of the measured step.
+
+    It `is_limit` where that share counts, unless its interval reaches down to zero.
+    """
+    if found.empty:
+        return found.assign(share=[], is_limit=[])
+    share = found["seconds"] / found["measured_seconds"]
+    told = found.assign(share=share, is_limit=(share >= NAMED_SHARE) & ~(found["low"] <= 0))
+    return told.loc[told.groupby(["strategy", "workers"])["seconds"].idxmax()]
+
+
+def _shares(group: pd.DataFrame) -> str:
+    """What one part takes of the steps of these strategies, from the largest share down."""
+    said = [
+        f"{blocks.percent(row['share'])} {'of the step ' if not place else ''}with {row['strategy']} ({_of_step(row)})"
+        for place, row in enumerate(group.to_dict("records"))
+    ]
+    if len(said) <= _MOST_NAMED:
+        return listed(said)
+    return f"from {said[0]} down to {said[-1]}, of {len(said)} strategies"
+
+
+def _of_step(row: Mapping[str, object]) -> str:
+    """Such as `2.41 of 3.93 ms`."""
+    digits = _digits(row["measured_seconds"])
+    return f"{_milliseconds(row['seconds'], digits)} of {_milliseconds(row['measured_seconds'], digits)} ms"
+
+
+def _beside_ideal(row: Mapping[str, object]) -> str:
+    """Such as `2.02 ms, ideally 2.00`."""
+    digits = _digits(row["measured_seconds"])
+    measured, ideal = (_milliseconds(row[f"{name}_seconds"], digits) for name in ("measured", "ideal"))
+    return f"{measured} ms, ideally {ideal}"
+
+
+def _about() -> str:
+    return (
+        "If N workers were N times as fast, a step would take an N-th of the time in which the undistributed base "
+        "computes as many rows. What it takes beyond that is divided here. T_step is the step as trained, T_comp the "
+        "same without exchange, both of the slowest rank; T_base is the base's step. Each part is the median over n "
+        "rounds of a difference between launches of the same round, which met the same machine."
+    )
+
+
+def _definitions() -> list[str]:
+    minus = "\N{MINUS SIGN}"
+    return [
+        "Ideal: T_base under weak scaling, T_base / N under strong scaling, by the median of all the base's launches.",
+        f"Exchange: T_step {minus} T_comp, what isn't hidden behind computing. A rank that is late in one step and "
+        "early in the next makes the others wait in T_step alone, so that waiting is in here.",
+        f"Slowest rank: T_comp {minus} T_comp / s, where s is the slowest rank's time for a window over the median "
+        "rank's: what the others wait for a rank that is slower throughout. Replicas in one process aren't clocked one "
+        "by one, and wait as a part of computing.",
+        f"Rows: r {minus} r_base, where r is how long the rank that waits longest waits for its rows in T_comp, and "
+        "r_base the base's wait in the ideal step. Where a strategy doesn't measure it, it is a part of computing.",
+        f"Computing: T_comp {minus} slowest rank {minus} rows {minus} ideal, what computing takes longer than the "
+        "base's: workers share caches, memory and clock rate, distribution has machinery of its own, and small shards, "
+        "under strong scaling, are computed less efficiently. Below zero the strategy computes faster than its base.",
+        f"Not divided: T_step {minus} rows {minus} ideal, where no launch without exchange shares a round.",
+        f"The rest: the measured step {minus} ideal {minus} all parts. In one round it is zero; over several it isn't, "
+        "since a median of differences is no difference of medians.",
+        "One worker has nobody to exchange with: T_step stands for T_comp, and computing tells what distribution costs "
+        "by being there.",
+    ]
+
+
+def _figure(rows: pd.DataFrame, names: Mapping[str, str], drawings: dict[str, Callable[[], bytes]]) -> Block:
+    """The bars of one regime: of all its worlds, or of the largest uncrowded one where they would be too many."""
+    shown, only = rows, ""
+    if len(rows.drop_duplicates(["strategy", "workers"])) > _MOST_BARS:
+        fitting = rows.loc[~rows["oversubscribed"], "workers"]
+        workers = fitting.max() if len(fitting) else rows["workers"].min()
+        shown = rows[rows["workers"] == workers]
+        only = f" Only {_workers(workers)}; the table has all."
+    drawings["scaling.svg"] = partial(figures.scaling, shown)
+    crowded = " † in grey: more threads than cores." if shown["oversubscribed"].any() else ""
+    caption = (
+        f"A step from ideal to measured, {names[rows['regime'].iloc[0]]}: the ideal, then what it takes beyond it. A "
+        "part below zero saves time and stands left of zero, so the line, which marks the measured step, is left of "
+        f"the bar's end there. Numbers are the measured step; a bar that is cut ends with ». Medians over "
+        f"n = {_span(shown['n'])} rounds.{crowded}{only}"
+    )
+    return blocks.figure("scaling.svg", caption)
+
+
+def _table(rows: pd.DataFrame) -> Block:
+    """A row for each strategy and number of workers of one regime: ideal, parts, measured."""
+    shown = [part for part in PARTS if (rows["part"] == part).any()]
+    lines = [_line(own, shown) for _, own in rows.groupby(["strategy", "workers"])]
+    columns = ["strategy", "workers", "ideal, ms", *shown, "measured, ms", "n"]
+    notes = [
+        "Parts are in milliseconds per step, in parentheses the 95 % interval of the median; of a rest beyond "
+        f"{blocks.percent(NAMED_SHARE)} of the measured step, its share.{_large_rests(rows)}"
+    ]
+    if (rows["n"] < FEWEST_LAUNCHES).any():
+        notes.append(f"No interval is given for fewer than {FEWEST_LAUNCHES} rounds.")
+    if not rows["is_paired"].all():
+        notes.append(
+            "* No launch of the base shares a round: its median over all rounds takes its place, and no interval is "
+            "given."
+        )
+    if rows["oversubscribed"].any():
+        notes.append("† more threads than cores: shows that it works, not how it scales.")
+    return blocks.table(columns, lines, notes, left=(0,))
+
+
+def _line(own: pd.DataFrame, shown: Sequence[str]) -> list[str]:
+    cell = own.iloc[0]
+    digits = _digits(cell["measured_seconds"])
+    words = {row["part"]: _in_words(row, digits) for row in own.to_dict("records")}
+    measured = _milliseconds(cell["measured_seconds"], digits)
+    return [
+        *[cell["strategy"], f"{cell['workers']}{'†' if cell['oversubscribed'] else ''}"],
+        _milliseconds(cell["ideal_seconds"], digits),
+        *[words.get(part, blocks.DASH) for part in shown],
+        f"{measured}{_interval(cell['measured_low'], cell['measured_high'], digits)}",
+        _span(own["n"]),
+    ]
+
+
+def _in_words(row: Mapping[str, object], digits: int) -> str:
+    """A part in milliseconds, and below it its interval, or the share of a rest that is large."""
+    number = f"{_milliseconds(row['seconds'], digits)}{'' if row['is_paired'] else '*'}"
+    share = row["seconds"] / row["measured_seconds"]
+    if row["part"] == REST:
+        return f"{number}\n({_percent(share)})" if abs(share) > NAMED_SHARE else number
+    return f"{number}{_interval(row['low'], row['high'], digits)}"
+
+
+def _interval(low: float, high: float, digits: int) -> str:
+    return "" if math.isnan(low) else f"\n({_milliseconds(low, digits)} to {_milliseconds(high, digits)})"
+
+
+def _large_rests(rows: pd.DataFrame) -> str:
+    """How often the rest is more than is tolerated, and where it is the most; empty where it never is."""
+    rests = rows[rows["part"] == REST]
+    shares = rests["seconds"] / rests["measured_seconds"]
+    large = shares[shares.abs() > NAMED_SHARE]
+    if large.empty:
+        return ""
+    most = rests.loc[large.abs().idxmax()]
+    return (
+        f" That is in {len(large)} of {len(rests)} rows, the largest {_percent(large[most.name])} ({most['strategy']} "
+        f"at {most['workers']})."
+    )
+
+
+def _undivided(rows: pd.DataFrame) -> list[str]:
+    found = rows[rows["part"] == UNDIVIDED]
+    if found.empty:
+        return []
+    return [f"Not divided, since no launch without exchange shares a round: {_who_or_how_many(found, rows)}."]
+
+
+def _faster(rows: pd.DataFrame) -> list[str]:
+    """Who computes faster than the base does: by the interval, or without one by more than a small share."""
+    found = rows[rows["part"] == COMPUTING]
+    found = found[found["high"].fillna(found["seconds"] + NAMED_SHARE * found["measured_seconds"]) < 0]
+    if found.empty:
+        return []
+    return [f"Computing is below zero, so faster than the base's: {_who_or_how_many(found, rows)}."]
+
+
+def _left_out(cells: pd.DataFrame) -> list[str]:
+    """Which strategies have no bar, and why."""
+    if cells.empty:
+        return []
+    own = cells[_is_distributed(cells)]
+    asynchronous = own[~own["synchronous"].astype(bool)]
+    alone = own[own["synchronous"].astype(bool) & own["base_samples_per_second"].isna()]
+    said = []
+    if len(asynchronous):
+        names = listed(sorted(asynchronous["strategy"].unique()))
+        said.append(f"Left out for asynchronous updates, which belong to one worker each: {names}.")
+    for base, group in alone.groupby("named_base"):
+        said.append(f"Left out, since {base} wasn't measured on the same work: {_who(group)}.")
+    return said
+
+
+def _who_or_how_many(found: pd.DataFrame, rows: pd.DataFrame) -> str:
+    if found["strategy"].nunique() <= 2 * _MOST_NAMED:
+        return _who(found)
+    return f"{len(found)} of {(rows['part'] == REST).sum()} rows of the table"
+
+
+def _who(rows: pd.DataFrame) -> str:
+    """Such as `amber_ring at 2 and 4`."""
+    places = rows.drop_duplicates(["strategy", "workers"]).sort_values(["strategy", "workers"])
+    groups = places.groupby("strategy")["workers"]
+    return listed([f"{name} at {listed([str(count) for count in counts])}" for name, counts in groups])
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker{'s' if count > 1 else ''}"
+
+
+def _span(counts: pd.Series) -> str:
+    return str(counts.min()) if counts.nunique() == 1 else f"{counts.min()} to {counts.max()}"
+
+
+def _digits(seconds: float) -> int:
+    """Digits after the point with which this time has three significant ones in milliseconds, for all of its parts."""
+    return max(0, 2 - math.floor(math.log10(1000 * seconds)))
+
+
+def _milliseconds(seconds: float, digits: int) -> str:
+    # Adding 0 makes a plain zero of one that was rounded from below.
+    return f"{round(1000 * seconds, digits) + 0.0:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _percent(share: float) -> str:
+    return f"{round(100 * share, 1) + 0.0:.1f} %".replace("-", "\N{MINUS SIGN}")

@@ -1,0 +1,209 @@
+"""Records and plans that nobody would want: a report without a wrong number or one clear line, never a traceback."""
+
+import dataclasses
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from common.contract.task import PRESETS
+from common.errors import exit_with_one_line
+from common.measurement.record import Record
+from reports.__main__ import main
+from reports.material import regime_names
+from reports.summaries import cells, launches
+from tests.reports.records import HOST, make_record, named, unfinished, write_all
+
+NAME = "amber_ring-2w-00"
+HEADER = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
+
+
+@pytest.fixture
+def report(monkeypatch, tmp_path, capsys):
+    """Calls the program, in this process, on the records in `tmp_path`; gives its exit status and what it printed."""
+
+    def call(*options: object) -> tuple[int, str]:
+        arguments = ["reports", "--results", tmp_path, "--out", tmp_path / "out" / "report.pdf", *options]
+        monkeypatch.setattr(sys, "argv", [*map(str, arguments)])
+        try:
+            exit_with_one_line(main)
+        except SystemExit as ending:
+            return ending.code, capsys.readouterr().err
+        return 0, capsys.readouterr().out
+
+    return call
+
+
+@pytest.fixture
+def refused(report, tmp_path):
+    """The same for input that has to be refused: gives the one line, and sees that no report was written."""
+
+    def call(*options: object) -> str:
+        status, text = report(*options)
+        [line] = text.splitlines()
+        assert status == 2
+        assert line.startswith("lockstep: ")
+        assert line.endswith(".")
+        assert not (tmp_path / "out").exists()
+        return line
+
+    return call
+
+
+def csv(folder: Path, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / "out" / "report-tables" / f"{name}.csv")
+
+
+def spoil(folder: Path, record: Record | None = None, **fields: object) -> Path:
+    """Write a record whose JSON has these values; `None` as a value is JSON's null, `...` takes the key out."""
+    write_all(folder, {NAME: record or make_record("amber_ring", 2)})
+    path = folder / f"{NAME}.json"
+    values = json.loads(path.read_text()) | fields
+    path.write_text(json.dumps({name: value for name, value in values.items() if value is not ...}))
+    return path
+
+
+def window(**values: object) -> list[dict[str, object]]:
+    """A window with these values; `...` takes the key out."""
+    known = {"rank": 0, "step": 20, "steps": 10, "seconds": 0.02} | values
+    return [{name: value for name, value in known.items() if value is not ...}]
+
+
+TASK = dataclasses.asdict(dataclasses.replace(PRESETS["digits"], steps=60, warmup_steps=20, window_steps=10))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"windows": None}, "windows"),
+        ({"windows": [3]}, "windows"),
+        ({"windows": window(seconds="0.02")}, "windows"),
+        ({"windows": window(rank=...)}, "windows lack one of rank"),
+        ({"windows": window(seconds=0)}, "took no time"),
+        ({"windows": window(seconds=-0.02)}, "took no time"),
+        ({"windows": window(steps=0)}, "has no steps"),
+        ({"losses": "x"}, "losses"),
+        ({"losses": [1.0, "x"]}, "losses"),
+        ({"shard_losses": [1.0]}, "shard_losses"),
+        ({"world_size": ...}, "world_size"),
+        ({"world_size": "2"}, "world_size"),
+        ({"world_size": 0}, "without workers, rows or shards"),
+        ({"examples_per_step": 0}, "without workers, rows or shards"),
+        ({"shards": 0}, "without workers, rows or shards"),
+        ({"shards": 3}, "shards don't divide its rows"),
+        ({"status": "fine"}, "status"),
+        ({"started_at": "yesterday"}, "started_at"),
+        ({"started_at": "2026-01-02T03:04:05"}, "started_at"),
+        ({"first_step": 60}, "begins with a step"),
+        ({"final_accuracy": None}, "no final_accuracy"),
+        ({"accuracies": [{"step": 60}]}, "accuracies lack one of accuracy"),
+        ({"phases": [{"name": "talk"}]}, "phases lack one of meaning"),
+        ({"phases": [{"name": "talk", "seconds": None, "meaning": ""}]}, "seconds"),
+        ({"host": HOST | {"gpus": None}}, "gpus"),
+        ({"host": HOST | {"memory_bytes": "much"}}, "memory_bytes"),
+        ({"task": None}, "task"),
+        ({"task": {"preset": "digits"}}, "its task lacks dimensions, batch"),
+        ({"task": TASK | {"seed": "x"}}, "seed of the task"),
+        ({"task": TASK | {"preset": "moon"}}, "preset of the task"),
+        ({"task": TASK | {"steps": 0}}, "its task can't be meant: --steps 0"),
+        ({"task": TASK | {"colour": "red"}}, "its task can't be meant"),
+        ({"schema_version": 3}, "schema version 3, this program reads 2"),
+        ({"speed": 9}, "speed"),
+    ],
+    ids=str,
+)
+def test_a_damaged_record_is_refused_with_its_file_and_what_is_wrong(tmp_path, refused, fields, said):
+    path = spoil(tmp_path, **fields)
+    line = refused()
+    assert str(path) in line
+    assert said in line
+    assert "delete it and run its launch again" in line
+
+
+@pytest.mark.parametrize("end", ["", '{"schema_version": 2, "strategy": "amb', '{"losses": [NaN]}', "\x00"])
+def test_a_file_that_is_cut_off_or_no_json_is_refused(tmp_path, refused, end):
+    (tmp_path / "cut.json").write_text(end)
+    assert f"{tmp_path / 'cut.json'} isn't a record that can be read" in refused()
+
+
+def test_no_records_are_refused(tmp_path, refused):
+    assert "holds no records" in refused()
+
+
+def test_a_launch_under_two_names_is_refused_since_it_would_count_twice(tmp_path, refused):
+    write_all(tmp_path, named(make_record("amber_ring", 2), make_record("amber_ring", 2)))
+    shutil.copy(tmp_path / f"{NAME}.json", tmp_path / "copy.json")
+    line = refused()
+    assert f"{tmp_path / f'{NAME}.json'} and {tmp_path / 'copy.json'} are records of the same launch" in line
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([f"1,{NAME},amber_ring,,digits,weak,2,True,{number},throughput,5" for number in (1, 2)], "in two ways"),
+        ([f"1,{NAME},amber_ring,,digits,weak,2,maybe,1,throughput,5"], "exchange"),
+        ([f"1,{NAME},amber_ring,,digits,weak,two,True,1,throughput,5"], "workers"),
+        ([f"1,{NAME},amber_ring,,digits,weak,2,True,,throughput,5"], "repetition"),
+    ],
+    ids=["twice", "exchange", "workers", "repetition"],
+)
+def test_a_plan_that_contradicts_itself_or_has_wrong_values_is_refused(tmp_path, refused, rows, said):
+    write_all(tmp_path, {NAME: make_record("amber_ring", 2)})
+    (tmp_path / "plan.csv").write_text("\n".join([HEADER, *rows]))
+    line = refused()
+    assert str(tmp_path / "plan.csv") in line
+    assert said in line
+
+
+def test_one_record_alone_gives_a_report_and_a_launch_that_the_plan_names_twice_counts_once(tmp_path, report):
+    write_all(tmp_path, {NAME: make_record("amber_ring", 2)})
+    row = f"1,{NAME},amber_ring,,digits,weak,2,True,1,throughput,5"
+    (tmp_path / "plan.csv").write_text("\n".join([HEADER, row, row]))
+    assert report()[0] == 0
+    assert len(csv(tmp_path, "endings")) == 1
+    assert csv(tmp_path, "cells")[["n", "seconds"]].to_numpy().tolist() == [[1, 0.002]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_whatever_is_odd_and_not_wrong_gives_a_report_with_the_numbers_of_each(tmp_path, report):
+    markup = r"#odd_$\nosuch$_*b*_<b>@x</b>"
+    elsewhere = HOST | {"name": "#there", "processor": "Other *CPU*; $x", "cores": 4}
+    unheard = {"family": "#Quartz", "framework": "", "colors": ["no color"], "base": "nowhere", "label": "a $, #b"}
+    lost = [None] * 60
+    records = [
+        make_record("amber_ring", 2, (2.0,) * 3),
+        make_record("amber_ring", 2, (4.0,) * 3, host=elsewhere),
+        *(make_record(markup, workers, (1.0,) * 3, **unheard) for workers in (1, 2)),
+        make_record("amber_library", 2, losses=lost, shard_losses=[lost, lost]),
+        unfinished("failed", r"#panic() $\nosuch$ *b* @x <b>", "amber_parts"),
+        unfinished("unsupported", "", "amber_threads"),
+    ]
+    write_all(tmp_path, {f"launch-{index}": record for index, record in enumerate(records)})
+    status, said = report("--headline", tmp_path / "out" / "headline.svg")
+    assert (status, said.splitlines()[-1].split(": ")[1].split(",")[0]) == (0, "7 records")
+    assert (tmp_path / "out" / "report.pdf").read_bytes().startswith(b"%PDF-")
+    rows = csv(tmp_path, "cells")
+    assert sorted(rows.loc[rows["strategy"] == "amber_ring", "seconds"]) == [0.002, 0.004]
+    assert set(rows.loc[rows["strategy"] == f"{markup}, a $, #b", "n"]) == {1}
+    deviations = csv(tmp_path, "deviations").set_index("strategy")
+    assert deviations.loc["amber_library", ["verdict", "loss"]].tolist() == ["deviates", float("inf")]
+    assert csv(tmp_path, "endings")["ending"].value_counts().to_dict() == {"ok": 5, "failed": 1, "unsupported": 1}
+
+
+def test_a_plan_without_any_record_gives_a_report_of_launches_that_did_not_run(tmp_path, report):
+    (tmp_path / "plan.csv").write_text(f"{HEADER}\n1,{NAME},amber_ring,,digits,weak,2,True,1,throughput,5\n")
+    assert report()[0] == 0
+    assert [*csv(tmp_path, "endings")["ending"]] == ["not run"]
+    assert csv(tmp_path, "launches").empty
+
+
+def test_two_machines_are_told_apart_by_name_wherever_a_regime_is_named():
+    there = dataclasses.replace(make_record("amber_ring", 2), host=HOST | {"processor": "Other CPU"})
+    names = regime_names(cells(launches(named(make_record("amber_ring", 2), there))))
+    assert [name.rpartition(", ")[2] for name in sorted(names.values())] == [
+        "cpu on 2 cores of Other CPU",
+        "cpu on 2 cores of Some CPU",
+    ]

@@ -1,0 +1,300 @@
+"""Hoefler and Belli's twelve rules: one test for each that a test can decide, on made-up results."""
+
+import dataclasses
+import json
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from common.calibration import verdict
+from common.contract.task import PRESETS
+from common.measurement.intervals import FEWEST_LAUNCHES
+from common.measurement.record import Record
+from reports import document, figures, rules, sections, summaries
+from reports.blocks import DASH
+from reports.material import Drawings, gather
+from reports.results import Results
+from reports.rules import Rule
+from tests.reports.records import AMBER, HOST, STRATEGIES, make_record, named, unfinished, varied
+
+DRIFT = (1.0, 1.4, 0.8, 1.9, 1.1, 2.5)
+"""How many times as long everything takes in each round."""
+
+NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0)
+
+
+@pytest.fixture
+def composed(tmp_path) -> Callable[..., tuple[list[dict], Drawings]]:
+    """A function that gives the document on these records: its blocks, and how its figures are drawn."""
+
+    def compose(*records: Record, **more: object) -> tuple[list[dict], Drawings]:
+        content, drawings = document.compose(Results(tmp_path, named(*records), None, **more))
+        return content["blocks"], drawings
+
+    return compose
+
+
+def tables_with(blocks: list[dict], *columns: str) -> list[dict]:
+    return [block for block in blocks if block["kind"] == "table" and {*columns} <= {*block["columns"]}]
+
+
+def rows_with(blocks: list[dict], *columns: str) -> list[dict[str, str]]:
+    """Every row of the tables with these columns, by the title of the column."""
+    tables = tables_with(blocks, *columns)
+    return [dict(zip(table["columns"], row, strict=True)) for table in tables for row in table["rows"]]
+
+
+def rounds_of(name: str, factor: float = 1.0, n: int = 6, noise: Sequence[float] = NOISE) -> list[Record]:
+    """A launch in each of n rounds, which differ much; so many times as fast as others."""
+    times = [2.0 * drift * each / factor for drift, each in zip(DRIFT[:n], noise, strict=False)]
+    return [make_record(name, 2, (milliseconds,) * 4) for milliseconds in times]
+
+
+def number(cell: str) -> float:
+    return float(cell.replace(",", "").removesuffix(" %"))
+
+
+@pytest.mark.parametrize("scaling", ["weak", "strong"])
+def test_every_speed_up_has_the_rate_and_the_n_of_its_base_beside_it(composed, scaling):
+    def launch(name, workers=1, milliseconds=2.0):
+        lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, seed=3, workers=workers, **lengths)
+        return make_record(name, workers, (milliseconds,) * 4, task=task)
+
+    rings = [launch(name, workers) for name in ("amber_ring", "cobalt_replicas") for workers in (1, 2)]
+    bases = [launch("amber_single", milliseconds=1.0), launch("cobalt_single", milliseconds=4.0)]
+    [table] = tables_with(composed(*bases, *rings)[0], "speed-up", "over own 1")
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    rates = {(row["strategy"], row["workers"]): number(row["samples/s"]) for row in rows}
+    assert len(rows) == 6
+    for row in rows:
+        base = STRATEGIES[row["strategy"]].base or row["strategy"]
+        [rate] = re.findall(rf"are over {base}: ([\d,]+) samples/s \(n = 1\)", " ".join(table["notes"]))
+        assert number(row["speed-up"]) == pytest.approx(number(row["samples/s"]) / number(rate), abs=0.01)
+        own = rates[row["strategy"], "1"]
+        assert number(row["over own 1"]) == pytest.approx(number(row["samples/s"]) / own, abs=0.01)
+
+
+def test_without_its_base_there_is_no_speed_up(composed):
+    [row] = rows_with(composed(make_record("amber_ring", 2))[0], "speed-up", "over own 1")
+    assert [row[name] for name in ("speed-up", "efficiency", "over own 1")] == [DASH] * 3
+
+
+def test_whatever_is_missing_is_named_with_its_reason(composed):
+    wrong = [
+        unfinished("unsupported", "It has no GPU.", "cobalt_central"),
+        unfinished("failed", "It ended with status 3."),
+    ]
+    blocks, _ = composed(make_record("amber_single"), *wrong, left_out={"teal_amber": 11.2})
+    text = json.dumps(blocks)
+    assert "Not compared: amber_ring. It ended with status 3." in text
+    assert "Not compared: cobalt_central. It has no GPU." in text
+    assert "The time didn't suffice for teal_amber (--minutes 12 would do)." in text
+    assert "1 ok, 1 unsupported, 1 failed, 0 not run" in text
+
+
+@pytest.mark.parametrize("milliseconds", [(1.0, 3.0), (1.0, 3.0, 8.0), (0.5, 0.5, 1.5, 9.0)])
+def test_a_rate_is_that_of_the_median_time_and_no_mean_of_rates(milliseconds):
+    launches = summaries.launches(named(*(make_record(milliseconds=(each,) * 4) for each in milliseconds)))
+    rates = [64_000 / each for each in milliseconds]
+    assert launches["samples_per_second"].tolist() == pytest.approx(rates)
+    [rate] = summaries.cells(launches)["samples_per_second"]
+    assert rate == pytest.approx(64_000 / statistics.median(milliseconds))
+    assert rate < statistics.mean(rates) * 0.9
+    # The windows of one launch are summarised in the same way.
+    [of_windows] = summaries.launches(named(make_record(milliseconds=milliseconds)))["samples_per_second"]
+    assert of_windows == pytest.approx(rate)
+
+
+def test_a_ratio_of_rounds_stands_beside_the_rates_that_it_rests_on(composed):
+    times, factors = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0), (1.1, 1.2, 1.3, 1.1, 1.2, 1.3)
+    rings = [make_record("amber_ring", 2, (each,) * 4) for each in times]
+    slower = [each * factor for each, factor in zip(times, factors, strict=True)]
+    libraries = [make_record("amber_library", 2, (each,) * 4) for each in slower]
+    [table] = tables_with(composed(*rings, *libraries)[0], "ratio", "rounds (n)")
+    [row] = table["rows"]
+    assert row[0] == "amber_ring"
+    assert row[1] == f"{128_000 / statistics.median(times):,.0f}"
+    assert row[2] == "amber_library"
+    assert row[3] == f"{128_000 / statistics.median(slower):,.0f}"
+    assert row[table["columns"].index("ratio")] == f"{statistics.geometric_mean(factors):.3f}"
+
+
+@pytest.mark.parametrize("n", [1, 5, 6, 9])
+def test_a_median_has_an_interval_from_six_launches_on_and_none_below(composed, n):
+    blocks, _ = composed(*(make_record(milliseconds=(2.0 + index,) * 4) for index in range(n)))
+    [table] = tables_with(blocks, "ms per step", "95 % interval", "n")
+    [row] = [dict(zip(table["columns"], each, strict=True)) for each in table["rows"]]
+    assert row["n"] == str(n)
+    assert (row["95 % interval"] == DASH) == (n < 6)
+    assert any("No interval is given" in note for note in table["notes"]) == (n < 6)
+
+
+@pytest.mark.parametrize(("n", "tested"), [(5, False), (6, True)])
+def test_whatever_is_tested_has_its_residuals_drawn(composed, n, tested):
+    blocks, drawings = composed(*rounds_of("amber_ring", n=n), *rounds_of("amber_library", 1.1, n=n))
+    assert bool(tables_with(blocks, "p", "verdict")) == tested
+    shown = [block["file"] for block in blocks if block["kind"] == "figure" and "Residuals" in block["caption"]]
+    assert len(shown) == tested
+    assert all(drawings[file]().startswith(b"<?xml") for file in shown)
+
+
+def test_overlapping_intervals_of_medians_decide_nothing(composed):
+    blocks, _ = composed(*rounds_of("amber_ring", 1.08), *rounds_of("amber_library", noise=NOISE[::-1]))
+    ends = [row["95 % interval"].split(" to ") for row in rows_with(blocks, "ms per step", "over own 1")]
+    lows, highs = ([float(end) for end in side] for side in zip(*ends, strict=True))
+    assert max(lows) < min(highs)
+    [row] = rows_with(blocks, "p", "verdict")
+    assert (row["strategy"], row["verdict"]) == ("amber_ring", "> faster")
+
+
+def test_what_the_launches_ran_on_is_in_the_section_on_the_machine():
+    host = {"processor": "Odd CPU", "cores": 3, "memory_bytes": 5 * 2**30, "gpus": ["Odd GPU"], "system": "Odd 9"}
+    facts = {"versions": {"oddlib": "9.8.7"}, "git_commit": "fedcba98", "started_at": "2031-05-06T07:08:09+00:00"}
+    facts |= {"threads_per_worker": 7, "pinned_cores": [2], "private_network": True}
+    record = make_record(**facts, host=host, backend="odd backend", device="odd device")
+    plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "order_seed": [4711]})
+    blocks = sections.machine_section(Results(Path("nowhere"), named(record), plan))
+    told = dict(row for block in blocks if block["kind"] == "table" for row in block["rows"])
+    expected = {
+        **{"processor": "Odd CPU, 3 cores", "memory": "5.0 GiB", "GPUs": "Odd GPU", "system": "Odd 9"},
+        **{"computed on": "odd device", "threads per worker": "7", "kept on their cores": "1 of 1 launches"},
+        **{"private network": "1 of 1 launches", "commit": "fedcba98", "measured": "2031-05-06 07:08 UTC"},
+        **{"order of the launches": "shuffled across strategies, seed 4711", "versions": "oddlib 9.8.7"},
+        "carried by": "amber_ring: odd backend",
+    }
+    assert told | expected == told
+
+
+def test_the_slowest_rank_of_the_median_window_of_the_median_launch_counts():
+    def launch(factor):
+        # The slowest rank takes 9, 5 and 6 ms a step: it isn't the same one each time.
+        windows = [
+            {"rank": rank, "step": step, "steps": 10, "seconds": factor * milliseconds / 100}
+            for rank, times in enumerate([(1, 5, 6), (9, 2, 4)])
+            for step, milliseconds in zip((20, 30, 40), times, strict=True)
+        ]
+        return make_record("amber_ring", 2, windows=windows)
+
+    launches = summaries.launches(named(*map(launch, (1.0, 7.0, 2.0))))
+    assert launches["seconds"].tolist() == pytest.approx([0.006, 0.042, 0.012])
+    assert summaries.cells(launches)["seconds"].tolist() == pytest.approx([0.012])
+
+
+def test_bounds_stand_beside_what_was_measured(composed):
+    ring = make_record("amber_ring", 2, wire_bytes_per_step=150_000.0)
+    blocks, drawings = composed(make_record("amber_single"), ring)
+    assert any(b"ideal: N times amber_single" in draw() for draw in drawings.values())
+    [row] = rows_with(blocks, "MB sent, measured", "MB by formula")
+    # Two workers send the 17,226 parameters twice, as float32.
+    assert (row["MB sent, measured"], row["MB by formula"]) == ("0.150", "0.138")
+
+
+def marks(*milliseconds: float) -> int:
+    """How many marks and ticks the first figure has on a launch of so many milliseconds a step each."""
+    launches = summaries.launches(named(*(make_record(milliseconds=(each,) * 4) for each in milliseconds)))
+    looks = figures.styles({"amber_ring": AMBER.colors})
+    return figures.headline(summaries.cells(launches), launches, looks).count(b"<use")
+
+
+def test_every_launch_is_a_mark():
+    # The same span each time, so that there are as many ticks.
+    assert [marks(2.0, *[3.0] * more, 4.0) - marks(2.0, 4.0) for more in (1, 2, 3)] == [1, 2, 3]
+
+
+@pytest.fixture
+def rules_on(tmp_path) -> Callable[..., dict[int, Rule]]:
+    """A function that gives the rules on these records, by number; `more` are tables that the report has as well."""
+
+    def twelve(*records: Record, **more: object) -> dict[int, Rule]:
+        results = Results(tmp_path, named(*records), None)
+        material = SimpleNamespace(**vars(gather(results)) | more)
+        return {rule.number: rule for rule in rules.twelve(material, results)}
+
+    return twelve
+
+
+def test_there_are_twelve_rules_and_each_names_a_test_here_or_that_none_can_decide_it(rules_on):
+    found = rules_on(make_record())
+    assert [*found] == [*range(1, 13)]
+    assert {number for number, rule in found.items() if not rule.test} == {8}
+    named_tests = [rule.test for rule in found.values() if rule.test]
+    assert len({*named_tests}) == 11
+    assert all(name.startswith("test_") and callable(globals().get(name)) for name in named_tests)
+    assert Path(__file__).match(rules.TESTS)
+
+
+def test_the_table_has_a_row_for_every_rule_with_its_departure_and_what_decides_it(tmp_path):
+    results = Results(tmp_path, named(make_record()), None)
+    [table] = tables_with(rules.section(gather(results), results), "rule")
+    assert [row[0].partition(".")[0] for row in table["rows"]] == [str(number) for number in range(1, 13)]
+    assert table["rows"][0][2:] == [
+        "none",
+        "every speed up has the rate and the n of its base beside it",
+    ]
+    assert table["rows"][7][3] == "No test can: it is a judgement."
+    assert all(cell for row in table["rows"] for cell in row)
+
+
+def test_the_method_in_the_document_has_the_rules(composed):
+    blocks, _ = composed(make_record())
+    texts = [block.get("text", "") for block in blocks]
+    assert texts.index("How this was measured, and how to read it") < texts.index("Hoefler and Belli's twelve rules")
+
+
+def test_without_a_launch_that_ended_ok_there_are_rules_all_the_same(rules_on):
+    found = rules_on(unfinished("failed", "It ended with status 1."))
+    assert "0 of 0 medians" in found[5].followed
+    assert found[2].departure == ""
+    assert found[11].followed == "Nothing was measured here that has a bound."
+
+
+def test_presets_and_cores_that_took_no_part_are_departures(rules_on):
+    host = HOST | {"cores": 4}
+    departure = rules_on(make_record("amber_ring", 2, host=host))[2].departure
+    assert departure == (
+        "Of the presets digits, mnist, pathway and wide only digits took part; why isn't recorded. No launch with more "
+        "than 2 of the 4 cores ended ok."
+    )
+    assert "cores" not in rules_on(make_record("amber_ring", 4, host=host))[2].departure
+
+
+def test_it_is_counted_how_many_medians_have_an_interval(rules_on):
+    six = [make_record("amber_ring", 2) for _ in range(FEWEST_LAUNCHES)]
+    assert "1 of 2 medians have one here" in rules_on(*six, varied("amber_ring", 2, exchange=False))[5].followed
+
+
+def test_it_is_said_whether_the_tests_were_calibrated(rules_on, tmp_path):
+    record = make_record()
+    assert "there was none on this machine" in rules_on(record)[6].departure
+    (tmp_path / verdict.FILE).touch()
+    assert "the tests were calibrated on this kind of machine" in rules_on(record)[6].departure
+
+
+def test_without_enough_rounds_it_is_said_that_nothing_was_tested(rules_on):
+    few = rules_on(*rounds_of("amber_ring", n=5), *rounds_of("amber_library", n=5))
+    assert "here none was made, for fewer than 6 rounds" in few[6].followed
+    assert "0 pairs here" in few[7].followed
+    enough = rules_on(*rounds_of("amber_ring"), *rounds_of("amber_library"))
+    assert "their residuals are drawn" in enough[6].followed
+    assert "1 pair here" in enough[7].followed
+
+
+def test_launches_of_code_without_a_commit_are_departures(rules_on):
+    changed = [make_record(git_commit=commit) for commit in ("0123", "0123+changes", None)]
+    assert rules_on(*changed)[9].departure.startswith("2 launches ran code that no known commit has")
+    assert rules_on(changed[0])[9].departure == ""
+
+
+def test_without_a_probe_of_the_machine_its_own_limits_are_said_to_be_missing(rules_on):
+    records = make_record("amber_single"), make_record("amber_ring", 2)
+    without = rules_on(*records, ceilings=pd.DataFrame())[11]
+    assert "wasn't probed" in without.departure
+    probed = rules_on(*records, ceilings=pd.DataFrame({"products": [99.0]}))[11]
+    assert probed.departure == ""
+    assert "each framework's own ceiling stands beside its strategies" in probed.followed

@@ -1,0 +1,144 @@
+"""reports/tables.py: the report's numbers as pandas tables and CSV files."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from common.errors import UserError
+from common.measurement.record import Record
+from reports import load, tables
+from reports.tables import COLUMNS, Tables
+from tests.reports.records import MadeUpOptions, make_record, named, unfinished, write_all
+
+ROOT = Path(__file__).parents[2]
+AROUND = {
+    **{"core_seconds": 0.02, "steal_seconds": 0.0, "busy_seconds": 0.02, "own_seconds": 0.02},
+    **{"involuntary_switches": 3, "spin_seconds": 1e-4, "clock_megahertz": 2000.0},
+}
+HELD = {"parameters": 3000, "gradients": 3000, "optimizer_state": 0, "above_import": 50_000}
+
+
+def launch(name: str, number: int, milliseconds: float, exchange: bool = True) -> Record:
+    """A launch of two workers whose record tells all that a table has a column for."""
+    times = (milliseconds + number / 300,) * 3
+    record = make_record(name, 2, times, options=MadeUpOptions(exchange=exchange), memory_bytes=[HELD, HELD])
+    return Record(**vars(record) | {"windows": [window | AROUND for window in record.windows]})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Six rounds of two strategies, one of them without exchange too, and a launch that failed."""
+    records = [launch(name, number, 2.0) for name in ("amber_ring", "cobalt_replicas") for number in range(6)]
+    records += [launch("amber_ring", number, 1.5, exchange=False) for number in range(6)]
+    records += [make_record("amber_single"), unfinished("failed", "It ended, with a comma.", "amber_parts")]
+    return write_all(tmp_path_factory.mktemp("results"), named(*records))
+
+
+@pytest.fixture(scope="module")
+def loaded(folder) -> Tables:
+    return load(str(folder))
+
+
+@pytest.fixture(scope="module")
+def written(loaded, tmp_path_factory) -> Path:
+    beside = tmp_path_factory.mktemp("tables")
+    tables.write(beside, loaded)
+    return beside
+
+
+def test_a_cell_has_the_numbers_worked_out_by_hand(loaded):
+    cells = loaded.cells.set_index(["strategy", "exchange"])
+    ring = cells.loc[("amber_ring", True)]
+    # The launches took 2 ms and 0 to 5 times 1/300 ms more; a step has 128 rows.
+    assert ring["seconds"] == pytest.approx((2 + 2.5 / 300) / 1000)
+    assert ring["samples_per_second"] == pytest.approx(128 / ring["seconds"])
+    assert (ring["n"], ring["base"]) == (6, "amber_single")
+    [exposed] = loaded.exposed.to_dict("records")
+    assert exposed["exposed_seconds"] == pytest.approx(0.0005)
+
+
+def test_every_window_of_every_rank_has_a_row_with_what_happened_around_it(loaded):
+    # Three windows of each of two ranks in 18 launches, and four of the base's only rank.
+    assert len(loaded.windows) == 18 * 3 * 2 + 4
+    own = loaded.windows[loaded.windows["launch"] == "amber_ring-2w-03"]
+    assert own[["rank", "step"]].to_records(index=False).tolist() == [(r, s) for r in (0, 1) for s in (20, 30, 40)]
+    assert set(own["spin_seconds"]) == {1e-4}
+    assert set(own["strategy"]) == {"amber_ring"}
+
+
+def test_the_other_tables_are_those_of_the_report(loaded):
+    [comparison] = loaded.comparisons.to_dict("records")
+    assert {comparison["strategy"], comparison["other"]} == {"amber_ring", "cobalt_replicas"}
+    assert comparison["verdict"] == "alike"
+    assert set(loaded.deviations["verdict"]) == {"follows"}
+    assert len(loaded.deviations) == 13
+    assert loaded.endings["ending"].value_counts().to_dict() == {"ok": 19, "failed": 1}
+    assert set(loaded.memory["held"]) == {6000}
+    assert set(loaded.startups["imports"]) == {1.0}
+    assert set(loaded.accuracies["accuracy"]) == {0.5}
+    assert not loaded.disturbances["disturbed"].any()
+
+
+def test_every_column_is_explained_and_every_explained_column_exists(written):
+    listed = pd.read_csv(written / "columns.csv")
+    assert listed["meaning"].str.len().min() > 0
+    for name in COLUMNS:
+        columns = [*pd.read_csv(written / f"{name}.csv", nrows=0).columns]
+        assert [*listed.loc[listed["table"] == name, "column"]] == columns
+    assert {path.stem for path in written.iterdir()} == {*COLUMNS, "columns"}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_numbers_come_back_from_csv_with_all_their_digits(written, loaded, name):
+    numbers = getattr(loaded, name).select_dtypes("number")
+    found = pd.read_csv(written / f"{name}.csv")
+    assert len(numbers)
+    pd.testing.assert_frame_equal(found[numbers.columns], numbers, check_exact=True, check_dtype=False)
+
+
+def test_lists_are_written_as_json_and_commas_stay_in_their_field(written, loaded):
+    found = pd.read_csv(written / "comparisons.csv")
+    assert json.loads(found["logs"].iloc[0]) == loaded.comparisons["logs"].iloc[0]
+    assert len(json.loads(found["rounds"].iloc[0])) == 6
+    endings = pd.read_csv(written / "endings.csv")
+    assert "It ended, with a comma." in set(endings["reason"])
+
+
+def test_the_same_records_give_the_same_bytes(written, folder, tmp_path):
+    tables.write(tmp_path, load(folder))
+    for path in written.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+def test_without_a_measurement_every_table_has_its_columns_and_endings_has_the_launch(tmp_path):
+    loaded = load(write_all(tmp_path, named(unfinished("failed", "It ended."))))
+    for name, columns in COLUMNS.items():
+        assert [*getattr(loaded, name).columns] == [*columns]
+    assert [len(getattr(loaded, name)) for name in COLUMNS if name != "endings"] == [0] * (len(COLUMNS) - 1)
+    assert [*loaded.endings["ending"]] == ["failed"]
+
+
+def test_a_folder_without_records_is_refused(tmp_path):
+    with pytest.raises(UserError, match="holds no records"):
+        load(tmp_path)
+
+
+def test_the_readme_shows_how_to_load_them(monkeypatch, tmp_path):
+    [program] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    [folder] = re.findall(r'load\("(.+)"\)', program)
+    (tmp_path / folder).mkdir(parents=True)
+    write_all(tmp_path / folder, named(unfinished("failed", "It ended.")))
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(program, names)
+    assert len(names["tables"].endings) == 1
+
+
+def test_whoever_imports_the_package_alone_waits_for_no_library():
+    program = "import reports, sys; assert not {'pandas', 'numpy', 'matplotlib', 'typst'} & {*sys.modules}"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
