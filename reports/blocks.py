@@ -1,17 +1,26 @@
 """The kinds of pieces that a document is made of, as `template.typ` reads them, and how numbers are written in them."""
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pandas as pd
 
 Block = dict[str, object]
-"""One piece of the document: its `kind` (heading, text, items, caution, figure, table) and what that kind shows."""
+"""One piece of the document: its `kind`, which is the name of the function here that makes it, and what it shows."""
 
 DASH = "\N{EN DASH}"
 """Stands where a number doesn't exist."""
 
 
 def heading(text: str, level: int = 1) -> Block:
-    """A heading of a section (level 1) or of a part of one (2)."""
+    """A heading of a chapter (level 1), of a section (2) or of a part of one (3)."""
     return {"kind": "heading", "level": level, "text": text}
+
+
+def contents() -> Block:
+    """The list of the chapters and sections, where the document is long enough for one."""
+    return {"kind": "contents"}
 
 
 def text(sentences: str) -> Block:
@@ -29,9 +38,24 @@ def caution(what: str, cause: str, remedy: str, where: list[str]) -> Block:
     return {"kind": "caution", "what": what, "cause": cause, "remedy": remedy, "where": where}
 
 
-def figure(file: str, caption: str) -> Block:
-    """A figure of the full width, from the image named `file`."""
-    return {"kind": "figure", "file": file, "caption": caption}
+def answers(told: list[tuple[str, list[str]]]) -> Block:
+    """Questions, in a word or two each, with the sentences that answer them."""
+    return {"kind": "answers", "answers": [{"question": question, "items": items} for question, items in told]}
+
+
+def code(file: str, first_line: int, lines: list[str]) -> Block:
+    """Lines of a source `file`, the first of which has this number."""
+    return {"kind": "code", "file": file, "first_line": first_line, "lines": lines}
+
+
+def new_page() -> Block:
+    """What follows begins on a new page, where the document has pages."""
+    return {"kind": "new_page"}
+
+
+def figure(file: str, caption: str, alt: str) -> Block:
+    """A figure of the full width, from the image named `file`; `alt` says what it shows to who can't see it."""
+    return {"kind": "figure", "file": file, "caption": caption, "alt": alt}
 
 
 def table(
@@ -39,20 +63,40 @@ def table(
     rows: list[list[str]],
     notes: list[str],
     left: tuple[int, ...],
-    wide: tuple[int, ...] = (),
+    wide: Mapping[int, int] = MappingProxyType({}),
     warned: str = "",
 ) -> Block:
-    """A table; columns in `left` are set flush left, those in `wide` share the width, `warned` cells stand out."""
+    """A table; columns in `left` are set flush left, cells that begin with `warned` stand out.
+
+    Columns in `wide` divide the width that the others leave among them, by these numbers.
+    """
     return {
         **{"kind": "table", "columns": columns, "rows": rows, "notes": notes, "warned": warned},
         "align": ["left" if index in left else "right" for index in range(len(columns))],
-        "wide": list(wide),
+        "wide": [wide.get(index, 0) for index in range(len(columns))],
     }
 
 
 def listed(items: list[str]) -> str:
     """At least one item, the last one after an `and`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def span(counts: pd.Series) -> str:
+    """The smallest and the largest of whole numbers: `6 to 8`, or `6`."""
+    return str(counts.min()) if counts.nunique() == 1 else f"{counts.min()} to {counts.max()}"
+
+
+def workers(count: int) -> str:
+    """`1 worker`, or `4 workers`."""
+    return f"{count} worker{'s' if count > 1 else ''}"
+
+
+def who(rows: pd.DataFrame) -> str:
+    """The strategies of these rows with their numbers of `workers`, such as `my_strategy at 2 and 4`."""
+    places = rows.drop_duplicates(["strategy", "workers"]).sort_values(["strategy", "workers"])
+    groups = places.groupby("strategy")["workers"]
+    return listed([f"{name} at {listed([str(count) for count in counts])}" for name, counts in groups])
 
 
 def number(value: float) -> str:
@@ -68,9 +112,17 @@ def ratio(value: float) -> str:
     return DASH if math.isnan(value) else f"{value:.2f}"
 
 
-def percent(value: float) -> str:
-    """A share in whole per cent."""
-    return DASH if math.isnan(value) else f"{100 * value:.0f} %"
+def milliseconds(seconds: float) -> str:
+    """Seconds as milliseconds in three or four significant digits, with the unit."""
+    return f"{number(1000 * seconds)} ms"
+
+
+def percent(value: float, digits: int = 0) -> str:
+    """A share in per cent, with so many digits after the point and a true minus."""
+    if math.isnan(value):
+        return DASH
+    # Adding 0 makes a plain zero of one that was rounded from below.
+    return f"{round(100 * value, digits) + 0.0:.{digits}f} %".replace("-", "\N{MINUS SIGN}")
 
 
 def tiny(value: float) -> str:

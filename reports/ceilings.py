@@ -70,13 +70,17 @@ def steps(results: Results, launches: pd.DataFrame, split: pd.DataFrame) -> pd.D
     return pd.DataFrame(beside, columns=columns).dropna(subset=["products_seconds"]).reset_index(drop=True)
 
 
+def rates(ceilings: Sequence[Ceiling]) -> dict[tuple[str, str, int], float]:
+    """GFLOP/s of all products of a step as strategies compute them, by framework, preset and rows."""
+    return {(each.framework, each.preset, each.rows): ceiling.gigaflops(each) for each in _with_products(ceilings)}
+
+
 def tried(ceilings: Sequence[Ceiling]) -> pd.DataFrame:
     """What a user could change, tried: all products of a step in another way, or with environment variables set.
 
     `gain` is by how much their rate is higher than that of the same framework left as it is, as a share.
     """
-    usual = {(each.framework, each.preset, each.rows): ceiling.gigaflops(each) for each in _with_products(ceilings)}
-    rows = []
+    usual, rows = rates(ceilings), []
     for each in ceilings:
         before = usual.get((each.framework, each.preset, each.rows))
         for way, changed in _changes(each).items() if before else ():
@@ -99,34 +103,41 @@ def explanations(table: pd.DataFrame, regime: str) -> list[str]:
         by_products = slow["products_seconds"] - quick["products_seconds"]
         differ = slow["framework"] != quick["framework"] and longer > ALIKE * slow["step_seconds"]
         if differ and EXPLAINED * longer <= by_products <= longer / EXPLAINED:
+            step, more, theirs = (blocks.milliseconds(each) for each in (slow["step_seconds"], longer, by_products))
             said.append(
-                f"{slow['strategy']}'s step of {_milliseconds(slow['step_seconds'])} is {_milliseconds(longer)} longer "
-                f"than {quick['strategy']}'s, and {slow['framework']}'s matrix products of these shapes alone take "
-                f"{_milliseconds(by_products)} longer than {quick['framework']}'s: that difference is the frameworks', "
-                "whoever distributes them."
+                f"{slow['strategy']}'s step of {step} is {more} longer than {quick['strategy']}'s, and "
+                f"{slow['framework']}'s matrix products of these shapes alone take {theirs} longer than "
+                f"{quick['framework']}'s: that difference is the frameworks', whoever distributes them."
             )
     return said
 
 
-def section(ceilings: Sequence[Ceiling], table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
-    """What the probes have told, beside the strategies in `table` (`steps`); nothing where there was none.
+def story(ceilings: Sequence[Ceiling], table: pd.DataFrame, regime: str) -> list[Block]:
+    """What the probes have told: which libraries computed, and what they explain; nothing where there was none.
 
-    `names` are those of the regimes.
+    `table` is that of `steps`.
     """
     if not ceilings:
         return []
     explanation = (
         "A probe of each framework clocked, with nothing else going on, the float32 matrix products of one worker's "
-        "step by the framework's own operations, on one core with a worker's threads, each product by itself; and one "
+        "step by the framework's own operations, on a worker's cores with its threads, each product by itself; and one "
         "all-reduce of a single buffer as large as the gradients, among as many workers as the rounds have. Each is a "
         "single launch (n = 1), and counts by its median window. Operands that are used again and again stay in the "
-        "caches, so this is what no strategy of the framework can be faster than."
+        "caches, so no strategy that computes by the same operations can be faster than this."
     )
     parts = [blocks.heading("The frameworks' ceilings", level=2), blocks.text(explanation)]
-    said = [*_computing(ceilings), *_silent(ceilings)]
-    parts += [blocks.items(said)] if said else []
-    parts += _step_table(table, names) + _product_table(products(ceilings)) + _tried_table(tried(ceilings))
-    return parts
+    said = [*explanations(table, regime), *_computing(ceilings), *_silent(ceilings)]
+    return [*parts, *([blocks.items(said)] if said else [])]
+
+
+def tables(ceilings: Sequence[Ceiling], table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+    """The ceilings beside the strategies in `table` (`steps`), every product, and what was tried; nothing without any.
+
+    `names` are those of the regimes.
+    """
+    shown = _step_table(table, names) + _product_table(products(ceilings)) + _tried_table(tried(ceilings))
+    return [blocks.heading("Beside the frameworks' ceilings", level=2), *shown] if shown else []
 
 
 def _as_they_are(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
@@ -225,11 +236,7 @@ def _tried_table(table: pd.DataFrame) -> list[Block]:
     ]
     columns = ["framework", "preset", "rows", "changed", "GFLOP/s", "as it is", "gain"]
     text = "What a user could change, tried: the rate of all products of a step, each time with one thing changed."
-    return [blocks.text(text), blocks.table(columns, rows, [], left=(0, 1, 3), wide=(3,))]
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{blocks.number(1000 * seconds)} ms"
+    return [blocks.text(text), blocks.table(columns, rows, [], left=(0, 1, 3), wide={3: 1})]
 
 
 def _signed(share: float) -> str:

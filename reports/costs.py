@@ -26,7 +26,7 @@ def section(material: Material) -> list[Block]:
 
 
 def _communication(split: pd.DataFrame, names: dict[str, str]) -> list[Block]:
-    heading = blocks.heading("Where the time goes")
+    heading = blocks.heading("Exchange, and bytes sent", level=2)
     if split.empty:
         nothing = (
             "No launch ran without exchange (--no-exchange) and no bytes were counted: communication isn't told apart."

@@ -91,14 +91,14 @@ def finding(found: pd.DataFrame) -> list[str]:
 
 def section(found: pd.DataFrame) -> list[Block]:
     """What else happened on the workers' cores, by round, and every launch that it disturbed."""
-    parts = [blocks.heading("Was the machine quiet?")]
+    parts = [blocks.heading("Was the machine quiet?", level=2)]
     if found.empty:
         return [*parts, blocks.text("No launch tells what else happened on its cores.")]
     wrong = found[found["disturbed"]]
     parts += [*_explanation(), _table_by_round(found)]
     if wrong.empty:
         return [*parts, blocks.text("No launch was disturbed.")]
-    return [*parts, blocks.heading("Disturbed launches", level=2), _table_of_launches(wrong)]
+    return [*parts, blocks.heading("Disturbed launches", level=3), _table_of_launches(wrong)]
 
 
 def _windows(records: Mapping[str, Record]) -> pd.DataFrame:
@@ -242,7 +242,7 @@ def _table_of_launches(wrong: pd.DataFrame) -> Block:
     columns = ["launch", "round", "disturbed windows", "stolen", "others", "spin slower", "clock slower"]
     rows = []
     for row in wrong.sort_values(["round", "launch"]).to_dict("records"):
-        measures = [_percent(row[name]) for name in ("steal", "others", "slowness", "slower_clock")]
+        measures = [blocks.percent(row[name]) for name in ("steal", "others", "slowness", "slower_clock")]
         name = f"{row['round']:.0f}" if row["part"] == "round" else row["part"]
         rows.append([row["launch"], name, f"{row['disturbed_windows']} of {row['windows']}", *measures])
     if wrong["slower_clock"].isna().all():
@@ -254,9 +254,4 @@ def _shares(values: pd.Series) -> str:
     """The median, and the largest in parentheses."""
     if values.isna().all():
         return blocks.DASH
-    return f"{_percent(values.median())} ({_percent(values.max())})"
-
-
-def _percent(share: float) -> str:
-    # Adding 0 makes a plain zero of one that was rounded from below.
-    return blocks.percent(round(share, 2) + 0.0).replace("-", "\N{MINUS SIGN}")
+    return f"{blocks.percent(values.median())} ({blocks.percent(values.max())})"

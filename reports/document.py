@@ -4,6 +4,7 @@ The template reads everything from one JSON file, so no text of a record is ever
 """
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from reports import (
     ceilings,
     costs,
     disturbances,
+    first_page,
     memory,
     ranking,
     regression,
@@ -23,6 +25,7 @@ from reports import (
     side_by_side,
     summaries,
 )
+from reports.blocks import Block
 from reports.material import Drawings, Material, gather, regime_names
 from reports.results import Results
 
@@ -54,27 +57,32 @@ def compose(
     those of `results`.
     """
     material = material or gather(results)
-    regimes = summaries.regimes(material.launches)
-    parts = sections.first_page(material, regimes)
+    regimes, names = summaries.regimes(material.launches), regime_names(material.cells)
+    shown = {name: names[name] for name in regimes}
+    parts = [*first_page.section(material, results, regimes), blocks.contents()]
+    parts += _chapter("Curves", [sections.curves(material, name, name == regimes[0]) for name in regimes])
     parts += side_by_side.section(material.cells, results, against)
     parts += regression.section(results.folder)
-    for name in regimes:
-        parts += sections.regime_section(material, name, is_first=name == regimes[0])
-    names = regime_names(material.cells)
-    parts += ranking.section(material.ranking, {name: names[name] for name in regimes}, material.drawings)
+    parts += _chapter(
+        "Where the time goes",
+        [
+            scaling.story(material.scaling, material.cells, material.ceilings, shown, material.drawings),
+            ceilings.story(results.ceilings, material.ceilings, regimes[0] if regimes else ""),
+        ],
+    )
     parts += sections.certificate_section(material)
-    parts += sections.accuracy_section(results.records)
-    shown = {name: names[name] for name in regimes}
-    parts += scaling.section(material.scaling, material.cells, shown, material.drawings)
-    parts += costs.section(material)
-    parts += ceilings.section(results.ceilings, material.ceilings, names)
-    parts += memory.section(material.memory, names)
-    parts += disturbances.section(material.disturbances)
     parts += sections.cautions_section(material, results.records)
-    parts += sections.endings_section(material.endings)
-    parts += sections.machine_section(results)
-    parts += sections.method_section(results)
-    parts += rules.section(material, results)
+    parts += _chapter("Tables", _tables(material, results, shown))
+    parts += _chapter(
+        "How this was measured",
+        [
+            sections.method_section(results),
+            sections.machine_section(results),
+            sections.endings_section(material.endings),
+            disturbances.section(material.disturbances),
+            rules.section(material, results),
+        ],
+    )
     dates = sorted({record.started_at[:10] for record in results.records.values()})
     content = {
         "title": "Lockstep",
@@ -83,3 +91,24 @@ def compose(
         "blocks": parts,
     }
     return content, material.drawings
+
+
+def _tables(material: Material, results: Results, shown: Mapping[str, str]) -> list[list[Block]]:
+    """The sections with all numbers; `shown` are the short names of the regimes in their order."""
+    names = regime_names(material.cells)
+    return [
+        *(sections.speed(material, regime) for regime in shown),
+        ranking.section(material.ranking, shown, material.drawings),
+        scaling.tables(material.scaling, material.cells, shown),
+        costs.section(material),
+        ceilings.tables(results.ceilings, material.ceilings, names),
+        memory.section(material.memory, names),
+        sections.deviations(material),
+        sections.accuracy_section(results.records),
+    ]
+
+
+def _chapter(title: str, parts: list[list[Block]]) -> list[Block]:
+    """The sections one after another under a heading of their own; nothing where they say nothing."""
+    content = [block for part in parts for block in part]
+    return [blocks.heading(title), *content] if content else []

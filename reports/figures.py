@@ -46,6 +46,8 @@ _PARTS = {
 _BAR_PITCH, _MOST_BARS_HEIGHT = 4.4, 150.0  # Millimetres.
 _LONGEST_BAR = 2.5  # Times the median bar.
 _LONGEST_NAME = 60  # Characters that leave room for bars beside them.
+_ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 150.0  # Millimetres.
+_NUMBERS_WIDTH = 0.058  # Of the figure: what a median's number takes beside its panel.
 
 _SETTINGS = {
     "svg.hashsalt": "lockstep",
@@ -109,27 +111,112 @@ def styles(colors: Mapping[str, Sequence[str]]) -> dict[str, Style]:
 
 
 def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
-    """Samples per second by workers for one regime: every launch, the medians, the ideal line, a label at each curve.
+    """Samples per second of one regime: a row for each strategy, a panel for each number of workers.
 
     `cells` and `launches` are the rows of `summaries.cells` and `summaries.launches` of that regime, with exchange.
+    Every launch is a faint mark, the median a large one with its interval and its number. Each panel ends at N times
+    the fastest base, whose ideal is a dotted line, so the distance to the right edge is what distribution costs.
     """
-    handles = _legend(cells, looks)
-    beside = _lines_of_labels(cells) <= _MOST_LINES_BESIDE
-    below = 0.0 if beside else _legend_height(handles)
-    height = 88 + below
+    names, counts = in_order_of_speed(cells), sorted(cells["workers"].unique())
+    pitch = min(_ROW_PITCH, _MOST_ROWS_HEIGHT / len(names))
+    ideals = _ideals(cells)
+    handles = [_ideal_handle(base, looks) for base in ideals]
+    handles += [_mark("o", 2.2, 0.6, "one launch"), _mark("|", 7, 1.8, "95 % interval of the median")]
+    below = _legend_height(handles)
+    height = pitch * len(names) + 15 + below
+    left = (5 + 1.27 * min(_LONGEST_NAME, max(map(len, names)))) * _MILLIMETRE / _WIDTH
+    panel = (0.995 - left) / len(counts)
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
-        bottom, top = (10.5 + below) / height, 1 - 4.5 / height
-        axes = figure.add_axes((0.085, bottom, 0.69 if beside else 0.905, top - bottom))
-        _shade_oversubscribed(axes, cells, label=True)
-        _draw_throughput(axes, cells, launches, looks)
-        axes.set_xlabel("workers")
-        axes.set_ylabel("samples per second, all workers together")
-        if beside:
-            _label_curves(axes, cells, looks)
-        else:
-            _draw_legend(figure, handles)
+        bottom, span = (8 + below) / height, pitch * len(names) / height
+        for position, workers in enumerate(counts):
+            axes = figure.add_axes((left + position * panel, bottom, panel - _NUMBERS_WIDTH, span))
+            places = {name: place for place, name in enumerate(names)}
+            shown = (cells[cells["workers"] == workers], launches[launches["workers"] == workers])
+            _draw_rates(axes, *shown, looks, places, workers * max(ideals.values(), default=0.0))
+            for base, rate in ideals.items():
+                color = looks[base].color if base in looks else _FAINT
+                axes.axvline(workers * rate, color=color, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
+            is_crowded = workers in crowded(cells)
+            axes.set_title(blocks.workers(int(workers)) + (" \N{DAGGER}" if is_crowded else ""), pad=3)
+            axes.set_facecolor("#f5f3f0" if is_crowded else "none")
+            axes.set_xlabel("samples per second", fontsize=6.5, labelpad=2)
+            axes.set_yticks([])
+            if not position:
+                axes.set_yticks(range(len(names)), [_literal(name) for name in names], fontsize=6.5)
+                for label, name in zip(axes.get_yticklabels(), names, strict=True):
+                    label.set_color(looks[name].color)
+                axes.tick_params(axis="y", length=0)
+        _draw_legend(figure, handles)
         return _svg(figure)
+
+
+def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
+    """The strategies of one regime by their rate with the most workers that aren't crowded everywhere, then with fewer.
+
+    A strategy that wasn't measured with so many stands below all that were.
+    """
+    counts = sorted(cells["workers"].unique(), reverse=True)
+    over = set(crowded(cells))
+    order = [count for count in counts if count not in over] + [count for count in counts if count in over]
+    rates = cells.pivot_table(index="strategy", columns="workers", values="samples_per_second")[order]
+    return rates.sort_values([*rates.columns], ascending=False, na_position="last").index.tolist()
+
+
+def _ideals(cells: pd.DataFrame) -> dict[str, float]:
+    """Samples per second of each base that was measured, the slowest first."""
+    found = cells.dropna(subset=["base"]).drop_duplicates("base")
+    rates = dict(zip(found["base"], found["base_samples_per_second"], strict=True))
+    return dict(sorted(rates.items(), key=lambda item: (item[1], item[0])))
+
+
+def _draw_rates(
+    axes: Axes,
+    cells: pd.DataFrame,
+    launches: pd.DataFrame,
+    looks: dict[str, Style],
+    places: Mapping[str, int],
+    ideal: float,
+) -> None:
+    """One panel of the headline: the launches, intervals, medians and numbers of one number of workers."""
+    limit = 1.03 * max(ideal, launches["samples_per_second"].max())
+    for name, group in launches.groupby("strategy"):
+        axes.plot(
+            *(group["samples_per_second"], [places[name]] * len(group)),
+            **{"linestyle": "none", "marker": "o", "markersize": 2.2, "color": looks[name].color, "alpha": 0.3},
+            **{"markeredgewidth": 0},
+        )
+    for row in cells.to_dict("records"):
+        look, place = looks[row["strategy"]], places[row["strategy"]]
+        if not math.isnan(row["low_seconds"]):
+            ends = (row["global_batch"] / row["high_seconds"], row["global_batch"] / row["low_seconds"])
+            axes.hlines(place, *ends, color=look.color, linewidth=2.2, alpha=0.6)
+        fill = "white" if row["oversubscribed"] else look.color
+        axes.plot(
+            *(row["samples_per_second"], place),
+            **{"marker": look.marker, "markersize": 4.6, "color": look.color, "markerfacecolor": fill},
+            **{"markeredgewidth": 0.8},
+        )
+        said = f"{row['samples_per_second']:,.0f}"
+        color = _FAINT if row["oversubscribed"] else _INK
+        axes.annotate(
+            *(said, (1.0, place)),
+            **{"xycoords": ("axes fraction", "data"), "xytext": (21, 0), "textcoords": "offset points"},
+            **{"ha": "right", "va": "center", "fontsize": 6.2, "color": color, "annotation_clip": False},
+        )
+    axes.set_xlim(0, limit)
+    axes.set_ylim(len(places) - 0.5, -0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.hlines(range(len(places)), 0, limit, color="#e9e7e3", linewidth=0.5, zorder=0.5)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="x", labelsize=6.2)
+
+
+def _ideal_handle(base: str, looks: dict[str, Style]) -> Line2D:
+    color = looks[base].color if base in looks else _FAINT
+    label = f"ideal: N times {_literal(base)}"
+    return Line2D([], [], color=color, linewidth=0.9, linestyle=(0, (1, 2)), label=label)
 
 
 def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
@@ -239,7 +326,8 @@ def _name_farthest(axes: Axes, lines: Sequence[tuple[str, np.ndarray, np.ndarray
 def scaling(table: pd.DataFrame) -> bytes:
     """A bar for each strategy, a panel for each number of workers: the ideal step, then what it takes beyond it.
 
-    `table` are the rows of `scaling.table` of one regime. Parts below zero stand left of zero; a line marks the
+    `table` are the rows of `scaling.table` of one regime, with `products_seconds`, what the framework's products alone
+    take, NaN where no probe tells; a triangle marks it. Parts below zero stand left of zero; a line marks the
     measured step, which is the sum of all. The bar of a strategy with more threads than cores is pale.
     """
     bars = table.groupby("workers")["strategy"].nunique()
@@ -247,6 +335,8 @@ def scaling(table: pd.DataFrame) -> bytes:
     shown = {"ideal", *table["part"]}
     handles = [_part_handle(part) for part in _PARTS if part in shown]
     handles.append(_mark("|", 7, 1.4, "measured step"))
+    if table["products_seconds"].notna().any():
+        handles.append(_mark("^", 3.4, 0.6, "the framework's products alone"))
     below = _legend_height(handles) + 4
     height = pitch * bars.sum() + 11 * len(bars) + below
     left = (6 + 1.25 * min(_LONGEST_NAME, table["strategy"].str.len().max())) * _MILLIMETRE / _WIDTH
@@ -277,6 +367,9 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
         _draw_bar(axes, position, lengths, alpha=0.4 if cell["oversubscribed"] else 1.0)
         measured = 1000 * cell["measured_seconds"]
         axes.plot([measured] * 2, [position - 0.46, position + 0.46], color=_INK, linewidth=1.4)
+        if not math.isnan(cell["products_seconds"]):
+            place = (1000 * cell["products_seconds"], position + 0.4)
+            axes.plot(*place, marker="^", markersize=3.4, color=_INK, markerfacecolor="white", markeredgewidth=0.6)
         said = f"{blocks.number(measured)} ms{' »' if end > limit else ''}"
         place = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
         axes.annotate(said, (min(end, limit), position), fontsize=6.2, **place)
@@ -381,27 +474,14 @@ def _draw_medians(axes: Axes, cells: pd.DataFrame, values: pd.Series, looks: dic
             axes.vlines(known["workers"] * 2**look.shift, low, high, color=look.color, linewidth=1.8, zorder=2.6)
 
 
-def _shade_oversubscribed(axes: Axes, cells: pd.DataFrame, label: bool = False) -> None:
-    """A grey ground from halfway before the smallest oversubscribed number of workers on, and a note above it."""
+def _shade_oversubscribed(axes: Axes, cells: pd.DataFrame) -> None:
+    """A grey ground from halfway before the smallest oversubscribed number of workers on."""
     over = crowded(cells)
     if not over:
         return
     below = [workers for workers in cells["workers"].unique() if workers < over[0]]
     start = math.sqrt(max(below) * over[0]) if below else over[0] * 2**-_MARGIN
-    end = over[-1] * 2**_MARGIN
-    axes.axvspan(start, end, color="#f1efec", linewidth=0, zorder=0)
-    if label:
-        axes.text(
-            math.sqrt(start * end),
-            1.01,
-            "more threads than cores",
-            transform=axes.get_xaxis_transform(),
-            fontsize=6.5,
-            color="#7a7268",
-            style="italic",
-            ha="center",
-            va="bottom",
-        )
+    axes.axvspan(start, over[-1] * 2**_MARGIN, color="#f1efec", linewidth=0, zorder=0)
 
 
 def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:
@@ -432,23 +512,6 @@ def _short(value: float) -> str:
     if value >= 1e6:
         return f"{value / 1e6:g} M"
     return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}"
-
-
-def _label_curves(axes: Axes, cells: pd.DataFrame, looks: dict[str, Style]) -> None:
-    """Names at the right, in the order of the curves' ends, moved apart so that none covers another."""
-    ends = cells.sort_values("workers").groupby("strategy").tail(1)
-    labels = [(row["strategy"], row["samples_per_second"], row["workers"], looks[row["strategy"]])
-              for row in ends.to_dict("records")]  # fmt: skip
-    last = cells["workers"].max()
-    for base, group in cells.dropna(subset=["base"]).groupby("base"):
-        look = Style(looks[base].color if base in looks else _FAINT, "", "-", 0.0)
-        labels.append((f"ideal: N times {base}", group["base_samples_per_second"].iloc[0] * last, last, look))
-    labels.sort(key=lambda label: label[1])
-    to_fraction = axes.transData + axes.transAxes.inverted()
-    natural = [to_fraction.transform((label[2], label[1]))[1] for label in labels]
-    heights = _spread(natural, [1 + _broken(name).count("\n") for name, *_ in labels])
-    for (name, speed, workers, look), height in zip(labels, heights, strict=True):
-        _label_at_right(axes, _broken(name), (workers * 2**look.shift, speed), height, look.color)
 
 
 def _label_at_right(axes: Axes, name: str, point: tuple[float, float], height: float, color: str) -> None:
@@ -527,11 +590,6 @@ def _legend(cells: pd.DataFrame, looks: dict[str, Style]) -> list[Line2D]:
     if cells["low_seconds"].notna().any():
         handles.append(_mark("|", 7, 1.8, "95 % interval of the median"))
     return handles
-
-
-def _lines_of_labels(cells: pd.DataFrame) -> int:
-    """How many lines the labels of all curves and ideals take beside a plot."""
-    return sum(1 + name.count(", ") for name in cells["strategy"].unique()) + cells["base"].dropna().nunique()
 
 
 def _legend_columns(handles: Sequence[Line2D | Patch]) -> int:

@@ -110,6 +110,28 @@ def resolution(ranking: Ranking, regime: str) -> str:
     )
 
 
+def next_steps(ranking: Ranking, regime: str) -> list[str]:
+    """How many more rounds would tell what can't be told yet; none where all is told, or more rounds tell nothing."""
+    comparisons = _of_regime(ranking.comparisons, regime)
+    if comparisons.empty:
+        return []
+    judged = _main_family(comparisons)
+    if judged.empty:
+        return [f"More rounds: {FEWEST_LAUNCHES} rank strategies (more --minutes, or --repetitions {FEWEST_LAUNCHES})."]
+    unknown = judged[judged["verdict"] == "can't tell"]
+    wide = unknown[_half_widths(unknown) > ranking.margin]
+    if wide.empty:
+        return []
+    leader = _leader(judged)
+    of_leader = wide[(wide["strategy"] == leader) | (wide["other"] == leader)]
+    which, rows = (f"{leader} from the others", of_leader) if len(of_leader) else ("the others from each other", wide)
+    rounds = _range(rows["fewest"].max(), rows["most"].max())
+    return [
+        f"More rounds: {rounds} would tell {which} to within {_percent(ranking.margin)} with {_workers(judged)} "
+        "(--repetitions, or more --minutes), the machine being as quiet as it was."
+    ]
+
+
 def section(ranking: Ranking, names: Mapping[str, str], drawings: dict[str, Callable[[], bytes]]) -> list[Block]:
     """The tests, family by family; nothing where there are no two strategies to compare.
 
@@ -118,13 +140,13 @@ def section(ranking: Ranking, names: Mapping[str, str], drawings: dict[str, Call
     """
     if ranking.comparisons.empty:
         return []
-    parts = [blocks.heading("Who is faster: pairs within rounds"), blocks.text(_explanation(ranking.margin))]
+    parts = [blocks.heading("Who is faster: pairs within rounds", level=2), blocks.text(_explanation(ranking.margin))]
     if _judged(ranking.comparisons).empty:
         return [*parts, blocks.text(_nothing(ranking.comparisons))]
     for regime, name in names.items():
         for family in _families(_of_regime(ranking.comparisons, regime)):
             if len(_judged(family)):
-                parts.append(blocks.heading(f"{_workers(family)}, {name}", level=2))
+                parts.append(blocks.heading(f"{_workers(family)}, {name}", level=3))
                 parts.append(_table(family, ranking.margin))
     main = [(name, _main_family(_of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
     name, shown = next((name, family) for name, family in main if len(family))
@@ -134,7 +156,8 @@ def section(ranking: Ranking, names: Mapping[str, str], drawings: dict[str, Call
         f"{_rounds(shown)}. Lines that rise or fall together show a drift that rounds don't take out, a point far from "
         "the others an outlier. The farthest are named."
     )
-    return [*parts, blocks.figure("residuals.svg", caption)]
+    alt = "Lines over the rounds, one for each pair of strategies: the pair's ratio in per cent of its mean."
+    return [*parts, blocks.figure("residuals.svg", caption, alt)]
 
 
 def _explanation(margin: float) -> str:
@@ -142,15 +165,16 @@ def _explanation(margin: float) -> str:
         "Rounds are blocks: a machine that slows down slows all launches of a round, so strategies are compared within "
         "rounds, by the ratio of their samples per second, whose geometric mean over n rounds is given. A family is "
         "all pairs of strategies that the plan has with one number of workers, with the same maths and no more "
-        "threads than cores: it is fixed before the first launch, and no result decides who is compared. Faster: the "
-        "paired t test of the ratio's logarithm, corrected for the family (Holm, 1979), has p at most 5 %, so that a "
-        'family has any false "faster" with a probability of at most 5 %. The 95 % intervals hold for the whole family '
-        "at once (Bonferroni's; Dunn, 1961); they are a little wider than that test, so that of a pair that differs "
-        "may just reach 1. Alike: two one-sided t tests (Schuirmann, 1987), at 5 % over the number of comparisons, so "
-        f"that any false one is as unlikely, find a difference of less than {_percent(margin)}, the margin that was "
-        "set beforehand (--margin). Where neither is shown, the last column says how many rounds would narrow the "
-        "interval to that much either way: a range, since it rests on the spread that was measured, and never on the "
-        "difference."
+        "threads than cores. No result decides who is in it: the plan is fixed before the first launch, and where "
+        "minutes limit it, the times that the first round's launches took decide, in the declared order, which "
+        "strategies get six rounds. Faster: the paired t test of the ratio's logarithm, corrected for the family "
+        '(Holm, 1979), has p at most 5 %, so that a family has any false "faster" with a probability of at most 5 %. '
+        "The 95 % intervals hold for the whole family at once (Bonferroni's; Dunn, 1961); they are a little wider than "
+        "that test, so that of a pair that differs may just reach 1. Alike: two one-sided t tests (Schuirmann, 1987), "
+        "at 5 % over the number of comparisons, so that any false one is as unlikely, find a difference of less than "
+        f"{_percent(margin)}, the margin that was set beforehand (--margin). Where neither is shown, the last column "
+        "says how many rounds would narrow the interval to that much either way: a range, since it rests on the spread "
+        "that was measured, and never on the difference."
     )
 
 
@@ -278,15 +302,11 @@ def _ahead(behind: pd.DataFrame) -> str:
 
 
 def _rest(family: pd.DataFrame, margin: float) -> list[str]:
-    """What is to be said of the pairs without the fastest, and of the rounds that an answer would take."""
+    """What is to be said of the pairs without the fastest, and where more rounds won't tell."""
     leader = _leader(family)
     said = _others(family[(family["strategy"] != leader) & (family["other"] != leader)], margin)
     unknown, within = family[family["verdict"] == "can't tell"], f"{_PLUS_MINUS}{_percent(margin)}"
-    wide = unknown[_half_widths(unknown) > margin]
-    if len(wide):
-        rounds = _range(wide["fewest"].max(), wide["most"].max())
-        said.append(f"Where it can't be told, intervals of {within} would take {rounds} rounds.")
-    elif len(unknown):
+    if len(unknown) and (_half_widths(unknown) <= margin).all():
         said.append(f"Where it can't be told, the intervals are within {within} already, and leave both answers open.")
     return said
 
@@ -325,15 +345,9 @@ def _not_ranked(unranked: pd.DataFrame) -> list[str]:
         found = unranked[unranked["reason"] == reason]
         if len(found):
             many = reason in (_CROWDED, _FEW) and found["strategy"].nunique() > _MOST_NAMED
-            few = f" (n = {_span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == _FEW else ""
-            said.append(f"{_how_many(found) if many else _who(found)}, {reason}{few}")
+            few = f" (n = {blocks.span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == _FEW else ""
+            said.append(f"{_how_many(found) if many else blocks.who(found)}, {reason}{few}")
     return [f"Not ranked: {'; '.join(said)}."] if said else []
-
-
-def _who(unranked: pd.DataFrame) -> str:
-    """Such as `amber_ring at 2 and 4`."""
-    places = unranked.sort_values("workers").groupby("strategy", sort=False)["workers"]
-    return listed([f"{name} at {listed([str(count) for count in counts])}" for name, counts in places])
 
 
 def _how_many(unranked: pd.DataFrame) -> str:
@@ -353,7 +367,7 @@ def _table(family: pd.DataFrame, margin: float) -> Block:
         notes.append(f"Not shown: {len(hidden)} pairs of slower strategies that aren't neighbours, {listed(counts)}.")
     if len(family) > len(judged):
         few = family[family["n"] < FEWEST_LAUNCHES]
-        notes.append(f"Not tested: {len(few)} more pairs, for too few rounds (n = {_span(few['n'])}).")
+        notes.append(f"Not tested: {len(few)} more pairs, for too few rounds (n = {blocks.span(few['n'])}).")
     rows = [_row(row) for row in shown.to_dict("records")]
     columns = ["strategy", "samples/s", "over", "samples/s", "rounds (n)", "ratio", "95 % interval", "p", "verdict"]
     columns.append(f"rounds to {_PLUS_MINUS}{_percent(margin)}")
@@ -380,16 +394,11 @@ def _range(fewest: float, most: float) -> str:
 
 
 def _workers(table: pd.DataFrame) -> str:
-    workers = int(table["workers"].iloc[0])
-    return f"{workers} worker{'s' if workers > 1 else ''}"
+    return blocks.workers(int(table["workers"].iloc[0]))
 
 
 def _rounds(comparisons: pd.DataFrame) -> str:
-    return f"n = {_span(comparisons['n'])} round{'s' if comparisons['n'].max() > 1 else ''}"
-
-
-def _span(counts: pd.Series) -> str:
-    return str(counts.min()) if counts.nunique() == 1 else f"{counts.min()} to {counts.max()}"
+    return f"n = {blocks.span(comparisons['n'])} round{'s' if comparisons['n'].max() > 1 else ''}"
 
 
 def _percents(low: float, high: float) -> str:

@@ -1,5 +1,6 @@
 """A results folder as the report reads it: every record, and the plan of the comparison where there is one."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,10 @@ class Results:
     """Strategies that the comparison had no time for, with the minutes that it would have needed with them."""
     ceilings: Sequence[Ceiling] = ()
     """What the probes of the frameworks told."""
+    command: str = ""
+    """The command line that makes the same comparison again; empty where nobody noted it."""
+    digest: str = ""
+    """SHA-256 of all files of records, one after another in the order of their names, in hexadecimal digits."""
 
     @property
     def margin(self) -> float:
@@ -49,7 +54,14 @@ def read_results(folder: Path) -> Results:
     plan = _read_plan(plan_file) if plan_file.exists() else None
     if not records and plan is None:
         raise UserError(f"{folder} holds no records: run a comparison first, or name the folder of one.")
-    return Results(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder))
+    noted, content = folder / "command.txt", hashlib.sha256()
+    for path in found:
+        content.update(path.read_bytes())
+    return Results(
+        *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
+        command=noted.read_text(errors="replace").strip() if noted.exists() else "",
+        digest=content.hexdigest(),
+    )
 
 
 def newest_comparison(folder: Path) -> Path:

@@ -37,24 +37,23 @@ def section(material: Material, results: Results) -> list[Block]:
     """The table of the rules, as a part of the section on the method."""
     explanation = (
         "Torsten Hoefler and Roberto Belli ask twelve things of every report on the performance of parallel systems "
-        "(\u201cScientific Benchmarking of Parallel Computing Systems\u201d, SC'15). The last column names the test in "
-        f"{TESTS} that holds the report to it, on made-up results."
+        "(\u201cScientific Benchmarking of Parallel Computing Systems\u201d, SC'15). Some are held by a test in "
+        f"{TESTS}, on made-up results; whether the others are followed is a judgement."
     )
-    rows = [
-        [
-            f"{rule.number}. {rule.asks}",
-            rule.followed,
-            rule.departure or "none",
-            rule.test.removeprefix("test_").replace("_", " ") or "No test can: it is a judgement.",
-        ]
-        for rule in twelve(material, results)
-    ]
-    columns = ["rule", "how this report follows it", "departure, and why", "held by the test"]
+    rows = [[f"{rule.number}. {rule.asks}", _followed(rule)] for rule in twelve(material, results)]
     return [
         blocks.heading("Hoefler and Belli's twelve rules", level=2),
         blocks.text(explanation),
-        blocks.table(columns, rows, [], left=(0, 1, 2, 3), wide=(0, 1, 2, 3)),
+        blocks.table(["rule", "how this report follows it"], rows, [], left=(0, 1), wide={0: 2, 1: 5}),
     ]
+
+
+def _followed(rule: Rule) -> str:
+    """How a rule is followed, then where it isn't, then what holds the report to it, a line each."""
+    test = rule.test.removeprefix("test_").replace("_", " ")
+    held = f"Test: {test}." if test else "No test can decide it."
+    departure = f"Departure: {rule.departure}" if rule.departure else ""
+    return "\n".join(filter(None, [rule.followed, departure, held]))
 
 
 def twelve(material: Material, results: Results) -> list[Rule]:

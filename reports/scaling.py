@@ -26,6 +26,10 @@ _TAKES = {
     UNDIVIDED: "exchange and slower computing, not told apart, take",
     REST: "what no part explains takes",
 }
+_NOTHING = (
+    "No strategy was measured beside the undistributed base that it names, so nothing tells how long a step should "
+    "ideally take."
+)
 _MOST_BARS = 40
 _MOST_NAMED = 3
 _COLUMNS = (
@@ -86,43 +90,56 @@ def finding(found: pd.DataFrame, regime: str) -> list[str]:
     # The groups come in the order of their first rows, so of their largest shares.
     groups = limited.sort_values("share", ascending=False).groupby("part", sort=False)
     said = [f"{_TAKES[part]} {_shares(group)}" for part, group in groups]
-    sentences = [f"With {workers} workers {'; '.join(said)}; n = {_span(limited['n'])}."] if said else []
+    sentences = [f"With {workers} workers {'; '.join(said)}; n = {blocks.span(limited['n'])}."] if said else []
     if len(free):
         names = [f"{row['strategy']} ({_beside_ideal(row)})" for row in free.to_dict("records")]
         named = listed(names) if len(names) <= _MOST_NAMED else f"{len(names)} strategies"
         share = blocks.percent(NAMED_SHARE)
         sentences.append(
-            f"No part surely takes {share} of the step with {workers} workers of {named}; n = {_span(free['n'])}."
+            f"No part surely takes {share} of the step with {workers} workers of {named}; n = {blocks.span(free['n'])}."
         )
     return sentences
 
 
-def section(
-    found: pd.DataFrame, cells: pd.DataFrame, names: Mapping[str, str], drawings: dict[str, Callable[[], bytes]]
+def story(
+    found: pd.DataFrame,
+    cells: pd.DataFrame,
+    ceilings: pd.DataFrame,
+    names: Mapping[str, str],
+    drawings: dict[str, Callable[[], bytes]],
 ) -> list[Block]:
-    """The parts of every step: what they are, the bars of the first regime that has any, and a table for each regime.
+    """Why N workers aren't N times as fast: the bars of the first regime that has any, and what their parts are.
 
-    `found` are the rows of `table`, `names` the short names of the regimes, in the order in which these are shown. The
-    figure is added to `drawings`.
+    `found` are the rows of `table`, `ceilings` those of `ceilings.steps`, `names` the short names of the regimes, in
+    the order in which these are shown. The figure is added to `drawings`.
     """
-    parts, absent = [blocks.heading("Why not N times")], _left_out(cells)
-    told = {regime: found[found["regime"] == regime] for regime in names}
-    told = {regime: rows for regime, rows in told.items() if len(rows)}
+    parts, told = [blocks.heading("Why not N times", level=2)], _told(found, names)
     if not told:
-        nothing = (
-            "No strategy was measured beside the undistributed base that it names, so nothing tells how long a step "
-            "should ideally take."
-        )
-        return [*parts, blocks.text(" ".join([nothing, *absent]))]
-    figure = _figure(next(iter(told.values())), names, drawings)
-    parts += [blocks.text(_about()), figure, blocks.items(_definitions())]
+        return [*parts, blocks.text(" ".join([_NOTHING, *_left_out(cells)]))]
+    rows = next(iter(told.values()))
+    said = [*finding(rows, rows["regime"].iloc[0]), *_undivided(rows), *_faster(rows)]
+    remarks = [blocks.items(said)] if said else []
+    return [*parts, blocks.text(_about()), _figure(rows, ceilings, names, drawings), *remarks]
+
+
+def tables(found: pd.DataFrame, cells: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+    """The parts of every step: what they are, and a table for each regime of `names`; nothing without any."""
+    told = _told(found, names)
+    if not told:
+        return []
+    parts = [blocks.heading("From the ideal step to the measured one", level=2), blocks.items(_definitions())]
     for regime, rows in told.items():
         if len(told) > 1:
-            parts.append(blocks.heading(names[regime], level=2))
-        remarks = [*_undivided(rows), *_faster(rows)]
-        parts += [blocks.items(remarks)] if remarks else []
+            parts.append(blocks.heading(names[regime], level=3))
         parts.append(_table(rows))
+    absent = _left_out(cells)
     return [*parts, *([blocks.items(absent)] if absent else [])]
+
+
+def _told(found: pd.DataFrame, names: Mapping[str, str]) -> dict[str, pd.DataFrame]:
+    """The rows of each regime that has any, in the order of `names`."""
+    told = {regime: found[found["regime"] == regime] for regime in names}
+    return {regime: rows for regime, rows in told.items() if len(rows)}
 
 
 def _rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple, pd.DataFrame]:
@@ -263,23 +280,34 @@ def _definitions() -> list[str]:
     ]
 
 
-def _figure(rows: pd.DataFrame, names: Mapping[str, str], drawings: dict[str, Callable[[], bytes]]) -> Block:
+def _figure(
+    rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str], drawings: dict[str, Callable[[], bytes]]
+) -> Block:
     """The bars of one regime: of all its worlds, or of the largest uncrowded one where they would be too many."""
     shown, only = rows, ""
     if len(rows.drop_duplicates(["strategy", "workers"])) > _MOST_BARS:
         fitting = rows.loc[~rows["oversubscribed"], "workers"]
         workers = fitting.max() if len(fitting) else rows["workers"].min()
         shown = rows[rows["workers"] == workers]
-        only = f" Only {_workers(workers)}; the table has all."
+        only = f" Only {blocks.workers(workers)}; the table has all."
+    keys = ["regime", "strategy", "workers"]
+    shown = shown.merge(ceilings[[*keys, "products_seconds"]], on=keys, how="left")
     drawings["scaling.svg"] = partial(figures.scaling, shown)
+    products = ""
+    if shown["products_seconds"].notna().any():
+        products = " A triangle marks what the framework's own matrix products take, by its probe (n = 1)."
     crowded = " † in grey: more threads than cores." if shown["oversubscribed"].any() else ""
     caption = (
         f"A step from ideal to measured, {names[rows['regime'].iloc[0]]}: the ideal, then what it takes beyond it. A "
         "part below zero saves time and stands left of zero, so the line, which marks the measured step, is left of "
         f"the bar's end there. Numbers are the measured step; a bar that is cut ends with ». Medians over "
-        f"n = {_span(shown['n'])} rounds.{crowded}{only}"
+        f"n = {blocks.span(shown['n'])} rounds.{products}{crowded}{only}"
     )
-    return blocks.figure("scaling.svg", caption)
+    alt = (
+        "A bar for each strategy and number of workers, from the ideal step to the measured one, divided into what "
+        "takes time. The table of these parts has all numbers."
+    )
+    return blocks.figure("scaling.svg", caption, alt)
 
 
 def _table(rows: pd.DataFrame) -> Block:
@@ -313,7 +341,7 @@ def _line(own: pd.DataFrame, shown: Sequence[str]) -> list[str]:
         _milliseconds(cell["ideal_seconds"], digits),
         *[words.get(part, blocks.DASH) for part in shown],
         f"{measured}{_interval(cell['measured_low'], cell['measured_high'], digits)}",
-        _span(own["n"]),
+        blocks.span(own["n"]),
     ]
 
 
@@ -322,7 +350,7 @@ def _in_words(row: Mapping[str, object], digits: int) -> str:
     number = f"{_milliseconds(row['seconds'], digits)}{'' if row['is_paired'] else '*'}"
     share = row["seconds"] / row["measured_seconds"]
     if row["part"] == REST:
-        return f"{number}\n({_percent(share)})" if abs(share) > NAMED_SHARE else number
+        return f"{number}\n({blocks.percent(share, 1)})" if abs(share) > NAMED_SHARE else number
     return f"{number}{_interval(row['low'], row['high'], digits)}"
 
 
@@ -339,8 +367,8 @@ def _large_rests(rows: pd.DataFrame) -> str:
         return ""
     most = rests.loc[large.abs().idxmax()]
     return (
-        f" That is in {len(large)} of {len(rests)} rows, the largest {_percent(large[most.name])} ({most['strategy']} "
-        f"at {most['workers']})."
+        f" That is in {len(large)} of {len(rests)} rows, the largest {blocks.percent(large[most.name], 1)} "
+        f"({most['strategy']} at {most['workers']})."
     )
 
 
@@ -372,29 +400,14 @@ def _left_out(cells: pd.DataFrame) -> list[str]:
         names = listed(sorted(asynchronous["strategy"].unique()))
         said.append(f"Left out for asynchronous updates, which belong to one worker each: {names}.")
     for base, group in alone.groupby("named_base"):
-        said.append(f"Left out, since {base} wasn't measured on the same work: {_who(group)}.")
+        said.append(f"Left out, since {base} wasn't measured on the same work: {blocks.who(group)}.")
     return said
 
 
 def _who_or_how_many(found: pd.DataFrame, rows: pd.DataFrame) -> str:
     if found["strategy"].nunique() <= 2 * _MOST_NAMED:
-        return _who(found)
+        return blocks.who(found)
     return f"{len(found)} of {(rows['part'] == REST).sum()} rows of the table"
-
-
-def _who(rows: pd.DataFrame) -> str:
-    """Such as `amber_ring at 2 and 4`."""
-    places = rows.drop_duplicates(["strategy", "workers"]).sort_values(["strategy", "workers"])
-    groups = places.groupby("strategy")["workers"]
-    return listed([f"{name} at {listed([str(count) for count in counts])}" for name, counts in groups])
-
-
-def _workers(count: int) -> str:
-    return f"{count} worker{'s' if count > 1 else ''}"
-
-
-def _span(counts: pd.Series) -> str:
-    return str(counts.min()) if counts.nunique() == 1 else f"{counts.min()} to {counts.max()}"
 
 
 def _digits(seconds: float) -> int:
@@ -405,7 +418,3 @@ def _digits(seconds: float) -> int:
 def _milliseconds(seconds: float, digits: int) -> str:
     # Adding 0 makes a plain zero of one that was rounded from below.
     return f"{round(1000 * seconds, digits) + 0.0:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
-
-
-def _percent(share: float) -> str:
-    return f"{round(100 * share, 1) + 0.0:.1f} %".replace("-", "\N{MINUS SIGN}")

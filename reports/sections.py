@@ -10,7 +10,7 @@ from common.calibration import verdict
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
-from reports import blocks, ceilings, certificate, disturbances, figures, findings, ranking, scaling, summaries
+from reports import blocks, certificate, figures, findings, ranking, summaries
 from reports.blocks import Block
 from reports.cautions import cautions
 from reports.certificate import Comparison
@@ -18,63 +18,36 @@ from reports.material import Material
 from reports.results import Results
 
 
-def first_page(material: Material, regimes: list[str]) -> list[Block]:
-    """The finding in words, the headline figure and the summary table of the first regime."""
-    summary = certificate.summary(material.comparisons)
-    facts = [
-        findings.certificate(summary),
-        findings.endings(material.endings),
-        *findings.left_out(material.endings),
-        *findings.out_of_time(material.left_out),
-    ]
-    if not regimes:
-        nothing = "No launch ended ok with a measurement, so there is no speed to compare."
-        return [blocks.heading("Finding"), blocks.text(" ".join([nothing, *facts]))]
-    shown, points = _of_regime(material.cells, regimes[0]), _of_regime(material.launches, regimes[0])
-    material.drawings["headline.svg"] = partial(figures.headline, shown, points, material.looks)
-    ranked = ranking.sentences(material.ranking, regimes[0], material.left_out)
-    shows = ranking.resolution(material.ranking, regimes[0])
-    disturbed = disturbances.finding(material.disturbances)
-    theirs = ceilings.explanations(material.ceilings, regimes[0])
-    limited = scaling.finding(material.scaling, regimes[0])
-    said = [*ranked, *theirs, shows, *disturbed, *limited, findings.oversubscription(material.launches), *facts]
-    caption = (
-        f"Samples per second by workers, {_regime_name(shown)}. Every mark is one launch, lines join the medians, "
-        f"dotted lines are the ideal. {_launch_counts(shown)}"
-    )
-    return [
-        blocks.heading("Finding"),
-        blocks.text(f"{_capital(_regime_name(shown))}, {_batch_in_words(shown)}:"),
-        blocks.items([sentence for sentence in said if sentence]),
-        blocks.figure("headline.svg", caption),
-        blocks.heading("Summary", level=2),
-        *_speed_table(shown, material.endings),
-    ]
-
-
-def regime_section(material: Material, name: str, is_first: bool) -> list[Block]:
-    """The curves of one regime, and its table unless the first page has it."""
-    shown, points = _of_regime(material.cells, name), _of_regime(material.launches, name)
-    title = _regime_name(shown)
-    first = shown.iloc[0]
+def curves(material: Material, name: str, is_first: bool) -> list[Block]:
+    """The curves of one regime; of one that isn't the first, what the tests say of it as well."""
+    shown = summaries.with_exchange(material.cells, name)
+    title, first = summaries.regime_in_words(shown), shown.iloc[0]
     place = first["work"].rpartition("; ")[2]
-    about = f"{_capital(_batch_in_words(shown))}. Options: {first['task']}. Machine: {place}."
-    parts = [blocks.heading(_capital(title)), blocks.text(about)]
+    batch = summaries.batch_in_words(shown)
+    about = f"{batch[0].upper()}{batch[1:]}. Options: {first['task']}. Machine: {place}."
+    parts = [blocks.heading(title, level=2), blocks.text(about)]
     if not is_first:
         parts.append(blocks.items(ranking.sentences(material.ranking, name, material.left_out)))
-    if shown["workers"].nunique() > 1:
-        file = f"curves-{len(material.drawings)}.svg"
-        material.drawings[file] = partial(figures.curves, shown, points, material.looks)
-        caption = (
-            f"Throughput, speed-up and efficiency, {title}. Every mark is one launch, lines join the medians. "
-            f"{_launch_counts(shown)}"
-        )
-        parts.append(blocks.figure(file, caption))
-    else:
-        parts.append(blocks.text("Only one number of workers was measured here, so there is no curve to draw."))
-    if is_first:
-        return [*parts, blocks.text("The numbers of these curves are in the summary table.")]
-    return [*parts, *_speed_table(shown, material.endings)]
+    if shown["workers"].nunique() == 1:
+        return [*parts, blocks.text("Only one number of workers was measured here, so there is no curve to draw.")]
+    file, points = f"curves-{len(material.drawings)}.svg", summaries.with_exchange(material.launches, name)
+    material.drawings[file] = partial(figures.curves, shown, points, material.looks)
+    caption = (
+        f"Throughput, speed-up and efficiency, {summaries.regime_name(shown)}. Every mark is one launch, lines join "
+        f"the medians. n = {blocks.span(shown['n'])} launches each."
+    )
+    alt = (
+        "Four panels of lines over the number of workers: samples per second, speed-up over the undistributed base, "
+        "efficiency, speed-up over one worker of the same strategy. The table of speeds has all numbers."
+    )
+    return [*parts, blocks.figure(file, caption, alt)]
+
+
+def speed(material: Material, name: str) -> list[Block]:
+    """The table of one regime."""
+    shown = summaries.with_exchange(material.cells, name)
+    title = f"Speed: {summaries.regime_name(shown)}"
+    return [blocks.heading(title, level=2), *_speed_table(shown, material.endings)]
 
 
 def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
@@ -160,7 +133,7 @@ def certificate_section(material: Material) -> list[Block]:
     """Every launch beside its oracle: the curves, and the largest deviations with a verdict."""
     summary = certificate.summary(material.comparisons)
     parts = [
-        blocks.heading("The same maths: deviation from the oracle"),
+        blocks.heading("The same maths"),
         blocks.text(
             "A float64 NumPy run of the same rows is the oracle. A launch follows it when no loss of the first "
             f"{TOLERATED_STEPS} steps is off by more than {blocks.tiny(LOSS_TOLERANCE)} of its value, neither that of "
@@ -189,9 +162,19 @@ def certificate_section(material: Material) -> list[Block]:
             f"{preset}, seed {members[0].seed}, global batch {batch}, workers {workers}: n = {len(members)} launches; "
             "drawn is the launch of each strategy and worker count that deviates most."
         )
-        parts.append(blocks.figure(file, caption))
-    if not summary.empty:
-        parts.append(_deviation_table(summary))
+        alt = (
+            "Two panels of lines over the steps: losses, which lie on the oracle's, and their relative deviation from "
+            f"it, at most {blocks.tiny(max(member.loss for member in members))}. A table has all numbers."
+        )
+        parts.append(blocks.figure(file, caption, alt))
+    return parts
+
+
+def deviations(material: Material) -> list[Block]:
+    """The largest deviation of every setting, with its verdict, and how well asynchronous launches trained."""
+    summary = certificate.summary(material.comparisons)
+    table = [_deviation_table(summary)] if len(summary) else []
+    parts = [blocks.heading("Deviation from the oracle", level=2), *table] if table else []
     return parts + _asynchronous_section(material.asynchronous)
 
 
@@ -262,7 +245,7 @@ def _deviation_table(summary: pd.DataFrame) -> Block:
 
 def accuracy_section(records: Mapping[str, Record]) -> list[Block]:
     """Accuracy reached on real data and the time to a stated target."""
-    parts = [blocks.heading("Accuracy on real data")]
+    parts = [blocks.heading("Accuracy on real data", level=2)]
     table = summaries.accuracies(records)
     targets = ", ".join(f"{value:.2f} on {name}" for name, value in summaries.ACCURACY_TARGETS.items())
     if table.empty:
@@ -303,7 +286,7 @@ def cautions_section(material: Material, records: Mapping[str, Record]) -> list[
 
 def endings_section(endings: pd.DataFrame) -> list[Block]:
     """How many launches ended how, by strategy, and why those that aren't ok did."""
-    parts = [blocks.heading("How every launch ended"), blocks.text(findings.endings(endings))]
+    parts = [blocks.heading("How every launch ended", level=2), blocks.text(findings.endings(endings))]
     counts = endings.groupby("strategy")["ending"].value_counts().unstack(fill_value=0)
     names = ("ok", "unsupported", "failed", "not run")
     rows = [[name, *[str(int(row.get(ending, 0))) for ending in names]] for name, row in counts.iterrows()]
@@ -316,7 +299,7 @@ def endings_section(endings: pd.DataFrame) -> list[Block]:
             found = list(dict.fromkeys(log for log in group["log"] if log))
             logs = f" (log: {', '.join(found)})" if found else ""
             rows.append([", ".join(group["launch"]), ending, (reason or "no reason was recorded") + logs])
-        parts.append(blocks.table(["launches", "ending", "reason"], rows, [], left=(0, 1, 2), wide=(0, 2)))
+        parts.append(blocks.table(["launches", "ending", "reason"], rows, [], left=(0, 1, 2), wide={0: 3, 2: 2}))
     return parts
 
 
@@ -340,19 +323,29 @@ def machine_section(results: Results) -> list[Block]:
         ["measured", _values(sorted(record.started_at[:16].replace("T", " ") + " UTC" for record in ok), ends=True)],
         ["order of the launches", _order(results.plan)],
     ]
+    rows.append(["schema of the records", _values(str(record.schema_version) for record in records)])
+    rows.append(["seeds", _values(str(seed) for seed in sorted({record.task["seed"] for record in ok}))])
+    rows.append(
+        ["rows of the datasets, SHA-256", _values(sorted(_data(record) for record in ok if record.data_sha256))]
+    )
+    rows.append(["all records, SHA-256", results.digest])
+    rows.append(["to repeat it", results.command or "unknown: the folder has no command.txt"])
     versions = {f"{package} {version}" for record in ok for package, version in record.versions.items()}
     rows.append(["versions", ", ".join(sorted(versions))])
     backends: dict[str, set[str]] = {}
     for record in ok:
         backends.setdefault(record.strategy, set()).add(record.backend or "none")
     rows.append(["carried by", "; ".join(f"{name}: {', '.join(sorted(backends[name]))}" for name in sorted(backends))])
-    return [blocks.heading("Machine, versions and settings"), blocks.table(["", ""], rows, [], left=(0, 1), wide=(1,))]
+    return [
+        blocks.heading("Machine, versions and settings", level=2),
+        blocks.table(["", ""], rows, [], left=(0, 1), wide={1: 1}),
+    ]
 
 
 def method_section(results: Results) -> list[Block]:
     """How the numbers came about and how to read them."""
     return [
-        blocks.heading("How this was measured, and how to read it"),
+        blocks.heading("How to read these numbers", level=2),
         blocks.items(
             [
                 "Every launch is a fresh process. Windows of many steps are clocked, after a warm-up; the slowest rank "
@@ -383,35 +376,16 @@ def method_section(results: Results) -> list[Block]:
     ]
 
 
-def _of_regime(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    return table[(table["regime"] == name) & table["exchange"].astype(bool)]
-
-
-def _regime_name(cells: pd.DataFrame) -> str:
-    return f"{cells['preset'].iloc[0]}, {cells['scaling'].iloc[0]} scaling"
-
-
-def _batch_in_words(cells: pd.DataFrame) -> str:
-    batch = cells["batch"].iloc[0]
-    weak = cells["scaling"].iloc[0] == "weak"
-    return f"{batch} rows per step for each worker" if weak else f"{batch} rows per step, shared by all workers"
-
-
-def _launch_counts(cells: pd.DataFrame) -> str:
-    few, many = int(cells["n"].min()), int(cells["n"].max())
-    return f"n = {few} launches each." if few == many else f"n = {few} to {many} launches each."
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
 def _values(values: Iterable[str], ends: bool = False) -> str:
     """Distinct values in order; with `ends` only the first and the last."""
     distinct = list(dict.fromkeys(values))
     if ends and len(distinct) > 1:
         return f"{distinct[0]} to {distinct[-1]}"
     return "; ".join(distinct) or blocks.DASH
+
+
+def _data(record: Record) -> str:
+    return f"{record.task['preset']} {record.data_sha256}"
 
 
 def _share(flags: Iterable[bool]) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 from common.errors import UserError
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
-from reports import blocks, summaries
+from reports import blocks, ceilings, summaries
 from reports.blocks import Block
 from reports.results import Results
 
@@ -25,7 +25,7 @@ def check_other(here: Results, there: Results) -> None:
 
 
 def section(cells: pd.DataFrame, here: Results, there: Results | None) -> list[Block]:
-    """What differs between both folders, then their cells with exchange beside each other; nothing without `there`.
+    """What differs between both folders, then their cells with exchange and their ceilings; nothing without `there`.
 
     `cells` are those of `here`. Raises UserError for a damaged task.
     """
@@ -42,6 +42,7 @@ def section(cells: pd.DataFrame, here: Results, there: Results | None) -> list[B
         blocks.text(explanation),
         *_differences(here, there),
         *_cells(cells, summaries.cells(summaries.launches(there.records))),
+        *_ceilings(here, there),
     ]
 
 
@@ -71,7 +72,7 @@ def _differences(here: Results, there: Results) -> list[Block]:
             rows.append([name, *values])
     if not rows:
         return [blocks.text("The records tell of nothing else that differs.")]
-    return [blocks.table(["what differs", "here", "there"], rows, [], left=(0, 1, 2), wide=(1, 2))]
+    return [blocks.table(["what differs", "here", "there"], rows, [], left=(0, 1, 2), wide={1: 1, 2: 1})]
 
 
 def _facts(records: list[Record]) -> dict[str, str]:
@@ -124,6 +125,25 @@ def _cells(cells: pd.DataFrame, others: pd.DataFrame) -> list[Block]:
         notes = _notes(rows, cells, others)
         parts += [blocks.heading(regime, level=2), blocks.table([*columns, "ratio of ms"], shown, notes, left=(0,))]
     return parts
+
+
+def _ceilings(here: Results, there: Results) -> list[Block]:
+    """What each framework's own products reach in both; nothing where neither has a probe."""
+    sides = [ceilings.rates(results.ceilings) for results in (here, there)]
+    rows = []
+    for key in sorted({*sides[0], *sides[1]}):
+        framework, preset, batch = key
+        rates = [side.get(key, math.nan) for side in sides]
+        shown = [blocks.DASH if math.isnan(rate) else f"{rate:,.0f}" for rate in rates]
+        rows.append([framework, preset, str(batch), *shown, blocks.ratio(rates[0] / rates[1])])
+    if not rows:
+        return []
+    columns = ["framework", "preset", "rows", "GFLOP/s here", "GFLOP/s there", "ratio"]
+    notes = ["The float32 products of one worker's step by the framework's own operations, n = 1 probe each."]
+    return [
+        blocks.heading("The frameworks' ceilings in both", level=2),
+        blocks.table(columns, rows, notes, left=(0, 1)),
+    ]
 
 
 def _row(row: Mapping[str, object]) -> list[str]:

@@ -71,6 +71,28 @@ def regimes(launch_table: pd.DataFrame) -> list[str]:
     return sorted(order, key=order.__getitem__)
 
 
+def with_exchange(table: pd.DataFrame, regime: str) -> pd.DataFrame:
+    """The rows of one regime, of `cells` or `launches`, with exchange."""
+    return table[(table["regime"] == regime) & table["exchange"].astype(bool)]
+
+
+def regime_name(cell_table: pd.DataFrame) -> str:
+    """Preset and scaling of the cells of one regime, such as `digits, weak scaling`."""
+    return f"{cell_table['preset'].iloc[0]}, {cell_table['scaling'].iloc[0]} scaling"
+
+
+def regime_in_words(cell_table: pd.DataFrame) -> str:
+    """The same as the beginning of a sentence."""
+    name = regime_name(cell_table)
+    return name[0].upper() + name[1:]
+
+
+def batch_in_words(cell_table: pd.DataFrame) -> str:
+    """The batch of the cells of one regime, and whose it is."""
+    batch, is_weak = cell_table["batch"].iloc[0], cell_table["scaling"].iloc[0] == "weak"
+    return f"{batch} rows per step for each worker" if is_weak else f"{batch} rows per step, shared by all workers"
+
+
 def time_split(cell_table: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
     """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire.
 

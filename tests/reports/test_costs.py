@@ -33,7 +33,7 @@ def test_each_formula_stands_once_with_its_strategies_and_its_source(tmp_path):
         "none where it depends on how the model is cut: amber_parts.",
         "twice the bytes of the gradients: amber_sharded (Somebody, 2014).",
     ]
-    rows = {row[0]: row for row in table_under(blocks, "Where the time goes")["rows"]}
+    rows = {row[0]: row for row in table_under(blocks, "Exchange, and bytes sent")["rows"]}
     assert rows["amber_sharded"][-1] == "0.138"
     assert rows["amber_parts"][-1] == DASH
 
@@ -65,13 +65,13 @@ def test_a_strategy_that_declares_no_formula_is_said_to_have_none(tmp_path):
 def test_exposed_communication_stands_beside_both_times_with_its_pairs_and_its_interval(tmp_path):
     steps = [make_record("amber_ring", 2, (5.0 + index,) * 2) for index in range(6)]
     computing = [varied("amber_ring", 2, (3.0 + index / 2,) * 2, exchange=False) for index in range(6)]
-    table = table_under(section(tmp_path, *steps, *computing), "Where the time goes")
+    table = table_under(section(tmp_path, *steps, *computing), "Exchange, and bytes sent")
     assert table["columns"][3:8] == ["T_step, ms", "T_comp, ms", "exposed, ms", "95 % interval", "of T_step"]
     assert [row[3:8] for row in table["rows"]] == [
         ["7.50 (n = 6)", "4.25 (n = 6)", "3.25 (n = 6)", "2.00 to 4.50", "43 %"]
     ]
     assert table["notes"] == []
-    few = table_under(section(tmp_path, *steps, *computing[:5]), "Where the time goes")
+    few = table_under(section(tmp_path, *steps, *computing[:5]), "Exchange, and bytes sent")
     assert few["rows"][0][5:8] == ["3.00 (n = 5)", DASH, "40 %"]
     assert few["notes"] == ["No interval is given for fewer than 6 pairs."]
 
@@ -107,7 +107,7 @@ def test_parts_without_measurements_are_left_out(tmp_path):
         for block in section(tmp_path, make_record("amber_ring", startup_seconds={}))
         if block["kind"] == "heading"
     ]
-    assert headings == ["Where the time goes"]
+    assert headings == ["Exchange, and bytes sent"]
 
 
 def test_the_time_to_the_first_step_stands_in_its_parts(tmp_path):

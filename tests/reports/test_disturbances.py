@@ -11,6 +11,7 @@ from common.measurement.record import Record
 from reports import disturbances, document
 from reports.blocks import DASH
 from reports.results import Results
+from tests.reports.pieces import answers, headings
 from tests.reports.records import make_record, named, varied
 
 QUIET = {"steal_seconds": 0.0, "busy_seconds": 0.9, "own_seconds": 0.9, "spin_seconds": 1e-4}
@@ -252,7 +253,5 @@ def test_launches_beside_the_rounds_are_counted_apart():
 
 def test_the_first_page_says_it_and_the_report_has_the_section(tmp_path):
     content, _ = document.compose(Results(tmp_path, named(told(), told(None, steal_seconds=0.5)), None))
-    pieces = content["blocks"]
-    first = next(block for block in pieces if block["kind"] == "items")
-    assert any(sentence.startswith("1 of 2 rounds was disturbed (‡)") for sentence in first["items"])
-    assert "Was the machine quiet?" in [block.get("text") for block in pieces]
+    assert any(sentence.startswith("1 of 2 rounds was disturbed (‡)") for sentence in answers(content)["How sure"])
+    assert "Was the machine quiet?" in headings(content["blocks"])

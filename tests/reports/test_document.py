@@ -14,6 +14,7 @@ from reports import document
 from reports.blocks import DASH
 from reports.material import Drawings
 from reports.results import Results, read_results
+from tests.reports.pieces import headings, table_under
 from tests.reports.records import make_record, named, unfinished, varied, write_all, write_weights
 
 
@@ -28,9 +29,8 @@ def summary_rows(content: dict) -> dict[tuple[str, str], list[str]]:
 
 
 def summary_table(content: dict) -> dict:
-    blocks = content["blocks"]
-    start = next(index for index, block in enumerate(blocks) if block.get("text") == "Summary")
-    return next(block for block in blocks[start:] if block["kind"] == "table")
+    title = next(text for text in headings(content["blocks"]) if text.startswith("Speed: "))
+    return table_under(content["blocks"], title)
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +151,7 @@ def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path
     task = dataclasses.replace(task_of(weak[0].task), scaling="strong")
     strong = [make_record("amber_ring", workers, task=task) for workers in (1, 2)]
     content, drawings = document.compose(Results(tmp_path, named(*weak, *strong), None))
-    headings = [block["text"] for block in content["blocks"] if block["kind"] == "heading"]
-    assert {"Digits, weak scaling", "Digits, strong scaling"} <= set(headings)
+    assert {"Digits, weak scaling", "Digits, strong scaling"} <= set(headings(content["blocks"]))
     assert len([name for name in drawings if name.startswith("curves")]) == 2
 
 

@@ -1,5 +1,6 @@
 """The figures: vectors, the same for the same input, and with all that must be on them."""
 
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
@@ -60,19 +61,32 @@ def test_the_headline_has_an_ideal_line_for_each_measured_base():
     assert "ideal: N times amber_single" not in words(drawn(make_record("amber_ring", 1), make_record("amber_ring", 2)))
 
 
-def test_more_threads_than_cores_are_marked_on_the_plot():
+@pytest.mark.parametrize(("kind", "mark"), [(figures.headline, "4 workers †"), (figures.curves, "4†")])
+def test_more_threads_than_cores_are_marked_on_the_plot(kind, mark):
     records = [make_record("amber_ring", workers) for workers in (1, 2, 4)]
-    svg = drawn(*records)
-    assert "more threads than cores" in words(svg)
-    assert "4†" in words(svg)
-    assert "more threads than cores" not in words(drawn(*records[:2]))
+    assert mark in words(drawn(*records, kind=kind))
+    assert not [word for word in words(drawn(*records[:2], kind=kind)) if "†" in word]
+
+
+def test_the_headline_has_a_panel_for_each_number_of_workers_and_the_number_of_every_median():
+    svg = drawn(make_record("amber_single"), make_record("amber_ring", 1), make_record("amber_ring", 2, (4.0,) * 3))
+    assert {"1 worker", "2 workers"} <= set(words(svg))
+    # 64 rows in 2 ms, and 128 in 4.
+    assert words(svg).count("32,000") == 3
+
+
+def test_strategies_stand_in_the_order_of_their_speed_where_there_is_a_core_for_each_worker():
+    slow = [make_record("amber_ring", count, (time,) * 3) for count, time in ((1, 1.0), (2, 4.0), (4, 1.0))]
+    fast = [make_record("amber_library", count, (time,) * 3) for count, time in ((1, 2.0), (2, 3.0), (4, 9.0))]
+    alone = make_record("amber_single", 1, (0.5,) * 3)
+    cells = summaries.cells(summaries.launches(named(*slow, *fast, alone)))
+    assert figures.in_order_of_speed(cells) == ["amber_library", "amber_ring", "amber_single"]
 
 
 def test_a_ground_is_shaded_only_where_every_strategy_has_more_threads_than_cores():
     servers = make_record("cobalt_servers", 2, oversubscribed=True)
     svg = drawn(make_record("amber_ring", 1), make_record("amber_ring", 2), servers)
-    assert "more threads than cores" not in words(svg)
-    assert "2†" not in words(svg)
+    assert not [word for word in words(svg) if "†" in word]
 
 
 def test_every_launch_is_a_point():
@@ -115,7 +129,7 @@ def test_the_many_labels_of_a_family_differ_in_marker_or_line_even_where_colours
 
 
 @pytest.mark.parametrize("kind", [figures.headline, figures.curves])
-def test_with_many_curves_every_name_stands_in_a_legend_below_the_plot(kind):
+def test_with_many_strategies_the_figure_grows_and_names_every_one(kind):
     names = [f"amber_{index:02d}" for index in range(24)]
     svg = drawn(*(make_record(name, workers) for name in names for workers in (1, 2)), kind=kind)
     assert set(names) <= set(words(svg))
@@ -195,7 +209,18 @@ def parts_of_steps(strategies: int = 1, workers: tuple[int, ...] = (2,), millise
             records.append(make_record(f"amber_{index:02d}", count, (time,) * 3))
             records.append(varied(f"amber_{index:02d}", count, (3.0,) * 3, exchange=False))
     launches = summaries.launches(named(*records))
-    return figures.scaling(scaling.table(summaries.cells(launches), launches, None)).decode()
+    return drawn_parts(launches)
+
+
+def drawn_parts(launches: pd.DataFrame, products_seconds: float = math.nan) -> str:
+    found = scaling.table(summaries.cells(launches), launches, None)
+    return figures.scaling(found.assign(products_seconds=products_seconds)).decode()
+
+
+def test_what_the_products_alone_take_is_marked_where_a_probe_tells():
+    launches = summaries.launches(named(make_record("amber_single"), make_record("amber_ring", 2)))
+    assert "the framework's products alone" in words(drawn_parts(launches, 1e-3))
+    assert "the framework's products alone" not in words(drawn_parts(launches))
 
 
 def test_a_step_is_drawn_in_its_parts_with_its_strategy_and_its_milliseconds():
@@ -234,5 +259,5 @@ def test_a_part_below_zero_stands_left_of_zero():
     # The strategy computes 1.5 ms faster than its base.
     records = [make_record("amber_single", 1, (3.0,) * 3), make_record("amber_ring", 2, (2.5,) * 3)]
     launches = summaries.launches(named(*records, varied("amber_ring", 2, (1.5,) * 3, exchange=False)))
-    svg = figures.scaling(scaling.table(summaries.cells(launches), launches, None)).decode()
+    svg = drawn_parts(launches)
     assert "\N{MINUS SIGN}1" in " ".join(words(svg))

@@ -13,9 +13,12 @@ from reports import document, scaling, summaries
 from reports.blocks import DASH
 from reports.material import regime_names
 from reports.results import Results
+from tests.reports.pieces import answers, headings
 from tests.reports.records import MadeUpOptions, make_record, named, unfinished
 
 MINUS = "\N{MINUS SIGN}"
+
+_CEILINGS = ["regime", "strategy", "workers", "products_seconds"]
 
 
 def launch(
@@ -70,7 +73,9 @@ def section(*records: Record) -> tuple[list[dict], dict]:
     cells, drawings = summaries.cells(launches), {}
     names = regime_names(cells)
     shown = {name: names[name] for name in summaries.regimes(launches)}
-    return scaling.section(scaling.table(cells, launches, None), cells, shown, drawings), drawings
+    found, nothing = scaling.table(cells, launches, None), pd.DataFrame(columns=_CEILINGS)
+    story = scaling.story(found, cells, nothing, shown, drawings)
+    return [*story, *scaling.tables(found, cells, shown)], drawings
 
 
 def tables_of(blocks: list[dict]) -> list[dict]:
@@ -211,7 +216,7 @@ def test_a_base_of_other_rounds_is_marked_in_the_table():
     launches = summaries.launches(named(*records))
     cells = summaries.cells(launches)
     found = scaling.table(cells, launches, plan_of(records, [*range(8)]))
-    [shown] = tables_of(scaling.section(found, cells, regime_names(cells), {}))
+    [shown] = tables_of(scaling.tables(found, cells, regime_names(cells)))
     assert shown["rows"] == [["amber_ring", "2", "2.00", "2.00*", "0.00", "4.00\n(4.00 to 4.00)", "7"]]
     assert any(note.startswith("* No launch of the base shares a round") for note in shown["notes"])
 
@@ -270,7 +275,7 @@ def test_every_regime_has_a_table_and_the_first_one_a_figure():
     weak, strong = [base(2.0), launch(4.0)], [base(2.0, strong=True), launch(1.5, strong=True)]
     blocks, drawings = section(*weak, *strong)
     assert [block["text"] for block in blocks if block["kind"] == "heading"] == [
-        *["Why not N times", "digits weak", "digits strong"]
+        *["Why not N times", "From the ideal step to the measured one", "digits weak", "digits strong"]
     ]
     assert [shown["rows"][0][2] for shown in tables_of(blocks)] == ["2.00", "1.00"]
     assert [*drawings] == ["scaling.svg"]
@@ -344,11 +349,12 @@ def test_without_several_workers_on_cores_of_their_own_the_first_page_says_nothi
     assert finding(*records) == []
 
 
-def test_the_document_has_the_section_before_where_the_time_goes_and_its_finding_on_the_first_page(tmp_path):
+def test_the_document_has_the_story_its_tables_and_its_finding_on_the_first_page(tmp_path):
     records = [base(2.0), launch(4.0), alone(2.4)]
     content, drawings = document.compose(Results(tmp_path, named(*records), None))
-    headings = [block["text"] for block in content["blocks"] if block["kind"] == "heading"]
-    assert headings.index("Why not N times") == headings.index("Where the time goes") - 1
+    found = headings(content["blocks"])
+    assert found.index("Why not N times") == found.index("Where the time goes") + 1
+    assert found.index("Tables") < found.index("From the ideal step to the measured one")
     assert "scaling.svg" in drawings
-    [first, *_] = [block["items"] for block in content["blocks"] if block["kind"] == "items"]
-    assert "With 2 workers exchange takes 40 % of the step with amber_ring (1.60 of 4.00 ms); n = 1." in first
+    said = "With 2 workers exchange takes 40 % of the step with amber_ring (1.60 of 4.00 ms); n = 1."
+    assert said in answers(content)["What limits it"]

@@ -11,6 +11,8 @@ from common.measurement.record import Record
 from reports import document, side_by_side, summaries
 from reports.blocks import DASH, Block
 from reports.results import Results
+from tests.reports.pieces import headings, table_under
+from tests.reports.probes import probe
 from tests.reports.records import HOST, make_record, named, unfinished
 
 ELSEWHERE = HOST | {"name": "there", "processor": "Other CPU", "cores": 8}
@@ -122,10 +124,18 @@ def test_a_folder_cannot_stand_beside_itself(tmp_path):
         side_by_side.check_other(here, Results(tmp_path / ".." / tmp_path.name, {}, None))
 
 
-def test_the_section_follows_the_summary_of_the_first_page_and_is_there_only_when_asked_for():
+def test_the_section_follows_the_curves_and_is_there_only_when_asked_for():
     here, there = results(make_record("amber_ring", 2)), results(make_record("amber_ring", 2), folder="there")
     blocks = document.compose(here, against=there)[0]["blocks"]
-    start = next(index for index, block in enumerate(blocks) if block.get("text") == "Summary")
-    assert [block["kind"] for block in blocks[start : start + 2]] == ["heading", "table"]
-    assert blocks[start + 2]["text"] == "Beside there"
-    assert "Beside there" not in [block.get("text") for block in document.compose(here)[0]["blocks"]]
+    assert headings(blocks, level=1)[:3] == ["Finding", "Curves", "Beside there"]
+    assert "Beside there" not in headings(document.compose(here)[0]["blocks"])
+
+
+def test_the_ceilings_of_both_stand_beside_each_other():
+    ring = make_record("amber_ring", 2)
+    here = dataclasses.replace(results(ring), ceilings=(probe(milliseconds=8.0),))
+    there = dataclasses.replace(results(ring, folder="there"), ceilings=(probe(milliseconds=4.0), probe("cobalt")))
+    table = table_under(section(here, there), "The frameworks' ceilings in both")
+    assert [row[:3] for row in table["rows"]] == [["amber", "digits", "64"], ["cobalt", "digits", "64"]]
+    assert table["rows"][0][-1] == "0.50"
+    assert table["rows"][1][3] == DASH

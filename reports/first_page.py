@@ -1,0 +1,201 @@
+"""The first page: which strategy to take, what limits it, whether all computed the same, how sure, and what next."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
+
+from common.calibration import verdict
+from common.measurement.intervals import FEWEST_LAUNCHES
+from reports import blocks, ceilings, certificate, disturbances, figures, findings, ranking, scaling, summaries
+from reports.blocks import Block, listed
+from reports.material import Material
+from reports.results import Results
+
+MOST_ROWS = 45
+"""Strategies, with their labels, that the figure has room for: of more the fastest are drawn."""
+
+WORTH_TRYING = 0.05
+"""From this gain on a setting that was tried is recommended."""
+
+
+def section(material: Material, results: Results, regimes: Sequence[str]) -> list[Block]:
+    """The answers for the first of the regimes, and the figure that carries them, which is added to the drawings."""
+    if not regimes:
+        nothing = "No launch ended ok with a measurement, so there is no speed to compare."
+        return [blocks.heading("Finding"), blocks.answers(_answered([("Which to take", [nothing])], material, results))]
+    regime = regimes[0]
+    shown = summaries.with_exchange(material.cells, regime)
+    told = [
+        ("Which to take", [*ranking.sentences(material.ranking, regime, material.left_out), *_gain(shown)]),
+        ("What limits it", _limits(material, regime, shown)),
+    ]
+    return [
+        blocks.heading("Finding"),
+        blocks.text(f"{summaries.regime_in_words(shown)}, {summaries.batch_in_words(shown)}."),
+        blocks.answers(_answered(told, material, results, regime)),
+        _figure(material, regime, shown),
+    ]
+
+
+def _answered(
+    told: list[tuple[str, list[str]]], material: Material, results: Results, regime: str = ""
+) -> list[tuple[str, list[str]]]:
+    """All answers: those that are `told` of speed, and those that any folder of records has."""
+    summary = certificate.summary(material.comparisons)
+    sure = [
+        *filter(None, [ranking.resolution(material.ranking, regime)]),
+        *disturbances.finding(material.disturbances),
+        findings.endings(material.endings),
+        *findings.left_out(material.endings),
+        *findings.out_of_time(material.left_out),
+    ]
+    every = [*told, ("The same maths", [findings.certificate(summary)]), ("How sure", sure)]
+    every.append(("What next", _next_steps(material, results, regime)))
+    return [(question, sentences) for question, sentences in every if sentences]
+
+
+def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
+    """Every strategy's rate by number of workers; of very many strategies the fastest ones'."""
+    names, only = figures.in_order_of_speed(shown), ""
+    if len(names) > MOST_ROWS:
+        only = f" The fastest {MOST_ROWS} of {len(names)}; the tables have all."
+        shown = shown[shown["strategy"].isin(names[:MOST_ROWS])]
+    launches = summaries.with_exchange(material.launches, regime)
+    launches = launches[launches["strategy"].isin(shown["strategy"])]
+    material.drawings["headline.svg"] = partial(figures.headline, shown, launches, material.looks)
+    crowded = " Hollow, on grey: more threads than cores." if shown["oversubscribed"].any() else ""
+    many = f"n = {blocks.span(shown['n'])} launches each."
+    caption = (
+        f"Samples per second, {summaries.regime_name(shown)}: medians, with their numbers at the right. A dotted line "
+        f"is N times a base without distribution.{crowded} {many}{only}"
+    )
+    return blocks.figure("headline.svg", caption, _in_words(shown))
+
+
+def _in_words(shown: pd.DataFrame) -> str:
+    """What the figure shows, for who can't see it: the fastest and the slowest of each number of workers."""
+    said = []
+    for workers, cells in shown.sort_values("samples_per_second").groupby("workers"):
+        slowest, fastest = cells.iloc[0], cells.iloc[-1]
+        ends = f"{fastest['strategy']} with {fastest['samples_per_second']:,.0f}"
+        if len(cells) > 1:
+            ends = f"from {slowest['strategy']} with {slowest['samples_per_second']:,.0f} to {ends}"
+        said.append(f"{blocks.workers(workers)}: {ends} samples per second")
+    return f"A mark for the median of each strategy, a panel for each number of workers. {'; '.join(said)}."
+
+
+def _gain(shown: pd.DataFrame) -> list[str]:
+    """What the fastest uncrowded world of several workers has over the fastest single worker; none without either."""
+    fitting = shown[~shown["oversubscribed"].astype(bool) & shown["same_maths"].astype(bool)]
+    alone, several = fitting[fitting["workers"] == 1], fitting[fitting["workers"] > 1]
+    if alone.empty or several.empty:
+        return []
+    one, best = (table.loc[table["samples_per_second"].idxmax()] for table in (alone, several))
+    ratio = best["samples_per_second"] / one["samples_per_second"]
+    beside = f"{one['strategy']}, the fastest with 1 worker ({one['samples_per_second']:,.0f} samples/s)"
+    pays = (
+        f"{blocks.ratio(ratio)} times as fast as {beside}"
+        if ratio > 1
+        else f"no faster than {beside}, so distributing doesn't pay here"
+    )
+    return [
+        f"The fastest with several, {best['strategy']} at {best['workers']}, is {pays}; medians of n = {one['n']} and "
+        f"{best['n']}, not tested."
+    ]
+
+
+def _limits(material: Material, regime: str, shown: pd.DataFrame) -> list[str]:
+    """What takes time beyond the ideal, what is the frameworks' own, how long the start takes, where cores lack."""
+    return [
+        *scaling.finding(material.scaling, regime),
+        *ceilings.explanations(material.ceilings, regime),
+        *_start(shown),
+        *filter(None, [findings.oversubscription(material.launches)]),
+    ]
+
+
+def _start(shown: pd.DataFrame) -> list[str]:
+    """How long the first step takes to come, at the largest number of workers with a core for each."""
+    fitting = shown[~shown["oversubscribed"].astype(bool)]
+    if fitting.empty:
+        return []
+    largest = fitting[fitting["workers"] == fitting["workers"].max()].sort_values("first_step_seconds")
+    quick, slow = largest.iloc[0], largest.iloc[-1]
+    place = f"with {blocks.workers(int(quick['workers']))}"
+    first = f"{blocks.number(quick['first_step_seconds'])} s after its start ({quick['strategy']}, n = {quick['n']})"
+    if len(largest) == 1:
+        return [f"The first step is done {first} {place}."]
+    last = f"{blocks.number(slow['first_step_seconds'])} s ({slow['strategy']}, n = {slow['n']})"
+    return [f"The first step is done from {first} to {last} {place}, which is no part of these rates."]
+
+
+def _next_steps(material: Material, results: Results, regime: str) -> list[str]:
+    """What would tell more, or train faster, each with what it rests on; the most urgent first."""
+    summary = certificate.summary(material.comparisons)
+    return [
+        *_mend(material, summary),
+        *ranking.next_steps(material.ranking, regime),
+        *_settings(material.settings, regime),
+        *_tried(ceilings.tried(results.ceilings)),
+        *_machine(material.launches),
+        *_calibrate(material, results),
+    ]
+
+
+def _mend(material: Material, summary: pd.DataFrame) -> list[str]:
+    """What stands in the way of trusting these records."""
+    said, endings = [], material.endings["ending"]
+    failed, missing = int((endings == "failed").sum()), int((endings == "not run").sum())
+    if failed:
+        launches = "1 launch" if failed == 1 else f"{failed} launches"
+        said.append(
+            f"Read why {launches} failed (\u201cHow every launch ended\u201d); the same command tries them again."
+        )
+    if missing:
+        launches = "launch" if missing == 1 else f"{missing} launches"
+        said.append(f"Start the same command again: it makes the {launches} that the plan still lacks.")
+    deviating = summary[summary["verdict"] == "deviates"] if len(summary) else summary
+    if len(deviating):
+        said.append(f"Don't take {blocks.who(deviating)} before the deviation from the oracle is explained.")
+    return said
+
+
+def _settings(settings: pd.DataFrame, regime: str) -> list[str]:
+    """Options that surely save time, of those that were tried: the best of each strategy."""
+    saving = settings[(settings["regime"] == regime) & (settings["high"] < 1 - WORTH_TRYING)]
+    said = []
+    for _, group in saving.sort_values("factor").groupby("first", sort=False):
+        best = group.iloc[0]
+        said.append(
+            f"{best['second']} at {best['workers']}: a step takes {blocks.ratio(best['factor'])} times as long as with "
+            f"{best['first']} ({blocks.ratio(best['low'])} to {blocks.ratio(best['high'])}, n = {best['pairs']} pairs)"
+        )
+    return [f"Settings that save time: {'; '.join(said)}."] if said else []
+
+
+def _tried(tried: pd.DataFrame) -> list[str]:
+    """What computes a framework's products faster than the way in which it trained: the best of each framework."""
+    worth = tried[tried["gain"] > WORTH_TRYING].sort_values("gain", ascending=False)
+    said = [
+        f"{row['framework']}'s products ran at {row['gigaflops']:,.0f} instead of {row['usual']:,.0f} GFLOP/s with "
+        f"{row['changed']}"
+        for row in worth.drop_duplicates("framework").to_dict("records")
+    ]
+    return [f"{'; '.join(said)} (n = 1 probe each): worth a try in a training loop."] if said else []
+
+
+def _machine(launches: pd.DataFrame) -> list[str]:
+    """Which machine more workers would take."""
+    if launches.empty or not launches["oversubscribed"].any():
+        return []
+    cores = listed([f"{count:g}" for count in sorted(launches["cores"].dropna().unique())])
+    return [f"What more workers than this machine's {cores} cores are worth only a machine with more cores can tell."]
+
+
+def _calibrate(material: Material, results: Results) -> list[str]:
+    """Whether the tests' promises were held to on this machine; nothing where nothing was tested."""
+    tested = (material.ranking.comparisons["n"] >= FEWEST_LAUNCHES).any()
+    if not tested or (results.folder / verdict.FILE).exists():
+        return []
+    return ["nox -s calibrate tells whether these tests keep their promises on this machine."]

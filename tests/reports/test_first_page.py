@@ -1,0 +1,132 @@
+"""The first page: answers that are true for any records, and one figure."""
+
+import dataclasses
+
+import pandas as pd
+import pytest
+
+from common.calibration import verdict
+from common.measurement.record import Record
+from reports import document, first_page
+from reports.results import Results
+from tests.reports.pieces import answers
+from tests.reports.probes import AS_TRAINED, probe
+from tests.reports.records import make_record, named, unfinished, varied
+
+
+def page(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
+    return answers(document.compose(Results(tmp_path, named(*records), None, **facts))[0])
+
+
+def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts: object) -> list[Record]:
+    """Launches of several rounds, which take a little longer from one to the next."""
+    return [make_record(name, workers, (milliseconds * (1 + index / 100),) * 3, **facts) for index in range(n)]
+
+
+def test_it_asks_what_to_take_what_limits_it_whether_it_is_the_same_how_sure_and_what_next(tmp_path):
+    told = page(tmp_path, *rounds("amber_single", 2.0, 1), *rounds("amber_ring", 3.0), *rounds("amber_library", 4.0))
+    assert [*told] == ["Which to take", "What limits it", "The same maths", "How sure", "What next"]
+    assert "amber_ring was the fastest: " in told["Which to take"][0]
+    assert told["The same maths"] == ["3 of 3 compared settings follow the float64 oracle."]
+
+
+def test_the_fastest_of_several_workers_stands_beside_the_fastest_alone(tmp_path):
+    alone, several = make_record("amber_single", 1, (2.0,) * 3), make_record("amber_ring", 2, (2.5,) * 3)
+    said = page(tmp_path, alone, several)["Which to take"][-1]
+    assert said.startswith(
+        "The fastest with several, amber_ring at 2, is 1.60 times as fast as amber_single, the fastest with 1 worker "
+        "(32,000 samples/s)"
+    )
+    slow = page(tmp_path, alone, make_record("amber_ring", 2, (5.0,) * 3))["Which to take"][-1]
+    assert "is no faster than amber_single" in slow
+    assert "so distributing doesn't pay here" in slow
+
+
+@pytest.mark.parametrize("others", [(), (make_record("amber_ring", 4),), (varied("amber_ring", 2, rounding="half"),)])
+def test_crowded_worlds_and_other_maths_are_no_gain(tmp_path, others):
+    said = page(tmp_path, make_record("amber_single"), *others)["Which to take"]
+    assert not [sentence for sentence in said if sentence.startswith("The fastest with several")]
+
+
+def test_the_first_step_is_told_apart_from_the_rates(tmp_path):
+    slow = make_record("amber_library", 2, time_to_first_step_s=6.0)
+    said = page(tmp_path, make_record("amber_ring", 2), slow)["What limits it"]
+    assert said == [
+        "The first step is done from 1.50 s after its start (amber_ring, n = 1) to 6.00 s (amber_library, n = 1) with "
+        "2 workers, which is no part of these rates."
+    ]
+
+
+def test_what_failed_deviates_or_lacks_comes_first_of_what_to_do(tmp_path):
+    wrong = make_record("amber_broken", 2, losses=[loss * 1.01 for loss in make_record(workers=2).losses])
+    told = page(tmp_path, make_record("amber_ring", 2), wrong, unfinished("failed", "It broke."))
+    assert told["What next"][:2] == [
+        "Read why 1 launch failed (\u201cHow every launch ended\u201d); the same command tries them again.",
+        "Don't take amber_broken at 2 before the deviation from the oracle is explained.",
+    ]
+    records = named(make_record("amber_ring", 2))
+    about = {"strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak", "workers": 2}
+    plan = pd.DataFrame({"launch": [*records, "another"], "repetition": [1, 2], "order_seed": 1})
+    results = Results(tmp_path, records, plan.assign(**about, exchange=True, purpose="throughput"))
+    [first, *_] = answers(document.compose(results)[0])["What next"]
+    assert first == "Start the same command again: it makes the launch that the plan still lacks."
+
+
+def test_a_setting_that_surely_saves_time_is_recommended_with_its_interval(tmp_path):
+    plain, quick = (
+        rounds("cobalt_replicas", 4.0),
+        [varied("cobalt_replicas", 2, (2.0 * (1 + index / 100),) * 3, compiled=True) for index in range(6)],
+    )
+    [said] = [each for each in page(tmp_path, *plain, *quick)["What next"] if "Settings" in each]
+    assert said == (
+        "Settings that save time: cobalt_replicas, compiled at 2: a step takes 0.50 times as long as with "
+        "cobalt_replicas (0.50 to 0.50, n = 6 pairs)."
+    )
+    few = page(tmp_path, *plain[:5], *quick[:5])["What next"]
+    assert not [each for each in few if "Settings" in each]
+
+
+def test_what_computes_the_products_faster_is_recommended_for_a_try(tmp_path):
+    probes = (probe(ways={AS_TRAINED: 2.0, "sideways": 1.0}), probe("cobalt", ways={AS_TRAINED: 2.0, "upwards": 1.99}))
+    said = page(tmp_path, make_record("amber_single"), ceilings=probes)["What next"]
+    assert [each for each in said if "products" in each] == [
+        "amber's products ran at 5 instead of 3 GFLOP/s with sideways (n = 1 probe each): worth a try in a training "
+        "loop."
+    ]
+
+
+def test_crowded_worlds_ask_for_a_machine_with_more_cores(tmp_path):
+    said = page(tmp_path, make_record("amber_ring", 2), make_record("amber_ring", 4))
+    assert (
+        "What more workers than this machine's 2 cores are worth only a machine with more cores can tell."
+        in (said["What next"])
+    )
+    assert any(sentence.startswith("With 4 workers there were more threads") for sentence in said["What limits it"])
+
+
+def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
+    records = [*rounds("amber_ring", 3.0), *rounds("amber_library", 4.0)]
+    asked = "nox -s calibrate tells whether these tests keep their promises on this machine."
+    assert asked in page(tmp_path, *records)["What next"]
+    (tmp_path / verdict.FILE).touch()
+    results = Results(tmp_path, named(*records), None)
+    material = document.gather(results)
+    assert asked not in first_page._next_steps(material, results, material.cells["regime"].iloc[0])
+
+
+def test_a_folder_without_any_measurement_has_answers_all_the_same(tmp_path):
+    told = page(tmp_path, unfinished("failed", "It broke."), left_out={"amber_library": 12.0})
+    assert told["Which to take"] == ["No launch ended ok with a measurement, so there is no speed to compare."]
+    assert told["The same maths"] == ["No launch could be compared with the oracle."]
+    assert "The time didn't suffice for amber_library (--minutes 12 would do)." in told["How sure"]
+    assert [*told][-1] == "What next"
+
+
+def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(tmp_path):
+    records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(first_page.MOST_ROWS + 2)]
+    blocks = document.compose(Results(tmp_path, named(*records), None))[0]["blocks"]
+    figure = next(block for block in blocks if block["kind"] == "figure")
+    assert figure["caption"].endswith(f" The fastest {first_page.MOST_ROWS} of 47; the tables have all.")
+    assert "2 workers: from amber_44 with 2,783 to amber_00 with 64,000 samples per second" in figure["alt"]
+    one = document.compose(Results(tmp_path, named(dataclasses.replace(records[0])), None))[0]["blocks"]
+    assert "2 workers: amber_00 with 64,000" in next(block for block in one if block["kind"] == "figure")["alt"]
