@@ -44,8 +44,10 @@ def typeset(results: Results, content: dict[str, object], drawings: Drawings) ->
     }
     started = [datetime.fromisoformat(record.started_at) for record in results.records.values()]
     timestamp = int(max(started, default=datetime(1980, 1, 1, tzinfo=UTC)).timestamp())
-    # Only the fonts inside the wheel: another machine's fonts would make another PDF.
-    return typst.compile(files, timestamp=timestamp, font_paths=typst.Fonts(include_system_fonts=False))
+    # Only the fonts inside the wheel: another machine's fonts would make another PDF. PDF/UA-1 (ISO 14289-1) is what
+    # screen readers need: tags, a title, alternative texts, headings without gaps; the compiler refuses anything less.
+    fonts = typst.Fonts(include_system_fonts=False)
+    return typst.compile(files, timestamp=timestamp, font_paths=fonts, pdf_standards="ua-1")
 
 
 def compose(

@@ -66,7 +66,7 @@ def certificate(summary: pd.DataFrame) -> str:
 def oversubscription(launches: pd.DataFrame) -> str:
     """A sentence that names the worker counts with more threads than cores; empty where there are none.
 
-    A strategy with other processes beside its workers may have too many where the others don't: it is named by itself.
+    A strategy with processes beside its workers may have too many threads where the others don't: it is named by itself.
     """
     if launches.empty or not launches["oversubscribed"].any():
         return ""
@@ -77,7 +77,8 @@ def oversubscription(launches: pd.DataFrame) -> str:
     for name, group in alone.groupby("strategy"):
         counts = listed([str(count) for count in sorted(group["workers"].unique())])
         workers = "worker" if counts == "1" else "workers"
-        places.append(f"{counts} {workers} of {name}, which has other processes beside them,")
+        beside = ", which has other processes beside them," if group["processes_beside"].any() else ""
+        places.append(f"{counts} {workers} of {name}{beside}")
     cores = listed([str(count) for count in sorted(over["cores"].dropna().unique())])
     return (
         f"With {listed(places)} there were more threads than the machine's {cores} cores: such numbers are marked † "

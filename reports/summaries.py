@@ -304,6 +304,7 @@ def _launch(name: str, record: Record) -> dict[str, object]:
         "measured_seconds": _measured_seconds(record),
         "first_step_seconds": record.time_to_first_step_s,
         "oversubscribed": record.oversubscribed,
+        "processes_beside": record.processes_beside,
         "wire_bytes": float("nan") if record.wire_bytes_per_step is None else record.wire_bytes_per_step,
         "processes": len({window["rank"] for window in record.windows}),
         "rank_spread": float("nan") if record.exchange else _rank_spread(record),
@@ -381,6 +382,7 @@ def _cell(group: pd.DataFrame) -> dict[str, object]:
         "samples_per_second": first["global_batch"] / interval.median,
         "first_step_seconds": group["first_step_seconds"].median(),
         "oversubscribed": bool(group["oversubscribed"].any()),
+        "processes_beside": int(group["processes_beside"].max()),
         "wire_bytes": group["wire_bytes"].median(),
         "window_steps": " or ".join(str(steps) for steps in sorted(group["window_steps"].unique())),
     }

@@ -38,6 +38,7 @@ _LAUNCH = {
     "samples_per_second": "rows of all workers per second",
     "first_step_seconds": "from the start of the process to the end of its first step",
     "oversubscribed": "whether there were more threads than cores",
+    "processes_beside": "processes beside the workers, such as servers, of which each takes a core as a worker does",
     "wire_bytes": "bytes that all processes sent in a step, measured",
     "window_steps": "steps per clocked window",
 }

@@ -111,7 +111,7 @@ def test_a_launch_has_what_its_record_says():
         | {"preset": "digits", "scaling": "weak", "batch": 64, "global_batch": 128, "workers": 2, "cores": 2}
         | {"seconds": 0.004, "input_seconds": float("nan"), "samples_per_second": 32_000, "window_steps": 10}
         | {"first_window_ratio": 0.4, "measured_seconds": 0.12, "first_step_seconds": 1.5, "processes": 2}
-        | {"rank_spread": float("nan")},
+        | {"rank_spread": float("nan"), "processes_beside": 0},
         nan_ok=True,
     )
 
@@ -539,10 +539,13 @@ def test_accuracies_are_those_of_all_launches_of_the_same_training():
 
 
 def test_a_strategy_with_servers_beside_its_workers_is_named_where_it_alone_has_too_many_threads():
-    servers = make_record("cobalt_servers", 2, oversubscribed=True)
+    servers = make_record("cobalt_servers", 2, oversubscribed=True, processes_beside=2)
     others = [make_record("amber_ring", workers) for workers in (2, 4)]
     sentence = findings.oversubscription(summaries.launches(named(servers, *others)))
     assert sentence.startswith("With 4 workers and 2 workers of cobalt_servers, which has other")
+    threads = make_record("amber_threads", 2, oversubscribed=True)
+    sentence = findings.oversubscription(summaries.launches(named(threads, *others)))
+    assert sentence.startswith("With 4 workers and 2 workers of amber_threads there were")
     assert findings.oversubscription(summaries.launches(named(others[0]))) == ""
 
 
