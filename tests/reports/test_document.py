@@ -1,6 +1,7 @@
 """The document as a whole: what it says, and that it is a PDF, always the same for the same records."""
 
 import dataclasses
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -263,3 +264,35 @@ def test_strategies_of_one_framework_over_different_bases_are_named_one_by_one(t
         "Speed-up and efficiency of amber_ring and amber_single are over amber_single: 32,000 samples/s (n = 1).",
         "Speed-up and efficiency of mine and mine_alone are over mine_alone: 32,000 samples/s (n = 1).",
     ]
+
+
+def test_the_pdf_is_tagged_to_the_standard_for_accessible_documents(pdf):
+    assert b"/StructTreeRoot" in pdf
+    assert b"pdfuaid" in pdf
+
+
+def test_the_story_comes_before_the_certificate_and_the_tables_come_last(content):
+    assert headings(content["blocks"], level=1) == [
+        *["Finding", "Curves", "Where the time goes", "The same maths", "Cautions", "Tables", "How this was measured"]
+    ]
+    kinds = [block["kind"] for block in content["blocks"]]
+    assert kinds.index("contents") < kinds.index("heading", 1)
+    assert "table" not in kinds[: [block.get("text") for block in content["blocks"]].index("Tables")]
+
+
+def test_every_figure_says_what_it_shows_to_who_cannot_see_it(content):
+    assert all(len(block["alt"]) > 40 for block in content["blocks"] if block["kind"] == "figure")
+
+
+def test_the_command_and_the_digests_that_it_takes_to_repeat_it_are_in_it(tmp_path):
+    records = named(make_record(data_sha256="abc123"), make_record("amber_ring", 2, data_sha256="abc123"))
+    folder = write_all(tmp_path, records)
+    (folder / "command.txt").write_text("nox -s compare -- --order-seed 7\n")
+    rows = dict(
+        table_under(document.compose(read_results(folder))[0]["blocks"], "Machine, versions and settings")["rows"]
+    )
+    assert rows["to repeat it"] == "nox -s compare -- --order-seed 7"
+    assert rows["rows of the datasets, SHA-256"] == "digits abc123"
+    assert (rows["schema of the records"], rows["seeds"]) == ("2", "3")
+    files = b"".join(path.read_bytes() for path in sorted(folder.glob("*.json")))
+    assert rows["all records, SHA-256"] == hashlib.sha256(files).hexdigest()
