@@ -156,8 +156,12 @@ def _train_synchronously(run: Run, coordinator: Coordinator, program: Program) -
         rate = tf.constant(learning_rate(run.task, batch.step), tf.float32)
         shards = np.split(batch.rows, run.world.size)
         # The line that makes it distributed: every worker computes a part, and the coordinator waits for all of them.
-        parts = coordinator.fetch([coordinator.schedule(compute, (tf.constant(rows), rate)) for rows in shards])
-        losses, counts, gradients, numbers = zip(*parts, strict=True)
+        parts = [coordinator.schedule(compute, (tf.constant(rows), rate)) for rows in shards]
+        # A part that is ready isn't here yet. When its worker dies now, TensorFlow computes the part again, but a fetch
+        # that was copying it fails. After join every part is here, and fetch copies nothing (TensorFlow 2.21,
+        # distribute/coordinator: Worker._process_closure in cluster_coordinator.py, RemoteValueImpl.get in values.py).
+        coordinator.join()
+        losses, counts, gradients, numbers = zip(*coordinator.fetch(parts), strict=True)
         seen.update(map(float, numbers))
         if run.options.exchange:
             with coordinator.strategy.scope():

@@ -216,10 +216,9 @@ def test_a_strategy_that_quietly_has_one_replica_does_not_pass_for_two():
     assert "An all-reduce reaches 1 workers, and the cluster has 2" in result.stderr
 
 
-def start_locally(strategy, task, **options):
-    """The strategy as `nox -s` starts it."""
-    arguments = to_arguments(task, find(strategy).options(**options))
-    command = [sys.executable, "-m", "common.launch", strategy, *arguments]
+def start_locally(strategy, task, program=("-m", "common.launch"), **options):
+    """The strategy as `nox -s` starts it, or by another program with the same command line."""
+    command = [sys.executable, *program, strategy, *to_arguments(task, find(strategy).options(**options))]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -295,6 +294,15 @@ def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, t
     record = read_record(tmp_path / "run.json")
     assert record.restarted_workers == 1
     assert len(record.losses) == steps
+
+
+def test_a_part_that_is_lost_before_it_is_copied_is_computed_again(tmp_path):
+    """By the only worker, so that training waits until that one has come back, however long it takes."""
+    program = ("-c", "from common import launch; launch.main(runner='tests.tf_impl.lost_part')")
+    launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, workers=1), program, updates="synchronous")
+    output, _ = launcher.communicate(timeout=180)
+    assert launcher.returncode == 0, output
+    assert assert_follows_the_oracle(tmp_path).restarted_workers == 1
 
 
 @pytest.mark.grid
