@@ -8,15 +8,15 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
-from common import catalogue, launch
-from common.contract.task import Task, to_arguments
+from common import catalogue, launch, supervision
+from common.contract.task import Task
 from common.errors import UserError, exit_with_one_line
 from common.measurement.ceiling import (
     FOLDER,
@@ -79,17 +79,10 @@ def _of_family(scope: Scope, family: Family) -> list[PlannedProbe]:
     return found
 
 
-def run_all(
-    console: Console,
-    probes: list[PlannedProbe],
-    folder: Path,
-    start: Callable[..., int],
-    why: Callable[[int | None, float, str], tuple[str, str]],
-) -> float:
+def run_all(console: Console, probes: list[PlannedProbe], folder: Path) -> float:
     """Make the probes that the folder has no measurement of yet; returns the seconds that all of them took.
 
-    `start` starts Python with arguments in a folder, as `compare` does its launches, and returns its exit status; `why`
-    says what came of one that left no measurement. No probe that fails ends the comparison.
+    No probe that fails ends the comparison.
     """
     seconds = 0.0
     for probe in probes:
@@ -99,7 +92,7 @@ def run_all(
             seconds += known.elapsed_seconds
             continue
         started = time.monotonic()
-        ceiling = run(probe, path, start, why)
+        ceiling = run(probe, path)
         taken = time.monotonic() - started
         measured, *_ = in_words(ceiling) or ["nothing to clock"]
         said = measured if ceiling.status == "ok" else f"{ceiling.reason} (log: {ceiling.log})"
@@ -108,34 +101,20 @@ def run_all(
     return seconds
 
 
-def run(
-    probe: PlannedProbe,
-    path: Path,
-    start: Callable[..., int],
-    why: Callable[[int | None, float, str], tuple[str, str]],
-) -> Ceiling:
-    """Make one probe in a fresh process group and return what it measured, left in `path` beside its log.
+def run(probe: PlannedProbe, path: Path) -> Ceiling:
+    """Make one probe and return what it measured, left in `path` beside its log.
 
     A probe that leaves nothing gets a file here: `unsupported` when it refused, else `failed`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
     # Not by with_suffix, which would end the name at a point in a variable's value.
     path, log_path = path.resolve(), path.with_name(f"{probe.name}.log").resolve()
-    task = dataclasses.replace(probe.task, record=path)
+    strategy, task = probe.strategy, dataclasses.replace(probe.task, record=path)
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    arguments = ["-m", "common.ceilings", probe.strategy.name, *to_arguments(task, probe.strategy.options())]
-    try:
-        launch.python_for(probe.strategy)
-        status = start(arguments, catalogue.ROOT, log_path, task.deadline_seconds, probe.variables)
-    except UserError as error:
-        log_path.write_text(f"lockstep: {error}\n")
-        status = None
-    if status == 0 and path.exists():
-        return read_ceiling(path)
-    outcome, reason = why(status, task.deadline_seconds, log_path.read_text(errors="replace"))
-    known = declared(probe.strategy, task) | {"variables": dict(probe.variables), "started_at": started_at}
-    write_ceiling(path, Ceiling(**known, status=outcome, reason=reason, log=log_path.name))
+    options, variables = strategy.options(), probe.variables
+    if ended := supervision.attempt("common.ceilings", strategy, task, options, log_path, variables=variables):
+        status, reason = ended
+        known = declared(strategy, task) | {"variables": dict(variables), "started_at": started_at}
+        write_ceiling(path, Ceiling(**known, status=status, reason=reason, log=log_path.name))
     return read_ceiling(path)
 
 

@@ -7,10 +7,7 @@ stopped when it is started again with the same options.
 import dataclasses
 import itertools
 import math
-import os
 import random
-import re
-import secrets
 import signal
 import statistics
 import subprocess
@@ -19,33 +16,32 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas
-import psutil
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from common import catalogue, ceilings, regression
+from common import catalogue, ceilings, command_line, regression
 from common.calibration import verdict
 from common.catalogue import ROOT
-from common.contract.task import to_arguments
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, locked, write_atomically
-from common.launch import ENDS_WITH, python_for
 from common.measurement import machine, metrics
 from common.measurement.intervals import median_interval
-from common.measurement.record import Record, declared, read_record, read_records, write_record
+from common.measurement.record import Record, read_record, read_records
 from common.other_checkout import Against, find, other_checkout
-from common.plan import PlannedLaunch, Scope, certified_presets, kink_free_seeds, plan_table
-from common.processes import TIMED_OUT_STATUS, signals_held
-from common.schedule import MORE, Durations, LeftOut, stages
+from common.plan import PlannedLaunch, Scope, Stage, certified_presets, kink_free_seeds, plan_table
+from common.results_folder import order_seed, unfinished_or_new
+from common.schedule import MORE, Durations, stages
 from common.strategy import has_exchange, label, name_of
+from common.supervision import run_planned
 
-_STOP_SECONDS = 30.0
+TOLERANCE = 0.05
+"""By which share a step may take longer than with the other commit, unless it is told otherwise."""
+
 _COLUMNS = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
 
 
@@ -65,8 +61,16 @@ class Arguments:
     against_commit: str | None = None
     """Make the launches of every round with this commit's files as well, and end with status 1 where this checkout is
     slower, or where nothing could be compared."""
-    tolerance: float = 0.05
-    """By which share a step may take longer than with that commit."""
+    tolerance: float | None = None
+    """By which share a step may take longer than with that commit; none: 0.05."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for a tolerance without a commit."""
+        if self.tolerance is not None and self.against_commit is None:
+            raise UserError(
+                f"--tolerance {self.tolerance:g} has no effect without --against-commit: name a commit there, or leave "
+                "--tolerance out."
+            )
 
 
 def main() -> None:
@@ -75,15 +79,15 @@ def main() -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     scope = arguments.scope
     if arguments.plan:
-        _print_plan(console, scope)
+        _print_plan(console, scope, arguments.against_commit)
         return
     ensure_writable(arguments.out)
-    against = find(arguments.against_commit, arguments.tolerance) if arguments.against_commit else None
+    against = _against(arguments)
     with machine.alone():
-        folder = _unfinished_folder(arguments.results, scope, against) or _new_folder(arguments.results, scope, against)
+        folder = unfinished_or_new(arguments.results, scope.profile, _identity(scope, against), "finished")
         refusal = f"Another comparison fills {folder}: wait for its end, or name another folder with --results."
         with locked(folder / "lock", refusal=refusal):
-            failure = _compare(console, scope, folder, arguments.order_seed, against)
+            failure = _compare(console, arguments, folder, against)
     report = [sys.executable, "-m", "reports", "--results", str(folder), "--out", str(arguments.out.resolve())]
     status = subprocess.run(report, cwd=ROOT).returncode
     if failure:
@@ -91,22 +95,29 @@ def main() -> None:
     sys.exit(status or int(bool(failure)))
 
 
-def _compare(
-    console: Console, scope: Scope, folder: Path, order_seed: int | None, against: Against | None
-) -> str | None:
+def _against(arguments: Arguments) -> Against | None:
+    """The commit to compare with, if any. Raises UserError where that can't be."""
+    if arguments.against_commit is None:
+        return None
+    return find(arguments.against_commit, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
+
+
+def _compare(console: Console, arguments: Arguments, folder: Path, against: Against | None) -> str | None:
     """Make the launches that the folder still lacks, and say what came of all of them.
 
     Returns why this checkout doesn't pass beside the commit that it is compared `against`; None where it does.
     """
     verdict.copy_into(folder, folder.parent)
     _forget_what_did_not_end_well(folder)
-    order_seed = _order_seed(folder, order_seed)
-    console.print(f"Records go to {folder}; the launches' order has seed {order_seed}.")
+    seed = order_seed(folder, arguments.order_seed)
+    again = command_line.of_session("compare", dataclasses.replace(arguments, order_seed=seed))
+    write_atomically(folder / "command.txt", f"{again}\n".encode())
+    console.print(f"Records go to {folder}; the launches' order has seed {seed}.")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
         with other_checkout(against, folder) if against else nullcontext() as checkout:
-            _run_all(console, scope, folder, order_seed, checkout)
+            _run_all(console, arguments.scope, folder, seed, checkout)
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")
         sys.exit(130)
@@ -124,44 +135,16 @@ def _forget_what_did_not_end_well(folder: Path) -> None:
             path.unlink()
 
 
-def run_planned(launch: PlannedLaunch, folder: Path, launcher: str = "common.launch", root: Path = ROOT) -> Record:
-    """Make one planned launch in a fresh process group and return its record, left in `folder` beside its log.
-
-    `launcher` is the module that starts it, and `root` the checkout whose code runs. A launch that leaves no record
-    gets one here: `unsupported` when it refused, else `failed`.
-    """
-    folder = folder.resolve()
-    # Not by with_suffix, which would end the name at the point of an option's value.
-    checkpoint = folder / f"{launch.name}.safetensors" if launch.task.checkpoint else None
-    if checkpoint:
-        checkpoint.unlink(missing_ok=True)
-    record_path, log_path = folder / f"{launch.name}.json", folder / f"{launch.name}.log"
-    task = dataclasses.replace(launch.task, record=record_path, checkpoint=checkpoint)
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    try:
-        python_for(launch.strategy)
-        arguments = ["-m", launcher, launch.strategy.name, *to_arguments(task, launch.options)]
-        status = _launch(arguments, root, log_path, task.deadline_seconds)
-    except UserError as error:
-        log_path.write_text(f"lockstep: {error}\n")
-        status = None
-    if status == 0 and record_path.exists():
-        return read_record(record_path)
-    outcome, reason = _why(status, task.deadline_seconds, log_path.read_text(errors="replace"))
-    known = declared(launch.strategy, task, launch.options, launch.workers)
-    record = Record(**known, status=outcome, reason=reason, log=log_path.name, started_at=started_at)
-    write_record(record_path, record)
-    return read_record(record_path)
-
-
-def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int, other: Path | None) -> None:
+def _run_all(console: Console, scope: Scope, folder: Path, seed: int, other: Path | None) -> None:
     """Make every launch that the schedule asks for and that has no record yet.
 
     Launches that were made before an interruption count with the time that they took, so the schedule goes on as it
     was begun. Those of rounds are made with the `other` checkout as well, where there is one.
     """
-    order, seeds = random.Random(order_seed), kink_free_seeds(scope)
-    durations, left_out, known, done = Durations(), LeftOut(), _read_durations(folder, for_pairs=other is not None), []
+    order, seeds = random.Random(seed), kink_free_seeds(scope)
+    durations, known = Durations(), _read_durations(folder, for_pairs=other is not None)
+    left_out: dict[str, float] = {}
+    done: list[Stage] = []
 
     def probe() -> None:
         durations.probes = _probed(console, scope, durations, folder)
@@ -173,18 +156,19 @@ def _run_all(console: Console, scope: Scope, folder: Path, order_seed: int, othe
             if not done or stage.title != done[-1].title:
                 console.print(f"{stage.title}:")
             done.append(stage)
-            write_atomically(folder / "plan.csv", _as_csv(plan_table(done, order_seed, scope.margin)))
+            write_atomically(folder / "plan.csv", _as_csv(plan_table(done, seed, scope.margin)))
             for launch in stage.launches:
                 now = f"{stage.title}, {launch.name}"
                 progress.update(shown, completed=durations.spent(), description=now, refresh=True)
-                durations.add(launch, *_made(console, launch, known, folder, other if stage.name == "round" else None))
+                checkout = other if regression.is_paired(stage, launch) else None
+                durations.add(launch, *_made(console, launch, known, folder, checkout))
                 write_atomically(folder / "durations.csv", _table(durations.seconds, "launch", "seconds"))
             if scope.limit_seconds is None and len(done) == 1 < scope.rounds:
                 again = durations.expected([launch for launch in stage.launches if launch.purpose == "throughput"])
                 hours = (scope.rounds - 1) * again / 3600
                 console.print(f"The other {scope.rounds - 1} rounds will take about {hours:.1f} hours.")
-    write_atomically(folder / "left_out.csv", _table(left_out.minutes, "strategy", "minutes"))
-    for strategy, minutes in left_out.minutes.items():
+    write_atomically(folder / "left_out.csv", _table(left_out, "strategy", "minutes"))
+    for strategy, minutes in left_out.items():
         console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
 
 
@@ -200,7 +184,7 @@ def _probed(console: Console, scope: Scope, durations: Durations, folder: Path) 
         return 0.0
     if probes:
         console.print("the frameworks' ceilings:")
-    return ceilings.run_all(console, probes, folder, _launch, _why)
+    return ceilings.run_all(console, probes, folder)
 
 
 def _made(
@@ -208,13 +192,13 @@ def _made(
 ) -> tuple[float, bool]:
     """Make the launch, unless its seconds are known; returns them, and whether it ended well.
 
-    With an `other` checkout they are those of both its launches.
+    With an `other` checkout it is made there as well, and they are the seconds of both.
     """
     if launch.name in known:
         return known[launch.name], read_record(folder / f"{launch.name}.json").status == "ok"
     started = time.monotonic()
-    if other and launch.purpose == "throughput":
-        record, record_there = regression.run_both(run_planned, launch, folder, other)
+    if other:
+        record, record_there = regression.run_both(launch, folder, other)
     else:
         record, record_there = run_planned(launch, folder), None
     seconds = time.monotonic() - started
@@ -255,102 +239,36 @@ def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:
     return f"{'ok':>11}  {launch.name:<58} {rate:>9,.0f} samples/s {seconds:>6.1f} s"
 
 
-def _launch(
-    arguments: list[str],
-    root: Path,
-    log_path: Path,
-    deadline_seconds: float,
-    variables: Mapping[str, str] | None = None,
-) -> int:
-    """Exit status of Python with these arguments in `root`; its output goes to the log. What it started ends, always.
-
-    Where this process is killed, the launch ends as well.
-    """
-    command = [sys.executable, *arguments]
-    with log_path.open("wb") as log:
-        # psutil's waits without looking from time to time, which would take turns with a worker on its core.
-        launcher = psutil.Popen(
-            command,
-            cwd=root,
-            env=os.environ | {ENDS_WITH: str(os.getpid())} | dict(variables or {}),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return int(launcher.wait(deadline_seconds + _STOP_SECONDS))
-        except psutil.TimeoutExpired:
-            return TIMED_OUT_STATUS
-        finally:
-            with signals_held():
-                if launcher.poll() is None:
-                    launcher.terminate()
-                    launcher.wait(_STOP_SECONDS)
-
-
-def _why(status: int | None, deadline_seconds: float, log: str) -> tuple[str, str]:
-    """`unsupported` or `failed`, and one sentence, from a launch's exit status (None: never started) and its log."""
-    if status == TIMED_OUT_STATUS:
-        return "failed", f"It was ended by its deadline of {deadline_seconds:g} s."
-    if failures := re.findall(r"lockstep: failed: (.+)", log):
-        return "failed", failures[0]
-    if refusals := re.findall(r"lockstep: (?!note)(.+)", log):
-        return "unsupported", refusals[0]
-    if status == 0:
-        return "failed", "It ended without leaving a record."
-    return "failed", f"It ended with status {status}."
-
-
-def _new_folder(results: Path, scope: Scope, against: Against | None) -> Path:
-    folder = results / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{scope.profile}"
-    write_atomically(folder / "options.txt", _identity(scope, against).encode())
-    return folder
-
-
-def _unfinished_folder(results: Path, scope: Scope, against: Against | None) -> Path | None:
-    """The newest folder of a comparison with these options, of the same files, that was interrupted."""
-    identity = _identity(scope, against)
-    for folder in sorted(results.glob(f"*-{scope.profile}"), reverse=True):
-        marker = folder / "options.txt"
-        if marker.exists() and not (folder / "finished").exists() and marker.read_text() == identity:
-            return folder
-    return None
-
-
 def _identity(scope: Scope, against: Against | None) -> str:
     """What an interrupted comparison has in common with the one that goes on with it."""
     return repr(scope) + (f"\nagainst {against.difference}" if against else "")
 
 
-def _order_seed(folder: Path, asked_for: int | None) -> int:
-    """The seed that the folder's plan was begun with, else the one asked for, else a new one."""
-    marker = folder / "order_seed.txt"
-    if not marker.exists():
-        write_atomically(marker, str(secrets.randbelow(2**31) if asked_for is None else asked_for).encode())
-    return int(marker.read_text())
+def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
+    """What would be launched if no launch took any time, up to where rounds repeat themselves.
 
-
-def _print_plan(console: Console, scope: Scope) -> None:
-    """What would be launched if no launch took any time, up to where rounds repeat themselves."""
+    With another commit, `rev`, its launches are among them.
+    """
     order, seeds, durations = random.Random(0), dict.fromkeys(certified_presets(scope), 0), Durations()
     counts: dict[tuple, int] = {}
     names: dict[tuple, str] = {}
-    for stage in itertools.takewhile(
-        lambda each: each.title != MORE, stages(scope, order, seeds, durations, LeftOut())
-    ):
+    for stage in itertools.takewhile(lambda each: each.title != MORE, stages(scope, order, seeds, durations, {})):
         for launch in stage.launches:
             durations.add(launch, 0.0, ok=True)
             exchange = "" if has_exchange(launch.options) else "off"
             task, name = launch.task, name_of(launch.strategy.name, label(launch.options))
             key = (stage.name, name, task.preset, task.scaling, launch.workers, exchange, launch.purpose)
-            counts[key], names[key] = counts.get(key, 0) + 1, launch.strategy.name
+            made = 2 if rev is not None and regression.is_paired(stage, launch) else 1
+            counts[key], names[key] = counts.get(key, 0) + made, launch.strategy.name
     table = Table("stage", "strategy", "preset", "scaling", "workers", "exchange", "purpose", "launches")
     stages_in_order, strategies_in_order = list(dict.fromkeys(key[0] for key in counts)), [*catalogue.strategies()]
     place = {key: (stages_in_order.index(key[0]), strategies_in_order.index(names[key])) for key in counts}
     for key in sorted(counts, key=lambda key: (place[key], key)):
         table.add_row(*map(str, key), str(counts[key]))
     console.print(table)
+    if rev is not None:
+        said = f"The rounds' launches that tell the speed count twice, since they are made with {rev} as well."
+        console.print(said, markup=False)
     total = f"{sum(counts.values())} launches"
     if scope.limit_seconds is None:
         console.print(f"{total}. The first of {scope.rounds} rounds will tell how long they take.")

@@ -6,13 +6,14 @@ To start it: `nox -s compare -- --against-commit REV`.
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas
 from rich.console import Console
 from rich.table import Table
 
+from common import supervision
 from common.catalogue import ROOT
 from common.errors import UserError
 from common.files import write_atomically
@@ -21,7 +22,7 @@ from common.measurement.metrics import throughput
 from common.measurement.paired import MOST_ROUNDS, Judgement, Needed, judge
 from common.measurement.record import Record, read_records
 from common.other_checkout import RECORDS, Against
-from common.plan import PlannedLaunch
+from common.plan import PlannedLaunch, Stage
 
 FILE = "against.csv"
 """The file in a comparison's folder with what came of it: one row for each setting that both checkouts launched."""
@@ -39,18 +40,20 @@ _NOT_WORK = {"record", "checkpoint", "data_dir", "deadline_seconds"}
 """Fields of a task that decide neither what is computed nor how it is clocked."""
 
 
-def run_both(
-    run: Callable[..., Record], launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = ROOT
-) -> tuple[Record, Record]:
+def is_paired(stage: Stage, launch: PlannedLaunch) -> bool:
+    """Whether both checkouts make this launch of a comparison: those of its rounds that tell the speed."""
+    return stage.name == "round" and launch.purpose == "throughput"
+
+
+def run_both(launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = ROOT) -> tuple[Record, Record]:
     """Make a launch with this checkout and with the other, one right after the other; their records in this order.
 
-    Which comes first alternates from round to round, so that neither has the better place. `run` is called as
-    `compare.run_planned`.
+    Which comes first alternates from round to round, so that neither has the better place.
     """
     sides = [(folder, root), (folder / RECORDS, checkout)]
     if launch.repetition % 2 == 0:
         sides.reverse()
-    records = {code: run(launch, records, root=code) for records, code in sides}
+    records = {code: supervision.run_planned(launch, records, root=code) for records, code in sides}
     return records[root], records[checkout]
 
 

@@ -80,26 +80,20 @@ _LIKENESSES = (
 """What launches have in common that are taken to last as long as one another, the closest kind first."""
 
 
-@dataclass
-class LeftOut:
-    """Strategies that the time doesn't suffice for, with the minutes that the comparison would need to have each."""
-
-    minutes: dict[str, float] = field(default_factory=dict)
-
-
 def stages(
     scope: Scope,
     order: random.Random,
     seeds: dict[str, int],
     durations: Durations,
-    left_out: LeftOut,
+    left_out: dict[str, float],
     probe: Callable[[], None] = lambda: None,
 ) -> Iterator[Stage]:
     """The launches of a comparison, stage by stage.
 
     Whoever iterates makes a stage's launches and notes them in `durations` before asking for the next stage, since what
-    comes next rests on how long they took. Strategies that the time doesn't suffice for are noted in `left_out`.
-    `probe` is called once, after the first round, and notes how long it took as well.
+    comes next rests on how long they took. Strategies that the time doesn't suffice for are noted in `left_out`, with
+    the minutes that the comparison would need to have each. `probe` is called once, after the first round, and notes
+    how long it took as well.
 
     Without a limit there are as many rounds of everything as the scope says. Within one:
 
@@ -158,7 +152,7 @@ def _affordable(
     repetition: int,
     seeds: dict[str, int],
     durations: Durations,
-    left_out: LeftOut,
+    left_out: dict[str, float],
     late: float,
 ) -> list[Strategy]:
     """Of `candidates` those that fit from this round on; the others of the scope are noted in `left_out`."""
@@ -167,7 +161,7 @@ def _affordable(
     seconds = needed = durations.spent() + durations.report()
     kept = []
     for strategy in _in_order(scope):
-        if strategy.name in durations.failed or (strategy.name in left_out.minutes and repetition > 2):
+        if strategy.name in durations.failed or (strategy.name in left_out and repetition > 2):
             continue
         certified = certificates(scope, strategy, main_worlds(scope)[strategy.name], seeds)
         cost = rounds * durations.expected(_main(scope, strategy, repetition)) + durations.expected(certified)
@@ -176,7 +170,7 @@ def _affordable(
             seconds += cost
             kept.append(strategy)
         else:
-            left_out.minutes[strategy.name] = math.ceil(needed / 6) / 10
+            left_out[strategy.name] = math.ceil(needed / 6) / 10
     return kept
 
 

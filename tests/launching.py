@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from common import compare
+from common import supervision
 from common.contract.oracle import Deviation
-from common.measurement.record import Record, read_records
+from common.contract.task import parse_command_line
+from common.measurement.record import Record, declared, read_records, write_record
 from common.plan import PlannedLaunch
+from common.strategy import Strategy
 from tests.conftest import DEADLINE_SECONDS, Launched
 
 
@@ -29,6 +32,16 @@ def require_private_networks() -> None:
     command = ["unshare", "--user", "--map-root-user", "--net", "true"]
     if not shutil.which("unshare") or subprocess.run(command, capture_output=True).returncode:
         pytest.skip("No private networks: the system doesn't let this user make network namespaces")
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 90) -> Any:
+    """What `condition` returns once that is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("It never came.")
 
 
 def wait_for_steps(lines: Iterable[str], count: int = 2) -> None:
@@ -54,13 +67,29 @@ def lines_of(log: Path) -> Iterator[str]:
                 time.sleep(0.1)
 
 
+def made_up(strategy: Strategy) -> Callable[..., int]:
+    """What takes the place of `supervision.start`: a launch that writes its log, record and weights at once."""
+
+    def start(arguments: list[str], root: Path, log_path: Path, deadline_seconds: float, variables: object) -> int:
+        task, options = parse_command_line(strategy, "help", arguments[3:])
+        log_path.write_text("trained")
+        if task.checkpoint:
+            task.checkpoint.write_bytes(b"weights")
+        known = declared(strategy, task, options, task.workers) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
+        windows = [{"rank": 0, "step": 10, "steps": 10, "seconds": 1.0}]
+        write_record(task.record, Record(**known, status="ok", windows=windows, examples_per_step=64))
+        return 0
+
+    return start
+
+
 def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], None], folder: Path) -> Record:
     """The record of an endless launch of two workers, of whom `disturb` gets the second while it trains.
 
     Fails unless the launch has failed and nobody is left of it.
     """
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(compare.run_planned, planned, folder)
+        running = pool.submit(supervision.run_planned, planned, folder)
         wait_for_steps(lines_of(folder / f"{planned.name}.log"))
         processes = psutil.Process().children(recursive=True)
         workers = [process for process in processes if planned.strategy.script in process.cmdline()[1:3]]

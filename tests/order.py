@@ -16,6 +16,7 @@ _STARTS_STRATEGIES = (
     "test_launch",
     "test_compare",
     "test_additions",
+    "test_supervision",
 )
 """In the paths of tests that start strategies, or install something."""
 

@@ -6,7 +6,6 @@ is started again with the same options. Exits with 1 where a promise is broken.
 """
 
 import dataclasses
-import secrets
 import signal
 import sys
 from dataclasses import dataclass, field
@@ -25,9 +24,9 @@ from common.calibration.rounds import planned, run_rounds
 from common.calibration.subject import subject
 from common.calibration.verdict import Calibration, Promise
 from common.errors import UserError, exit_with_one_line
-from common.files import write_atomically
 from common.launch import python_for
 from common.measurement import machine
+from common.results_folder import order_seed, unfinished_or_new
 
 SIMULATION_SEED = 0
 """Of the simulated families, so that their result is the code's alone."""
@@ -81,42 +80,23 @@ def _calibrate(console: Console, arguments: Arguments) -> Calibration:
     workers, host = planned(strategy, 1).workers, machine.host_facts()
     known = {"strategy": strategy.name, "workers": workers, "rounds": arguments.rounds}
     known |= {"processor": host["processor"], "cores": host["cores"], "commit": machine.git_commit() or "unknown"}
-    folder = _folder_of(arguments.results, f"{known} on {host['name']}")
-    order_seed = _order_seed(folder, arguments.order_seed)
-    console.print(f"Records of {strategy.name} go to {folder}; the launches' order has seed {order_seed}.")
-    measured = analysis.measured(**run_rounds(console, strategy, arguments.rounds, folder, order_seed))
+    folder = unfinished_or_new(arguments.results, verdict.KIND, f"{known} on {host['name']}", verdict.FILE)
+    seed = order_seed(folder, arguments.order_seed)
+    console.print(f"Records of {strategy.name} go to {folder}; the launches' order has seed {seed}.")
+    measured = analysis.measured(**run_rounds(console, strategy, arguments.rounds, folder, seed))
     simulated = analysis.simulate(arguments.families, np.random.default_rng(SIMULATION_SEED))
     _print_measured(console, measured)
     _print_simulated(console, simulated)
     calibration = Calibration(
         **known | dataclasses.asdict(measured),
         date=datetime.now(UTC).date().isoformat(),
-        order_seed=order_seed,
+        order_seed=seed,
         families=arguments.families,
         false_different=float(np.nanmax([each.false_different for each in simulated])),
         false_alike=float(np.nanmax([each.false_alike for each in simulated])),
     )
     verdict.write(folder / verdict.FILE, calibration)
     return calibration
-
-
-def _folder_of(results: Path, options: str) -> Path:
-    """The newest folder of a calibration with these options that was interrupted, else a new one."""
-    for folder in sorted(results.glob(verdict.FOLDERS), reverse=True):
-        marker = folder / "options.txt"
-        if marker.exists() and marker.read_text() == options and not (folder / verdict.FILE).exists():
-            return folder
-    folder = results / verdict.FOLDERS.replace("*", datetime.now(UTC).strftime("%Y%m%dT%H%M%S"))
-    write_atomically(folder / "options.txt", options.encode())
-    return folder
-
-
-def _order_seed(folder: Path, asked_for: int | None) -> int:
-    """The seed that the folder's rounds were begun with, else the one asked for, else a new one."""
-    marker = folder / "order_seed.txt"
-    if not marker.exists():
-        write_atomically(marker, str(secrets.randbelow(2**31) if asked_for is None else asked_for).encode())
-    return int(marker.read_text())
 
 
 def _print_measured(console: Console, measured: Measured) -> None:

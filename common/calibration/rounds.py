@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from common import compare
+from common import supervision
 from common.errors import UserError
 from common.measurement import metrics
 from common.measurement.record import read_record
@@ -55,9 +55,7 @@ def _rate(launch: PlannedLaunch, alias: str, folder: Path) -> float:
     path = folder / f"{launch.name}.json"
     known = read_record(path) if path.exists() else None
     if known is None or known.status != "ok":
-        folder.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        known = compare.run_planned(launch, folder, launcher=LAUNCHERS[alias])
+        known = supervision.run_planned(launch, folder, launcher=LAUNCHERS[alias])
     if known.status != "ok":
         raise UserError(
             f"Round {launch.repetition} has no measurement of {alias}, since its launch is {known.status} "

@@ -15,8 +15,8 @@ from common.measurement.paired import FAMILY_ERROR
 FILE = "calibration.csv"
 """A calibration's result, in its own folder and in that of every comparison that it is shown with."""
 
-FOLDERS = "*-calibration"
-"""What calibrations call their folders in the folder of results."""
+KIND = "calibration"
+"""How the names of calibrations' folders end, in the folder of results."""
 
 BLOCKS = 30
 """With fewer blocks of six rounds nothing is concluded."""
@@ -120,7 +120,7 @@ def copy_into(folder: Path, results: Path) -> None:
     """
     facts = machine.host_facts()
     here = (facts["processor"], facts["cores"])
-    found = {path: read(path) for path in sorted(results.glob(f"{FOLDERS}/{FILE}"))}
+    found = {path: read(path) for path in sorted(results.glob(f"*-{KIND}/{FILE}"))}
     of_here = [path for path, known in found.items() if (known.processor, known.cores) == here]
     if of_here:
         # The newest is the last one, and sorting keeps the order of those that are alike.

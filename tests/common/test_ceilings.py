@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from common import catalogue, ceilings, compare, launch
+from common import catalogue, ceilings, compare, launch, supervision
 from common.catalogue import ROOT
 from common.contract.task import Task, parse_command_line
 from common.measurement.ceiling import FOLDER, Ceiling, declared, read_ceilings, write_ceiling
 from common.plan import Scope
-from common.schedule import Durations, LeftOut, stages
+from common.schedule import Durations, stages
 from common.strategy import Probe, Work
 
 PROBED = [family for family in catalogue.families().values() if family.probe]
@@ -96,13 +96,14 @@ def started():
 
 
 @pytest.fixture
-def made(probed, started, tmp_path):
+def made(probed, started, monkeypatch, tmp_path):
     """A function that makes the probes of a comparison, which end with a status; returns the seconds they took."""
     strategy = probed()
 
     def run(status=0, log=""):
         def start(arguments, root, log_path, deadline_seconds, variables):
             assert arguments[:3] == ["-m", "common.ceilings", "numpy_threads"]
+            assert (root, deadline_seconds) == (ROOT, ceilings.DEADLINE_SECONDS)
             task, _ = parse_command_line(strategy, "help", arguments[3:])
             started.append((task, variables))
             log_path.write_text(log)
@@ -111,10 +112,8 @@ def made(probed, started, tmp_path):
                 write_ceiling(task.record, Ceiling(**known, status="ok", elapsed_seconds=30.0))
             return status
 
-        def why(status, deadline_seconds, log):
-            return ("failed" if status else "unsupported"), f"It said {log.strip()}."
-
-        return ceilings.run_all(Console(quiet=True), ceilings.planned(Scope()), tmp_path, start, why)
+        monkeypatch.setattr(supervision, "start", start)
+        return ceilings.run_all(Console(quiet=True), ceilings.planned(Scope()), tmp_path)
 
     return run
 
@@ -134,11 +133,11 @@ def test_what_was_made_before_an_interruption_counts_with_its_time_and_is_not_ma
 
 
 def test_a_probe_that_failed_leaves_a_sentence_and_is_tried_again(made, started, tmp_path):
-    made(status=1, log="nothing")
+    made(status=1, log="lockstep: failed: It said nothing.")
     failed, tried = sorted(read_ceilings(tmp_path), key=lambda found: len(found.variables))
     assert (failed.status, failed.reason, failed.variables) == ("failed", "It said nothing.", {})
     assert tried.variables == TRIED
-    assert (tmp_path / FOLDER / failed.log).read_text() == "nothing"
+    assert (tmp_path / FOLDER / failed.log).read_text() == "lockstep: failed: It said nothing."
     made()
     assert [found.status for found in read_ceilings(tmp_path)] == ["ok", "ok"]
 
@@ -147,7 +146,7 @@ def test_a_framework_that_is_not_installed_is_a_sentence_too(made, probed, start
     def missing(strategy):
         raise launch.NotInstalledError("numpy isn't installed.")
 
-    monkeypatch.setattr(launch, "python_for", missing)
+    monkeypatch.setattr(supervision, "python_for", missing)
     made()
     assert started == []
     assert {found.status for found in read_ceilings(tmp_path)} == {"unsupported"}
@@ -183,7 +182,7 @@ def test_they_come_once_after_the_first_round_and_before_anything_else_is_decide
         durations.probes = 20.0
 
     seeds = {"digits": 3, "pathway": 0}
-    for stage in stages(scope, random.Random(0), seeds, durations, LeftOut(), probe):
+    for stage in stages(scope, random.Random(0), seeds, durations, {}, probe):
         happened.append(stage.title)
         for each in stage.launches:
             durations.add(each, 10.0, ok=True)
@@ -209,4 +208,4 @@ def test_they_are_left_out_where_the_time_does_not_suffice_for_them(probed, monk
 
 def stages_of(scope):
     """The first stages of a comparison in which nothing takes any time."""
-    return itertools.islice(stages(scope, random.Random(0), {"digits": 3, "pathway": 0}, Durations(), LeftOut()), 1)
+    return itertools.islice(stages(scope, random.Random(0), {"digits": 3, "pathway": 0}, Durations(), {}), 1)

@@ -1,30 +1,26 @@
-"""common/compare.py: a comparison goes on where it stopped, and every planned launch ends with a record."""
+"""common/compare.py: a comparison goes on where it stopped, says what it makes, and how it is made again."""
 
 import dataclasses
+import shlex
 import signal
 import subprocess
 import sys
-import threading
-import time
 from functools import partial
-from pathlib import Path
 
 import pandas
 import psutil
 import pytest
+import tyro
 
-from common import catalogue, compare
+from common import catalogue, compare, supervision
 from common.catalogue import ROOT
-from common.contract.task import PRESETS, parse_command_line
 from common.errors import UserError
 from common.files import locked
 from common.launch import python_for
 from common.measurement import machine
-from common.measurement.record import Record, declared, read_record, read_records, write_record
-from common.plan import PlannedLaunch
-from common.strategy import Work
-
-SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
+from common.measurement.record import read_record, read_records, write_record
+from common.plan import Scope
+from tests.launching import made_up, wait_for
 
 BASE = next(strategy for strategy in catalogue.strategies().values() if strategy.most_workers == 1)
 """A strategy that distributes nothing."""
@@ -33,106 +29,6 @@ BASE = next(strategy for strategy in catalogue.strategies().values() if strategy
 def compare_command(tmp_path, *options):
     outputs = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report.pdf")]
     return [sys.executable, "-m", "common.compare", *options, *outputs]
-
-
-def launch_of(strategy, task=SMALL, workers=1, repetition=1, **options):
-    """A planned launch of a strategy. Raises NotInstalledError when its environment isn't made."""
-    python_for(strategy)
-    return PlannedLaunch(strategy, workers, "throughput", repetition, task, strategy.options(**options))
-
-
-@pytest.fixture
-def not_installed(declare):
-    """A strategy of an environment that isn't made."""
-    elsewhere = dataclasses.replace(declare().family, environment="elsewhere", imports="a_module_that_nobody_has")
-    return declare(family=elsewhere, synchronous_with={"packed": True})
-
-
-def test_a_launch_of_what_is_not_installed_is_unsupported_and_says_why(tmp_path, not_installed):
-    launch = PlannedLaunch(not_installed, 1, "throughput", 1, SMALL, not_installed.options())
-    record = compare.run_planned(launch, tmp_path)
-    assert record.status == "unsupported"
-    assert "nox -s elsewhere" in record.reason
-    assert (tmp_path / record.log).read_text() == f"lockstep: {record.reason}\n"
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_launch_that_left_no_record_has_all_that_is_declared(tmp_path, not_installed, packed):
-    options = not_installed.options(packed=packed)
-    launch = PlannedLaunch(not_installed, 2, "throughput", 1, dataclasses.replace(SMALL, workers=2), options)
-    record = compare.run_planned(launch, tmp_path)
-    assert (record.synchronous, record.world_size) == (packed, 2)
-    assert (record.name, record.family) == ("numpy_threads" if packed else "numpy_threads, no packed", "NumPy")
-    assert record.options["packed"] is packed
-
-
-def test_a_launch_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_path):
-    distributed = [each for each in catalogue.strategies().values() if each.work is Work.DATA_PARALLEL]
-    task = dataclasses.replace(SMALL, batch=63, workers=2)
-    record = compare.run_planned(launch_of(distributed[0], task, workers=2), tmp_path)
-    assert (record.status, record.world_size) == ("unsupported", 2)
-    assert record.reason.startswith("A global batch of 63 doesn't divide by 2 workers")
-
-
-@pytest.fixture
-def launched(declare, monkeypatch):
-    """The made-up strategy, whose launches are made up as well: each writes its log, its record and its weights."""
-    strategy = declare()
-
-    def write(arguments, root, log_path, deadline_seconds):
-        task, options = parse_command_line(strategy, "help", arguments[3:])
-        log_path.write_text("trained")
-        if task.checkpoint:
-            task.checkpoint.write_bytes(b"weights")
-        known = declared(strategy, task, options, task.workers) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
-        windows = [{"rank": 0, "step": 10, "steps": 10, "seconds": 1.0}]
-        write_record(task.record, Record(**known, status="ok", windows=windows, examples_per_step=64))
-        return 0
-
-    monkeypatch.setattr(compare, "_launch", write)
-    return strategy
-
-
-def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path, launched):
-    task = dataclasses.replace(SMALL, workers=2, checkpoint=Path("named by the comparison"))
-    launches = [launch_of(launched, task, 2, repetition, piece_megabytes=0.5) for repetition in (1, 2)]
-    records = [compare.run_planned(launch, tmp_path) for launch in launches]
-    assert [record.label for record in records] == ["0.5 piece megabytes"] * 2
-    endings = ("json", "log", "safetensors")
-    names = {f"{launch.name}.{ending}" for launch in launches for ending in endings}
-    assert {path.name for path in tmp_path.iterdir()} == names
-    assert "0.5" in launches[0].name
-
-
-@pytest.mark.parametrize(
-    ("log", "outcome"),
-    [
-        ("lockstep: note: no private network\nlockstep: a batch of 63\n", ("unsupported", "a batch of 63")),
-        ("lockstep: a batch of 63\nlockstep: failed: worker 1 ended\n", ("failed", "worker 1 ended")),
-        ("lockstep: note: no private network\nTraceback\n", ("failed", "It ended with status 1.")),
-    ],
-)
-def test_a_log_says_whether_a_launch_refused_or_failed(log, outcome):
-    assert compare._why(1, 60.0, log) == outcome
-
-
-def test_a_launch_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
-    task = dataclasses.replace(SMALL, steps=1_000_000, deadline_seconds=60)
-    launch = launch_of(BASE, task)
-    killer = threading.Thread(target=kill_first_worker)
-    killer.start()
-    record = compare.run_planned(launch, tmp_path)
-    killer.join()
-    assert record.status == "failed"
-    assert (tmp_path / record.log).exists()
-    assert list(read_records(tmp_path).values()) == [record]
-
-
-def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):
-    task = dataclasses.replace(SMALL, steps=10_000_000, deadline_seconds=8)
-    record = compare.run_planned(launch_of(BASE, task), tmp_path)
-    assert record.status == "failed"
-    assert "deadline of 8 s" in record.reason
 
 
 def test_a_comparison_that_was_interrupted_and_then_killed_goes_on_where_it_stopped(tmp_path):
@@ -165,6 +61,14 @@ def test_a_comparison_that_was_interrupted_and_then_killed_goes_on_where_it_stop
     assert [record.status for record in records.values()] == ["ok"] * 3
     assert all(path.stat().st_mtime_ns == changed for path, changed in done.items())
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.fixture
+def launched(declare, monkeypatch):
+    """The made-up strategy, whose launches are made up as well."""
+    strategy = declare()
+    monkeypatch.setattr(supervision, "start", made_up(strategy))
+    return strategy
 
 
 def processes_of(folder, *words):
@@ -276,6 +180,88 @@ def test_a_plan_runs_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def plan_of(capsys, monkeypatch, *options):
+    """What `--plan` says, in one line."""
+    monkeypatch.setattr(sys, "argv", ["compare", "--plan", *options])
+    compare.main()
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "beside_it"),
+    [
+        # Two rounds of one worker, and of two with exchange and without; a certificate of each world.
+        (["--repetitions", "2"], " 8 launches. The first of 2 rounds", " 14 launches. The first of 2 rounds"),
+        # Six rounds of two workers, with exchange and without; the smaller world and certificates only here.
+        ([], "Up to 15 launches in 10 minutes", "Up to 27 launches in 10 minutes"),
+    ],
+)
+def test_a_plan_beside_another_commit_counts_the_rounds_launches_twice(
+    declare, catalogue_of, monkeypatch, capsys, options, said, beside_it
+):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
+    catalogue_of(declare(quick=True))
+    scope = ["--workers", "1", "2", *options]
+    assert said in plan_of(capsys, monkeypatch, *scope)
+    shown = plan_of(capsys, monkeypatch, *scope, "--against-commit", "[bold]main")
+    assert beside_it in shown
+    assert "count twice, since they are made with [bold]main as well." in shown
+
+
+def test_a_tolerance_without_a_commit_is_refused_in_one_line(tmp_path, monkeypatch, refusal):
+    monkeypatch.setattr(sys, "argv", compare_command(tmp_path, "--tolerance", "0.1")[2:])
+    assert refusal(compare.main).startswith("--tolerance 0.1 has no effect without --against-commit: ")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("options", "tolerance"), [([], 0.05), (["--tolerance", "0"], 0.0)])
+def test_a_comparison_with_a_commit_has_the_tolerance_that_is_asked_for_or_five_per_cent(
+    tmp_path, monkeypatch, options, tolerance
+):
+    asked = []
+
+    def find(*arguments):
+        asked.append(arguments)
+        raise UserError("That is enough.")
+
+    monkeypatch.setattr(compare, "find", find)
+    monkeypatch.setattr(sys, "argv", compare_command(tmp_path, "--against-commit", "main", *options)[2:])
+    with pytest.raises(UserError, match="enough"):
+        compare.main()
+    assert asked == [("main", tolerance)]
+
+
+def test_an_empty_name_of_a_commit_is_refused(tmp_path, monkeypatch, refusal):
+    monkeypatch.setattr(sys, "argv", compare_command(tmp_path, "--against-commit", "")[2:])
+    assert refusal(compare.main).startswith("There is no commit ''")
+
+
+# The command that makes it again
+
+
+def test_the_folder_has_the_command_that_makes_the_comparison_again(compared, tmp_path):
+    folder = compared("--margin", "0.1", "--order-seed", "7")
+    [line] = (folder / "command.txt").read_text().splitlines()
+    assert line.startswith("nox -s compare -- --strategies numpy_threads --workers 1 ")
+    assert "--minutes" not in line
+    asked = compare.Arguments(
+        scope=Scope(strategies=("numpy_threads",), workers=(1,), repetitions=1, margin=0.1),
+        results=tmp_path,
+        out=tmp_path / "report.pdf",
+        order_seed=7,
+    )
+    assert tyro.cli(compare.Arguments, args=shlex.split(line)[4:]) == asked
+
+
+def test_the_command_names_the_seed_that_nobody_asked_for_and_is_the_same_after_an_interruption(compared):
+    folder = compared()
+    command = (folder / "command.txt").read_text()
+    assert command.endswith(f" --order-seed {(folder / 'order_seed.txt').read_text()}\n")
+    (folder / "finished").unlink()
+    assert compared("--order-seed", "1") == folder
+    assert (folder / "command.txt").read_text() == command
+
+
 @pytest.mark.parametrize("option", ["--results", "--out"])
 def test_a_folder_that_cannot_be_written_is_refused_before_any_launch(tmp_path, option, monkeypatch):
     (tmp_path / "file").write_text("")
@@ -284,22 +270,3 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_launch(tmp_path, 
     monkeypatch.setattr(sys, "argv", command[2:])
     with pytest.raises(UserError, match="can't be written"):
         compare.main()
-
-
-def wait_for(condition, seconds=90):
-    """What `condition` returns once that is true."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.1)
-    raise AssertionError("It never came.")
-
-
-def kill_first_worker():
-    def workers():
-        processes = psutil.Process().children(recursive=True)
-        return [process for process in processes if BASE.script in process.cmdline()[1:3]]
-
-    [worker] = wait_for(workers)
-    worker.kill()

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from common import regression
+from common import regression, supervision
 from common.catalogue import ROOT
 from common.contract.task import PRESETS
 from common.measurement.record import Record, write_record
 from common.other_checkout import RECORDS, Against
-from common.plan import PlannedLaunch
+from common.plan import PlannedLaunch, Stage
 
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, "")
 
@@ -265,16 +265,26 @@ def test_a_damaged_table_is_refused(tmp_path, refusal, text):
     assert refusal(lambda: regression.read(tmp_path)).startswith(str(tmp_path / regression.FILE))
 
 
-def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, tmp_path):
+def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, monkeypatch, tmp_path):
     made = []
 
     def run(launch, folder, *, root):
         made.append((launch.repetition, folder, root))
         return root
 
+    monkeypatch.setattr(supervision, "run_planned", run)
     strategy, other = declare(), tmp_path / "against"
     for repetition in (1, 2):
         launch = PlannedLaunch(strategy, 2, "throughput", repetition, PRESETS["digits"], strategy.options())
-        assert regression.run_both(run, launch, tmp_path, other, ROOT) == (ROOT, other)
+        assert regression.run_both(launch, tmp_path, other, ROOT) == (ROOT, other)
     ours, theirs = (tmp_path, ROOT), (tmp_path / RECORDS, other)
     assert made == [(1, *ours), (1, *theirs), (2, *theirs), (2, *ours)]
+
+
+def test_both_checkouts_make_what_tells_the_speed_in_rounds_and_nothing_else(declare):
+    strategy = declare()
+    clocked = PlannedLaunch(strategy, 2, "throughput", 1, PRESETS["digits"], strategy.options())
+    certified = dataclasses.replace(clocked, purpose="certificate")
+    stages = [Stage(name, name, [clocked, certified]) for name in ("round", "certificates", "smaller worlds")]
+    paired = [(stage.name, each) for stage in stages for each in stage.launches if regression.is_paired(stage, each)]
+    assert paired == [("round", clocked)]

@@ -9,7 +9,7 @@ import pytest
 from common import catalogue
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.plan import Scope
-from common.schedule import MORE, REPORT_LAUNCHES, Durations, LeftOut, stages
+from common.schedule import MORE, REPORT_LAUNCHES, Durations, stages
 from common.strategy import has_exchange
 
 SEEDS = {"digits": 3, "pathway": 0}
@@ -33,7 +33,7 @@ class Comparison:
     """What a comparison launches where launches take as long as `seconds_of` says and all but the `broken` end well."""
 
     def __init__(self, scope, seconds_of=recorded, broken=(), seed=0):
-        self.durations, self.left_out = Durations(), LeftOut()
+        self.durations, self.left_out = Durations(), {}
         self.stages = []
         for stage in stages(scope, random.Random(seed), SEEDS, self.durations, self.left_out):
             self.stages.append(stage)
@@ -73,7 +73,7 @@ def test_ten_minutes_of_two_quiet_cores_suffice_for_six_rounds_of_every_uncrowde
             assert rounds[strategy.name, exchange] >= FEWEST_LAUNCHES
     certified = {launch.strategy.name for launch in found.launches("certificates")}
     assert certified == {strategy.name for strategy in uncrowded()}
-    assert not found.left_out.minutes
+    assert not found.left_out
 
 
 @pytest.mark.parametrize("pace", [0.25, 0.5, 1, 2, 3, 4])
@@ -101,12 +101,12 @@ def test_whole_strategies_are_left_out_and_named_with_the_minutes_that_would_do(
     found = Comparison(Scope(), at_pace)
     rounds = found.rounds_of()
     kept = {name for (name, _), count in rounds.items() if count >= FEWEST_LAUNCHES}
-    assert found.left_out.minutes
-    assert kept.isdisjoint(found.left_out.minutes)
-    assert {rounds[name, True] for name in found.left_out.minutes} == {1}
-    assert list(found.left_out.minutes.values()) == sorted(found.left_out.minutes.values())
-    for name, minutes in found.left_out.minutes.items():
-        assert name not in Comparison(Scope(minutes=minutes), at_pace).left_out.minutes
+    assert found.left_out
+    assert kept.isdisjoint(found.left_out)
+    assert {rounds[name, True] for name in found.left_out} == {1}
+    assert list(found.left_out.values()) == sorted(found.left_out.values())
+    for name, minutes in found.left_out.items():
+        assert name not in Comparison(Scope(minutes=minutes), at_pace).left_out
 
 
 def test_what_shows_that_it_works_comes_after_what_tells_apart():
@@ -155,20 +155,20 @@ def test_a_strategy_that_fails_is_not_tried_again_and_is_not_called_left_out():
     found = Comparison(Scope(), broken={broken})
     assert {launch.repetition for launch in found.launches("round") if launch.strategy.name == broken} == {1}
     assert broken not in {launch.strategy.name for launch in found.launches("certificates", "smaller worlds")}
-    assert broken not in found.left_out.minutes
+    assert broken not in found.left_out
 
 
 def test_where_everything_fails_the_first_round_is_all():
     found = Comparison(Scope(), broken={*catalogue.strategies()})
     assert {stage.title for stage in found.stages} <= {f"round 1 of {FEWEST_LAUNCHES}", "crowded worlds"}
-    assert not found.left_out.minutes
+    assert not found.left_out
 
 
 def test_six_seconds_make_one_launch_and_name_what_all_would_take():
     found = Comparison(Scope(minutes=0.1))
     assert len(found.durations.seconds) == 1
-    assert {*found.left_out.minutes} == {strategy.name for strategy in uncrowded()}
-    assert all(minutes > 1 for minutes in found.left_out.minutes.values())
+    assert {*found.left_out} == {strategy.name for strategy in uncrowded()}
+    assert all(minutes > 1 for minutes in found.left_out.values())
 
 
 def test_a_machine_that_slows_down_meanwhile_costs_the_last_strategies():
@@ -180,16 +180,16 @@ def test_a_machine_that_slows_down_meanwhile_costs_the_last_strategies():
 
     found = Comparison(Scope(), seconds)
     assert found.seconds <= 660
-    dropped = [name for name in found.left_out.minutes if 1 < found.rounds_of()[name, True] < FEWEST_LAUNCHES]
+    dropped = [name for name in found.left_out if 1 < found.rounds_of()[name, True] < FEWEST_LAUNCHES]
     assert dropped
-    assert {*found.left_out.minutes} == {each.name for each in uncrowded()[-len(found.left_out.minutes) :]}
+    assert {*found.left_out} == {each.name for each in uncrowded()[-len(found.left_out) :]}
 
 
 def test_a_small_delay_does_not_give_up_what_is_nearly_measured():
     found = Comparison(Scope())
     needed = sum(seconds for name, seconds in found.durations.seconds.items() if "certificate" in name or "-0" in name)
     tight = Comparison(Scope(minutes=needed / 60), lambda launch: recorded(launch) * (1 + 0.01 * launch.repetition))
-    assert not [name for name in tight.left_out.minutes if 1 < tight.rounds_of()[name, True] < FEWEST_LAUNCHES]
+    assert not [name for name in tight.left_out if 1 < tight.rounds_of()[name, True] < FEWEST_LAUNCHES]
 
 
 def test_without_a_limit_there_are_as_many_whole_rounds_as_were_asked_for():

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from common import ceilings, compare
+from common import ceilings
 from common.catalogue import find
 from common.contract import mlp
 from common.contract.task import PRESETS
@@ -12,7 +12,7 @@ from common.measurement import ceiling
 def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have_and_no_products_are_clocked(tmp_path):
     task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2, deadline_seconds=60.0)
     probe = ceilings.PlannedProbe(strategy=find("horovod_torch"), task=task, variables={})
-    found = ceilings.run(probe, tmp_path / "one.json", compare._launch, compare._why)
+    found = ceilings.run(probe, tmp_path / "one.json")
     assert found.status == "ok", found.reason
     assert (found.backend, found.workers, found.products) == ("gloo", 2, [])
     assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from common import ceilings, compare
+from common import ceilings
 from common.contract import mlp
 from common.contract.task import PRESETS
 from common.measurement import ceiling
@@ -18,7 +18,7 @@ def found(tmp_path_factory) -> Ceiling:
     [probe, _] = ceilings.planned(Scope(strategies=("torch_ddp",), preset=("digits",)))
     probe = dataclasses.replace(probe, task=dataclasses.replace(probe.task, workers=2))
     path = tmp_path_factory.mktemp("probe") / "one.json"
-    return ceilings.run(probe, path, compare._launch, compare._why)
+    return ceilings.run(probe, path)
 
 
 def test_every_product_of_a_step_is_clocked_in_every_way(found):

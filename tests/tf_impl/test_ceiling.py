@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from common import ceilings, compare
+from common import ceilings
 from common.contract import mlp
 from common.contract.task import PRESETS
 from common.measurement import ceiling
@@ -16,7 +16,7 @@ def probe(folder, number: int, workers: int) -> Ceiling:
     """What the probe with this number in the plan left, started with so many workers."""
     planned = ceilings.planned(Scope(strategies=("tf_multi_worker_mirrored",), preset=("pathway",)))[number]
     planned = dataclasses.replace(planned, task=dataclasses.replace(planned.task, workers=workers))
-    return ceilings.run(planned, folder / "one.json", compare._launch, compare._why)
+    return ceilings.run(planned, folder / "one.json")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from common import compare
+from common import supervision
 from common.calibration import __main__ as program
 from common.calibration import verdict
 from common.calibration.rounds import LAUNCHERS, planned
@@ -37,6 +37,7 @@ class Launches:
         self._noise = random.Random(0)
 
     def run_planned(self, launch, folder, launcher="common.launch"):
+        folder.mkdir(parents=True, exist_ok=True)
         self.made.append((folder.name, launch.repetition, launcher))
         known = declared(launch.strategy, launch.task, launch.options, launch.workers)
         if problem := self.wrong.get((folder.name, launch.repetition)):
@@ -54,7 +55,7 @@ class Launches:
 @pytest.fixture
 def launches(monkeypatch):
     launches = Launches()
-    monkeypatch.setattr(compare, "run_planned", launches.run_planned)
+    monkeypatch.setattr(supervision, "run_planned", launches.run_planned)
     monkeypatch.setattr(machine, "git_commit", lambda: "0123456")
     return launches
 

@@ -173,6 +173,25 @@ def test_a_difference_of_exactly_the_margin_is_not_alike():
     assert (exact.different.tolist(), exact.alike.tolist()) == ([True], [False])
 
 
+def test_without_any_spread_nothing_is_divided_by_it_unawares():
+    with np.errstate(all="raise"):
+        assert [each.verdict for each in paired.judge([[0.0] * 6, [0.2] * 6])] == ["alike", "faster"]
+
+
+@pytest.mark.parametrize("n", [6, 10])
+@pytest.mark.parametrize("comparisons", [1, 2, 3])
+@pytest.mark.parametrize("mean", [0.0, 0.02, -0.02])
+def test_who_is_alike_has_both_one_sided_tests_at_five_per_cent_over_the_comparisons(n, comparisons, mean):
+    """One is just within what Student's t allows, one just beyond it, and the others are far away."""
+    critical = stats.t.ppf(1 - FAMILY_ERROR / comparisons, n - 1)
+    largest = (MARGIN_LOG - abs(mean)) * math.sqrt(n) / critical
+    for deviation, alike in ((0.999 * largest, True), (1.001 * largest, False)):
+        means, deviations = np.full(comparisons, 0.5), np.full(comparisons, 0.01)
+        means[0], deviations[0] = mean, deviation
+        found = paired.decide(means, deviations, np.full(comparisons, n), MARGIN).alike
+        assert found.tolist() == [alike, *[False] * (comparisons - 1)]
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_fewer_than_six_rounds_say_nothing_but_the_ratio(n):
     [judgement] = paired.judge([[0.5] * n])
@@ -221,6 +240,12 @@ def test_the_rounds_needed_do_not_depend_on_the_difference():
     [logs] = drawn(6, 8, 0.0, spread=0.05)
     assert paired.judge([logs])[0].needed == paired.judge([logs + 0.5])[0].needed
     assert paired.rounds_needed(100.0, 6, 1, MARGIN) == paired.Needed(None, None)
+
+
+def test_more_rounds_than_the_most_are_not_named():
+    largest = MARGIN_LOG / float(paired.half_width(1.0, paired.MOST_ROUNDS, 1))
+    assert paired._first_within(0.999999 * largest, 1, MARGIN) == paired.MOST_ROUNDS
+    assert paired._first_within(1.000001 * largest, 1, MARGIN) is None
 
 
 def test_who_only_makes_a_plan_does_not_import_scipy():

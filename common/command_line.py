@@ -1,0 +1,43 @@
+"""The command line by which a user gives a program the same arguments once more."""
+
+import dataclasses
+import shlex
+
+from common.strategy import option_name
+
+
+def of_session(session: str, arguments: object) -> str:
+    """The line that starts a Nox session with these arguments, to be typed into a shell at the repository's root.
+
+    `arguments` is a dataclass that has a default for every field, as tyro reads it. Options at their defaults are left
+    out.
+    """
+    options = options_of(arguments)
+    return shlex.join(["nox", "-s", session, *(["--", *options] if options else [])])
+
+
+def options_of(values: object) -> list[str]:
+    """The options that tyro turns back into this dataclass: each field that isn't at its default.
+
+    The fields of a dataclass in it are options without a prefix.
+    """
+    defaults, options = type(values)(), []
+    for each in dataclasses.fields(values):
+        value, name = getattr(values, each.name), option_name(each.name)
+        if dataclasses.is_dataclass(value):
+            options += options_of(value)
+        elif value == getattr(defaults, each.name):
+            continue
+        elif isinstance(value, bool):
+            options.append(name if value else name.replace("--", "--no-", 1))
+        elif isinstance(value, tuple):
+            options += [name, *map(_written, value)]
+        else:
+            # In one word where a value begins as an option does.
+            options += [f"{name}={value}"] if str(value).startswith("-") else [name, _written(value)]
+    return options
+
+
+def _written(value: object) -> str:
+    """A value as a user would type it: whole numbers without a point."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
