@@ -1,10 +1,21 @@
-"""How long this process has been running, and how much of that its script's imports took."""
+"""How long this process has been running, what it computed meanwhile, and when its script's imports ended."""
 
 import os
 import time
 from pathlib import Path
+from typing import NamedTuple
 
-_imports_seconds = 0.0
+
+class Moment(NamedTuple):
+    """A moment of this process's life."""
+
+    seconds: float
+    """Since the kernel started it."""
+    processor_seconds: float
+    """What all of its threads have computed until then."""
+
+
+_imports = Moment(0.0, 0.0)
 
 
 def seconds_since_start() -> float:
@@ -18,12 +29,17 @@ def seconds_since_start() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[22 - 3]) / os.sysconf("SC_CLK_TCK")
 
 
+def moment() -> Moment:
+    """This moment."""
+    return Moment(seconds_since_start(), time.process_time())
+
+
 def note_imports() -> None:
     """Note that the script's imports are done."""
-    global _imports_seconds
-    _imports_seconds = seconds_since_start()
+    global _imports
+    _imports = moment()
 
 
-def imports_seconds() -> float:
-    """Seconds from the start of this process to the end of its script's imports; 0 where nobody noted it."""
-    return _imports_seconds
+def imports() -> Moment:
+    """The end of the script's imports; the start of this process where nobody noted it."""
+    return _imports

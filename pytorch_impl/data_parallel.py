@@ -57,7 +57,7 @@ def _train(run: Run, device: torch.device) -> None:
     optimizer = mlp.build_optimizer(task, model)
     schedule = mlp.build_schedule(task, optimizer, run.first_step)
     mlp.load_state(task, model, optimizer, run.initial_state)
-    # The line that makes it distributed on GPUs; on CPUs it is `forward_backward`.
+    # The line that makes it distributed on GPUs; on CPUs `forward_backward` has it.
     parallel = nn.DataParallel(model, list(range(run.world.size))) if device.type == "cuda" else None
     threads = ThreadPoolExecutor(run.world.size, initializer=torch.set_num_threads, initargs=(task.threads,))
     load = inputs.loader(run, device)
@@ -91,6 +91,7 @@ def forward_backward(
     """
     # Replicate the model as it now is, and scatter the batch.
     replicas = [model, *(copy.deepcopy(model) for _ in range(world_size - 1))]
+    # The line that makes it distributed on CPUs: each replica computes on its part of the batch, in its own thread.
     outputs = list(threads.map(nn.Module.__call__, replicas, features.chunk(world_size)))
     # Gather the outputs on the primary, which computes the loss, and scatter the loss's gradient.
     gathered = torch.cat([output.detach() for output in outputs]).requires_grad_()

@@ -43,10 +43,11 @@ def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
     model = mlp.build_model(task, options.bf16_autocast).to(device)
     mesh = init_device_mesh(device.type, (run.world.size,))
-    # The lines that make it sharded: each layer, and what is left, gathers its weights when it needs them, and scatters
-    # the sums of its gradients over their owners in backward.
     for layer in [module for module in model if isinstance(module, nn.Linear)]:
+        # The line that makes it distributed: from now on the layer gathers its weights when it needs them, and scatters
+        # the sums of its gradients over their owners in backward.
         fully_shard(layer, mesh=mesh)
+    # What is in no layer is sharded too.
     fully_shard(model, mesh=mesh)
     if not options.exchange:
         _switch_exchange_off(model)

@@ -48,7 +48,7 @@ def _train(run: Run, device: torch.device) -> None:
     run.export_with(model.export_state, lambda: model.held_bytes)
     local_workers = int(os.environ["LOCAL_WORLD_SIZE"])
     trainer = pytorch_lightning.Trainer(
-        # The line that makes it distributed.
+        # The line that makes it distributed: `fit` wraps the model in a DistributedDataParallel.
         strategy=DDPStrategy(),
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=local_workers,

@@ -82,7 +82,8 @@ class Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(_context: object, partial: torch.Tensor) -> torch.Tensor:
-        """The line that makes it distributed: the partial products of all workers are summed."""
+        """The whole product, of each worker's part of it."""
+        # The line that makes it distributed: the partial products of all workers are summed.
         dist.all_reduce(partial)
         return partial
 
@@ -104,6 +105,7 @@ class SumGradients(torch.autograd.Function):
     def backward(_context: object, gradient: torch.Tensor) -> torch.Tensor:
         """Every worker's outputs depend on all features, so their gradients add up."""
         gradient = gradient.contiguous()
+        # The line that makes it distributed on the way back.
         dist.all_reduce(gradient)
         return gradient
 

@@ -40,8 +40,8 @@ def main() -> None:
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
     model = mlp.build_model(task, options.bf16_autocast).to(device)
-    # The line that makes it sharded: each parameter has one owner, which keeps its momentum, updates it and broadcasts
-    # it to the others.
+    # The line that makes it distributed, and its state sharded: each parameter has one owner, which keeps its momentum,
+    # updates it and broadcasts it to the others.
     optimizer = ZeroRedundancyOptimizer(
         model.parameters(),
         optimizer_class=torch.optim.SGD,
@@ -51,6 +51,7 @@ def _train(run: Run, device: torch.device) -> None:
     )
     schedule = mlp.build_schedule(task, optimizer, run.first_step)
     mlp.load_state(task, model, optimizer.optim, run.initial_state)
+    # The line that makes it distributed for the gradients: every backward averages them over all workers.
     model = DistributedDataParallel(model)
     exchange = nullcontext
     if not options.exchange:

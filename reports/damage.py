@@ -17,6 +17,7 @@ _KEYS = {
     "windows": {"rank", "step", "steps", "seconds"},
     "accuracies": {"step", "accuracy", "training_seconds"},
     "phases": {"name", "seconds", "meaning"},
+    "distributed_by": {"line", "code"},
 }
 """By the field of a record, what each of its entries has at least."""
 
@@ -43,6 +44,14 @@ class _Phase:
     name: str
     seconds: float
     meaning: str
+
+
+@dataclass(frozen=True)
+class _Quotation:
+    """An entry of a record's distributed_by."""
+
+    line: int
+    code: str
 
 
 def check_records(records: Mapping[Path, Record]) -> None:
@@ -77,12 +86,15 @@ def _flaws(record: Record) -> Iterator[str]:
             yield f"its {name} lack one of {', '.join(sorted(keys))}"
     if missing := [name for name in _TASK if name not in record.task]:
         yield f"its task lacks {', '.join(missing)}"
-    if wrong := misfits(record.host, _Host) + [name for phase in record.phases for name in misfits(phase, _Phase)]:
+    wrong = misfits(record.host, _Host) + [name for phase in record.phases for name in misfits(phase, _Phase)]
+    if wrong := wrong + [name for quoted in record.distributed_by for name in misfits(quoted, _Quotation)]:
         yield f"no record has such a value of {', '.join(wrong)}"
     if not _has_zone(record.started_at):
         yield "started_at isn't a time with its zone"
     if not all(0 < window["seconds"] < math.inf and window["steps"] >= 1 for window in record.windows):
         yield "a window has no steps, or took no time"
+    if any(window.get("own_seconds", 0) < 0 for window in record.windows):
+        yield "a window took less than no processor time"
     if record.status == "ok" and min(record.world_size, record.examples_per_step, record.shards) < 1:
         yield "it is ok without workers, rows or shards"
     if record.status == "ok" and record.examples_per_step % record.shards:

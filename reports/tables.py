@@ -66,12 +66,13 @@ COLUMNS: dict[str, dict[str, str]] = {
         "rank": "of the process that clocked it",
         "step": "its first step",
         "steps": "how many steps it has",
+        "started_seconds": "when its clock started, since the start of the rank's process",
         "seconds": "of the whole window",
         "input_seconds": "those of them that the rank waited for its rows",
         "core_seconds": "the time around the window, times the cores that the rank may run on",
         "steal_seconds": "those core seconds that the hypervisor gave to other machines",
         "busy_seconds": "those core seconds that processes ran",
-        "own_seconds": "those busy seconds that were this rank's",
+        "own_seconds": "the processor time of all threads of the rank's process",
         "involuntary_switches": "how often the kernel took a core from one of the rank's threads",
         "spin_seconds": "what a fixed piece of work took, the mean of before and after",
         "clock_megahertz": "mean rate of the rank's cores at the end",
@@ -155,6 +156,9 @@ COLUMNS: dict[str, dict[str, str]] = {
         "imports": "those seconds up to the end of the script's imports, median",
         "world": "those that joining the world took, median",
         "first_step": "the rest: rows, model, compiling or tracing it, and the step, median",
+        "imports_processor": "processor time of that rank's process until the end of the imports, median",
+        "world_processor": "the same while it joined the world, median",
+        "first_step_processor": "the same in the rest, median",
     },
     "memory": {
         **{name: _LAUNCH[name] for name in ("regime", "workers", "strategy")},
@@ -249,7 +253,7 @@ def of(results: Results, material: Material) -> Tables:
         "exposed": material.split,
         "deviations": _deviations(material),
         "accuracies": summaries.accuracies(results.records),
-        "startups": material.startups,
+        "startups": _startups(material.startups, results.records),
         "memory": material.memory,
         "endings": material.endings,
         "disturbances": material.disturbances,
@@ -287,6 +291,20 @@ def _windows(records: Mapping[str, Record]) -> pd.DataFrame:
         for window in record.windows
     ]
     return pd.DataFrame(rows)
+
+
+def _startups(table: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
+    """`table` with the medians of the processor time in each part of the start-up, where records tell it."""
+    told = [
+        {"strategy": record.name, "workers": record.world_size}
+        | {f"{part}_processor": seconds for part, seconds in record.startup_processor_seconds.items()}
+        for record in records.values()
+        if record.status == "ok" and record.startup_processor_seconds
+    ]
+    if not told:
+        return table
+    medians = pd.DataFrame(told).groupby(["strategy", "workers"]).median()
+    return table.join(medians, on=["strategy", "workers"])
 
 
 def _deviations(material: Material) -> pd.DataFrame:

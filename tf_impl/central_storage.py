@@ -60,8 +60,8 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
         features, labels = load(rows)
         losses, gradients = strategy.run(forward_backward, args=(features, labels))
         if options.exchange:
-            # The line that makes it distributed: every replica's gradients are summed where the variables are.
             pairs = list(zip(gradients, variables.parameters, strict=True))
+            # The line that makes it distributed: every replica's gradients are summed where the variables are.
             gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
         else:
             gradients = _first_replicas(strategy, gradients)

@@ -50,6 +50,8 @@ def main() -> None:
 
 def _train(run: Run, devices: list[str], across_devices: tf.distribute.CrossDeviceOps) -> None:
     task, options = run.task, run.options
+    # The line that makes it distributed: what is created in its scope has a copy on every device, and it sums the
+    # replicas' gradients in Keras's `fit`.
     strategy = tf.distribute.MirroredStrategy(devices, across_devices if options.exchange else WithoutExchange())
     with strategy.scope():
         model = fit.create_model(task, run.initial_state, run.first_step, options.jit_compile)

@@ -59,9 +59,9 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
         features, labels = load(rows)
         losses, gradients = strategy.run(forward_backward, args=(features, labels))
         if options.exchange:
+            pairs = list(zip(gradients, variables.parameters, strict=True))
             # The line that makes it distributed: every replica's gradients are summed, and each replica gets the sums.
             # Without it each replica's copy of the variables takes its own.
-            pairs = list(zip(gradients, variables.parameters, strict=True))
             gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
         mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
         return mlp.shard_losses(strategy, losses), mlp.count_rows(strategy, labels)

@@ -72,8 +72,8 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
         features, labels = load(rows)
         loss, gradients = strategy.run(forward_backward, args=(features, labels))
         if options.exchange:
-            # The line that makes it distributed: each worker gets the sums of all workers' gradients for its own.
             pairs = list(zip(gradients, variables.parameters, strict=True))
+            # The line that makes it distributed: each worker gets the sums of all workers' gradients for its own.
             gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
         mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
         return mlp.shard_losses(strategy, loss), mlp.count_rows(strategy, labels)

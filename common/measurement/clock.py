@@ -6,17 +6,19 @@ computation and communication that is being measured.
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from common import startup
 from common.contract.task import Task
 from common.measurement import machine
 from common.measurement.disturbance import Meter
+from common.startup import Moment
 
 
 class Clock:
     """Clocks the windows of one process, which begins with `first_step`; `synchronize` waits for its device.
 
-    The process had joined its world `joined_seconds` after its start, and is kept on `pinned_cores`.
+    The process had `joined` its world at that moment, and is kept on `pinned_cores`.
     """
 
     def __init__(
@@ -25,7 +27,7 @@ class Clock:
         rank: int,
         first_step: int,
         synchronize: Callable[[], object],
-        joined_seconds: float,
+        joined: Moment,
         pinned_cores: Sequence[int] = (),
     ) -> None:
         self._task, self._rank, self._first_step, self._synchronize = task, rank, first_step, synchronize
@@ -35,7 +37,11 @@ class Clock:
         """Time in all windows so far, those of the warm-up among them."""
         self.startup_seconds: dict[str, float] = {}
         """From the start of this process to the end of its first step, in parts, as a record has them."""
-        self._joined_seconds = joined_seconds
+        self.startup_processor_seconds: dict[str, float] = {}
+        """What this process computed in each of these parts."""
+        self._joined = joined
+        # When this process started, by the clock of the windows: no window has to wait for it to be looked up.
+        self._process_start_seconds = time.perf_counter() - startup.seconds_since_start()
         self.input_seconds: float | None = None
         """How long the worker has waited for its rows in this window: strategies that measure it add to it."""
         self.sent_bytes = 0
@@ -72,19 +78,23 @@ class Clock:
         seconds = time.perf_counter() - self._start_seconds
         self.training_seconds += seconds
         if step == self._first_step + 1:
-            imports, joined = startup.imports_seconds(), self._joined_seconds
-            first_step = startup.seconds_since_start() - joined
-            self.startup_seconds = {"imports": imports, "world": joined - imports, "first_step": first_step}
+            self._note_startup()
         if self._is_warm:
             # Before the meter, which takes its time: another rank may send for its next window meanwhile.
             if machine.has_private_network():
                 self.sent_bytes += machine.loopback_bytes_sent() - self._start_bytes
             window = {"rank": self._rank, "step": self._start_step, "steps": step - self._start_step}
-            window["seconds"] = seconds
+            window |= {"started_seconds": self._start_seconds - self._process_start_seconds, "seconds": seconds}
             if self.input_seconds is not None:
                 window["input_seconds"] = self.input_seconds
             self.windows.append(window | self._meter.stop())
         return seconds
+
+    def _note_startup(self) -> None:
+        moments = [Moment(0.0, 0.0), startup.imports(), self._joined, startup.moment()]
+        for name, (before, after) in zip(("imports", "world", "first_step"), pairwise(moments), strict=True):
+            self.startup_seconds[name] = after.seconds - before.seconds
+            self.startup_processor_seconds[name] = after.processor_seconds - before.processor_seconds
 
     @property
     def _is_warm(self) -> bool:

@@ -27,7 +27,7 @@ _SPIN_TRIES = 3
 class Meter:
     """Reads what happened around each window of this process, which is kept on `pinned_cores`, or on none of its own.
 
-    A process without cores of its own shares them with the rest of its launch, so whose time theirs was isn't told.
+    A process without cores of its own shares them with the rest of its launch, so how busy these were isn't told.
     """
 
     def __init__(self, pinned_cores: Sequence[int]) -> None:
@@ -47,7 +47,10 @@ class Meter:
         What the kernel doesn't tell is left out.
         """
         before, after = self._before, _read(self._cores)
-        found: dict[str, float] = {"involuntary_switches": after.involuntary_switches - before.involuntary_switches}
+        found: dict[str, float] = {
+            "own_seconds": after.own_seconds - before.own_seconds,
+            "involuntary_switches": after.involuntary_switches - before.involuntary_switches,
+        }
         if before.cores and after.cores:
             core_seconds = len(self._cores) * (after.seconds - before.seconds)
             steal_seconds = after.cores.steal_seconds - before.cores.steal_seconds
@@ -56,7 +59,6 @@ class Meter:
             if self._is_pinned and not multiprocessing.active_children():
                 rest_seconds = after.cores.rest_seconds - before.cores.rest_seconds
                 found["busy_seconds"] = core_seconds - steal_seconds - rest_seconds
-                found["own_seconds"] = after.own_seconds - before.own_seconds
         megahertz = _clock_megahertz(self._cores) if self._is_pinned else []
         if megahertz:
             found["clock_megahertz"] = statistics.fmean(megahertz)

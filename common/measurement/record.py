@@ -20,6 +20,7 @@ from common.files import write_atomically
 from common.json_types import misfits
 from common.measurement import machine
 from common.measurement.world import World
+from common.quotation import distributing_lines
 from common.strategy import Options, Strategy, Work, label, name_of, other_maths
 
 SCHEMA_VERSION = 2
@@ -44,6 +45,11 @@ class Record:
     """What computes, as the declaration names it."""
     base: str | None = None
     """Name of the strategy that distributes nothing, which speed-up is over; null: this is one."""
+    script: str = ""
+    """The strategy's program, from the project's root."""
+    distributed_by: list[dict[str, object]] = field(default_factory=list)
+    """{line, code}: what that program's own comments say makes it distributed, each a comment with the statement below
+    it, and the number of its first line there."""
     compared_with: dict[str, str] = field(default_factory=dict)
     """By relation, such as `convenience of`, the name of another strategy."""
     world_size: int
@@ -103,17 +109,21 @@ class Record:
     startup_seconds: dict[str, float] = field(default_factory=dict)
     """Those seconds in parts: `imports` of the script, the framework among them; joining the `world`; and the rest up
     to the end of the `first_step`: the rows, the model, compiling or tracing it."""
+    startup_processor_seconds: dict[str, float] = field(default_factory=dict)
+    """The processor time of all threads of that rank's process in each of these parts."""
     windows: list[dict[str, float]] = field(default_factory=list)
-    """{rank, step, steps, seconds}: each clocked window of each rank, with its first step and how many it has; and
-    input_seconds, those of them that the rank waited for its rows, where the strategy measures it.
+    """{rank, step, steps, seconds}: each clocked window of each rank, with its first step and how many it has;
+    started_seconds, when its clock started, since the start of the rank's process; and input_seconds, those of its
+    seconds that the rank waited for its rows, where the strategy measures it.
 
     And what else happened, read by the rank just before the clock started and after it had stopped, each where the
-    kernel tells it: core_seconds, the time in between, times the cores that the rank may run on; steal_seconds, those
-    of them that the hypervisor gave to other machines; busy_seconds, those that processes ran, of which own_seconds
-    were this rank's, both only where these cores are its own (interrupts aren't in busy_seconds, but some kernels count
-    them in own_seconds, so others took at least the difference); involuntary_switches, how often the kernel took a core
-    from one of the rank's threads for another thread; spin_seconds, what a fixed piece of work took, the mean of before
-    and after; and clock_megahertz, the mean rate of its cores at the end."""
+    kernel tells it: own_seconds, the processor time of all threads of the rank's process; core_seconds, the time in
+    between, times the cores that the rank may run on; steal_seconds, those of them that the hypervisor gave to other
+    machines; busy_seconds, those that processes ran, this rank's own among them, only where these cores are its own
+    (interrupts aren't in busy_seconds, but some kernels count them in own_seconds, so others took at least the
+    difference); involuntary_switches, how often the kernel took a core from one of the rank's threads for another
+    thread; spin_seconds, what a fixed piece of work took, the mean of before and after; and clock_megahertz, the mean
+    rate of its cores at the end."""
     examples_per_step: int = 0
     """Rows that the global batch has."""
     examples_by_rank: list[int] = field(default_factory=list)
@@ -172,6 +182,7 @@ class Part:
     """Loss of every step, of each shard that this process has; none where it sees no loss."""
     examples: int
     startup_seconds: dict[str, float]
+    startup_processor_seconds: dict[str, float]
     peak_memory_bytes: int
     memory_bytes: dict[str, int]
 
@@ -183,6 +194,8 @@ def declared(strategy: Strategy, task: Task, options: Options, world_size: int) 
         **{"strategy": strategy.name, "label": label(options), "framework": strategy.framework, "base": strategy.base},
         **{"family": strategy.family.title, "colors": list(strategy.family.colors)},
         **{"compared_with": dict(strategy.compared_with), "other_maths": other_maths(options)},
+        "script": strategy.script,
+        "distributed_by": [dataclasses.asdict(each) for each in distributing_lines(strategy.script)],
         **{"world_size": world_size, "synchronous": strategy.is_synchronous(options), "scaling": task.scaling},
         "shards": shards_of(strategy.work, strategy.is_synchronous(options), world_size),
         **{"formula_bytes_per_step": traffic.bytes_per_step, "formula": traffic.formula},
@@ -197,7 +210,7 @@ def of_launch(
 ) -> Record:
     """The record of a launch that ended well, from what all its ranks measured; `facts` are more of its fields."""
     since_start = timedelta(seconds=startup.seconds_since_start())
-    startup_seconds = max((part.startup_seconds for part in parts), key=lambda each: sum(each.values()))
+    slowest = max(parts, key=lambda part: sum(part.startup_seconds.values()))
     examples = [part.examples for part in parts]
     shard_losses = [list(losses) for part in parts for losses in zip(*part.losses, strict=True)]
     if strategy.work is Work.PARTS_OF_ONE_MODEL:
@@ -213,8 +226,9 @@ def of_launch(
         "host": machine.host_facts(),
         "git_commit": machine.git_commit(),
         "started_at": (datetime.now(UTC) - since_start).isoformat(timespec="milliseconds"),
-        "time_to_first_step_s": sum(startup_seconds.values()),
-        "startup_seconds": startup_seconds,
+        "time_to_first_step_s": sum(slowest.startup_seconds.values()),
+        "startup_seconds": slowest.startup_seconds,
+        "startup_processor_seconds": slowest.startup_processor_seconds,
         "windows": [window for part in parts for window in part.windows],
         "examples_by_rank": examples,
         "losses": np.mean(shard_losses, axis=0).tolist(),

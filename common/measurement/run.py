@@ -33,7 +33,7 @@ class Run:
     """
 
     def __init__(self, strategy: Strategy, task: Task, options: Options, world: World) -> None:
-        joined_seconds = startup.seconds_since_start()
+        joined = startup.moment()
         self._memory_at_start = machine.watch_memory()
         strategy.check(task, options, world.size, len(machine.gpu_names()))
         self.strategy, self.task, self.options, self.world = strategy, task, options, world
@@ -50,7 +50,7 @@ class Run:
         self.first_step, self.initial_state = self._start()
         """The step and the state (weights, and momentum where a checkpoint has any) that every rank begins with."""
         pinned_cores = world.placement.pinned_cores
-        self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined_seconds, pinned_cores)
+        self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined, pinned_cores)
         self._step = self._window_start = self._window_end = self.first_step
         self._unread: list[tuple[object, object, int]] = []
         self._losses: list[list[float]] = []
@@ -131,6 +131,7 @@ class Run:
             losses=self._losses,
             examples=self._examples if examples is None else examples,
             startup_seconds=self.clock.startup_seconds,
+            startup_processor_seconds=self.clock.startup_processor_seconds,
             # Linux counts ru_maxrss in KiB (getrusage(2)).
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             memory_bytes=dict(held_bytes) | {"above_import": machine.memory_above(self._memory_at_start)},

@@ -161,13 +161,15 @@ def accuracies_of(task: Task, seconds: float) -> list[dict[str, float]]:
 
 def windows_of(task: Task, ranks: int, seconds: float, noise: np.random.Generator) -> list[dict[str, float]]:
     """The clocked windows of every rank, a step of which takes about so many seconds, with what else happened."""
-    windows = []
+    windows: list[dict[str, float]] = []
     for rank, step in product(range(ranks), range(task.warmup_steps, task.steps, task.window_steps)):
         steps = min(task.window_steps, task.steps - step)
+        before = windows[-1] if step > task.warmup_steps else {"started_seconds": 2.0, "seconds": 0.0}
         took = steps * seconds * float(np.exp(0.02 * noise.standard_normal()))
         windows.append(
             {
                 **{"rank": rank, "step": step, "steps": steps, "seconds": took, "input_seconds": 0.01 * took},
+                "started_seconds": before["started_seconds"] + before["seconds"] + 1e-3,
                 **{"involuntary_switches": int(noise.integers(200)), "core_seconds": took, "steal_seconds": 0.0},
                 **{"busy_seconds": 0.9 * took, "own_seconds": 0.9 * took},
                 "spin_seconds": 1e-4 * float(np.exp(0.02 * noise.standard_normal())),

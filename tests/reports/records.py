@@ -122,6 +122,8 @@ def make_record(
     task = task or dataclasses.replace(PRESETS["digits"], scaling="weak", seed=3, workers=workers, **lengths)
     windows = [
         {"rank": rank, "step": 20 + 10 * index, "steps": 10, "seconds": value * factor / 100}
+        # All start one after another, 2 s after the process did, and compute 9/10 of the time.
+        | {"started_seconds": 2 + factor * sum(milliseconds[:index]) / 100, "own_seconds": 0.9 * value * factor / 100}
         for rank, factor in enumerate(rank_factors or (1.0,) * workers)
         for index, value in enumerate(milliseconds)
     ]
@@ -141,6 +143,7 @@ def measured(task: Task, batch: int, workers: int) -> dict[str, object]:
         "started_at": "2026-01-02T03:04:05.678+00:00",
         "time_to_first_step_s": 1.5,
         "startup_seconds": {"imports": 1.0, "world": 0.25, "first_step": 0.25},
+        "startup_processor_seconds": {"imports": 0.9, "world": 0.05, "first_step": 0.3},
         "examples_per_step": batch,
         "examples_by_rank": [task.steps * batch // workers] * workers,
         "losses": trained(task.seed, batch, task.steps, task.preset).losses,

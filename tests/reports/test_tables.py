@@ -68,6 +68,7 @@ def test_every_window_of_every_rank_has_a_row_with_what_happened_around_it(loade
     own = loaded.windows[loaded.windows["launch"] == "amber_ring-2w-03"]
     assert own[["rank", "step"]].to_records(index=False).tolist() == [(r, s) for r in (0, 1) for s in (20, 30, 40)]
     assert set(own["spin_seconds"]) == {1e-4}
+    assert own["started_seconds"].min() == 2.0
     assert set(own["strategy"]) == {"amber_ring"}
 
 
@@ -80,6 +81,7 @@ def test_the_other_tables_are_those_of_the_report(loaded):
     assert loaded.endings["ending"].value_counts().to_dict() == {"ok": 19, "failed": 1}
     assert set(loaded.memory["held"]) == {6000}
     assert set(loaded.startups["imports"]) == {1.0}
+    assert set(loaded.startups["imports_processor"]) == {0.9}
     assert set(loaded.accuracies["accuracy"]) == {0.5}
     assert not loaded.disturbances["disturbed"].any()
 

@@ -15,13 +15,15 @@ from common.measurement.disturbance import Meter
 from common.measurement.machine import Placement
 from common.measurement.run import Run
 from common.measurement.world import World
+from common.startup import Moment
 
+JOINED = Moment(3.0, 1.0)
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
 
 def windows_of(task, first_step=0):
     """The first step and the end of every window."""
-    clock, ends = Clock(task, 0, first_step, lambda: None, joined_seconds=3.0), [first_step]
+    clock, ends = Clock(task, 0, first_step, lambda: None, JOINED), [first_step]
     while ends[-1] < task.steps:
         ends.append(clock.end_of_window(ends[-1]))
     return list(itertools.pairwise(ends))
@@ -32,7 +34,7 @@ def clocked(time):
     """A function that clocks every window of a task, whose steps take a second each, and returns the clock."""
 
     def train(task, rank=0, first_step=0, during_step=lambda clock, step: None, synchronize=lambda: None):
-        clock = Clock(task, rank, first_step, synchronize, joined_seconds=3.0)
+        clock = Clock(task, rank, first_step, synchronize, JOINED)
         for start, end in windows_of(task, first_step):
             clock.start(start)
             for step in range(start, end):
@@ -89,17 +91,32 @@ def test_windows_hold_every_step_once_and_end_only_where_they_must(
 def test_every_window_after_the_warm_up_is_kept_with_rank_steps_and_seconds(clocked):
     clock = clocked(TASK, rank=3)
     assert clock.windows == [
-        {"rank": 3, "step": 6, "steps": 10, "seconds": 10.0},
-        {"rank": 3, "step": 16, "steps": 10, "seconds": 10.0},
-        {"rank": 3, "step": 26, "steps": 4, "seconds": 4.0},
+        {"rank": 3, "step": 6, "steps": 10, "started_seconds": 6.0, "seconds": 10.0},
+        {"rank": 3, "step": 16, "steps": 10, "started_seconds": 16.0, "seconds": 10.0},
+        {"rank": 3, "step": 26, "steps": 4, "started_seconds": 26.0, "seconds": 4.0},
     ]
     assert clock.training_seconds == 30.0
 
 
 def test_the_time_to_the_first_step_counts_from_the_processs_start_in_parts(clocked, time, monkeypatch):
-    monkeypatch.setattr(startup, "imports_seconds", lambda: 2.0)
+    monkeypatch.setattr(startup, "imports", lambda: Moment(2.0, 0.75))
+    monkeypatch.setattr(startup, "moment", lambda: Moment(time.now, 5.0))
     time.now = 5.0
-    assert clocked(TASK).startup_seconds == {"imports": 2.0, "world": 1.0, "first_step": 3.0}
+    clock = clocked(TASK)
+    assert clock.startup_seconds == {"imports": 2.0, "world": 1.0, "first_step": 3.0}
+    assert clock.startup_processor_seconds == {"imports": 0.75, "world": 0.25, "first_step": 4.0}
+
+
+def test_a_window_says_when_it_started_counted_from_the_processs_start(time, monkeypatch):
+    # The clock of the windows began long before the process did.
+    time.now = 1000.0
+    monkeypatch.setattr(time, "since_start", lambda: 4.0)
+    clock = Clock(TASK, 0, 0, lambda: None, JOINED)
+    time.now += 2.5
+    clock.start(6)
+    time.now += 1.0
+    clock.stop(16)
+    assert [window["started_seconds"] for window in clock.windows] == [6.5]
 
 
 def test_a_run_that_goes_on_has_a_first_step_of_its_own(clocked):
@@ -109,7 +126,7 @@ def test_a_run_that_goes_on_has_a_first_step_of_its_own(clocked):
 
 
 def test_time_between_windows_is_in_none(time):
-    clock = Clock(TASK, 0, 0, lambda: None, joined_seconds=3.0)
+    clock = Clock(TASK, 0, 0, lambda: None, JOINED)
     clock.start(0)
     time.now += 1.0
     assert clock.stop(1) == 1.0
@@ -150,13 +167,12 @@ def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_laun
 
 
 def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time, monkeypatch):
-    order = []
+    order, clock = [], Clock(TASK, 0, 0, lambda: order.append("device"), JOINED)
     time.on_reading = lambda: order.append("clock")
     monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
     monkeypatch.setattr(machine, "loopback_bytes_sent", lambda: order.append("bytes") or 0)
     monkeypatch.setattr(Meter, "start", lambda meter: order.append("before"))
     monkeypatch.setattr(Meter, "stop", lambda meter: order.append("after") or {})
-    clock = Clock(TASK, 0, 0, lambda: order.append("device"), joined_seconds=3.0)
     clock.start(6)
     order.append("steps")
     clock.stop(16)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from common import quotation
 from common.contract import mlp
 from common.contract.task import Task, task_of
 from common.measurement import record as record_module
@@ -181,6 +182,9 @@ def test_what_is_declared_is_known_before_the_launch(declare):
         "colors": ["#111111", "#555555", "#999999"],
         "framework": "numpy",
         "base": "numpy_alone",
+        "script": "numpy_impl/threads.py",
+        # The script of a made-up strategy isn't there.
+        "distributed_by": [],
         "compared_with": {"convenience of": "numpy_loop"},
         "world_size": 4,
         "synchronous": True,
@@ -195,6 +199,14 @@ def test_what_is_declared_is_known_before_the_launch(declare):
         "task": dataclasses.asdict(task),
         "options": dataclasses.asdict(options),
     }
+
+
+def test_what_a_script_says_of_itself_is_quoted_with_its_line(declare, tmp_path, monkeypatch):
+    monkeypatch.setattr(quotation, "ROOT", tmp_path)
+    (tmp_path / "loop.py").write_text("wait()\n# The line that makes it distributed.\nmeet()\n")
+    known = declared(declare(script="loop.py"), Task(), declare().options(), 2)
+    code = "# The line that makes it distributed.\nmeet()"
+    assert (known["script"], known["distributed_by"]) == ("loop.py", [{"line": 2, "code": code}])
 
 
 def test_the_formula_is_of_the_models_bytes_the_workers_and_the_options(declare):
@@ -236,6 +248,7 @@ def part_of(rank, **changes):
         "losses": [[1.0 + rank], [2.0 + rank]],
         "examples": 64,
         "startup_seconds": {"imports": 0.5, "world": 0.25, "first_step": 0.25 + rank},
+        "startup_processor_seconds": {"imports": 0.5, "world": 0.0, "first_step": 0.5 - rank / 4},
         "peak_memory_bytes": 1000 + rank,
         "memory_bytes": {"parameters": rank},
     }
@@ -263,6 +276,8 @@ def test_a_launchs_record_has_what_every_rank_measured(gathered):
     assert (record.shards, record.shard_losses) == (2, [[1.0, 2.0], [2.0, 3.0]])
     assert record.time_to_first_step_s == 2.0
     assert record.startup_seconds == {"imports": 0.5, "world": 0.25, "first_step": 1.25}
+    # Of the rank that was slowest, not the one that computed most.
+    assert record.startup_processor_seconds == {"imports": 0.5, "world": 0.0, "first_step": 0.25}
     assert record.examples_by_rank == [64, 64]
     assert record.peak_memory_bytes == [1000, 1001]
     assert record.memory_bytes == [{"parameters": 0}, {"parameters": 1}]

@@ -423,12 +423,13 @@ def test_the_time_to_the_first_step_is_the_slowest_ranks(numpy_launch, time, mon
         this_thread.rank = rank
 
     # A program that another test calls in this process notes its imports.
-    monkeypatch.setattr(startup, "_imports_seconds", 0.0)
+    monkeypatch.setattr(startup, "_imports", startup.Moment(0.0, 0.0))
     # Nobody has a rank yet when it joins.
     monkeypatch.setattr(time, "since_start", lambda: [3.0, 5.0, 4.0, 2.0, 0.0][getattr(this_thread, "rank", -1)])
     record = numpy_launch(TASK, 4, on_step=remember).record
     assert record.time_to_first_step_s == 5.0
     assert record.startup_seconds == {"imports": 0.0, "world": 0.0, "first_step": 5.0}
+    assert [*record.startup_processor_seconds] == [*record.startup_seconds]
 
 
 def test_the_wait_for_the_device_at_a_windows_end_belongs_to_the_window(numpy_launch, time):
@@ -497,8 +498,9 @@ def test_losses_and_rows_are_read_only_after_the_clock_of_their_window_has_stopp
         time.now += 1.0
         events.append("s")
         run.observe(Lazy(), Lazy())
-    # Clock, steps, synchronize, time, reads; then the clock once more for the line that is printed.
-    assert re.fullmatch("CsSC[rn]+C?" + "CssSC[rn]+C?" * 4, "".join(events)), "".join(events)
+    # Once for when the process started. Then clock, steps, synchronize, time, reads; then the clock once more for the
+    # line that is printed.
+    assert re.fullmatch("CCsSC[rn]+C?" + "CssSC[rn]+C?" * 4, "".join(events)), "".join(events)
 
 
 @pytest.fixture
@@ -548,7 +550,7 @@ def test_groups_of_steps_change_neither_windows_nor_rows_nor_losses_nor_checkpoi
     found = []
     for train in (step_by_step, partial(in_groups, size=size)):
         saved.clear()
-        gathered = []
+        gathered, time.now = [], 0.0
         run = one_worker(task, all_gather=lambda value, gathered=gathered: gathered.append(value) or [value])
         rows = train(run, time)
         run.finish()
