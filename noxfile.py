@@ -89,13 +89,13 @@ for each in STRATEGIES.values():
 
 @nox.session
 def compare(session: nox.Session) -> None:
-    """Compare the strategies on this machine, in ten minutes, and write the PDF report (`-- --plan` tells more)."""
+    """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
     run_with_tools(session, "-m", "common.compare", *session.posargs, environments=environments_of(session.posargs))
 
 
 @nox.session
 def report(session: nox.Session) -> None:
-    """Write the PDF report of the newest comparison, or of the records in `-- --results DIR`."""
+    """Write the PDF and the HTML page of the newest comparison, or of the records in `-- --results DIR`."""
     run_with_tools(session, "-m", "reports", *session.posargs)
 
 

@@ -1,13 +1,15 @@
-"""Make the comparison PDF from a folder of run records: `python -m reports`."""
+"""Make the comparison's PDF and HTML page from a folder of run records: `python -m reports`."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import tyro
 
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
-from reports import side_by_side, tables
+from reports import side_by_side, tables, web_page
 from reports.document import compose, typeset
+from reports.drawing import draw_all
 from reports.material import gather
 from reports.results import newest_comparison, read_results
 
@@ -18,7 +20,7 @@ def write_report(
     headline: Path | None = None,
     against: Path | None = None,
 ) -> None:
-    """Make a typeset PDF from the run records in a folder, and CSV files of its tables beside it.
+    """Make a typeset PDF from the run records in a folder, and beside it an HTML page and CSV files of its tables.
 
     Args:
         results: Folder of the records (*.json), the kept weights and the comparison's plan.csv; none: the newest
@@ -27,26 +29,33 @@ def write_report(
         headline: Also write the figure of the first page, as SVG, to this file.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
+    page_file, beside = out.with_suffix(".html"), tables.folder_beside(out)
+    if page_file == out:
+        raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
     found = read_results(results or newest_comparison(Path("results")))
     other = read_results(against) if against else None
     if other:
         side_by_side.check_other(found, other)
-    beside = tables.folder_beside(out)
-    for path in filter(None, (out, headline, beside / "columns.csv")):
+    for path in filter(None, (out, page_file, headline, beside / "columns.csv")):
         ensure_writable(path)
     material = gather(found)
     content, drawings = compose(found, material, other)
     if headline and "headline.svg" not in drawings:
         raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
-    write_atomically(out, typeset(found, content, drawings))
+    images = draw_all(drawings)
+    with ThreadPoolExecutor(1) as thread:
+        page = thread.submit(web_page.build, content, drawings, images)
+        pdf = typeset(found, content, images)
+    write_atomically(out, pdf)
+    write_atomically(page_file, page.result())
     tables.write(beside, tables.of(found, material))
     if headline:
-        write_atomically(headline, drawings["headline.svg"]())
-    print(f"{out}: {len(found.records)} records, their tables as CSV in {beside}")
+        write_atomically(headline, images["headline.svg"])
+    print(f"{out} and {page_file}: {len(found.records)} records, their tables as CSV in {beside}")
 
 
 def main() -> None:
-    """Run the command line. Raises UserError for results that can't be read and a PDF that can't be written."""
+    """Run the command line. Raises UserError for results that can't be read and files that can't be written."""
     tyro.cli(write_report, description=__doc__)
 
 

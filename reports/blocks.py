@@ -65,13 +65,15 @@ def table(
     left: tuple[int, ...],
     wide: Mapping[int, int] = MappingProxyType({}),
     warned: str = "",
+    total: bool = False,
 ) -> Block:
     """A table; columns in `left` are set flush left, cells that begin with `warned` stand out.
 
-    Columns in `wide` divide the width that the others leave among them, by these numbers.
+    Columns in `wide` divide the width that the others leave among them, by these numbers. With a `total` the last row
+    sums up all others.
     """
     return {
-        **{"kind": "table", "columns": columns, "rows": rows, "notes": notes, "warned": warned},
+        **{"kind": "table", "columns": columns, "rows": rows, "notes": notes, "warned": warned, "total": total},
         "align": ["left" if index in left else "right" for index in range(len(columns))],
         "wide": [wide.get(index, 0) for index in range(len(columns))],
     }

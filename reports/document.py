@@ -23,24 +23,27 @@ from reports import (
     scaling,
     sections,
     side_by_side,
+    strategy_pages,
     summaries,
 )
 from reports.blocks import Block
+from reports.drawing import draw_all
 from reports.material import Drawings, Material, gather, regime_names
 from reports.results import Results
 
 
 def build(results: Results) -> bytes:
     """The report on `results` as a PDF: the same bytes for the same records. Raises UserError for a damaged task."""
-    return typeset(results, *compose(results))
+    content, drawings = compose(results)
+    return typeset(results, content, draw_all(drawings))
 
 
-def typeset(results: Results, content: dict[str, object], drawings: Drawings) -> bytes:
-    """The PDF of what `compose` gave for `results`."""
+def typeset(results: Results, content: dict[str, object], images: Mapping[str, bytes]) -> bytes:
+    """The PDF of the content that `compose` gave for `results`, with its figures drawn."""
     files = {
         "main.typ": Path(__file__).with_name("template.typ").read_bytes(),
         "content.json": json.dumps(content, ensure_ascii=False).encode(),
-        **{name: draw() for name, draw in drawings.items()},
+        **images,
     }
     started = [datetime.fromisoformat(record.started_at) for record in results.records.values()]
     timestamp = int(max(started, default=datetime(1980, 1, 1, tzinfo=UTC)).timestamp())
@@ -73,11 +76,12 @@ def compose(
         ],
     )
     parts += sections.certificate_section(material)
-    parts += sections.cautions_section(material, results.records)
+    parts += strategy_pages.section(material, results, regimes)
     parts += _chapter("Tables", _tables(material, results, shown))
     parts += _chapter(
         "How this was measured",
         [
+            sections.cautions_section(material, results.records),
             sections.method_section(results),
             sections.machine_section(results),
             sections.endings_section(material.endings),

@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -24,17 +25,20 @@ from reports.findings import crowded
 
 _MILLIMETRE = 1 / 25.4
 _WIDTH = 172 * _MILLIMETRE
-_INK, _FAINT, _GREY = "#333333", "#8a8a8a", "#b9b9b9"
+INK, FAINT, _GREY = "#333333", "#8a8a8a", "#b9b9b9"
 
 _NEUTRAL = ("#2e2e33", "#6b6b73", "#a6a6ae")  # From dark to light, for strategies whose records have no colors.
 _MARKERS = "osD^vPX<>ph*"
 _MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
 _LINES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 _MOST_LINES_BESIDE = 20  # Lines of labels that stand apart at the right of a plot; a legend below it holds more.
-_MOST_RESIDUALS_NAMED = 3
+MOST_RESIDUALS_NAMED = 3
 _LONGEST_LINE = 34  # Characters that fit into a third of the width, beside a handle.
+MOST_CURVES = 8  # Strategies that one panel can tell apart.
+_PANELS_BESIDE, _PANEL_HEIGHT = 5, 29.0  # Panels in a row; millimetres.
+_LONGEST_TITLE = 26  # Characters that fit above a fifth of the width.
 
-_PARTS = {
+PARTS = {
     "ideal": ("#dedbd4", ""),
     "computing": ("#3b4d8f", ""),
     "rows": ("#7fbfae", "\\\\\\\\"),
@@ -44,26 +48,26 @@ _PARTS = {
     "the rest": ("#ffffff", ""),
 }  # What a step consists of: colors that differ in lightness too, and hatches that survive a print in grey.
 _BAR_PITCH, _MOST_BARS_HEIGHT = 4.4, 150.0  # Millimetres.
-_LONGEST_BAR = 2.5  # Times the median bar.
+LONGEST_BAR = 2.5  # Times the median bar.
 _LONGEST_NAME = 60  # Characters that leave room for bars beside them.
-_ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 150.0  # Millimetres.
+_ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 66.0  # Millimetres: the first page has room for so much.
 _NUMBERS_WIDTH = 0.058  # Of the figure: what a median's number takes beside its panel.
 
-_SETTINGS = {
+SETTINGS = {
     "svg.hashsalt": "lockstep",
     "svg.fonttype": "path",
     "font.family": "DejaVu Sans",
     "font.size": 7,
-    "axes.edgecolor": _FAINT,
-    "axes.labelcolor": _INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 7.5,
     "axes.titlelocation": "left",
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
     "lines.linewidth": 1.2,
@@ -126,7 +130,7 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style
     height = pitch * len(names) + 15 + below
     left = (5 + 1.27 * min(_LONGEST_NAME, max(map(len, names)))) * _MILLIMETRE / _WIDTH
     panel = (0.995 - left) / len(counts)
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
         bottom, span = (8 + below) / height, pitch * len(names) / height
         for position, workers in enumerate(counts):
@@ -135,7 +139,7 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style
             shown = (cells[cells["workers"] == workers], launches[launches["workers"] == workers])
             _draw_rates(axes, *shown, looks, places, workers * max(ideals.values(), default=0.0))
             for base, rate in ideals.items():
-                color = looks[base].color if base in looks else _FAINT
+                color = looks[base].color if base in looks else FAINT
                 axes.axvline(workers * rate, color=color, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
             is_crowded = workers in crowded(cells)
             axes.set_title(blocks.workers(int(workers)) + (" \N{DAGGER}" if is_crowded else ""), pad=3)
@@ -143,12 +147,12 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style
             axes.set_xlabel("samples per second", fontsize=6.5, labelpad=2)
             axes.set_yticks([])
             if not position:
-                axes.set_yticks(range(len(names)), [_literal(name) for name in names], fontsize=6.5)
+                axes.set_yticks(range(len(names)), [literal(name) for name in names], fontsize=6.5)
                 for label, name in zip(axes.get_yticklabels(), names, strict=True):
                     label.set_color(looks[name].color)
                 axes.tick_params(axis="y", length=0)
         _draw_legend(figure, handles)
-        return _svg(figure)
+        return svg(figure)
 
 
 def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
@@ -198,7 +202,7 @@ def _draw_rates(
             **{"markeredgewidth": 0.8},
         )
         said = f"{row['samples_per_second']:,.0f}"
-        color = _FAINT if row["oversubscribed"] else _INK
+        color = FAINT if row["oversubscribed"] else INK
         axes.annotate(
             *(said, (1.0, place)),
             **{"xycoords": ("axes fraction", "data"), "xytext": (21, 0), "textcoords": "offset points"},
@@ -214,14 +218,14 @@ def _draw_rates(
 
 
 def _ideal_handle(base: str, looks: dict[str, Style]) -> Line2D:
-    color = looks[base].color if base in looks else _FAINT
-    label = f"ideal: N times {_literal(base)}"
+    color = looks[base].color if base in looks else FAINT
+    label = f"ideal: N times {literal(base)}"
     return Line2D([], [], color=color, linewidth=0.9, linestyle=(0, (1, 2)), label=label)
 
 
 def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
     """Throughput, speed-up over either base, and efficiency by workers for one regime, with every launch."""
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(SETTINGS):
         handles = _legend(cells, looks)
         below = _legend_height(handles)
         height = 121 + below
@@ -242,7 +246,69 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style])
         for axes in panels[2:]:
             axes.set_xlabel("workers")
         _draw_legend(figure, handles)
-        return _svg(figure)
+        return svg(figure)
+
+
+def multiples(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
+    """Throughput by workers for one regime, a small panel for each strategy, with those of all others in grey.
+
+    `cells` and `launches` as in `curves`, for more strategies than one panel can tell apart.
+    """
+    names = in_order_of_speed(cells)
+    rows = math.ceil(len(names) / _PANELS_BESIDE)
+    handles = [_mark("o", 2.6, 0.6, "one launch"), Line2D([], [], color=_GREY, linewidth=0.6, label="the others")]
+    handles += [Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times its base")]
+    below = _legend_height(handles)
+    height = rows * _PANEL_HEIGHT + 12 + below
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
+        grid = figure.add_gridspec(
+            *(rows, _PANELS_BESIDE),
+            **{"left": 0.06, "right": 0.995, "top": 1 - 5 / height, "bottom": (11 + below) / height},
+            **{"hspace": 0.42, "wspace": 0.1},
+        )
+        lines = [own[["workers", "samples_per_second"]].to_numpy() for _, own in cells.groupby("strategy")]
+        first = None
+        for place, name in enumerate(names):
+            axes = figure.add_subplot(grid[divmod(place, _PANELS_BESIDE)], sharex=first, sharey=first)
+            axes.add_collection(LineCollection(lines, colors=_GREY, linewidths=0.5, zorder=1))
+            own = (cells[cells["strategy"] == name], launches[launches["strategy"] == name])
+            _draw_multiple(axes, *own, looks[name])
+            axes.set_title(_wrapped(name, _LONGEST_TITLE), fontsize=6.2, color=looks[name].color, pad=2)
+            is_last = place + _PANELS_BESIDE >= len(names)
+            axes.tick_params(labelsize=5.8, labelleft=place % _PANELS_BESIDE == 0, labelbottom=is_last)
+            if first is None:
+                first = axes
+                _workers_axis(axes, cells)
+                axes.set_yscale("log")
+                axes.set_ylim(0.8 * cells["samples_per_second"].min(), 1.3 * _largest_ideal(cells))
+                _plain_log_axis(axes)
+        figure.text(0.06, (3.5 + below) / height, "samples per second of all workers, by workers", fontsize=6.5)
+        _draw_legend(figure, handles)
+        return svg(figure)
+
+
+def _draw_multiple(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: Style) -> None:
+    """One panel of `multiples`: a strategy's launches, its medians, and the ideal over its base."""
+    ordered = cells.sort_values("workers")
+    for crowded_too, group in launches.groupby("oversubscribed"):
+        axes.plot(
+            *(group["workers"], group["samples_per_second"]),
+            **{"linestyle": "none", "marker": "o", "markersize": 2.4, "markeredgewidth": 0.5, "color": look.color},
+            **{"markerfacecolor": "none" if crowded_too else look.color, "alpha": 0.6},
+        )
+    axes.plot(ordered["workers"], ordered["samples_per_second"], color=look.color, linewidth=1.3)
+    known = ordered.dropna(subset=["base_samples_per_second"])
+    ideal = known["workers"] * known["base_samples_per_second"]
+    axes.plot(known["workers"], ideal, color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+
+
+def _largest_ideal(cells: pd.DataFrame) -> float:
+    """The highest point that a panel of `multiples` has to show."""
+    ideals = cells["workers"] * cells["base_samples_per_second"]
+    return max(cells["samples_per_second"].max(), float(np.nan_to_num(ideals.max())))
 
 
 def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
@@ -250,7 +316,7 @@ def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
 
     Of the launches of one strategy and worker count the one that deviates most is drawn.
     """
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(SETTINGS):
         names = sorted({comparison.strategy for comparison in comparisons})
         lines = sum(1 + name.count(", ") for name in names) + 2
         beside = lines <= _MOST_LINES_BESIDE
@@ -281,7 +347,7 @@ def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
             )
         else:
             _draw_legend(figure, handles)
-        return _svg(figure)
+        return svg(figure)
 
 
 def residuals(comparisons: pd.DataFrame) -> bytes:
@@ -292,14 +358,14 @@ def residuals(comparisons: pd.DataFrame) -> bytes:
     lines = []
     for row in comparisons.to_dict("records"):
         percent = 100 * np.expm1(np.array(row["logs"]) - np.mean(row["logs"]))
-        lines.append((_literal(f"{row['strategy']} over\n{row['other']}"), np.array(row["rounds"]), percent))
+        lines.append((literal(f"{row['strategy']} over\n{row['other']}"), np.array(row["rounds"]), percent))
     lines.sort(key=lambda line: np.abs(line[2]).max())
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(_WIDTH, 62 * _MILLIMETRE))
         axes = figure.add_axes((0.085, 0.16, 0.69, 0.8))
-        axes.axhline(0, color=_FAINT, linewidth=0.6)
+        axes.axhline(0, color=FAINT, linewidth=0.6)
         for position, (_, rounds, percent) in enumerate(lines):
-            color, width = (_INK, 0.9) if len(lines) - position <= _MOST_RESIDUALS_NAMED else (_GREY, 0.6)
+            color, width = (INK, 0.9) if len(lines) - position <= MOST_RESIDUALS_NAMED else (_GREY, 0.6)
             axes.plot(rounds, percent, color=color, linewidth=width, marker="o", markersize=2.4)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
@@ -307,8 +373,8 @@ def residuals(comparisons: pd.DataFrame) -> bytes:
         axes.set_ylabel("ratio of a pair over its mean")
         axes.grid(axis="y")
         axes.set_axisbelow(True)
-        _name_farthest(axes, lines[-_MOST_RESIDUALS_NAMED:])
-        return _svg(figure)
+        _name_farthest(axes, lines[-MOST_RESIDUALS_NAMED:])
+        return svg(figure)
 
 
 def _name_farthest(axes: Axes, lines: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> None:
@@ -320,7 +386,7 @@ def _name_farthest(axes: Axes, lines: Sequence[tuple[str, np.ndarray, np.ndarray
     to_fraction = axes.transData + axes.transAxes.inverted()
     natural = [to_fraction.transform((x, y))[1] for _, x, y in ends]
     for (name, x, y), height in zip(ends, _spread(natural, [2] * len(ends), line=0.065), strict=True):
-        _label_at_right(axes, name, (x, y), height, _INK)
+        _label_at_right(axes, name, (x, y), height, INK)
 
 
 def scaling(table: pd.DataFrame) -> bytes:
@@ -333,14 +399,14 @@ def scaling(table: pd.DataFrame) -> bytes:
     bars = table.groupby("workers")["strategy"].nunique()
     pitch = min(_BAR_PITCH, _MOST_BARS_HEIGHT / bars.sum())
     shown = {"ideal", *table["part"]}
-    handles = [_part_handle(part) for part in _PARTS if part in shown]
+    handles = [_part_handle(part) for part in PARTS if part in shown]
     handles.append(_mark("|", 7, 1.4, "measured step"))
     if table["products_seconds"].notna().any():
         handles.append(_mark("^", 3.4, 0.6, "the framework's products alone"))
     below = _legend_height(handles) + 4
     height = pitch * bars.sum() + 11 * len(bars) + below
     left = (6 + 1.25 * min(_LONGEST_NAME, table["strategy"].str.len().max())) * _MILLIMETRE / _WIDTH
-    with matplotlib.rc_context(_SETTINGS | {"hatch.linewidth": 0.4}):
+    with matplotlib.rc_context(SETTINGS | {"hatch.linewidth": 0.4}):
         figure = Figure(figsize=(_WIDTH, height * _MILLIMETRE))
         top = height
         for workers, rows in table.groupby("workers"):
@@ -351,7 +417,7 @@ def scaling(table: pd.DataFrame) -> bytes:
             top = bottom - 6
         axes.set_xlabel("milliseconds per step")
         _draw_legend(figure, handles)
-        return _svg(figure)
+        return svg(figure)
 
 
 def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
@@ -359,30 +425,30 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
     bars = []
     for name, own in rows.groupby("strategy"):
         lengths = {"ideal": own["ideal_seconds"].iloc[0]} | dict(zip(own["part"], own["seconds"], strict=True))
-        lengths = {part: 1000 * lengths[part] for part in _PARTS if part in lengths}
+        lengths = {part: 1000 * lengths[part] for part in PARTS if part in lengths}
         bars.append((name, own.iloc[0], lengths, sum(max(0.0, length) for length in lengths.values())))
     ends = [end for *_, end in bars]
-    limit = min(max(ends), _LONGEST_BAR * float(np.median(ends)))
+    limit = min(max(ends), LONGEST_BAR * float(np.median(ends)))
     for position, (_, cell, lengths, end) in enumerate(bars):
         _draw_bar(axes, position, lengths, alpha=0.4 if cell["oversubscribed"] else 1.0)
         measured = 1000 * cell["measured_seconds"]
-        axes.plot([measured] * 2, [position - 0.46, position + 0.46], color=_INK, linewidth=1.4)
+        axes.plot([measured] * 2, [position - 0.46, position + 0.46], color=INK, linewidth=1.4)
         if not math.isnan(cell["products_seconds"]):
             place = (1000 * cell["products_seconds"], position + 0.4)
-            axes.plot(*place, marker="^", markersize=3.4, color=_INK, markerfacecolor="white", markeredgewidth=0.6)
+            axes.plot(*place, marker="^", markersize=3.4, color=INK, markerfacecolor="white", markeredgewidth=0.6)
         said = f"{blocks.number(measured)} ms{' »' if end > limit else ''}"
         place = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
         axes.annotate(said, (min(end, limit), position), fontsize=6.2, **place)
     below_zero = min(sum(min(0.0, length) for length in lengths.values()) for *_, lengths, _ in bars)
     axes.set_xlim(1.02 * below_zero, 1.01 * limit)
     axes.set_ylim(len(bars) - 0.5, -0.5)
-    names = [_literal(f"{name}\N{DAGGER}" if cell["oversubscribed"] else name) for name, cell, *_ in bars]
+    names = [literal(f"{name}\N{DAGGER}" if cell["oversubscribed"] else name) for name, cell, *_ in bars]
     axes.set_yticks(range(len(bars)), names, fontsize=6.5)
     for label, (_, cell, *_) in zip(axes.get_yticklabels(), bars, strict=True):
-        label.set_color(_FAINT if cell["oversubscribed"] else _INK)
+        label.set_color(FAINT if cell["oversubscribed"] else INK)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.axvline(0, color=_FAINT, linewidth=0.6)
+    axes.axvline(0, color=FAINT, linewidth=0.6)
     axes.grid(axis="x")
     axes.set_axisbelow(True)
 
@@ -394,16 +460,16 @@ def _draw_bar(axes: Axes, position: int, lengths: Mapping[str, float], alpha: fl
         # A rest of rounding alone would be drawn as a line.
         if abs(length) < 1e-9:
             continue
-        color, hatch = _PARTS[part]
+        color, hatch = PARTS[part]
         start = right if length > 0 else left + length
         left, right = min(left, left + length), max(right, right + length)
-        edge = {"edgecolor": _INK, "linewidth": 0.3, "hatch": hatch}
+        edge = {"edgecolor": INK, "linewidth": 0.3, "hatch": hatch}
         axes.barh(position, abs(length), left=start, height=0.7, color=color, alpha=alpha, **edge)
 
 
 def _part_handle(part: str) -> Patch:
-    color, hatch = _PARTS[part]
-    return Patch(facecolor=color, edgecolor=_INK, linewidth=0.3, hatch=hatch, label=part)
+    color, hatch = PARTS[part]
+    return Patch(facecolor=color, edgecolor=INK, linewidth=0.3, hatch=hatch, label=part)
 
 
 def _draw_throughput(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> None:
@@ -412,7 +478,7 @@ def _draw_throughput(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, lo
     workers = np.array(sorted(cells["workers"].unique()))
     bases = cells.dropna(subset=["base"]).drop_duplicates("base")
     for base, speed in zip(bases["base"], bases["base_samples_per_second"], strict=True):
-        color = looks[base].color if base in looks else _FAINT
+        color = looks[base].color if base in looks else FAINT
         axes.plot(workers, workers * speed, color=color, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1.5)
     _workers_axis(axes, cells)
     axes.set_yscale("log")
@@ -430,10 +496,10 @@ def _draw_ratio(
     _draw_medians(axes, cells, ratio, looks, intervals=False)
     workers = np.array(sorted(cells["workers"].unique()))
     ideal = np.ones(len(workers)) if per_worker else workers
-    axes.plot(workers, ideal, color=_INK, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
+    axes.plot(workers, ideal, color=INK, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
     _workers_axis(axes, cells)
     if ratio.notna().sum() == 0:
-        axes.text(0.5, 0.4, "the base wasn't measured", transform=axes.transAxes, ha="center", color=_FAINT)
+        axes.text(0.5, 0.4, "the base wasn't measured", transform=axes.transAxes, ha="center", color=FAINT)
     if per_worker:
         axes.set_ylim(0, max(1.1, 1.06 * float(np.nan_to_num(points.max()))))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
@@ -551,14 +617,14 @@ def _spread(positions: Sequence[float], lines: Sequence[int], line: float = 0.04
     return (np.clip(fitted, 0.0, max(0.0, 1.0 - offsets[-1])) + offsets).tolist()
 
 
-def _literal(name: str) -> str:
+def literal(name: str) -> str:
     """`name` as Matplotlib shows it, which would set what stands between dollars as a formula."""
     return name.replace("$", r"\$")
 
 
 def _broken(name: str) -> str:
     """A strategy's name with each option of its label on a line of its own."""
-    return _literal(name).replace(", ", ",\n")
+    return literal(name).replace(", ", ",\n")
 
 
 def _draw_losses(left: Axes, right: Axes, comparison: Comparison, look: Style, phase: float, steps: int) -> None:
@@ -578,13 +644,13 @@ def _finish_deviation_axis(axes: Axes, steps: int) -> None:
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, 5e-11), max(high, 5e-5))
     end = min(steps, TOLERATED_STEPS)
-    axes.hlines(LOSS_TOLERANCE, 0, end, color=_INK, linewidth=0.9)
+    axes.hlines(LOSS_TOLERANCE, 0, end, color=INK, linewidth=0.9)
     axes.text(0, LOSS_TOLERANCE * 1.25, f"tolerated over {end} steps", fontsize=6, va="bottom")
 
 
 def _legend(cells: pd.DataFrame, looks: dict[str, Style]) -> list[Line2D]:
     handles = [_handle(_wrapped(name), looks[name]) for name in sorted(cells["strategy"].unique())]
-    handles.append(Line2D([], [], color=_INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times the base"))
+    handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times the base"))
     if cells["oversubscribed"].any():
         handles.append(_mark("o", 3.4, 0.6, "\N{DAGGER} more threads than cores"))
     if cells["low_seconds"].notna().any():
@@ -617,12 +683,12 @@ def _draw_legend(figure: Figure, handles: Sequence[Line2D | Patch]) -> None:
     )
 
 
-def _wrapped(name: str) -> str:
+def _wrapped(name: str, longest: int = _LONGEST_LINE) -> str:
     """A strategy's name broken between the options of its label, only where a line would get too long."""
-    first, *options = _literal(name).split(", ")
+    first, *options = literal(name).split(", ")
     lines = [first]
     for option in options:
-        if len(f"{lines[-1]}, {option}") <= _LONGEST_LINE:
+        if len(f"{lines[-1]}, {option}") <= longest:
             lines[-1] += f", {option}"
         else:
             lines[-1] += ","
@@ -631,7 +697,7 @@ def _wrapped(name: str) -> str:
 
 
 def _mark(marker: str, size: float, edge: float, label: str) -> Line2D:
-    look = {"linestyle": "none", "color": _INK, "markerfacecolor": "none"}
+    look = {"linestyle": "none", "color": INK, "markerfacecolor": "none"}
     return Line2D([], [], marker=marker, markersize=size, markeredgewidth=edge, label=label, **look)
 
 
@@ -639,7 +705,7 @@ def _handle(name: str, look: Style) -> Line2D:
     return Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker, markersize=3.4, label=name)
 
 
-def _svg(figure: Figure) -> bytes:
+def svg(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()

@@ -66,7 +66,7 @@ def certificate(summary: pd.DataFrame) -> str:
 def oversubscription(launches: pd.DataFrame) -> str:
     """A sentence that names the worker counts with more threads than cores; empty where there are none.
 
-    A strategy with processes beside its workers may have too many threads where the others don't: it is named by itself.
+    A strategy with processes beside its workers may have too many threads where others don't: it is named by itself.
     """
     if launches.empty or not launches["oversubscribed"].any():
         return ""

@@ -9,10 +9,11 @@ from common.calibration import verdict
 from common.measurement.intervals import FEWEST_LAUNCHES
 from reports import blocks, ceilings, certificate, disturbances, figures, findings, ranking, scaling, summaries
 from reports.blocks import Block, listed
+from reports.cautions import cautions
 from reports.material import Material
 from reports.results import Results
 
-MOST_ROWS = 45
+MOST_ROWS = 25
 """Strategies, with their labels, that the figure has room for: of more the fastest are drawn."""
 
 WORTH_TRYING = 0.05
@@ -27,14 +28,14 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
     regime = regimes[0]
     shown = summaries.with_exchange(material.cells, regime)
     told = [
-        ("Which to take", [*ranking.sentences(material.ranking, regime, material.left_out), *_gain(shown)]),
+        ("Which to take", [*ranking.sentences(material.ranking, regime), *_gain(shown)]),
         ("What limits it", _limits(material, regime, shown)),
     ]
     return [
         blocks.heading("Finding"),
         blocks.text(f"{summaries.regime_in_words(shown)}, {summaries.batch_in_words(shown)}."),
-        blocks.answers(_answered(told, material, results, regime)),
         _figure(material, regime, shown),
+        blocks.answers(_answered(told, material, results, regime)),
     ]
 
 
@@ -49,10 +50,18 @@ def _answered(
         findings.endings(material.endings),
         *findings.left_out(material.endings),
         *findings.out_of_time(material.left_out),
+        *_cautioned(material, results),
     ]
     every = [*told, ("The same maths", [findings.certificate(summary)]), ("How sure", sure)]
     every.append(("What next", _next_steps(material, results, regime)))
     return [(question, sentences) for question, sentences in every if sentences]
+
+
+def _cautioned(material: Material, results: Results) -> list[str]:
+    """How many kinds of things make numbers less certain than they look; nothing where none does."""
+    found = len(cautions(material.launches, results.records))
+    kinds = "1 more thing makes" if found == 1 else f"{found} more things make"
+    return [f"{kinds} some numbers less certain: see \u201cCautions\u201d."] if found else []
 
 
 def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
@@ -106,12 +115,11 @@ def _gain(shown: pd.DataFrame) -> list[str]:
 
 
 def _limits(material: Material, regime: str, shown: pd.DataFrame) -> list[str]:
-    """What takes time beyond the ideal, what is the frameworks' own, how long the start takes, where cores lack."""
+    """What takes time beyond the ideal, what is the frameworks' own, and how long the start takes."""
     return [
         *scaling.finding(material.scaling, regime),
         *ceilings.explanations(material.ceilings, regime),
         *_start(shown),
-        *filter(None, [findings.oversubscription(material.launches)]),
     ]
 
 

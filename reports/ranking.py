@@ -74,22 +74,33 @@ def rank(
     return Ranking(pd.DataFrame(comparisons, columns=_COLUMNS), pd.DataFrame(unranked, columns=columns), margin)
 
 
-def sentences(ranking: Ranking, regime: str, left_out: Collection[str] = ()) -> list[str]:
-    """What the tests say of a regime: an item for each number of workers, the largest first, and who isn't ranked, why.
-
-    Strategies of `left_out`, for which the time didn't suffice, aren't named once more for having few rounds.
-    """
+def sentences(ranking: Ranking, regime: str) -> list[str]:
+    """What the tests say of a regime: an item for each number of workers, the largest first."""
     shown = _of_regime(ranking.comparisons, regime)
     judged = _judged(shown)
+    if judged.empty:
+        return [_nothing(shown)]
+    return [" ".join([*_lead(each, ranking.margin), *_rest(each, ranking.margin)]) for each in _families(judged)]
+
+
+def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) -> list[str]:
+    """A sentence on who isn't ranked in a regime, and why; none where everybody is.
+
+    Strategies of `left_out`, for which the time didn't suffice, aren't named once more for having few rounds; where
+    nothing at all is ranked for that reason, nobody is named for it.
+    """
     unranked = _of_regime(ranking.unranked, regime)
     bare = unranked["strategy"].map(lambda name: name.partition(", ")[0])
-    unranked = unranked[(unranked["reason"] != _FEW) | ~bare.isin(left_out)]
-    if judged.empty:
-        said = [_nothing(shown)]
-        unranked = unranked[unranked["reason"] != _FEW]
-    else:
-        said = [" ".join([*_lead(each, ranking.margin), *_rest(each, ranking.margin)]) for each in _families(judged)]
-    return [*said, *_not_ranked(unranked)]
+    nothing = _judged(_of_regime(ranking.comparisons, regime)).empty
+    unranked = unranked[(unranked["reason"] != _FEW) | ~(bare.isin(left_out) | nothing)]
+    said = []
+    for reason in (_DEVIATING, _OTHER_MATHS, _ASYNCHRONOUS, _CROWDED, _FEW):
+        found = unranked[unranked["reason"] == reason]
+        if len(found):
+            many = reason in (_CROWDED, _FEW) and found["strategy"].nunique() > _MOST_NAMED
+            few = f" (n = {blocks.span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == _FEW else ""
+            said.append(f"{_how_many(found) if many else blocks.who(found)}, {reason}{few}")
+    return [f"Not ranked: {'; '.join(said)}."] if said else []
 
 
 def resolution(ranking: Ranking, regime: str) -> str:
@@ -336,18 +347,6 @@ def _nothing(comparisons: pd.DataFrame) -> str:
         f"There are too few rounds to rank anything: {_rounds(comparisons)}, and {FEWEST_LAUNCHES} are needed (more "
         f"--minutes, or --repetitions {FEWEST_LAUNCHES}). The numbers show what was measured, not who is faster."
     )
-
-
-def _not_ranked(unranked: pd.DataFrame) -> list[str]:
-    """A sentence that says who isn't ranked for which reason; none where everybody is."""
-    said = []
-    for reason in (_DEVIATING, _OTHER_MATHS, _ASYNCHRONOUS, _CROWDED, _FEW):
-        found = unranked[unranked["reason"] == reason]
-        if len(found):
-            many = reason in (_CROWDED, _FEW) and found["strategy"].nunique() > _MOST_NAMED
-            few = f" (n = {blocks.span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == _FEW else ""
-            said.append(f"{_how_many(found) if many else blocks.who(found)}, {reason}{few}")
-    return [f"Not ranked: {'; '.join(said)}."] if said else []
 
 
 def _how_many(unranked: pd.DataFrame) -> str:

@@ -26,21 +26,28 @@ def curves(material: Material, name: str, is_first: bool) -> list[Block]:
     batch = summaries.batch_in_words(shown)
     about = f"{batch[0].upper()}{batch[1:]}. Options: {first['task']}. Machine: {place}."
     parts = [blocks.heading(title, level=2), blocks.text(about)]
-    if not is_first:
-        parts.append(blocks.items(ranking.sentences(material.ranking, name, material.left_out)))
+    said = [] if is_first else ranking.sentences(material.ranking, name)
+    said += ranking.not_ranked(material.ranking, name, material.left_out)
+    said += filter(None, [findings.oversubscription(summaries.with_exchange(material.launches, name))])
+    parts += [blocks.items(said)] if said else []
     if shown["workers"].nunique() == 1:
         return [*parts, blocks.text("Only one number of workers was measured here, so there is no curve to draw.")]
     file, points = f"curves-{len(material.drawings)}.svg", summaries.with_exchange(material.launches, name)
-    material.drawings[file] = partial(figures.curves, shown, points, material.looks)
+    is_many = shown["strategy"].nunique() > figures.MOST_CURVES
+    draw = figures.multiples if is_many else figures.curves
+    material.drawings[file] = partial(draw, shown, points, material.looks)
+    what = "Throughput, a panel for each strategy" if is_many else "Throughput, speed-up and efficiency"
     caption = (
-        f"Throughput, speed-up and efficiency, {summaries.regime_name(shown)}. Every mark is one launch, lines join "
-        f"the medians. n = {blocks.span(shown['n'])} launches each."
+        f"{what}, {summaries.regime_name(shown)}. Every mark is one launch, hollow with more threads than cores; lines "
+        f"join the medians. n = {blocks.span(shown['n'])} launches each."
     )
-    alt = (
-        "Four panels of lines over the number of workers: samples per second, speed-up over the undistributed base, "
-        "efficiency, speed-up over one worker of the same strategy. The table of speeds has all numbers."
-    )
-    return [*parts, blocks.figure(file, caption, alt)]
+    alt = "A panel for each strategy with its samples per second over the number of workers, the others' in grey."
+    if not is_many:
+        alt = (
+            "Four panels of lines over the number of workers: samples per second, speed-up over the undistributed "
+            "base, efficiency, speed-up over one worker of the same strategy."
+        )
+    return [*parts, blocks.figure(file, caption, f"{alt} The table of speeds has all numbers.")]
 
 
 def speed(material: Material, name: str) -> list[Block]:
@@ -275,7 +282,7 @@ def accuracy_section(records: Mapping[str, Record]) -> list[Block]:
 
 def cautions_section(material: Material, records: Mapping[str, Record]) -> list[Block]:
     """Instabilities with cause and remedy."""
-    parts = [blocks.heading("Cautions")]
+    parts = [blocks.heading("Cautions", level=2)]
     found = cautions(material.launches, records)
     if not found:
         return [*parts, blocks.text("None: no outlying launch, no slow first windows, no spread above 10 %.")]
@@ -291,7 +298,7 @@ def endings_section(endings: pd.DataFrame) -> list[Block]:
     names = ("ok", "unsupported", "failed", "not run")
     rows = [[name, *[str(int(row.get(ending, 0))) for ending in names]] for name, row in counts.iterrows()]
     total = ["all", *[str(int((endings["ending"] == ending).sum())) for ending in names]]
-    parts.append(blocks.table(["strategy", *names], [*rows, total], [], left=(0,)))
+    parts.append(blocks.table(["strategy", *names], [*rows, total], [], left=(0,), total=True))
     wrong = endings[endings["ending"].isin(["unsupported", "failed"])]
     if len(wrong):
         rows = []
@@ -361,7 +368,7 @@ def method_section(results: Results) -> list[Block]:
                 "different scaling, preset or task never share a curve. A strategy's own options stand beside its "
                 "name where they aren't at their default, and make a curve of their own. Those that compute other "
                 "maths are shown and not ranked.",
-                "Speed-up is samples per second over the framework's undistributed base (named in the summary table), "
+                "Speed-up is samples per second over the framework's undistributed base (named in the tables of speed), "
                 "with the same batch per worker (weak) or the same global batch (strong); "
                 "\u201cover own 1\u201d is that over one worker of the same strategy. Ratios are those of medians and "
                 "carry no interval of their own. Efficiency is the speed-up per worker.",

@@ -122,6 +122,33 @@ COLUMNS: dict[str, dict[str, str]] = {
         "exposed_low": "lower end of its 95 % order-statistic interval; empty below six pairs",
         "exposed_high": "its upper end",
     },
+    "parts": {
+        **{name: _LAUNCH[name] for name in ("regime", "strategy", "workers", "oversubscribed")},
+        "ideal_seconds": "of a step if N workers were N times as fast as the base",
+        "measured_seconds": "of a step, the median over launches",
+        "measured_low": "lower end of its 95 % order-statistic interval; empty below six launches",
+        "measured_high": "its upper end",
+        "measured_n": "launches of that",
+        "part": "what of the step it is, beyond the ideal",
+        "seconds": "per step, the median over rounds; all parts and the ideal add up to the measured step",
+        "low": "lower end of its 95 % order-statistic interval; empty below six rounds",
+        "high": "its upper end",
+        "n": "rounds",
+        "is_paired": "whether the base has launches in these rounds",
+    },
+    "ceilings": {
+        **{name: _LAUNCH[name] for name in ("regime", "preset", "strategy", "workers")},
+        "family": "what the strategy's folder calls itself",
+        "framework": "what computes",
+        "backend": "what carried the tensors",
+        "rows": "of one worker's step",
+        "is_base": "whether the strategy distributes nothing",
+        "n": "launches",
+        "step_seconds": "per step without exchange, the median over launches",
+        "products_seconds": "of one worker's step that the framework's own products take, by its probe",
+        "exchange_seconds": "of one all-reduce as large as the gradients, by the probe over the same transport",
+        "exposed_seconds": "exposed communication per step: median difference within rounds",
+    },
     "deviations": {
         "launch": "stem of the record's file",
         **{name: _LAUNCH[name] for name in ("strategy", "workers", "preset")},
@@ -220,6 +247,10 @@ class Tables:
     """One row for each two strategies of a regime and number of workers: the test of their pairs within rounds."""
     exposed: pd.DataFrame
     """One row for each cell whose communication was told apart: T_step, T_comp, exposed communication, bytes sent."""
+    parts: pd.DataFrame
+    """One row for each part of the step of each cell, from the ideal step to the measured one."""
+    ceilings: pd.DataFrame
+    """One row for each base, and each strategy without exchange, whose framework was probed."""
     deviations: pd.DataFrame
     """One row for each launch with exchange that ended ok: how far it is from the float64 oracle."""
     accuracies: pd.DataFrame
@@ -251,6 +282,8 @@ def of(results: Results, material: Material) -> Tables:
         "cells": material.cells,
         "comparisons": material.ranking.comparisons,
         "exposed": material.split,
+        "parts": material.scaling,
+        "ceilings": material.ceilings,
         "deviations": _deviations(material),
         "accuracies": summaries.accuracies(results.records),
         "startups": _startups(material.startups, results.records),

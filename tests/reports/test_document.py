@@ -11,7 +11,7 @@ import pytest
 
 from common.contract.task import PRESETS, task_of
 from common.strategy import CONVENIENCE_OF
-from reports import document
+from reports import document, figures
 from reports.blocks import DASH
 from reports.material import Drawings
 from reports.results import Results, read_results
@@ -147,6 +147,12 @@ def test_pairs_are_tested_by_the_rounds_and_the_margin_of_the_plan(tmp_path):
     )
 
 
+def test_more_strategies_than_one_panel_tells_apart_have_a_panel_each(tmp_path):
+    records = [make_record(f"amber_{index}", workers) for index in range(9) for workers in (1, 2)]
+    _, drawings = document.compose(Results(tmp_path, named(*records), None))
+    assert next(draw for name, draw in drawings.items() if name.startswith("curves")).func is figures.multiples
+
+
 def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path):
     weak = [make_record("amber_ring", workers) for workers in (1, 2)]
     task = dataclasses.replace(task_of(weak[0].task), scaling="strong")
@@ -273,11 +279,12 @@ def test_the_pdf_is_tagged_to_the_standard_for_accessible_documents(pdf):
 
 def test_the_story_comes_before_the_certificate_and_the_tables_come_last(content):
     assert headings(content["blocks"], level=1) == [
-        *["Finding", "Curves", "Where the time goes", "The same maths", "Cautions", "Tables", "How this was measured"]
+        *["Finding", "Curves", "Where the time goes", "The same maths", "Strategy by strategy", "Tables"],
+        "How this was measured",
     ]
     kinds = [block["kind"] for block in content["blocks"]]
     assert kinds.index("contents") < kinds.index("heading", 1)
-    assert "table" not in kinds[: [block.get("text") for block in content["blocks"]].index("Tables")]
+    assert "table" not in kinds[: [block.get("text") for block in content["blocks"]].index("Strategy by strategy")]
 
 
 def test_every_figure_says_what_it_shows_to_who_cannot_see_it(content):

@@ -137,6 +137,15 @@ def test_with_many_strategies_the_figure_grows_and_names_every_one(kind):
     assert height_of(svg) > height_of(few)
 
 
+def test_many_strategies_have_a_panel_each_with_the_others_in_grey():
+    names = [f"amber_{index:02d}" for index in range(12)]
+    records = [make_record(name, workers) for name in names for workers in (1, 2)]
+    svg = drawn(make_record("amber_single"), *records, kind=figures.multiples)
+    assert {*names, "amber_single", "the others", "ideal: N times its base"} <= set(words(svg))
+    assert svg == drawn(make_record("amber_single"), *records, kind=figures.multiples)
+    assert height_of(drawn(*records[:8], kind=figures.multiples)) < height_of(svg)
+
+
 def test_a_long_name_is_broken_between_its_options_only():
     name = "amber_ring, a rather long name, 2 loader workers, other maths"
     assert figures._wrapped(name) == "amber_ring, a rather long name,\n2 loader workers, other maths"
@@ -233,8 +242,8 @@ def test_a_step_is_drawn_in_its_parts_with_its_strategy_and_its_milliseconds():
 
 
 def test_every_part_that_a_step_can_have_has_a_look_of_its_own():
-    assert [*figures._PARTS] == ["ideal", *scaling.PARTS]
-    assert len(set(figures._PARTS.values())) == len(figures._PARTS)
+    assert [*figures.PARTS] == ["ideal", *scaling.PARTS]
+    assert len(set(figures.PARTS.values())) == len(figures.PARTS)
 
 
 def test_each_number_of_workers_has_a_panel_and_crowded_bars_are_marked():

@@ -1,7 +1,5 @@
 """The first page: answers that are true for any records, and one figure."""
 
-import dataclasses
-
 import pandas as pd
 import pytest
 
@@ -12,6 +10,12 @@ from reports.results import Results
 from tests.reports.pieces import answers
 from tests.reports.probes import AS_TRAINED, probe
 from tests.reports.records import make_record, named, unfinished, varied
+
+
+def figure(tmp_path, *records: Record) -> dict:
+    """The first figure of the document."""
+    blocks = document.compose(Results(tmp_path, named(*records), None))[0]["blocks"]
+    return next(block for block in blocks if block["kind"] == "figure")
 
 
 def page(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
@@ -101,7 +105,6 @@ def test_crowded_worlds_ask_for_a_machine_with_more_cores(tmp_path):
         "What more workers than this machine's 2 cores are worth only a machine with more cores can tell."
         in (said["What next"])
     )
-    assert any(sentence.startswith("With 4 workers there were more threads") for sentence in said["What limits it"])
 
 
 def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
@@ -124,9 +127,22 @@ def test_a_folder_without_any_measurement_has_answers_all_the_same(tmp_path):
 
 def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(tmp_path):
     records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(first_page.MOST_ROWS + 2)]
+    shown = figure(tmp_path, *records)
+    assert shown["caption"].endswith(f" The fastest {first_page.MOST_ROWS} of 27; the tables have all.")
+    assert "2 workers: from amber_24 with 4,923 to amber_00 with 64,000 samples per second" in shown["alt"]
+    assert "2 workers: amber_00 with 64,000" in figure(tmp_path, records[0])["alt"]
+
+
+def test_the_figure_comes_before_the_answers_and_says_what_is_crowded(tmp_path):
+    records = [make_record("amber_ring", 2), make_record("amber_ring", 4)]
     blocks = document.compose(Results(tmp_path, named(*records), None))[0]["blocks"]
-    figure = next(block for block in blocks if block["kind"] == "figure")
-    assert figure["caption"].endswith(f" The fastest {first_page.MOST_ROWS} of 47; the tables have all.")
-    assert "2 workers: from amber_44 with 2,783 to amber_00 with 64,000 samples per second" in figure["alt"]
-    one = document.compose(Results(tmp_path, named(dataclasses.replace(records[0])), None))[0]["blocks"]
-    assert "2 workers: amber_00 with 64,000" in next(block for block in one if block["kind"] == "figure")["alt"]
+    assert [block["kind"] for block in blocks[:5]] == ["heading", "text", "figure", "answers", "contents"]
+    assert "Hollow, on grey: more threads than cores." in blocks[2]["caption"]
+    assert "more threads" not in figure(tmp_path, records[0])["caption"]
+
+
+def test_how_many_cautions_there_are_is_said(tmp_path):
+    few = page(tmp_path, make_record("amber_ring", 2))["How sure"]
+    assert few[-1] == "2 more things make some numbers less certain: see \u201cCautions\u201d."
+    both = page(tmp_path, make_record("amber_ring", 4))["How sure"]
+    assert both[-1].startswith("3 more things make some numbers")

@@ -34,7 +34,7 @@ def refused(monkeypatch, capsys):
     return call
 
 
-def test_a_folder_of_records_becomes_a_pdf_and_a_figure_without_loading_any_strategy(tmp_path):
+def test_a_folder_of_records_becomes_a_pdf_a_page_and_a_figure_without_loading_any_strategy(tmp_path):
     write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
     loaded = "[name for name in sys.modules if name.partition('.')[0].endswith('_impl')]"
     program = f"import runpy, sys; runpy.run_module('reports', run_name='__main__'); print({loaded})"
@@ -45,6 +45,7 @@ def test_a_folder_of_records_becomes_a_pdf_and_a_figure_without_loading_any_stra
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "[]"
     assert pdf.read_bytes().startswith(b"%PDF-")
+    assert pdf.with_suffix(".html").read_bytes().startswith(b"<!doctype html>")
     assert b"<svg" in figure.read_bytes()
 
 
@@ -97,6 +98,19 @@ def test_a_file_that_cannot_be_written_and_a_damaged_plan_are_refused(tmp_path, 
     assert "plan.csv has no column position, launch, strategy, label, preset" in line
 
 
+def test_a_pdf_that_has_the_name_of_the_page_is_refused(tmp_path, refused):
+    write_all(tmp_path, named(make_record()))
+    assert "let --out end in .pdf" in refused("--results", tmp_path, "--out", tmp_path / "a.html")
+    assert not (tmp_path / "a.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path, refused):
+    write_all(tmp_path, named(make_record()))
+    (tmp_path / "a.html").mkdir()
+    assert "a.html can't be written" in refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
+    assert not (tmp_path / "a.pdf").exists()
+
+
 def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
     for name, seconds in (("20260101-full", 2_000), ("20260202-quick", 1_000)):
         (tmp_path / name).mkdir()
@@ -107,13 +121,14 @@ def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
         newest_comparison(tmp_path / "20260101-full")
 
 
-def test_the_last_line_names_the_tables_which_lie_beside_the_pdf(tmp_path, monkeypatch, capsys):
+def test_the_last_line_names_the_page_and_the_tables_which_lie_beside_the_pdf(tmp_path, monkeypatch, capsys):
     write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
     pdf = tmp_path / "new" / "report.pdf"
     monkeypatch.setattr(sys, "argv", ["reports", "--results", str(tmp_path), "--out", str(pdf)])
     main()
-    beside = tmp_path / "new" / "report-tables"
-    assert capsys.readouterr().out.splitlines()[-1] == f"{pdf}: 2 records, their tables as CSV in {beside}"
+    page, beside = tmp_path / "new" / "report.html", tmp_path / "new" / "report-tables"
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == f"{pdf} and {page}: 2 records, their tables as CSV in {beside}"
     assert pd.read_csv(beside / "launches.csv")["seconds"].tolist() == [0.002, 0.002]
 
 

@@ -42,8 +42,13 @@ def judged(launch_table: pd.DataFrame, margin: float = 0.05, deviating: Sequence
     return ranking.rank(launch_table, planned(launch_table), margin, deviating)
 
 
-def said(launch_table: pd.DataFrame, margin: float = 0.05, left_out: Sequence[str] = ()) -> list[str]:
-    return ranking.sentences(judged(launch_table, margin), "weak", left_out)
+def said(launch_table: pd.DataFrame, margin: float = 0.05) -> list[str]:
+    return ranking.sentences(judged(launch_table, margin), "weak")
+
+
+def not_ranked(found: Ranking, left_out: Sequence[str] = ()) -> str:
+    """The sentence on who isn't ranked; empty where there is none."""
+    return "".join(ranking.not_ranked(found, "weak", left_out))
 
 
 def pairs_of(found: Ranking) -> list[tuple[str, str]]:
@@ -126,15 +131,14 @@ def test_who_computes_or_runs_otherwise_is_not_ranked_and_named(facts, workers, 
     found = ranking.rank(pd.concat([table, other]), None, 0.05)
     assert pairs_of(found)[0] == (("a", "b") if reason else ("other", "a"))
     assert len(found.comparisons) == (1 if reason else 3)
-    sentences = ranking.sentences(found, "weak")
-    assert sentences[1:] == ([f"Not ranked: other at {workers}, {reason}."] if reason else [])
+    assert not_ranked(found) == (f"Not ranked: other at {workers}, {reason}." if reason else "")
 
 
 def test_who_deviates_from_the_oracle_is_not_ranked_where_it_does_and_named():
     table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
     found = ranking.rank(table, None, 0.05, [("a", 2)])
     assert found.comparisons["workers"].tolist() == [1]
-    assert ranking.sentences(found, "weak")[-1] == "Not ranked: a at 2, for not following the oracle."
+    assert not_ranked(found) == "Not ranked: a at 2, for not following the oracle."
 
 
 def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
@@ -148,11 +152,11 @@ def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
     )
     table.loc[table["strategy"] == "half", "same_maths"] = False
     found = ranking.rank(table, None, 0.05)
-    assert ranking.sentences(found, "weak")[-1] == (
+    assert not_ranked(found) == (
         "Not ranked: half at 1 and 2, for computing other maths; 1 strategy with 2 workers and 4 strategies with 4 "
         "workers, for more threads than cores; c at 2 and d at 2, for too few rounds (n = 2, 6 needed)."
     )
-    assert "for too few rounds" not in ranking.sentences(found, "weak", ["c", "d"])[-1]
+    assert "for too few rounds" not in not_ranked(found, ["c", "d"])
 
 
 def test_the_fastest_is_named_with_its_lead_over_each_other():
@@ -289,14 +293,16 @@ def test_too_few_rounds_rank_nothing_and_say_what_to_do():
     )
     assert "--repetitions 6" in sentence
     assert others == []
+    assert not_ranked(judged(launches({"a": 1.0, "b": 9.0}, n=1))) == ""
     assert "n = 1 round, and" in said(launches({"a": 1.0, "b": 9.0}, n=1))[0]
 
 
 def test_one_strategy_alone_is_not_ranked():
     [sentence] = said(launches({"a": 1.0}))
     assert sentence.startswith("Nothing is ranked: that takes two strategies with the same number of workers")
-    crowded = said(launches({"a": 1.0, "b": 2.0}, oversubscribed=True))
-    assert crowded == [sentence, "Not ranked: a at 2 and b at 2, for more threads than cores."]
+    crowded = launches({"a": 1.0, "b": 2.0}, oversubscribed=True)
+    assert said(crowded) == [sentence]
+    assert not_ranked(judged(crowded)) == "Not ranked: a at 2 and b at 2, for more threads than cores."
 
 
 def test_without_launches_there_is_nothing_to_rank():

@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 
 from common.errors import UserError
+from common.measurement import ceiling
 from common.measurement.record import Record
 from reports import load, tables
 from reports.tables import COLUMNS, Tables
+from tests.reports.probes import probe
 from tests.reports.records import MadeUpOptions, make_record, named, unfinished, write_all
 
 ROOT = Path(__file__).parents[2]
@@ -32,11 +34,14 @@ def launch(name: str, number: int, milliseconds: float, exchange: bool = True) -
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Six rounds of two strategies, one of them without exchange too, and a launch that failed."""
+    """Six rounds of two strategies, one of them without exchange too, a launch that failed, and a framework's probe."""
     records = [launch(name, number, 2.0) for name in ("amber_ring", "cobalt_replicas") for number in range(6)]
     records += [launch("amber_ring", number, 1.5, exchange=False) for number in range(6)]
     records += [make_record("amber_single"), unfinished("failed", "It ended, with a comma.", "amber_parts")]
-    return write_all(tmp_path_factory.mktemp("results"), named(*records))
+    results = write_all(tmp_path_factory.mktemp("results"), named(*records))
+    (results / ceiling.FOLDER).mkdir()
+    ceiling.write_ceiling(results / ceiling.FOLDER / "amber.json", probe(milliseconds=1.0))
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +89,11 @@ def test_the_other_tables_are_those_of_the_report(loaded):
     assert set(loaded.startups["imports_processor"]) == {0.9}
     assert set(loaded.accuracies["accuracy"]) == {0.5}
     assert not loaded.disturbances["disturbed"].any()
+    parts = loaded.parts[loaded.parts["strategy"] == "amber_ring"].set_index("part")["seconds"]
+    assert parts["exchange"] == pytest.approx(0.0005)
+    assert loaded.ceilings.set_index("strategy")["products_seconds"].to_dict() == pytest.approx(
+        {"amber_ring": 0.001, "amber_single": 0.001}
+    )
 
 
 def test_every_column_is_explained_and_every_explained_column_exists(written):

@@ -1,0 +1,26 @@
+"""Tables to charts that answer to the mouse: for figures of the report, from the same arguments, the same marks."""
+
+from collections.abc import Callable
+from functools import partial
+
+from reports import deviation_charts, figures, scaling_charts, speed_charts, strategy_charts, strategy_figures
+from reports.chart_parts import Chart
+
+
+def chart_of(draw: Callable[[], bytes]) -> Chart | None:
+    """The chart of a figure that `draw` would draw as an SVG; none where that has no chart."""
+    make = _CHARTS.get(draw.func) if isinstance(draw, partial) else None
+    return make(*draw.args, **draw.keywords) if make else None
+
+
+_CHARTS = {
+    figures.headline: speed_charts.headline,
+    figures.curves: speed_charts.curves,
+    # One plot tells many strategies apart where a click on a name shows it alone.
+    figures.multiples: speed_charts.curves,
+    figures.losses: deviation_charts.losses,
+    figures.residuals: deviation_charts.residuals,
+    figures.scaling: scaling_charts.scaling,
+    strategy_figures.strategy: strategy_charts.strategy,
+}
+"""By the function that draws a figure the one that makes a chart of the same arguments."""

@@ -1,0 +1,32 @@
+"""Figures drawn once: the same bytes in one process as in two."""
+
+import os
+from functools import partial
+
+import pandas as pd
+
+from reports import drawing, figures
+
+
+def residuals(name: str) -> partial:
+    rows = pd.DataFrame([{"strategy": name, "other": "base", "rounds": [1, 2, 3], "logs": [0.0, 0.1, 0.0]}])
+    return partial(figures.residuals, rows)
+
+
+def process(_: str) -> bytes:
+    return str(os.getpid()).encode()
+
+
+def test_two_processes_draw_the_same_as_one(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    drawings = {f"{name}.svg": residuals(name) for name in "abcd"}
+    assert drawing.draw_all(drawings) == {name: draw() for name, draw in drawings.items()}
+
+
+def test_many_figures_are_drawn_elsewhere_and_few_or_on_one_core_here(monkeypatch):
+    here, many = str(os.getpid()).encode(), {str(index): partial(process, "") for index in range(8)}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert here not in drawing.draw_all(many).values()
+    assert {*drawing.draw_all(dict([*many.items()][:2])).values()} == {here}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert {*drawing.draw_all(many).values()} == {here}

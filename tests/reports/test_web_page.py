@@ -1,0 +1,208 @@
+"""The HTML page: all that the document says, escaped, in one file, always the same for the same records."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from reports import blocks, document, drawing, web_page
+from reports.material import Drawings
+from reports.results import Results
+from tests.reports.records import make_record, named, unfinished, write_all
+
+ROOT = Path(__file__).parents[2]
+NAME = 'amber_<script>alert("&")</script>'
+
+
+class Reader(HTMLParser):
+    """Reads a page: its elements, what stands in them, and whether every one is closed."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.elements, self.words, self.open = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in ("meta", "link", "img", "path", "wbr"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"script", "style"} & {*self.open}:
+            self.words.append(data)
+
+
+def page_of(*parts: blocks.Block) -> str:
+    """A page of these blocks, without the script that draws charts, which takes seconds to make."""
+    content = {"title": "Title", "subtitle": "subtitle", "date": "2026-01-02", "blocks": [*parts]}
+    return web_page.build(content, {}, {}).decode()
+
+
+@pytest.fixture(autouse=True)
+def quick_bundle(request, monkeypatch):
+    if "whole" not in request.fixturenames:
+        monkeypatch.setattr("vl_convert.javascript_bundle", lambda _: "window.vegaEmbed = null;")
+
+
+@pytest.fixture(scope="module")
+def composed() -> tuple[dict, Drawings]:
+    """What is said of made-up results, one of which is named as no strategy should be."""
+    records = [make_record("amber_single"), *(make_record(NAME, workers) for workers in (1, 2, 4))]
+    unusual = unfinished("failed", "It has <b>no</b> & never.")
+    return document.compose(Results(Path("nowhere"), named(*records, unusual), None))
+
+
+@pytest.fixture(scope="module")
+def whole(composed) -> str:
+    """The page of that, as `reports` writes it."""
+    content, drawings = composed
+    return web_page.build(content, drawings, drawing.draw_all(drawings)).decode()
+
+
+def test_the_page_is_well_formed_and_reaches_for_nothing(whole):
+    reader = Reader(whole)
+    assert reader.open == []
+    tags = [tag for tag, _ in reader.elements]
+    assert tags.count("h1") == 1
+    assert not {"iframe", "object", "base", "form", "audio", "video"} & {*tags}
+    for tag, attributes in reader.elements:
+        for name in ("src", "href"):
+            assert attributes.get(name, "#").startswith(("#", "data:")), (tag, attributes)
+    assert "@import" not in whole.partition("</style>")[0]
+    assert not re.search(r"url\((?!data:)", whole.partition("</style>")[0])
+
+
+def test_only_the_scripts_of_the_page_may_run(whole):
+    policy = next(attributes["content"] for tag, attributes in Reader(whole).elements if "http-equiv" in attributes)
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-")
+    assert policy.count("sha256-") == whole.count("<script>") == 2
+
+
+def test_what_stands_in_records_is_never_markup(whole):
+    words = "".join(Reader(whole).words)
+    assert NAME in words
+    assert "It has <b>no</b> & never." in words
+    assert NAME not in whole
+    assert "<b>no" not in whole
+
+
+def test_the_page_says_all_that_the_document_says(composed, whole):
+    words = "".join(Reader(whole).words)
+    for block in composed[0]["blocks"]:
+        said = [block.get("text", ""), *block.get("items", []), *block.get("notes", []), block.get("caption", "")]
+        said += [cell for row in block.get("rows", []) for cell in row]
+        said += [item for answer in block.get("answers", []) for item in answer["items"]]
+        assert all(text in words for text in said)
+
+
+def test_the_list_of_contents_leads_to_every_chapter(whole):
+    elements = Reader(whole).elements
+    chapters = [attributes["id"] for tag, attributes in elements if tag == "h2"]
+    assert [attributes["href"] for tag, attributes in elements if tag == "a"] == [
+        *["#content", *(f"#{chapter}" for chapter in chapters)]
+    ]
+    assert len({*chapters}) == len(chapters) > 3
+
+
+def test_every_chart_has_words_for_who_cannot_see_it_and_a_legend(whole):
+    elements = Reader(whole).elements
+    plots = [attributes for _, attributes in elements if attributes.get("class") == "plot"]
+    groups = [attributes for _, attributes in elements if attributes.get("class") == "panels"]
+    assert len(plots) >= len(groups) > 1
+    assert all(each["role"] == "img" and each["aria-label"] for each in plots)
+    assert all(each["role"] == "group" and each["aria-label"] for each in groups)
+    assert {
+        unescape(value) for value in re.findall(r'<button type="button" aria-pressed="false" value="(.*?)"', whole)
+    } >= {*["amber_single", NAME]}
+
+
+def test_the_data_of_a_chart_are_its_columns(whole):
+    [first, *_] = re.findall(r'<script type="application/json">(.*?)</script>', whole)
+    chart = json.loads(first)
+    assert chart["panels"]
+    assert NAME in chart["data"]["medians"]["key"]
+    lengths = {len(column) for column in chart["data"]["medians"].values()}
+    assert lengths == {4}
+
+
+def test_the_same_records_give_the_same_bytes_in_any_process(tmp_path):
+    write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
+    pages, pdfs = [], []
+    for seed in ("1", "2"):
+        page = tmp_path / f"{seed}.html"
+        command = [sys.executable, "-m", "reports", "--results", tmp_path, "--out", page.with_suffix(".pdf")]
+        subprocess.run(command, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}, check=True, capture_output=True)
+        pages.append(page.read_bytes())
+        pdfs.append(page.with_suffix(".pdf").read_bytes())
+    assert pages[0] == pages[1]
+    assert pdfs[0] == pdfs[1]
+    assert str(tmp_path).encode() not in pages[0]
+
+
+def test_every_kind_of_block_has_its_html():
+    page = page_of(
+        blocks.heading("Chapter"),
+        blocks.heading("Section", level=2),
+        blocks.heading("Part", level=3),
+        blocks.contents(),
+        blocks.text("A paragraph."),
+        blocks.items(["one", "two"]),
+        blocks.caution("What", "why", "what to do", ["here"]),
+        blocks.answers([("Which to take", ["This one."])]),
+        blocks.code("mine.py", 41, ["for step in steps:", "    if a < b:"]),
+        blocks.new_page(),
+        blocks.table(["name", "n"], [["a", "1"], ["b", "deviates"]], ["A note."], left=(0,), warned="deviates"),
+    )
+    assert Reader(page).open == []
+    assert '<h2 id="0-chapter">Chapter</h2>' in page
+    assert '<h3 id="1-section">Section</h3>' in page
+    assert '<h4 id="2-part">Part</h4>' in page
+    assert "<li>one</li>" in page
+    assert "<dt>Which to take</dt>" in page
+    assert 'style="counter-reset: line 40"' in page
+    assert "    if a &lt; b:" in page
+    assert "<figcaption>mine.py, from line 41 on</figcaption>" in page
+    assert "<em>Likely cause:</em> why. <em>Remedy:</em> what to do." in page
+    assert '<td class="warned">deviates</td>' in page
+    assert '<th scope="col"><button type="button">n</button></th>' in page
+    assert "<p>A note.</p>" in page
+
+
+def test_a_kind_of_block_that_the_page_does_not_know_is_an_error():
+    with pytest.raises(ValueError, match="riddle"):
+        page_of({"kind": "riddle"})
+
+
+def test_a_figure_without_a_chart_is_shown_as_it_is_printed():
+    figure = blocks.figure("one.svg", "A <caption>.", 'What "it" shows.')
+    content = {"title": "Title", "subtitle": "", "date": "", "blocks": [figure]}
+    page = web_page.build(content, {"one.svg": lambda: b"<svg/>"}, {"one.svg": b"<svg/>"}).decode()
+    assert '<img src="data:image/svg+xml;base64,PHN2Zy8+" alt="What &quot;it&quot; shows.">' in page
+    assert "<figcaption>A &lt;caption&gt;.</figcaption>" in page
+
+
+def test_a_table_without_a_header_has_nothing_to_sort_by():
+    page = page_of(blocks.table(["", ""], [["processor", "some CPU"]], [], left=(0, 1), wide={1: 1}))
+    assert "<thead>" not in page
+    assert '<td class="left wide">some CPU</td>' in page
+
+
+def test_a_total_stands_below_the_rows_that_are_sorted():
+    rows = [["a", "1"], ["b", "2"], ["all", "3"]]
+    sums_up, lists = (page_of(blocks.table(["name", "n"], rows, [], left=(0,), total=total)) for total in (True, False))
+    assert Reader(sums_up).open == []
+    assert sums_up.partition("<tfoot>")[2].count("<tr>") == 1
+    assert "all" not in sums_up.partition("<tbody>")[2].partition("</tbody>")[0]
+    assert "<tfoot>" not in lists
