@@ -368,7 +368,7 @@ def method_section(results: Results) -> list[Block]:
                 "different scaling, preset or task never share a curve. A strategy's own options stand beside its "
                 "name where they aren't at their default, and make a curve of their own. Those that compute other "
                 "maths are shown and not ranked.",
-                "Speed-up is samples per second over the framework's undistributed base (named in the tables of speed), "
+                "Speed-up is samples per second over the framework's undistributed base (the tables of speed name it), "
                 "with the same batch per worker (weak) or the same global batch (strong); "
                 "\u201cover own 1\u201d is that over one worker of the same strategy. Ratios are those of medians and "
                 "carry no interval of their own. Efficiency is the speed-up per worker.",

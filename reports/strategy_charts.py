@@ -116,8 +116,8 @@ def _window_ends(windows: pd.DataFrame) -> tuple[float, float]:
     """The range that is shown, in milliseconds: not so far that few windows would leave the bars no room."""
     largest = max(quantiles[3] for quantiles in windows["quantiles"])
     low = min(quantiles[0] for quantiles in windows["quantiles"])
-    high = min(max(quantiles[-1] for quantiles in windows["quantiles"]), strategy_figures._CUT * largest)
-    margin = max(0.03 * (high - low), (strategy_figures._LEAST_RANGE * largest - (high - low)) / 2)
+    high = min(max(quantiles[-1] for quantiles in windows["quantiles"]), strategy_figures.CUT * largest)
+    margin = max(0.03 * (high - low), (strategy_figures.LEAST_RANGE * largest - (high - low)) / 2)
     return max(0.0, low - margin), high + margin
 
 
@@ -190,7 +190,7 @@ def _startups(startups: pd.DataFrame, rows: Rows, data: dict[str, Rows]) -> Pane
         row, end = rows[startup["group"]], 0.0
         for part, key in _STARTUP_KEYS.items():
             start, end = end, end + max(0.0, startup[part])
-            looks = {"key": key, "color": _paler(row["color"], strategy_figures._STARTUP_LOOKS[part][0])}
+            looks = {"key": key, "color": _paler(row["color"], strategy_figures.STARTUP_LOOKS[part][0])}
             said = {"said": f"{blocks.number(startup[part])} s", "n": startup["n"]}
             data["startups"].append(row | looks | said | {"start": rounded(start), "end": rounded(end)})
         data["first steps"].append(row | {"said": blocks.number(end)})
@@ -203,7 +203,7 @@ def _startups(startups: pd.DataFrame, rows: Rows, data: dict[str, Rows]) -> Pane
 
 def _startup_keys(color: str) -> list[Key]:
     return [
-        Key(key, "bar", _paler(color, strategy_figures._STARTUP_LOOKS[part][0])) for part, key in _STARTUP_KEYS.items()
+        Key(key, "bar", _paler(color, strategy_figures.STARTUP_LOOKS[part][0])) for part, key in _STARTUP_KEYS.items()
     ]
 
 
@@ -268,7 +268,7 @@ def _processors(
 
 def _beginning(part: Mapping[str, object], row: Mapping[str, object]) -> dict[str, object]:
     """A part of a start-up."""
-    color = _paler(row["color"], strategy_figures._STARTUP_LOOKS[part["part"]][0])
+    color = _paler(row["color"], strategy_figures.STARTUP_LOOKS[part["part"]][0])
     return {
         **{"key": _STARTUP_KEYS[part["part"]], "color": color, "cores": rounded(part["cores"], 4)},
         **{"start": rounded(part["start"]), "end": rounded(part["end"])},

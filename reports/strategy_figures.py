@@ -26,7 +26,7 @@ STARTUP_PARTS = ("imports", "world", "first_step")
 """The parts of the time to the first step, in their order."""
 
 _STARTUP_NAMES = {"imports": "imports", "world": "joining the world", "first_step": "the rest"}
-_STARTUP_LOOKS = {"imports": (0.0, ""), "world": (0.4, "////"), "first_step": (0.72, "")}  # Share of white, and hatch.
+STARTUP_LOOKS = {"imports": (0.0, ""), "world": (0.4, "////"), "first_step": (0.72, "")}  # Share of white, and hatch.
 
 _WIDTH = 172.0
 _PANELS = {"windows": (27.0, 54.0), "parts": (96.0, 38.0), "startups": (147.5, 15.5)}  # Left end and width.
@@ -39,8 +39,8 @@ _SECONDS = "seconds since the start of the process: up to the end of the first s
 _LEFT = 9.0  # Where the panels of processor use begin.
 _LEAST_TICKS_APART = 6.0
 _STARTUP_SHARE, _BREAK = 0.4, 0.05  # Of the width of a panel of processor use.
-_CUT = 2.2  # Windows are drawn up to so many times the largest median.
-_LEAST_RANGE = 0.1  # Of the largest median.
+CUT = 2.2  # Windows are drawn up to so many times the largest median.
+LEAST_RANGE = 0.1  # Of the largest median.
 _PRINT = 5.9  # Points.
 _STEPS = [1, 2, 2.5, 5, 10]  # Of an axis, times powers of ten.
 
@@ -169,8 +169,8 @@ def _draw_windows(page: _Page, axes: Axes, windows: pd.DataFrame, groups: pd.Dat
     """Bars from the 5 % to the 95 % quantile, in them those of the middle half, a line for all windows."""
     largest = max(quantiles[3] for quantiles in windows["quantiles"])
     low = min(quantiles[0] for quantiles in windows["quantiles"])
-    high = min(max(quantiles[-1] for quantiles in windows["quantiles"]), _CUT * largest)
-    margin = max(0.03 * (high - low), (_LEAST_RANGE * largest - (high - low)) / 2)
+    high = min(max(quantiles[-1] for quantiles in windows["quantiles"]), CUT * largest)
+    margin = max(0.03 * (high - low), (LEAST_RANGE * largest - (high - low)) / 2)
     low, high = max(0.0, low - margin), high + margin
     left, width = _PANELS["windows"]
     drawn, marks = {True: [], False: []}, []
@@ -258,7 +258,7 @@ def _part_look(part: str) -> tuple[str, str]:
 def _draw_startups(page: _Page, axes: Axes, startups: pd.DataFrame, groups: pd.DataFrame, bottom: float) -> None:
     """Up to the end of the first step, in parts."""
     rows, ends = startups.to_dict("records"), {}
-    for part, (whiteness, hatch) in _STARTUP_LOOKS.items():
+    for part, (whiteness, hatch) in STARTUP_LOOKS.items():
         drawn, faces = [], []
         for row in rows:
             start = ends.get(row["group"], 0.0)
@@ -273,7 +273,7 @@ def _draw_startups(page: _Page, axes: Axes, startups: pd.DataFrame, groups: pd.D
     page.title(left, "first step after, s")
     color = groups["color"].iloc[0]
     looks = {
-        part: {"facecolor": _paler(color, white), "hatch": hatch} for part, (white, hatch) in _STARTUP_LOOKS.items()
+        part: {"facecolor": _paler(color, white), "hatch": hatch} for part, (white, hatch) in STARTUP_LOOKS.items()
     }
     page.key(left, bottom + _AXIS, [(_STARTUP_NAMES[part], look) for part, look in looks.items()], 1, 20.0)
 
@@ -347,7 +347,7 @@ def _draw_launch(
     """The parts of the start-up filled, then a line for each rank, on a broken axis."""
     beginning, windows = own[own["part"] != ""], own[own["part"] == ""]
     for row in beginning.to_dict("records"):
-        whiteness, hatch = _STARTUP_LOOKS[row["part"]]
+        whiteness, hatch = STARTUP_LOOKS[row["part"]]
         start, end = (_placed(row[name], scales[0]) for name in ("start", "end"))
         looks = {"facecolor": _paler(color, whiteness), "edgecolor": figures.INK, "linewidth": 0.3, "hatch": hatch}
         axes.add_patch(Rectangle((start, 0), end - start, row["cores"], **looks))

@@ -121,4 +121,5 @@ def test_a_comparison_launches_them_and_its_report_shows_them_beside_their_base(
     for words in (*names, "numpy_single: ", "2 (N - 1) times the bytes of the gradients"):
         assert words in text
     assert (checkout / "reports" / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF")
-    assert sorted(os.listdir(checkout / "reports" / "out")) == ["comparison-tables", "comparison.html", "comparison.pdf"]
+    made = ["comparison-tables", "comparison.html", "comparison.pdf"]
+    assert sorted(os.listdir(checkout / "reports" / "out")) == made

@@ -91,6 +91,16 @@ def test_the_page_draws_every_chart_within_its_width_and_asks_nobody_for_anythin
     assert look.complaints == []
 
 
+def test_a_strategy_has_its_plots_with_a_legend_each_and_words_for_what_it_lacks(look):
+    figures = look.page.locator("figure.chart").filter(has=look.page.get_by_text("windows, ms per step", exact=True))
+    assert look.page.locator("figure img").count() == 0
+    for title in ("the step divided, ms", "first step after, s", "processor use, 2 workers"):
+        panel = figures.locator(".panel").filter(has=look.page.get_by_text(title, exact=True)).first
+        assert panel.locator(".plot svg [class*=mark-] path").count() > 0, title
+    expect(figures.locator(".panel .legend li", has_text="without exchange").first).to_be_visible()
+    expect(figures.locator(".absent", has_text="it distributes nothing").first).to_be_visible()
+
+
 def contrast(element: Locator) -> float:
     """Of an element's color to the ground of the page, as WCAG 2 has it."""
     script = """element => [getComputedStyle(element).color, getComputedStyle(document.body).backgroundColor]
@@ -179,6 +189,25 @@ def test_what_stands_in_tables_is_sorted_as_it_is_meant(look, given, expected):
         return [...made.tBodies[0].rows].map(row => row.cells[0].textContent);
     }"""
     assert look.page.evaluate(sort, table) == expected
+
+
+@on_a_desk
+def test_a_total_stays_below_whatever_the_table_is_sorted_by(look):
+    table = look.page.locator("table").filter(has=look.page.get_by_role("button", name="unsupported", exact=True)).first
+    header = table.locator("thead button").first
+    for _ in range(3):
+        header.click()
+        assert table.locator("tr").last.locator("th").text_content() == "all"
+
+
+@on_a_desk
+def test_a_bar_of_windows_tells_its_numbers_under_the_mouse(look):
+    panel = look.page.locator(".panel").filter(has=look.page.get_by_text("windows, ms per step", exact=True)).first
+    panel.locator(".mark-rect path").last.hover()
+    tooltip = look.page.locator("#vg-tooltip-element.visible")
+    expect(tooltip).to_contain_text("middle half")
+    expect(tooltip).to_contain_text("launches (n)")
+    look.page.locator("h1").hover()
 
 
 @on_a_phone

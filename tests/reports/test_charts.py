@@ -89,7 +89,7 @@ def each(request, tmp_path) -> Chart:
         "losses": lambda: of_losses(tmp_path, *records),
         "residuals": lambda: of_residuals(one=[0.0, 0.1, 0.2], two=[0.0, 0.3, 0.0]),
         "scaling": of_parts,
-        "strategy": lambda: of_page(*records[1:], varied("amber_ring", 2, exchange=False)),
+        "strategy": lambda: of_page(*records, varied("amber_ring", 2, exchange=False)),
     }[request.param]()
 
 
