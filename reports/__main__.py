@@ -1,5 +1,6 @@
 """Make the comparison's PDF and HTML page from a folder of run records: `python -m reports`."""
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -38,8 +39,13 @@ def write_report(
         side_by_side.check_other(found, other)
     for path in filter(None, (out, page_file, headline, beside / "columns.csv")):
         ensure_writable(path)
-    material = gather(found)
-    content, drawings = compose(found, material, other)
+    # Records last as long as the process: the garbage collector needn't walk through them again and again.
+    gc.freeze()
+    with ThreadPoolExecutor(1) as thread:
+        # What the page embeds is bundled by another thread, outside of Python, until the figures are drawn.
+        thread.submit(web_page.library)
+        material = gather(found)
+        content, drawings = compose(found, material, other)
     if headline and "headline.svg" not in drawings:
         raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
     images = draw_all(drawings)

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
-from scipy.optimize import isotonic_regression
 
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
 from reports import blocks
@@ -611,6 +610,9 @@ def _spread(positions: Sequence[float], lines: Sequence[int], line: float = 0.04
     # Labels are centred on their positions: half of each of two neighbours lies between them.
     between = [(below + above) / 2 for below, above in pairwise(lines)]
     line = min(line, 0.98 / max(1.0, sum(between)))
+    # Few reports have such labels, and its import takes as long as drawing a figure.
+    from scipy.optimize import isotonic_regression
+
     # Less the distance that it keeps from the first, each must only be no lower than the one before: isotonic.
     offsets = line * np.concatenate([[0.0], np.cumsum(between)])
     fitted = isotonic_regression(np.asarray(positions) - offsets).x

@@ -1,6 +1,7 @@
 """What the sections are made from: every table of the report, the looks of its strategies, the names of its regimes."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pandas as pd
@@ -43,29 +44,36 @@ class Material:
 
 def gather(results: Results) -> Material:
     """Every table of the report, and one style per strategy and label. Raises UserError for a damaged task."""
-    launches, comparisons = summaries.launches(results.records), certificate.compare(results)
-    cells = summaries.cells(launches)
-    split = summaries.time_split(cells, launches, results.plan)
+    # The oracle's matrix products are computed outside of Python: the tables that don't need it come meanwhile.
+    with ThreadPoolExecutor(1) as thread:
+        comparing = thread.submit(lambda: (certificate.compare(results), certificate.asynchronous(results)))
+        launches = summaries.launches(results.records)
+        cells = summaries.cells(launches)
+        split = summaries.time_split(cells, launches, results.plan)
+        told = {
+            "scaling": scaling.table(cells, launches, results.plan),
+            "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
+            "one_process": pairs.factors(launches, results.plan, ONE_PROCESS_OF),
+            "settings": pairs.against_default(launches, results.plan),
+            "phases": phases.table(launches, results.records),
+            "memory": memory.table(launches, results.records),
+            "endings": summaries.endings(results.records, results.plan),
+            "startups": summaries.startups(results.records),
+            "disturbances": disturbances.table(results.records, results.plan),
+            "ceilings": ceilings.steps(results, launches, split),
+            "looks": figures.styles({record.name: record.colors for record in results.records.values()}),
+        }
+    comparisons, asynchronous = comparing.result()
     return Material(
         launches=launches,
         cells=cells,
         comparisons=comparisons,
         ranking=ranking.rank(launches, results.plan, results.margin, certificate.deviating(comparisons)),
         split=split,
-        scaling=scaling.table(cells, launches, results.plan),
-        asynchronous=certificate.asynchronous(results),
-        convenience=pairs.factors(launches, results.plan, CONVENIENCE_OF),
-        one_process=pairs.factors(launches, results.plan, ONE_PROCESS_OF),
-        settings=pairs.against_default(launches, results.plan),
-        phases=phases.table(launches, results.records),
-        memory=memory.table(launches, results.records),
-        endings=summaries.endings(results.records, results.plan),
+        asynchronous=asynchronous,
         left_out=results.left_out,
-        startups=summaries.startups(results.records),
-        disturbances=disturbances.table(results.records, results.plan),
-        ceilings=ceilings.steps(results, launches, split),
-        looks=figures.styles({record.name: record.colors for record in results.records.values()}),
         drawings={},
+        **told,
     )
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -23,6 +24,12 @@ _SHORT_CELL = 26  # Characters.
 _ROWS_OF_A_LONG_TABLE = 25  # From so many on a table scrolls below its header.
 
 
+@cache
+def library() -> str:
+    """The whole of Vega-Lite, Vega and what embeds them: seconds of work that needs no records."""
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+
+
 def build(content: Mapping[str, object], drawings: Drawings, images: Mapping[str, bytes]) -> bytes:
     """The page of what `document.compose` gave: the same bytes for the same input.
 
@@ -33,8 +40,7 @@ def build(content: Mapping[str, object], drawings: Drawings, images: Mapping[str
     for position, block in enumerate(content["blocks"]):
         title = block["text"] if block["kind"] == "heading" else title
         parts.append(_written(block, position, title, figures))
-    # The whole of Vega-Lite, Vega and what embeds them.
-    scripts = [vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"), _beside("page.js")]
+    scripts = [library(), _beside("page.js")]
     return f"""<!doctype html>
 <html lang="en">
 <head>
