@@ -95,22 +95,18 @@ def _in_words(shown: pd.DataFrame) -> str:
 
 
 def _gain(shown: pd.DataFrame) -> list[str]:
-    """What the fastest uncrowded world of several workers has over the fastest single worker; none without either."""
+    """What the fastest uncrowded world of several workers has over the fastest base; none without either."""
     fitting = shown[~shown["oversubscribed"].astype(bool) & shown["same_maths"].astype(bool)]
-    alone, several = fitting[fitting["workers"] == 1], fitting[fitting["workers"] > 1]
-    if alone.empty or several.empty:
+    bases, several = fitting[fitting["bare_strategy"] == fitting["named_base"]], fitting[fitting["workers"] > 1]
+    if bases.empty or several.empty:
         return []
-    one, best = (table.loc[table["samples_per_second"].idxmax()] for table in (alone, several))
-    ratio = best["samples_per_second"] / one["samples_per_second"]
-    beside = f"{one['strategy']}, the fastest with 1 worker ({one['samples_per_second']:,.0f} samples/s)"
-    pays = (
-        f"{blocks.ratio(ratio)} times as fast as {beside}"
-        if ratio > 1
-        else f"no faster than {beside}, so distributing doesn't pay here"
-    )
+    base, best = (table.loc[table["samples_per_second"].idxmax()] for table in (bases, several))
+    ratio = best["samples_per_second"] / base["samples_per_second"]
+    verdict = "" if ratio > 1 else ", so distributing doesn't pay here"
     return [
-        f"The fastest with several, {best['strategy']} at {best['workers']}, is {pays}; medians of n = {one['n']} and "
-        f"{best['n']}, not tested."
+        f"The fastest with several, {best['strategy']} at {best['workers']}, has {blocks.ratio(ratio)} times the rate "
+        f"of {base['strategy']}, the fastest without distribution ({base['samples_per_second']:,.0f} samples/s){verdict}; "
+        f"medians of n = {best['n']} and {base['n']}, not tested."
     ]
 
 
@@ -186,8 +182,8 @@ def _tried(tried: pd.DataFrame) -> list[str]:
     """What computes a framework's products faster than the way in which it trained: the best of each framework."""
     worth = tried[tried["gain"] > WORTH_TRYING].sort_values("gain", ascending=False)
     said = [
-        f"{row['framework']}'s products ran at {row['gigaflops']:,.0f} instead of {row['usual']:,.0f} GFLOP/s with "
-        f"{row['changed']}"
+        f"{row['framework']}'s products ran at {row['gigaflops']:,.0f} GFLOP/s in place of {row['usual']:,.0f} "
+        f"({row['changed']})"
         for row in worth.drop_duplicates("framework").to_dict("records")
     ]
     return [f"{'; '.join(said)} (n = 1 probe each): worth a try in a training loop."] if said else []
