@@ -103,9 +103,10 @@ def _gain(shown: pd.DataFrame) -> list[str]:
     base, best = (table.loc[table["samples_per_second"].idxmax()] for table in (bases, several))
     ratio = best["samples_per_second"] / base["samples_per_second"]
     verdict = "" if ratio > 1 else ", so distributing doesn't pay here"
+    rate = f"{base['samples_per_second']:,.0f} samples/s"
     return [
         f"The fastest with several, {best['strategy']} at {best['workers']}, has {blocks.ratio(ratio)} times the rate "
-        f"of {base['strategy']}, the fastest without distribution ({base['samples_per_second']:,.0f} samples/s){verdict}; "
+        f"of {base['strategy']}, the fastest without distribution ({rate}){verdict}; "
         f"medians of n = {best['n']} and {base['n']}, not tested."
     ]
 
