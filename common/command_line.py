@@ -12,20 +12,20 @@ def of_session(session: str, arguments: object) -> str:
     `arguments` is a dataclass that has a default for every field, as tyro reads it. Options at their defaults are left
     out.
     """
-    options = options_of(arguments)
+    options = options_of(arguments, type(arguments)())
     return shlex.join(["nox", "-s", session, *(["--", *options] if options else [])])
 
 
-def options_of(values: object) -> list[str]:
-    """The options that tyro turns back into this dataclass: each field that isn't at its default.
+def options_of(values: object, defaults: object) -> list[str]:
+    """The options that tyro turns back into this dataclass: each field that differs from `defaults`, one of its kind.
 
     The fields of a dataclass in it are options without a prefix.
     """
-    defaults, options = type(values)(), []
+    options = []
     for each in dataclasses.fields(values):
         value, name = getattr(values, each.name), option_name(each.name)
         if dataclasses.is_dataclass(value):
-            options += options_of(value)
+            options += options_of(value, getattr(defaults, each.name))
         elif value == getattr(defaults, each.name):
             continue
         elif isinstance(value, bool):

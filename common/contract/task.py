@@ -11,6 +11,7 @@ from typing import Literal
 import tyro
 
 from common.catalogue import strategies
+from common.command_line import options_of
 from common.errors import UserError
 from common.strategy import Options, Strategy, check_choices, option_name
 
@@ -181,19 +182,8 @@ def option_names(fields: type) -> frozenset[str]:
 
 def to_arguments(task: Task, options: Options) -> list[str]:
     """The options that `parse_command_line` turns back into both: what differs from the preset and the defaults."""
-    arguments = ["--preset", task.preset]
-    for values, defaults in ((task, PRESETS[task.preset]), (options, type(options)())):
-        for each in dataclasses.fields(values):
-            value, name = getattr(values, each.name), option_name(each.name)
-            if value == getattr(defaults, each.name):
-                continue
-            if isinstance(value, bool):
-                arguments.append(name if value else name.replace("--", "--no-", 1))
-            elif isinstance(value, tuple):
-                arguments += [name, *map(str, value)]
-            else:
-                arguments += [name, str(value)]
-    return arguments
+    differing = [*options_of(task, PRESETS[task.preset]), *options_of(options, type(options)())]
+    return ["--preset", task.preset, *differing]
 
 
 def task_of(values: Mapping[str, object]) -> Task:

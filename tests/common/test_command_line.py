@@ -51,7 +51,7 @@ class Arguments:
 )
 def test_the_options_are_those_that_are_not_at_their_default_and_tyro_reads_the_same_arguments(values, options):
     arguments = Arguments(**values)
-    assert options_of(arguments) == options
+    assert options_of(arguments, Arguments()) == options
     assert tyro.cli(Arguments, args=options) == arguments
 
 
@@ -59,7 +59,7 @@ def test_a_line_is_what_a_shell_takes_apart_into_the_session_and_its_options():
     arguments = Arguments(folder=Path("a folder"), seed=7)
     line = of_session("compare", arguments)
     assert line == "nox -s compare -- --folder 'a folder' --seed 7"
-    assert shlex.split(line)[4:] == options_of(arguments)
+    assert shlex.split(line)[4:] == options_of(arguments, Arguments())
 
 
 def test_without_options_there_is_nothing_to_hand_on():
