@@ -43,7 +43,7 @@ def write_report(
     gc.freeze()
     with ThreadPoolExecutor(1) as thread:
         # What the page embeds is bundled by another thread, outside of Python, until the figures are drawn.
-        thread.submit(web_page.library)
+        thread.submit(web_page.scripts_of_charts)
         material = gather(found)
         content, drawings = compose(found, material, other)
     if headline and "headline.svg" not in drawings:

@@ -1,7 +1,7 @@
 """The kinds of pieces that a document is made of, as `template.typ` reads them, and how numbers are written in them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 import pandas as pd
@@ -84,6 +84,11 @@ def listed(items: list[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+def capitalized(text: str) -> str:
+    """The text as the beginning of a sentence."""
+    return text[0].upper() + text[1:]
+
+
 def span(counts: pd.Series) -> str:
     """The smallest and the largest of whole numbers: `6 to 8`, or `6`."""
     return str(counts.min()) if counts.nunique() == 1 else f"{counts.min()} to {counts.max()}"
@@ -92,6 +97,12 @@ def span(counts: pd.Series) -> str:
 def workers(count: int) -> str:
     """`1 worker`, or `4 workers`."""
     return f"{count} worker{'s' if count > 1 else ''}"
+
+
+def share_of_launches(flags: Iterable[bool]) -> str:
+    """Of how many launches something is true, such as `3 of 4 launches`."""
+    values = list(flags)
+    return f"{sum(values)} of {len(values)} launches"
 
 
 def who(rows: pd.DataFrame) -> str:
@@ -115,8 +126,18 @@ def ratio(value: float) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """Seconds as milliseconds in three or four significant digits, with the unit."""
-    return f"{number(1000 * seconds)} ms"
+    """Seconds as milliseconds in three or four significant digits, without the unit: columns say it once."""
+    return number(1000 * seconds)
+
+
+def interval_in_milliseconds(low_seconds: float, high_seconds: float) -> str:
+    """The ends of an interval in seconds, such as `1.92 to 2.08`, or a dash where they are NaN."""
+    return DASH if math.isnan(low_seconds) else f"{milliseconds(low_seconds)} to {milliseconds(high_seconds)}"
+
+
+def megabytes(count: float) -> str:
+    """Bytes as megabytes (10**6) in three or four significant digits, without the unit."""
+    return number(count / 1e6)
 
 
 def percent(value: float, digits: int = 0) -> str:
@@ -125,6 +146,11 @@ def percent(value: float, digits: int = 0) -> str:
         return DASH
     # Adding 0 makes a plain zero of one that was rounded from below.
     return f"{round(100 * value, digits) + 0.0:.{digits}f} %".replace("-", "\N{MINUS SIGN}")
+
+
+def signed_percent(value: float, digits: int = 0) -> str:
+    """A change in per cent, with its plus or a true minus and so many digits after the point."""
+    return f"{100 * value:+.{digits}f} %".replace("-", "\N{MINUS SIGN}")
 
 
 def tiny(value: float) -> str:

@@ -103,7 +103,8 @@ def explanations(table: pd.DataFrame, regime: str) -> list[str]:
         by_products = slow["products_seconds"] - quick["products_seconds"]
         differ = slow["framework"] != quick["framework"] and longer > ALIKE * slow["step_seconds"]
         if differ and EXPLAINED * longer <= by_products <= longer / EXPLAINED:
-            step, more, theirs = (blocks.milliseconds(each) for each in (slow["step_seconds"], longer, by_products))
+            times = (slow["step_seconds"], longer, by_products)
+            step, more, theirs = (f"{blocks.milliseconds(seconds)} ms" for seconds in times)
             said.append(
                 f"{slow['strategy']}'s step of {step} is {more} longer than {quick['strategy']}'s, and "
                 f"{slow['framework']}'s matrix products of these shapes alone take {theirs} longer than "
@@ -199,9 +200,9 @@ def _step_table(table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     rows = [
         [
             *[row["strategy"], str(row["workers"]), names[row["regime"]], str(row["n"])],
-            *[blocks.number(1000 * row[name]) for name in ("products_seconds", "step_seconds")],
+            *[blocks.milliseconds(row[name]) for name in ("products_seconds", "step_seconds")],
             blocks.percent(row["products_seconds"] / row["step_seconds"]),
-            *[blocks.number(1000 * row[name]) for name in ("exchange_seconds", "exposed_seconds")],
+            *[blocks.milliseconds(row[name]) for name in ("exchange_seconds", "exposed_seconds")],
         ]
         for row in table.sort_values(["strategy", "regime", "workers"]).to_dict("records")
     ]
@@ -216,7 +217,7 @@ def _product_table(table: pd.DataFrame) -> list[Block]:
     rows = [
         [
             *[row["framework"], row["preset"], row["product"], row["shape"]],
-            *[f"{row['gigaflops']:,.0f}", blocks.number(1000 * row["seconds"]), blocks.percent(row["share"])],
+            *[f"{row['gigaflops']:,.0f}", blocks.milliseconds(row["seconds"]), blocks.percent(row["share"])],
         ]
         for row in table.to_dict("records")
     ]
@@ -230,14 +231,10 @@ def _tried_table(table: pd.DataFrame) -> list[Block]:
     rows = [
         [
             *[row["framework"], row["preset"], str(row["rows"]), row["changed"]],
-            *[f"{row['gigaflops']:,.0f}", f"{row['usual']:,.0f}", _signed(row["gain"])],
+            *[f"{row['gigaflops']:,.0f}", f"{row['usual']:,.0f}", blocks.signed_percent(row["gain"])],
         ]
         for row in table.to_dict("records")
     ]
     columns = ["framework", "preset", "rows", "changed", "GFLOP/s", "as it is", "gain"]
     text = "What a user could change, tried: the rate of all products of a step, each time with one thing changed."
     return [blocks.text(text), blocks.table(columns, rows, [], left=(0, 1, 3), wide={3: 1})]
-
-
-def _signed(share: float) -> str:
-    return f"{100 * share:+.0f} %".replace("-", "\N{MINUS SIGN}")

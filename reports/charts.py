@@ -3,7 +3,16 @@
 from collections.abc import Callable
 from functools import partial
 
-from reports import deviation_charts, figures, scaling_charts, speed_charts, strategy_charts, strategy_figures
+from reports import (
+    deviation_charts,
+    deviation_figures,
+    scaling_charts,
+    scaling_figures,
+    speed_charts,
+    speed_figures,
+    strategy_charts,
+    strategy_figures,
+)
 from reports.chart_parts import Chart
 
 
@@ -14,13 +23,13 @@ def chart_of(draw: Callable[[], bytes]) -> Chart | None:
 
 
 _CHARTS = {
-    figures.headline: speed_charts.headline,
-    figures.curves: speed_charts.curves,
+    speed_figures.headline: speed_charts.headline,
+    speed_figures.curves: speed_charts.curves,
     # One plot tells many strategies apart where a click on a name shows it alone.
-    figures.multiples: speed_charts.curves,
-    figures.losses: deviation_charts.losses,
-    figures.residuals: deviation_charts.residuals,
-    figures.scaling: scaling_charts.scaling,
+    speed_figures.multiples: speed_charts.curves,
+    deviation_figures.losses: deviation_charts.losses,
+    deviation_figures.residuals: deviation_charts.residuals,
+    scaling_figures.scaling: scaling_charts.scaling,
     strategy_figures.strategy: strategy_charts.strategy,
 }
 """By the function that draws a figure the one that makes a chart of the same arguments."""

@@ -68,10 +68,10 @@ def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
         rows.append(
             [
                 *[row["strategy"], str(row["workers"]), names[row["regime"]]],
-                f"{blocks.number(1000 * row['step_seconds'])} (n = {row['step_n']})",
-                f"{blocks.number(1000 * row['compute_seconds'])} (n = {row['compute_n']})" if known else blocks.DASH,
-                f"{blocks.number(1000 * row['exposed_seconds'])} (n = {row['exposed_n']})" if paired else blocks.DASH,
-                blocks.DASH if math.isnan(row["exposed_low"]) else _interval(row["exposed_low"], row["exposed_high"]),
+                f"{blocks.milliseconds(row['step_seconds'])} (n = {row['step_n']})",
+                f"{blocks.milliseconds(row['compute_seconds'])} (n = {row['compute_n']})" if known else blocks.DASH,
+                f"{blocks.milliseconds(row['exposed_seconds'])} (n = {row['exposed_n']})" if paired else blocks.DASH,
+                blocks.interval_in_milliseconds(row["exposed_low"], row["exposed_high"]),
                 f"{round(100 * share)} %" if paired else blocks.DASH,
                 *[_megabytes(row["wire_bytes"]), _megabytes(row["formula_bytes"])],
             ]
@@ -80,10 +80,6 @@ def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
     few = split["exposed_n"].between(1, FEWEST_LAUNCHES - 1).any()
     notes = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."] if few else []
     return blocks.table([*columns, "MB sent, measured", "MB by formula"], rows, notes, left=(0, 2))
-
-
-def _interval(low_seconds: float, high_seconds: float) -> str:
-    return f"{blocks.number(1000 * low_seconds)} to {blocks.number(1000 * high_seconds)}"
 
 
 def _megabytes(count: float) -> str:
@@ -156,7 +152,7 @@ def _inputs(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
     rows = [
         [
             *[row["name"], str(row["workers"]), row["strategy"], str(row["n"])],
-            *[blocks.number(1000 * row["input_seconds"]), blocks.number(1000 * row["step_seconds"])],
+            *[blocks.milliseconds(row["input_seconds"]), blocks.milliseconds(row["step_seconds"])],
             f"{100 * row['share']:.1f} %",
         ]
         for row in table.assign(name=table["regime"].map(names))

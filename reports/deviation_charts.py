@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
-from reports import blocks, chart_parts, figures
+from reports import blocks, chart_parts, deviation_figures
 from reports.certificate import Comparison, step_deviations
 from reports.chart_parts import (
     BAND,
@@ -70,7 +70,7 @@ def residuals(comparisons: pd.DataFrame) -> Chart:
         f"Of {len(pairs)} pairs the chart has the {most} that leave their mean farthest." if len(pairs) > most else ""
     )
     shown = [pair for _, pair in pairs[-most:]]
-    farthest = [pair["key"] for pair in shown[-figures.MOST_RESIDUALS_NAMED :]]
+    farthest = [pair["key"] for pair in shown[-deviation_figures.MOST_RESIDUALS_NAMED :]]
     rows = [pair | {"color": INK if pair["key"] in farthest else FAINT} for pair in shown]
     keys = [Key(name, "line", INK) for name in reversed(farthest)]
     panels = [Panel("ratio of a pair over its mean, in per cent", _residual_lines())]

@@ -7,7 +7,7 @@ import pandas as pd
 
 from common.calibration import verdict
 from common.measurement.intervals import FEWEST_LAUNCHES
-from reports import blocks, ceilings, certificate, disturbances, figures, findings, ranking, scaling, summaries
+from reports import blocks, ceilings, certificate, disturbances, findings, ranking, scaling, speed_figures, summaries
 from reports.blocks import Block, listed
 from reports.cautions import cautions
 from reports.material import Material
@@ -66,13 +66,13 @@ def _cautioned(material: Material, results: Results) -> list[str]:
 
 def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
     """Every strategy's rate by number of workers; of very many strategies the fastest ones'."""
-    names, only = figures.in_order_of_speed(shown), ""
+    names, only = speed_figures.in_order_of_speed(shown), ""
     if len(names) > MOST_ROWS:
         only = f" The fastest {MOST_ROWS} of {len(names)}; the tables have all."
         shown = shown[shown["strategy"].isin(names[:MOST_ROWS])]
     launches = summaries.with_exchange(material.launches, regime)
     launches = launches[launches["strategy"].isin(shown["strategy"])]
-    material.drawings["headline.svg"] = partial(figures.headline, shown, launches, material.looks)
+    material.drawings["headline.svg"] = partial(speed_figures.headline, shown, launches, material.looks)
     crowded = " Hollow, on grey: more threads than cores." if shown["oversubscribed"].any() else ""
     many = f"n = {blocks.span(shown['n'])} launches each."
     caption = (

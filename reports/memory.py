@@ -66,10 +66,10 @@ def shardings(found: pd.DataFrame, names: Mapping[str, str]) -> list[str]:
     compared = found[(found["workers"] > 1) & found["peak_factor"].notna()]
     for (name, reference), group in compared.groupby(["strategy", "reference"]):
         largest = group.sort_values(["reference_held", "workers", "n"]).iloc[-1]
-        its_peak = f"{_megabytes(largest['reference_peak'])} (n = {largest['reference_n']:.0f})"
+        its_peak = f"{blocks.megabytes(largest['reference_peak'])} (n = {largest['reference_n']:.0f})"
         sentence = (
             f"{name} with {largest['workers']} workers on {names[largest['regime']]}: peak "
-            f"{_megabytes(largest['peak'])} MB (n = {largest['n']}) against {reference}'s {its_peak}: "
+            f"{blocks.megabytes(largest['peak'])} MB (n = {largest['n']}) against {reference}'s {its_peak}: "
             f"{_in_words(largest['peak_factor'])}"
         )
         if len(group) > 1:
@@ -117,7 +117,7 @@ def _in_words(factor: float) -> str:
 
 
 def _signed(factor: float) -> str:
-    return f"{100 * (factor - 1):+.0f}\u00a0%".replace("-", "\N{MINUS SIGN}")
+    return blocks.signed_percent(factor - 1).replace(" ", "\u00a0")
 
 
 def _without_state(found: pd.DataFrame) -> list[str]:
@@ -136,7 +136,7 @@ def _table_block(found: pd.DataFrame, names: Mapping[str, str]) -> Block:
     rows = [
         [
             *[row["strategy"], str(row["workers"]), row["name"], str(row["n"])],
-            *[_megabytes(row[name]) for name in measured],
+            *[blocks.megabytes(row[name]) for name in measured],
             *[blocks.ratio(row[name]) for name in ratios],
         ]
         for row in found.assign(name=found["regime"].map(names))
@@ -151,8 +151,3 @@ def _table_block(found: pd.DataFrame, names: Mapping[str, str]) -> Block:
         for reference, group in beside.groupby("reference")
     ]
     return blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 2))
-
-
-def _megabytes(count: float) -> str:
-    """Whole megabytes (10**6 bytes), or three digits where there are fewer."""
-    return blocks.number(count / 1e6)

@@ -69,7 +69,7 @@ def in_words(row: Mapping[str, object]) -> list[str]:
     interval = blocks.DASH
     if not math.isnan(row["low"]):
         interval = f"{blocks.ratio(row['low'])} to {blocks.ratio(row['high'])}"
-    times = [blocks.number(1000 * row[name]) for name in ("second_seconds", "first_seconds")]
+    times = [blocks.milliseconds(row[name]) for name in ("second_seconds", "first_seconds")]
     return [*times, blocks.ratio(row["factor"]), interval, str(row["pairs"])]
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.paired import MOST_ROUNDS, Judgement, judge
-from reports import blocks, figures, pairs
+from reports import blocks, deviation_figures, pairs
 from reports.blocks import Block, listed
 
 _DEVIATING = "for not following the oracle"
@@ -161,7 +161,7 @@ def section(ranking: Ranking, names: Mapping[str, str], drawings: dict[str, Call
                 parts.append(_table(family, ranking.margin))
     main = [(name, _main_family(_of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
     name, shown = next((name, family) for name, family in main if len(family))
-    drawings["residuals.svg"] = partial(figures.residuals, shown)
+    drawings["residuals.svg"] = partial(deviation_figures.residuals, shown)
     caption = (
         f"Residuals, {_workers(shown)}, {name}: how far the ratio of each pair was off its mean in each round, "
         f"{_rounds(shown)}. Lines that rise or fall together show a drift that rounds don't take out, a point far from "

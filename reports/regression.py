@@ -42,7 +42,7 @@ def section(folder: Path) -> list[Block]:
 
 
 def _row(row: Mapping[str, object]) -> list[str]:
-    times = [blocks.number(1000 * row[name]) for name in ("here_seconds", "there_seconds")]
+    times = [blocks.milliseconds(row[name]) for name in ("here_seconds", "there_seconds")]
     interval = blocks.DASH
     if not math.isnan(row["low"]):
         interval = f"{row['low']:.3f} to {row['high']:.3f}"

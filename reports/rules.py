@@ -256,7 +256,7 @@ def _bounds(material: Material) -> Rule:
     return Rule(
         number=11,
         asks="Show upper bounds of the performance where that is possible.",
-        followed=f"{said[0].upper()}{said[1:]}.",
+        followed=f"{blocks.capitalized(said)}.",
         departure="" if probed else unknown,
         test="test_bounds_stand_beside_what_was_measured",
     )

@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
-from reports import blocks, figures, pairs
+from reports import blocks, pairs, scaling_figures
 from reports.blocks import Block, listed
 
 COMPUTING, ROWS, WAITING, EXCHANGE = "computing", "rows", "slowest rank", "exchange"
@@ -292,7 +292,7 @@ def _figure(
         only = f" Only {blocks.workers(workers)}; the table has all."
     keys = ["regime", "strategy", "workers"]
     shown = shown.merge(ceilings[[*keys, "products_seconds"]], on=keys, how="left")
-    drawings["scaling.svg"] = partial(figures.scaling, shown)
+    drawings["scaling.svg"] = partial(scaling_figures.scaling, shown)
     products = ""
     if shown["products_seconds"].notna().any():
         products = " A triangle marks what the framework's own matrix products take, by its probe (n = 1)."

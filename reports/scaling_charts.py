@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from reports import blocks, chart_parts, figures
+from reports import blocks, chart_parts, figures, scaling_figures
 from reports.chart_parts import (
     INK,
     NUMBERS_PIXELS,
@@ -36,7 +36,7 @@ def scaling(table: pd.DataFrame) -> Chart:
         data["bars"] += bars
         data["steps"] += steps
         ends = [step["end"] for step in steps]
-        limit = min(max(ends), figures.LONGEST_BAR * float(np.median(ends)))
+        limit = min(max(ends), scaling_figures.LONGEST_BAR * float(np.median(ends)))
         for step in steps:
             step |= {"place": min(step["end"], limit), "said": step["said"] + " »" * (step["end"] > limit)}
         domain = [1.02 * min(bar["start"] for bar in bars), 1.01 * limit]
@@ -49,22 +49,16 @@ def scaling(table: pd.DataFrame) -> Chart:
 
 
 def divided(cell: pd.DataFrame) -> tuple[list[dict[str, object]], float]:
-    """The parts of one step, from the rows of `scaling.table` on it, from where to where they go, and the right end.
-
-    In milliseconds. Parts below zero go left from zero.
-    """
+    """The bars of one step's parts, from the rows of `scaling.table` on it, and their right end in milliseconds."""
     found = {row["part"]: row for row in cell.to_dict("records")}
     found["ideal"] = {"seconds": cell["ideal_seconds"].iloc[0]}
-    bars, left, right = [], 0.0, 0.0
-    for part, (color, _) in figures.PARTS.items():
-        length = 1000 * found[part]["seconds"] if part in found else math.nan
-        # A rest of rounding alone would be drawn as a line.
-        if not math.isfinite(length) or abs(length) < 1e-9:
-            continue
-        start = right if length > 0 else left + length
-        left, right = min(left, left + length), max(right, right + length)
-        ends = {"start": rounded(start), "end": rounded(start + abs(length))}
-        bars.append({"key": part, "color": color} | ends | _of_part(found[part]))
+    spans, right = figures.stacked(cell)
+    bars = [
+        {"key": part, "color": figures.PARTS[part][0], "start": rounded(start), "end": rounded(end)}
+        | _of_part(found[part])
+        for part, (start, end) in spans.items()
+        if end - start >= figures.LEAST_MILLISECONDS
+    ]
     return bars, right
 
 
@@ -92,11 +86,11 @@ def _stacked(rows: pd.DataFrame) -> tuple[list[dict], list[dict]]:
 
 def _of_part(row: Mapping[str, object]) -> dict[str, object]:
     """A part of a step as it's written."""
-    said = {"said": f"{blocks.number(1000 * row['seconds'])} ms".replace("-", "\N{MINUS SIGN}")}
+    said = {"said": f"{blocks.milliseconds(row['seconds'])} ms".replace("-", "\N{MINUS SIGN}")}
     n = row.get("n", math.nan)
     said["n"] = blocks.DASH if math.isnan(n) else f"{n:.0f}"
-    low, high = (1000 * row.get(end, math.nan) for end in ("low", "high"))
-    interval = f"{blocks.number(low)} to {blocks.number(high)} ms".replace("-", "\N{MINUS SIGN}")
+    low, high = (row.get(end, math.nan) for end in ("low", "high"))
+    interval = f"{blocks.interval_in_milliseconds(low, high)} ms".replace("-", "\N{MINUS SIGN}")
     return said | {"interval": blocks.DASH if math.isnan(low) else interval}
 
 

@@ -10,7 +10,7 @@ from common.calibration import verdict
 from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS, WEIGHT_TOLERANCE
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
-from reports import blocks, certificate, figures, findings, ranking, summaries
+from reports import blocks, certificate, deviation_figures, findings, ranking, speed_figures, summaries
 from reports.blocks import Block
 from reports.cautions import cautions
 from reports.certificate import Comparison
@@ -24,7 +24,7 @@ def curves(material: Material, name: str, is_first: bool) -> list[Block]:
     title, first = summaries.regime_in_words(shown), shown.iloc[0]
     place = first["work"].rpartition("; ")[2]
     batch = summaries.batch_in_words(shown)
-    about = f"{batch[0].upper()}{batch[1:]}. Options: {first['task']}. Machine: {place}."
+    about = f"{blocks.capitalized(batch)}. Options: {first['task']}. Machine: {place}."
     parts = [blocks.heading(title, level=2), blocks.text(about)]
     said = [] if is_first else ranking.sentences(material.ranking, name)
     said += ranking.not_ranked(material.ranking, name, material.left_out)
@@ -33,8 +33,8 @@ def curves(material: Material, name: str, is_first: bool) -> list[Block]:
     if shown["workers"].nunique() == 1:
         return [*parts, blocks.text("Only one number of workers was measured here, so there is no curve to draw.")]
     file, points = f"curves-{len(material.drawings)}.svg", summaries.with_exchange(material.launches, name)
-    is_many = shown["strategy"].nunique() > figures.MOST_CURVES
-    draw = figures.multiples if is_many else figures.curves
+    is_many = shown["strategy"].nunique() > speed_figures.MOST_CURVES
+    draw = speed_figures.multiples if is_many else speed_figures.curves
     material.drawings[file] = partial(draw, shown, points, material.looks)
     what = "Throughput, a panel for each strategy" if is_many else "Throughput, speed-up and efficiency"
     caption = (
@@ -86,15 +86,12 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
 
 
 def _speed_row(row: Mapping[str, object]) -> list[str]:
-    interval = blocks.DASH
-    if not math.isnan(row["low_seconds"]):
-        interval = f"{blocks.number(1000 * row['low_seconds'])} to {blocks.number(1000 * row['high_seconds'])}"
     return [
         row["strategy"],
         f"{row['workers']}{'†' if row['oversubscribed'] else ''}",
         str(row["n"]),
-        blocks.number(1000 * row["seconds"]),
-        interval,
+        blocks.milliseconds(row["seconds"]),
+        blocks.interval_in_milliseconds(row["low_seconds"], row["high_seconds"]),
         f"{row['samples_per_second']:,.0f}",
         blocks.ratio(row["speed_up"]),
         blocks.percent(row["efficiency"]),
@@ -163,7 +160,9 @@ def certificate_section(material: Material) -> list[Block]:
             if key not in worst or member.loss > worst[key].loss:
                 worst[key] = member
         file = f"losses-{len(material.drawings)}.svg"
-        material.drawings[file] = partial(figures.losses, [worst[key] for key in sorted(worst)], material.looks)
+        material.drawings[file] = partial(
+            deviation_figures.losses, [worst[key] for key in sorted(worst)], material.looks
+        )
         workers = ", ".join(str(count) for count in sorted({member.workers for member in members}))
         caption = (
             f"{preset}, seed {members[0].seed}, global batch {batch}, workers {workers}: n = {len(members)} launches; "
@@ -202,8 +201,8 @@ def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
     rows, notes = [], {}
     for row in table.sort_values(["preset", "strategy", "workers"]).to_dict("records"):
         mark = f" ({notes.setdefault(row['note'], len(notes) + 1)})" if row["note"] else ""
-        difference = f"{100 * row['difference']:+.1f} %".replace("-", "\N{MINUS SIGN}")
-        difference = difference if math.isfinite(row["difference"]) else blocks.DASH
+        known = math.isfinite(row["difference"])
+        difference = blocks.signed_percent(row["difference"], 1) if known else blocks.DASH
         rows.append(
             [
                 *[row["strategy"] + mark, str(row["workers"]), row["preset"], str(row["batch"]), str(row["seed"])],
@@ -324,8 +323,8 @@ def machine_section(results: Results) -> list[Block]:
         ["system", _values(str(record.host.get("system", "?")) for record in ok)],
         ["computed on", _values(record.device for record in ok)],
         ["threads per worker", _values(str(record.threads_per_worker) for record in ok)],
-        ["kept on their cores", _share(bool(record.pinned_cores) for record in ok)],
-        ["private network", _share(record.private_network for record in ok)],
+        ["kept on their cores", blocks.share_of_launches(bool(record.pinned_cores) for record in ok)],
+        ["private network", blocks.share_of_launches(record.private_network for record in ok)],
         ["commit", _values(record.git_commit or "unknown" for record in ok)],
         ["measured", _values(sorted(record.started_at[:16].replace("T", " ") + " UTC" for record in ok), ends=True)],
         ["order of the launches", _order(results.plan)],
@@ -393,11 +392,6 @@ def _values(values: Iterable[str], ends: bool = False) -> str:
 
 def _data(record: Record) -> str:
     return f"{record.task['preset']} {record.data_sha256}"
-
-
-def _share(flags: Iterable[bool]) -> str:
-    values = list(flags)
-    return f"{sum(values)} of {len(values)} launches"
 
 
 def _order(plan: pd.DataFrame | None) -> str:

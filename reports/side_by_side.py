@@ -150,11 +150,8 @@ def _row(row: Mapping[str, object]) -> list[str]:
     crowded = row["oversubscribed_here"] or row["oversubscribed_there"]
     told = [row["strategy"], f"{row['workers']}{'†' if crowded else ''}"]
     for side in ("here", "there"):
-        interval = blocks.DASH
-        if not math.isnan(row[f"low_seconds_{side}"]):
-            ends = (blocks.number(1000 * row[f"{end}_seconds_{side}"]) for end in ("low", "high"))
-            interval = " to ".join(ends)
-        told += [str(row[f"n_{side}"]), blocks.number(1000 * row[f"seconds_{side}"]), interval]
+        interval = blocks.interval_in_milliseconds(row[f"low_seconds_{side}"], row[f"high_seconds_{side}"])
+        told += [str(row[f"n_{side}"]), blocks.milliseconds(row[f"seconds_{side}"]), interval]
         told.append(f"{row[f'samples_per_second_{side}']:,.0f}")
     return [*told, blocks.ratio(row["ratio"])]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import pandas as pd
 
-from reports import blocks, chart_parts, figures
+from reports import blocks, chart_parts, speed_figures
 from reports.chart_parts import (
     DASHES,
     DOTS,
@@ -66,7 +66,7 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, St
         for base, rate in bases.items()
         for count in counts
     ]
-    names, panels = figures.in_order_of_speed(cells), []
+    names, panels = speed_figures.in_order_of_speed(cells), []
     for count in counts:
         fastest = launches.loc[launches["workers"] == count, "samples_per_second"].max()
         limit = 1.03 * max([fastest, *(count * rate for rate in bases.values())])
@@ -130,7 +130,7 @@ def _medians(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[dict[str, 
                 **{"low": rounded(low), "high": rounded(high), "n": row["n"]},
                 "said": f"{row['samples_per_second']:,.0f}",
                 "interval": f"{low:,.0f} to {high:,.0f}" if has_interval else "none: too few launches",
-                "milliseconds": blocks.number(1000 * row["seconds"]),
+                "milliseconds": blocks.milliseconds(row["seconds"]),
                 "speed_up_said": blocks.ratio(row["speed_up"]),
                 "efficiency_said": blocks.percent(row["efficiency"]),
                 "own_said": blocks.ratio(row["own_speed_up"]),
@@ -149,7 +149,7 @@ def _launches(launches: pd.DataFrame, cells: pd.DataFrame, looks: Mapping[str, S
         base, own = over[row["strategy"], row["workers"]]
         measures = {"rate": rate, "speed_up": rate / base, "efficiency": rate / base / row["workers"]}
         measures["own_speed_up"] = rate / own
-        said = {"said": f"{rate:,.0f}", "milliseconds": blocks.number(1000 * row["seconds"])}
+        said = {"said": f"{rate:,.0f}", "milliseconds": blocks.milliseconds(row["seconds"])}
         rows.append(
             {
                 **_place(row, looks),

@@ -34,7 +34,6 @@ Rows = list[dict[str, object]]
 _ROW_PIXELS, _BAR_PIXELS, _USE_PIXELS = 38, 18, 170
 _BESIDE_PIXELS = 9  # Of the middle of a row, where it has a bar with exchange and one without.
 _POINTS_OF_A_RANK = 200
-_STARTUP_SHARE, _BREAK = 0.4, 0.05  # Of the width of a panel of processor use.
 _WITH, _WITHOUT = "with exchange", "without exchange"
 _STARTUP_KEYS = {"imports": "imports", "world": "joining the world", "first_step": "the rest of the start-up"}
 _OF_WINDOWS = {
@@ -84,7 +83,7 @@ def _name(group: Mapping[str, object]) -> str:
 
 def _windows(windows: pd.DataFrame, rows: Rows, data: dict[str, Rows], notes: list[str]) -> Panel:
     """Bars of quantiles, and in them the medians of the launches."""
-    low, high = _window_ends(windows)
+    low, high = strategy_figures.range_of_windows(windows)
     most = max(2, chart_parts.MOST_POINTS // len(windows))
     data["windows"], data["medians"] = [], []
     for window in windows.to_dict("records"):
@@ -94,9 +93,7 @@ def _windows(windows: pd.DataFrame, rows: Rows, data: dict[str, Rows], notes: li
         about["offset"] = -beside if window["exchange"] else beside
         data["windows"].append(about | _quantiles(window, high))
         if len(medians) > most:
-            medians = [
-                medians[place] for place in np.unique(np.linspace(0, len(medians) - 1, most).round().astype(int))
-            ]
+            medians = [medians[place] for place in chart_parts.thinned(len(medians), most)]
             notes.append(f"Of {window['n']} launches of {row['row']} the chart has {len(medians)} medians.")
         data["medians"] += [about | {"at": rounded(at), "median": f"{blocks.number(at)} ms"} for at in medians]
     drawn = {row["key"] for row in data["windows"]}
@@ -110,15 +107,6 @@ def _window_keys(drawn: Collection[str], rows: Rows) -> list[Key]:
     keys += [Key(_WITHOUT, "frame", color)] if _WITHOUT in drawn else [Key("middle half", "bar", color, chooses=False)]
     keys.append(Key("5 % to 95 %", "bar", _paler(color, 0.65), chooses=False))
     return [*keys, Key("a launch's median", "hollow", INK, "D", chooses=False)]
-
-
-def _window_ends(windows: pd.DataFrame) -> tuple[float, float]:
-    """The range that is shown, in milliseconds: not so far that few windows would leave the bars no room."""
-    largest = max(quantiles[3] for quantiles in windows["quantiles"])
-    low = min(quantiles[0] for quantiles in windows["quantiles"])
-    high = min(max(quantiles[-1] for quantiles in windows["quantiles"]), strategy_figures.CUT * largest)
-    margin = max(0.03 * (high - low), (strategy_figures.LEAST_RANGE * largest - (high - low)) / 2)
-    return max(0.0, low - margin), high + margin
 
 
 def _quantiles(window: Mapping[str, object], high: float) -> dict[str, object]:
@@ -330,7 +318,8 @@ def _seconds(spans: Sequence[tuple[float, float]]) -> alt.X:
     domain = [rounded(end) for span in spans for end in span]
     scale = alt.Scale(domain=domain, nice=False)
     if len(spans) > 1:
-        places = (_STARTUP_SHARE, _STARTUP_SHARE + _BREAK, 1)
+        startup, gap = strategy_figures.STARTUP_SHARE, strategy_figures.BREAK_SHARE
+        places = (startup, startup + gap, 1)
         ends = [0, *(alt.ExprRef(f"{place} * width") for place in places)]
         scale = alt.Scale(domain=domain, range=ends, nice=False)
     title, axis = "seconds since the start of the process", number_axis(values=values, grid=False, labelOverlap=True)

@@ -25,6 +25,9 @@ WINDOW_QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 STARTUP_PARTS = ("imports", "world", "first_step")
 """The parts of the time to the first step, in their order."""
 
+STARTUP_SHARE, BREAK_SHARE = 0.4, 0.05
+"""Of the width of a panel of processor use: what the start-up takes, and what is left free after it."""
+
 _STARTUP_NAMES = {"imports": "imports", "world": "joining the world", "first_step": "the rest"}
 STARTUP_LOOKS = {"imports": (0.0, ""), "world": (0.4, "////"), "first_step": (0.72, "")}  # Share of white, and hatch.
 
@@ -38,9 +41,9 @@ _CHARACTER = 1.18  # The mean width of a letter of the small print.
 _SECONDS = "seconds since the start of the process: up to the end of the first step, then the clocked windows"
 _LEFT = 9.0  # Where the panels of processor use begin.
 _LEAST_TICKS_APART = 6.0
-_STARTUP_SHARE, _BREAK = 0.4, 0.05  # Of the width of a panel of processor use.
-CUT = 2.2  # Windows are drawn up to so many times the largest median.
-LEAST_RANGE = 0.1  # Of the largest median.
+_MOST_TIMES_MEDIAN = 2.2  # Windows are drawn up to so many times the largest median.
+_LEAST_RANGE = 0.1  # Of the largest median.
+_MEDIAN = {"color": figures.INK, "markerfacecolor": "white", "markeredgewidth": 0.4}  # The mark of a launch's median.
 _PRINT = 5.9  # Points.
 _STEPS = [1, 2, 2.5, 5, 10]  # Of an axis, times powers of ten.
 
@@ -76,32 +79,31 @@ def strategy(
         page = _Page(figure, height)
         # The parts of a step and the mark of its end stand in two columns, those of a start-up in one.
         key_lines = max(math.ceil((parts["part"].nunique() + 2) / 2) if len(parts) else 2, len(STARTUP_PARTS))
-        fixed = _TITLE + _AXIS + key_lines * _KEY_LINE
-        below = _GAP + _TITLE + _AXIS if len(processors) else _GAP
-        least = below + (_PROCESSOR_HEIGHTS[0] if len(processors) else 0.0)
-        # Rows take two thirds of what there is to spare.
-        spare = max(0.0, height - fixed - least - _GROUP_HEIGHTS[0] * len(groups))
-        row = _GROUP_HEIGHTS[0] + (0.67 if len(processors) else 1.0) * spare / len(groups)
-        row = min(row, _GROUP_HEIGHTS[1]) if len(processors) else row
+        row = _row_height(len(groups), key_lines, height, len(processors) > 0)
         bottom = _TITLE + row * len(groups)
         _name_rows(page, groups, row)
-        for name, draw in (("windows", _draw_windows), ("parts", _draw_parts), ("startups", _draw_startups)):
-            table = {"windows": windows, "parts": parts, "startups": startups}[name]
-            left, width = _PANELS[name]
+        draws = {"windows": _draw_windows, "parts": _draw_parts, "startups": _draw_startups}
+        for (name, draw), table in zip(draws.items(), (windows, parts, startups), strict=True):
             if table.empty:
+                left, width = _PANELS[name]
                 page.words(left, _TITLE + 1.5, absent[name], width + 10)
-                continue
-            axes = page.panel(left, _TITLE, width, row * len(groups))
-            axes.set_ylim(len(groups) - 0.5, -0.5)
-            axes.set_yticks([])
-            axes.spines["left"].set_visible(False)
-            draw(page, axes, table, groups, bottom)
+            else:
+                draw(page, _row_panel(page, name, len(groups), row), table, groups, bottom)
         top = bottom + _AXIS + key_lines * _KEY_LINE + _GAP
         if len(processors):
             _draw_processors(page, processors, groups, top, height - top - _TITLE - _AXIS)
         else:
             page.words(0.0, top - 1.0, absent["processors"], _WIDTH)
         return figures.svg(figure)
+
+
+def range_of_windows(windows: pd.DataFrame) -> tuple[float, float]:
+    """The range of windows that is shown, in ms per step: not so far that few windows would leave the bars no room."""
+    largest = max(quantiles[3] for quantiles in windows["quantiles"])
+    low = min(quantiles[0] for quantiles in windows["quantiles"])
+    high = min(max(quantiles[-1] for quantiles in windows["quantiles"]), _MOST_TIMES_MEDIAN * largest)
+    margin = max(0.03 * (high - low), (_LEAST_RANGE * largest - (high - low)) / 2)
+    return max(0.0, low - margin), high + margin
 
 
 class _Page:
@@ -150,6 +152,27 @@ class _Page:
             self.text(left + 3.2, top, text, fontsize=5.5)
 
 
+def _row_height(rows: int, key_lines: int, height: float, processors: bool) -> float:
+    """Of a figure of this height with so many rows and lines in its keys."""
+    fixed = _TITLE + _AXIS + key_lines * _KEY_LINE
+    least = _GAP + _TITLE + _AXIS + _PROCESSOR_HEIGHTS[0] if processors else _GAP
+    spare = max(0.0, height - fixed - least - _GROUP_HEIGHTS[0] * rows)
+    if not processors:
+        return _GROUP_HEIGHTS[0] + spare / rows
+    # Rows take two thirds of what there is to spare.
+    return min(_GROUP_HEIGHTS[0] + 0.67 * spare / rows, _GROUP_HEIGHTS[1])
+
+
+def _row_panel(page: _Page, name: str, rows: int, row: float) -> Axes:
+    """The axes of a panel that has the figure's rows, each so high."""
+    left, width = _PANELS[name]
+    axes = page.panel(left, _TITLE, width, row * rows)
+    axes.set_ylim(rows - 0.5, -0.5)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    return axes
+
+
 def _name_rows(page: _Page, groups: pd.DataFrame, row: float) -> None:
     for place, group in enumerate(groups.to_dict("records")):
         color = figures.FAINT if group["crowded"] else figures.INK
@@ -167,11 +190,7 @@ def _shortened(text: str, most: int) -> str:
 
 def _draw_windows(page: _Page, axes: Axes, windows: pd.DataFrame, groups: pd.DataFrame, bottom: float) -> None:
     """Bars from the 5 % to the 95 % quantile, in them those of the middle half, a line for all windows."""
-    largest = max(quantiles[3] for quantiles in windows["quantiles"])
-    low = min(quantiles[0] for quantiles in windows["quantiles"])
-    high = min(max(quantiles[-1] for quantiles in windows["quantiles"]), CUT * largest)
-    margin = max(0.03 * (high - low), (LEAST_RANGE * largest - (high - low)) / 2)
-    low, high = max(0.0, low - margin), high + margin
+    low, high = range_of_windows(windows)
     left, width = _PANELS["windows"]
     drawn, marks = {True: [], False: []}, []
     for row in windows.to_dict("records"):
@@ -198,9 +217,6 @@ def _draw_windows(page: _Page, axes: Axes, windows: pd.DataFrame, groups: pd.Dat
     page.key(left, bottom + _AXIS, key, 2, 27.0)
 
 
-_MEDIAN = {"color": figures.INK, "markerfacecolor": "white", "markeredgewidth": 0.4}
-
-
 def _draw_quantiles(axes: Axes, bars: Sequence[tuple[float, Sequence[float], str]], filled: bool) -> None:
     if not bars:
         return
@@ -219,30 +235,25 @@ def _draw_quantiles(axes: Axes, bars: Sequence[tuple[float, Sequence[float], str
 
 def _draw_parts(page: _Page, axes: Axes, parts: pd.DataFrame, groups: pd.DataFrame, bottom: float) -> None:
     """The ideal step, then what it takes beyond it: right of zero what takes time, left of it what saves some."""
-    shown, ends, boxes = {"ideal", *parts["part"]}, {}, {part: [] for part in figures.PARTS}
-    below = 0.0
+    ends, measured, boxes = [0.0], {}, {part: [] for part in figures.PARTS}
     for group, own in parts.groupby("group"):
-        first = own.iloc[0]
-        lengths = {"ideal": first["ideal_seconds"]} | dict(zip(own["part"], own["seconds"], strict=True))
-        left = right = 0.0
-        for part in (part for part in figures.PARTS if part in lengths):
-            length = 1000 * lengths[part]
-            start = right if length > 0 else left + length
-            left, right = min(left, left + length), max(right, right + length)
-            boxes[part].append(_box(start, start + abs(length), group - 0.3, group + 0.3))
-        ends[group], below = (right, 1000 * first["measured_seconds"]), min(below, left)
+        spans, right = figures.stacked(own)
+        for part, (start, end) in spans.items():
+            boxes[part].append(_box(start, end, group - 0.3, group + 0.3))
+        measured[group] = 1000 * own["measured_seconds"].iloc[0]
+        ends += [right, *(start for start, _ in spans.values())]
     for part, drawn in boxes.items():
         color, hatch = _part_look(part)
         looks = {"facecolors": color, "edgecolors": figures.INK, "linewidths": 0.3, "hatch": hatch}
         if drawn:
             axes.add_collection(PolyCollection(drawn, **looks), autolim=False)
-    measured = [[(each, group - 0.4), (each, group + 0.4)] for group, (_, each) in ends.items()]
-    axes.add_collection(LineCollection(measured, colors=figures.INK, linewidths=1.3), autolim=False)
-    right = max(end for end, _ in ends.values())
-    axes.set_xlim(1.02 * below, 1.02 * right)
+    lines = [[(each, group - 0.4), (each, group + 0.4)] for group, each in measured.items()]
+    axes.add_collection(LineCollection(lines, colors=figures.INK, linewidths=1.3), autolim=False)
+    axes.set_xlim(1.02 * min(ends), 1.02 * max(ends))
     axes.axvline(0, color=figures.FAINT, linewidth=0.6)
-    _finish_bars(page, axes, "parts", {group: blocks.number(each) for group, (_, each) in ends.items()}, bottom, groups)
+    _finish_bars(page, axes, "parts", {group: blocks.number(each) for group, each in measured.items()}, bottom, groups)
     page.title(_PANELS["parts"][0], "the step divided, ms")
+    shown = {"ideal", *parts["part"]}
     known = [part for part in figures.PARTS if part in shown]
     key = [(part, dict(zip(("facecolor", "hatch"), _part_look(part), strict=True))) for part in known]
     key.append(("measured", {"marker": "|", "markersize": 5, "markeredgewidth": 1.3, "color": figures.INK}))
@@ -250,7 +261,7 @@ def _draw_parts(page: _Page, axes: Axes, parts: pd.DataFrame, groups: pd.DataFra
 
 
 def _part_look(part: str) -> tuple[str, str]:
-    """Its color and hatch as in `figures.scaling`, but with fewer dots, each of which is a path of its own."""
+    """Its color and hatch in `figures.PARTS`, but with fewer dots, each of which is a path of its own."""
     color, hatch = figures.PARTS[part]
     return color, hatch.replace("....", "..")
 
@@ -324,9 +335,9 @@ def _draw_processors(page: _Page, processors: pd.DataFrame, groups: pd.DataFrame
 def _scales(own: pd.DataFrame, left: float, right: float) -> list[tuple[float, float, float, float]]:
     """Of the start-up and of the windows, where there are any: the first and the last second, and their places."""
     beginning, windows = own[own["part"] != ""], own[own["part"] == ""]
-    break_at = left + _STARTUP_SHARE * (right - left)
+    break_at = left + STARTUP_SHARE * (right - left)
     scales = [(0.0, beginning["end"].max(), left, break_at)] if len(beginning) else []
-    start = break_at + _BREAK * (right - left) if len(beginning) else left
+    start = break_at + BREAK_SHARE * (right - left) if len(beginning) else left
     return [*scales, (windows["start"].min(), windows["end"].max(), start, right)]
 
 

@@ -98,9 +98,9 @@ def _page(shared: _Shared, strategy: str, launches: pd.DataFrame, room: float) -
     caption = _caption(shared.names[regime], drawn, left_out)
     free += _CAPTION_LINES * _HEIGHTS["caption line"] - _lines([caption], "caption line")
     height = float(np.clip(free - sum(map(_height, tables)), least, most))
-    file = f"strategy-{len(shared.material.drawings)}.svg"
-    shared.material.drawings[file] = partial(strategy_figures.strategy, groups, **drawn, height=round(height, 1))
-    figure = blocks.figure(file, caption, _alternative(strategy, shared.names[regime], groups, drawn))
+    file, rows = f"strategy-{len(shared.material.drawings)}.svg", _rows(shared, groups)
+    shared.material.drawings[file] = partial(strategy_figures.strategy, rows, **drawn, height=round(height, 1))
+    figure = blocks.figure(file, caption, _alternative(strategy, shared.names[regime], rows, drawn))
     return [*head, figure, *tables, settings]
 
 
@@ -180,14 +180,21 @@ def _groups(launches: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
     return shown.reset_index(drop=True), len(known) - len(shown)
 
 
+def _rows(shared: _Shared, groups: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the figure with their colors, and with labels that say workers and, where they differ, options."""
+    words = [blocks.workers(int(count)) for count in groups["workers"]]
+    several = groups["label"].nunique() > 1
+    options = groups["label"].where(groups["label"] != "", "defaults") if several else groups["label"]
+    return groups.assign(
+        label=[f"{count}\n{option}" if option else count for count, option in zip(words, options, strict=True)],
+        color=[shared.material.looks[name].color for name in groups["strategy"]],
+    )
+
+
 def _drawn(shared: _Shared, groups: pd.DataFrame, launches: pd.DataFrame, regime: str) -> dict[str, object]:
     """The tables of `strategy_figures.strategy`, and why those are empty that are."""
-    groups["color"] = [shared.material.looks[name].color for name in groups["strategy"]]
-    several = groups["label"].nunique() > 1
-    words = [blocks.workers(int(count)) for count in groups["workers"]]
-    options = groups["label"].where(groups["label"] != "", "defaults") if several else groups["label"]
-    windows, startups, middle = [], [], {}
     place_of = {key: place for place, key in enumerate(zip(groups["strategy"], groups["workers"], strict=True))}
+    windows, startups, middle = [], [], {}
     for (name, workers, exchange), own in launches.groupby(["strategy", "workers", "exchange"], sort=False):
         place = place_of.get((name, workers))
         if place is None:
@@ -198,16 +205,10 @@ def _drawn(shared: _Shared, groups: pd.DataFrame, launches: pd.DataFrame, regime
             startups += _startup(place, own_records)
             ordered = own.sort_values(["seconds", "launch"])["launch"]
             middle[place] = shared.records[ordered.iloc[(len(ordered) - 1) // 2]]
-    found = shared.material.scaling
-    found = found[found["regime"] == regime]
-    places = [place_of.get(key) for key in zip(found["strategy"], found["workers"], strict=True)]
-    parts = found.assign(group=places).dropna(subset=["group"]).astype({"group": int})
     uses = [row for place in _worlds(groups, middle) for row in _processor_use(place, middle[place])]
-    groups["title"] = words
-    groups["label"] = [f"{one}\n{other}" if other else one for one, other in zip(words, options, strict=True)]
     return {
         "windows": pd.DataFrame(windows).sort_values(["group", "exchange"], ascending=[True, False]),
-        "parts": parts,
+        "parts": _parts(shared, place_of, regime),
         "startups": pd.DataFrame(startups),
         "processors": pd.DataFrame(uses, columns=["group", "part", "rank", "start", "end", "cores"]),
         "absent": {
@@ -216,6 +217,14 @@ def _drawn(shared: _Shared, groups: pd.DataFrame, launches: pd.DataFrame, regime
             "processors": "Processor use over time: the records don't tell when a window started, or what it computed.",
         },
     }
+
+
+def _parts(shared: _Shared, place_of: Mapping[tuple[str, int], int], regime: str) -> pd.DataFrame:
+    """The steps of a regime in their parts, with the `group` of the figure to which each belongs."""
+    found = shared.material.scaling
+    found = found[found["regime"] == regime]
+    places = [place_of.get(key) for key in zip(found["strategy"], found["workers"], strict=True)]
+    return found.assign(group=places).dropna(subset=["group"]).astype({"group": int})
 
 
 def _distribution(launches: pd.DataFrame, records: Sequence[Record]) -> dict[str, object]:
@@ -273,28 +282,28 @@ def _undivided(record: Record, launches: pd.DataFrame) -> str:
 
 def _caption(regime: str, drawn: Mapping[str, object], left_out: int) -> str:
     windows, startups, processors = drawn["windows"], drawn["startups"], drawn["processors"]
-    said = f"{_capital(regime)}. Windows: all of n launches, {blocks.span(windows['count'])} in a bar, of each the "
-    said += "slowest rank; "
-    said += (
-        "thick the middle half, pale up to 5 % and 95 %, a thin line up to the ends (» farther), the median across. "
-    )
+    sentences = [
+        f"{blocks.capitalized(regime)}.",
+        f"Windows: all of n launches, {blocks.span(windows['count'])} in a bar, of each the slowest rank; thick the "
+        "middle half, pale up to 5 % and 95 %, a thin line up to the ends (» farther), the median across.",
+    ]
     if len(drawn["parts"]):
-        said += (
-            f"Step: medians over rounds (n = {blocks.span(drawn['parts']['n'])}), as in \u201cWhy not N times\u201d. "
-        )
+        n = blocks.span(drawn["parts"]["n"])
+        sentences.append(f"Step: medians over rounds (n = {n}), as in \u201cWhy not N times\u201d.")
     if len(startups):
-        said += f"First step: of the slowest rank, medians over launches (n = {blocks.span(startups['n'])}). "
+        n = blocks.span(startups["n"])
+        sentences.append(f"First step: of the slowest rank, medians over launches (n = {n}).")
     if len(processors):
-        ranks = processors.dropna(subset=["rank"]).groupby("group")["rank"].nunique()
-        said += "Processor use: the launch in the middle (n = 1 each), the slowest rank's start-up, then "
-        said += "a line for each rank (even ones wide and pale)" if ranks.max() > 1 else "the only process with a clock"
-        said += (
-            ". It has all threads of those processes and nothing of others, such as servers or loaders; the warm-up "
-        )
-        said += "isn't read. "
+        several = processors.dropna(subset=["rank"]).groupby("group")["rank"].nunique().max() > 1
+        lines = "a line for each rank (even ones wide and pale)" if several else "the only process with a clock"
+        sentences += [
+            f"Processor use: the launch in the middle (n = 1 each), the slowest rank's start-up, then {lines}.",
+            "It has all threads of those processes and nothing of others, such as servers or loaders; the warm-up "
+            "isn't read.",
+        ]
     if left_out:
-        said += f"{left_out} more combinations of options and workers are in the tables alone. "
-    return said.strip()
+        sentences.append(f"{left_out} more combinations of options and workers are in the tables alone.")
+    return " ".join(sentences)
 
 
 def _alternative(strategy: str, regime: str, groups: pd.DataFrame, drawn: Mapping[str, object]) -> str:
@@ -362,15 +371,21 @@ def _row(shared: _Shared, cell: Mapping[str, object], peaks: Mapping[tuple, floa
     key = (cell["regime"], *world)
     exposed, held = shared.exposed.get(key, {}), shared.held.get(key, {})
     known = exposed.get("exposed_n", 0) > 0
-    difference = f"{_milliseconds(exposed['exposed_seconds'])} ({exposed['exposed_n']})" if known else blocks.DASH
+    difference = f"{blocks.milliseconds(exposed['exposed_seconds'])} ({exposed['exposed_n']})" if known else blocks.DASH
     return [
         cell["label"] or "defaults",
         *[f"{cell['workers']}{'†' if cell['oversubscribed'] else ''}", str(cell["n"])],
-        *[_milliseconds(cell["seconds"]), _interval(cell["low_seconds"], cell["high_seconds"])],
+        *[
+            blocks.milliseconds(cell["seconds"]),
+            blocks.interval_in_milliseconds(cell["low_seconds"], cell["high_seconds"]),
+        ],
         *[f"{cell['samples_per_second']:,.0f}", blocks.ratio(cell["speed_up"])],
-        *[difference, _interval(exposed.get("exposed_low"), exposed.get("exposed_high"))],
-        *[_megabytes(cell["wire_bytes"]), _megabytes(cell["formula_bytes"])],
-        *[_megabytes(peaks.get(world) or math.nan), _megabytes(held.get("held"))],
+        *[
+            difference,
+            blocks.interval_in_milliseconds(*(exposed.get(f"exposed_{end}", math.nan) for end in ("low", "high"))),
+        ],
+        *[blocks.megabytes(cell["wire_bytes"]), blocks.megabytes(cell["formula_bytes"])],
+        *[blocks.megabytes(peaks.get(world) or math.nan), blocks.megabytes(held.get("held", math.nan))],
         blocks.number(cell["first_step_seconds"]),
     ]
 
@@ -385,7 +400,7 @@ def _notes(regime: str, cells: pd.DataFrame, explained: set[str]) -> list[str]:
     said = [text for name, text in terms.items() if name in explained]
     marks = [f"no interval is given for n < {FEWEST_LAUNCHES}"] if (cells["n"] < FEWEST_LAUNCHES).any() else []
     marks += ["† more threads than cores"] if cells["oversubscribed"].any() else []
-    return [f"{'; '.join([_capital(regime), *said, *marks])}."]
+    return [f"{'; '.join([blocks.capitalized(regime), *said, *marks])}."]
 
 
 def _settings(shared: _Shared, records: Sequence[Record]) -> Block:
@@ -411,8 +426,8 @@ def _settings(shared: _Shared, records: Sequence[Record]) -> Block:
         ["options", "; ".join(options)],
         ["threads per worker", _distinct(str(record.threads_per_worker) for record in records)],
         ["carried by", "; ".join(carriers)],
-        ["kept on their cores", f"{sum(bool(each.pinned_cores) for each in records)} of {len(records)} launches"],
-        ["private network", f"{sum(each.private_network for each in records)} of {len(records)} launches"],
+        ["kept on their cores", blocks.share_of_launches(bool(each.pinned_cores) for each in records)],
+        ["private network", blocks.share_of_launches(each.private_network for each in records)],
         ["processes beside the workers", ", ".join(map(str, beside))],
         ["versions", ", ".join(sorted(versions))],
         ["script", _distinct(record.script for record in records if record.script)],
@@ -457,23 +472,5 @@ def _lines(texts: Iterable[str], kind: str) -> float:
     return _HEIGHTS[kind] * sum(max(1, math.ceil(len(text) / _LETTERS[kind])) for text in texts)
 
 
-def _milliseconds(seconds: float) -> str:
-    return blocks.number(1000 * seconds)
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    if low is None or math.isnan(low):
-        return blocks.DASH
-    return f"{_milliseconds(low)} to {_milliseconds(high)}"
-
-
-def _megabytes(count: float | None) -> str:
-    return blocks.DASH if count is None or math.isnan(count) else blocks.number(count / 1e6)
-
-
 def _distinct(values: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(values))
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -17,7 +17,7 @@ from common.measurement import metrics
 from common.measurement.intervals import median_interval
 from common.measurement.record import Record
 from common.strategy import Options, name_of
-from reports import pairs
+from reports import blocks, pairs
 
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}
 """The test accuracy whose time is reported, for the presets with real data."""
@@ -83,8 +83,7 @@ def regime_name(cell_table: pd.DataFrame) -> str:
 
 def regime_in_words(cell_table: pd.DataFrame) -> str:
     """The same as the beginning of a sentence."""
-    name = regime_name(cell_table)
-    return name[0].upper() + name[1:]
+    return blocks.capitalized(regime_name(cell_table))
 
 
 def batch_in_words(cell_table: pd.DataFrame) -> str:

@@ -25,8 +25,8 @@ _ROWS_OF_A_LONG_TABLE = 25  # From so many on a table scrolls below its header.
 
 
 @cache
-def library() -> str:
-    """The whole of Vega-Lite, Vega and what embeds them: seconds of work that needs no records."""
+def scripts_of_charts() -> str:
+    """Vega-Lite, Vega and what embeds them, as one script: seconds of work that needs no records."""
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
@@ -40,7 +40,7 @@ def build(content: Mapping[str, object], drawings: Drawings, images: Mapping[str
     for position, block in enumerate(content["blocks"]):
         title = block["text"] if block["kind"] == "heading" else title
         parts.append(_written(block, position, title, figures))
-    scripts = [library(), _beside("page.js")]
+    scripts = [scripts_of_charts(), _beside("page.js")]
     return f"""<!doctype html>
 <html lang="en">
 <head>

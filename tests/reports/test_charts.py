@@ -14,8 +14,10 @@ from reports import (
     chart_parts,
     charts,
     deviation_charts,
-    figures,
+    deviation_figures,
     scaling,
+    scaling_figures,
+    speed_figures,
     strategy_figures,
     strategy_pages,
     summaries,
@@ -23,14 +25,11 @@ from reports import (
 from reports.chart_parts import Chart
 from reports.material import gather
 from reports.results import Results
-from tests.reports.records import AMBER, make_record, named, varied
+from tests.reports.drawings import looks_of
+from tests.reports.records import make_record, named, varied
 
 
-def looks_of(names: list[str]) -> dict[str, figures.Style]:
-    return figures.styles(dict.fromkeys(names, AMBER.colors))
-
-
-def of_speed(*records, draw=figures.curves) -> Chart:
+def of_speed(*records, draw=speed_figures.curves) -> Chart:
     launches = summaries.launches(named(*records))
     looks = looks_of(launches["strategy"].tolist())
     return charts.chart_of(partial(draw, summaries.cells(launches), launches, looks))
@@ -39,7 +38,7 @@ def of_speed(*records, draw=figures.curves) -> Chart:
 def of_losses(tmp_path, *records) -> Chart:
     comparisons = certificate.compare(Results(tmp_path, named(*records), None))
     names = [comparison.strategy for comparison in comparisons]
-    return charts.chart_of(partial(figures.losses, comparisons, looks_of(names)))
+    return charts.chart_of(partial(deviation_figures.losses, comparisons, looks_of(names)))
 
 
 def of_residuals(**logs: list[float]) -> Chart:
@@ -47,7 +46,7 @@ def of_residuals(**logs: list[float]) -> Chart:
         {"strategy": name, "other": "base", "rounds": [*range(1, len(each) + 1)], "logs": each}
         for name, each in logs.items()
     ]
-    return charts.chart_of(partial(figures.residuals, pd.DataFrame(rows)))
+    return charts.chart_of(partial(deviation_figures.residuals, pd.DataFrame(rows)))
 
 
 def of_parts(milliseconds: float = 4.0, workers: tuple[int, ...] = (2,), alone: float = 3.0) -> Chart:
@@ -59,7 +58,7 @@ def of_parts(milliseconds: float = 4.0, workers: tuple[int, ...] = (2,), alone: 
             records.append(varied(f"amber_{index}", count, (alone,) * 3, exchange=False))
     launches = summaries.launches(named(*records))
     table = scaling.table(summaries.cells(launches), launches, None).assign(products_seconds=1e-3)
-    return charts.chart_of(partial(figures.scaling, table))
+    return charts.chart_of(partial(scaling_figures.scaling, table))
 
 
 def of_page(*records, **changed) -> Chart:
@@ -84,7 +83,7 @@ def each(request, tmp_path) -> Chart:
     """A chart of every kind."""
     records = [make_record("amber_single"), *(make_record("amber_ring", workers) for workers in (1, 2, 4, 8))]
     return {
-        "headline": lambda: of_speed(*records, draw=figures.headline),
+        "headline": lambda: of_speed(*records, draw=speed_figures.headline),
         "curves": lambda: of_speed(*records),
         "losses": lambda: of_losses(tmp_path, *records),
         "residuals": lambda: of_residuals(one=[0.0, 0.1, 0.2], two=[0.0, 0.3, 0.0]),
@@ -243,14 +242,14 @@ def test_each_number_of_workers_has_a_panel():
         *["1 worker", "2 workers", "4 workers"]
     ]
     records = [make_record("amber_ring", workers) for workers in (1, 2, 4)]
-    assert [panel.title.partition(":")[0] for panel in of_speed(*records, draw=figures.headline).panels] == [
+    assert [panel.title.partition(":")[0] for panel in of_speed(*records, draw=speed_figures.headline).panels] == [
         *["1 worker", "2 workers", "4 workers †"]
     ]
 
 
 def test_names_that_look_like_code_are_data_and_nothing_else(tmp_path):
     name = "');alert('x"
-    chart = of_speed(make_record(name), make_record(name, 2), draw=figures.headline)
+    chart = of_speed(make_record(name), make_record(name, 2), draw=speed_figures.headline)
     assert {row["key"] for row in chart.data["medians"]} == {name}
     expressions = [part.split('"')[0] for part in json.dumps(chart.panels[0].specification).split('"expr": "')[1:]]
     assert not any("alert" in expression for expression in expressions)

@@ -5,12 +5,12 @@ from functools import partial
 
 import pandas as pd
 
-from reports import drawing, figures
+from reports import deviation_figures, drawing
 
 
 def residuals(name: str) -> partial:
     rows = pd.DataFrame([{"strategy": name, "other": "base", "rounds": [1, 2, 3], "logs": [0.0, 0.1, 0.0]}])
-    return partial(figures.residuals, rows)
+    return partial(deviation_figures.residuals, rows)
 
 
 def process(_: str) -> bytes:

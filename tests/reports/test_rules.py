@@ -15,12 +15,13 @@ from common.calibration import verdict
 from common.contract.task import PRESETS
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
-from reports import document, figures, rules, sections, summaries
+from reports import document, rules, sections, speed_figures, summaries
 from reports.blocks import DASH
 from reports.material import Drawings, gather
 from reports.results import Results
 from reports.rules import Rule
-from tests.reports.records import AMBER, HOST, STRATEGIES, make_record, named, unfinished, varied
+from tests.reports.drawings import looks_of
+from tests.reports.records import HOST, STRATEGIES, make_record, named, unfinished, varied
 
 DRIFT = (1.0, 1.4, 0.8, 1.9, 1.1, 2.5)
 """How many times as long everything takes in each round."""
@@ -198,8 +199,7 @@ def test_bounds_stand_beside_what_was_measured(composed):
 def marks(*milliseconds: float) -> int:
     """How many marks and ticks the first figure has on a launch of so many milliseconds a step each."""
     launches = summaries.launches(named(*(make_record(milliseconds=(each,) * 4) for each in milliseconds)))
-    looks = figures.styles({"amber_ring": AMBER.colors})
-    return figures.headline(summaries.cells(launches), launches, looks).count(b"<use")
+    return speed_figures.headline(summaries.cells(launches), launches, looks_of(["amber_ring"])).count(b"<use")
 
 
 def test_every_launch_is_a_mark():

@@ -1,7 +1,6 @@
 """The figure of a strategy's page: its four panels, and what stands in the place of one that has nothing to show."""
 
 import pickle
-import re
 import xml.etree.ElementTree as ElementTree
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from reports import strategy_figures, strategy_pages, summaries
 from reports.material import gather
 from reports.results import Results
+from tests.reports.drawings import height_of, words
 from tests.reports.records import make_record, named, varied
 
 
@@ -20,11 +20,6 @@ def drawing(*records) -> partial:
     material = gather(results)
     strategy_pages.section(material, results, summaries.regimes(material.launches))
     return next(draw for name, draw in material.drawings.items() if name.startswith("strategy"))
-
-
-def words(svg: str) -> list[str]:
-    """The texts of a figure, which stand beside their outlines as comments."""
-    return re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)
 
 
 BASE = make_record("amber_single", 1, (1.5,) * 3)
@@ -99,4 +94,4 @@ def test_a_figure_is_as_high_as_it_is_asked_to_be():
     draw = drawing(BASE, *RING)
     for height in strategy_figures.heights(2, processors=True):
         svg = partial(draw.func, *draw.args, **draw.keywords | {"height": height})().decode()
-        assert float(ElementTree.fromstring(svg).get("height").removesuffix("pt")) == pytest.approx(height / 25.4 * 72)
+        assert height_of(svg) == pytest.approx(height / 25.4 * 72)

@@ -53,7 +53,7 @@ def page_of(*parts: blocks.Block) -> str:
 @pytest.fixture(autouse=True)
 def quick_bundle(request, monkeypatch):
     if "whole" not in request.fixturenames:
-        monkeypatch.setattr(web_page, "library", lambda: "window.vegaEmbed = null;")
+        monkeypatch.setattr(web_page, "scripts_of_charts", lambda: "window.vegaEmbed = null;")
 
 
 @pytest.fixture(scope="module")

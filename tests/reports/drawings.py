@@ -1,0 +1,22 @@
+"""What figures are drawn with in tests, and what stands on them, read from their SVG."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+from reports import figures
+from tests.reports.records import AMBER
+
+
+def looks_of(names: list[str]) -> dict[str, figures.Style]:
+    """A look for each of these strategies, all of one family."""
+    return figures.styles(dict.fromkeys(names, AMBER.colors))
+
+
+def words(svg: str) -> list[str]:
+    """The texts of a figure, which stand beside their outlines as comments."""
+    return re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)
+
+
+def height_of(svg: str) -> float:
+    """In points."""
+    return float(ElementTree.fromstring(svg).get("height").removesuffix("pt"))

@@ -1,0 +1,32 @@
+"""How numbers are written in the blocks of a document."""
+
+import math
+
+import pytest
+
+from reports import blocks
+
+
+def test_times_are_written_in_milliseconds_and_bytes_in_megabytes_with_a_dash_for_none():
+    assert blocks.milliseconds(0.00206) == "2.06"
+    assert blocks.milliseconds(math.nan) == blocks.DASH
+    assert blocks.megabytes(1_234_000) == "1.23"
+    assert blocks.megabytes(math.nan) == blocks.DASH
+
+
+def test_an_interval_has_both_its_ends_or_a_dash():
+    assert blocks.interval_in_milliseconds(0.00192, 0.00208) == "1.92 to 2.08"
+    assert blocks.interval_in_milliseconds(math.nan, math.nan) == blocks.DASH
+
+
+@pytest.mark.parametrize(("change", "digits", "written"), [(0.25, 0, "+25 %"), (-0.0312, 1, "\N{MINUS SIGN}3.1 %")])
+def test_a_change_has_its_sign(change, digits, written):
+    assert blocks.signed_percent(change, digits) == written
+
+
+def test_the_beginning_of_a_sentence_keeps_its_other_capitals():
+    assert blocks.capitalized("on the GPU") == "On the GPU"
+
+
+def test_launches_of_which_something_is_true_are_counted_among_all():
+    assert blocks.share_of_launches(index > 0 for index in range(4)) == "3 of 4 launches"

@@ -1,0 +1,95 @@
+"""The figures of speed: vectors, the same for the same input, and with all that must be on them."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from reports import speed_figures, summaries
+from tests.reports.drawings import height_of, looks_of, words
+from tests.reports.records import make_record, named, varied
+
+
+def drawn(*records, kind=speed_figures.headline) -> str:
+    launches = summaries.launches(named(*records))
+    looks = looks_of(launches["strategy"].tolist())
+    return kind(summaries.cells(launches), launches, looks).decode()
+
+
+@pytest.mark.parametrize("kind", [speed_figures.headline, speed_figures.curves])
+def test_a_figure_is_svg_without_pixels_and_names_its_strategies(kind):
+    svg = drawn(make_record("amber_single"), make_record("amber_ring", 2), kind=kind)
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert "<image" not in svg
+    assert {"amber_single", "amber_ring"} <= set(words(svg))
+
+
+@pytest.mark.parametrize("kind", [speed_figures.headline, speed_figures.curves])
+def test_the_same_input_gives_the_same_bytes(kind):
+    records = (make_record("amber_single"), make_record("amber_ring", 2))
+    assert drawn(*records, kind=kind) == drawn(*records, kind=kind)
+
+
+def test_the_headline_has_an_ideal_line_for_each_measured_base():
+    svg = drawn(make_record("amber_single"), make_record("amber_ring", 2))
+    assert "ideal: N times amber_single" in words(svg)
+    assert "ideal: N times amber_single" not in words(drawn(make_record("amber_ring", 1), make_record("amber_ring", 2)))
+
+
+@pytest.mark.parametrize(("kind", "mark"), [(speed_figures.headline, "4 workers †"), (speed_figures.curves, "4†")])
+def test_more_threads_than_cores_are_marked_on_the_plot(kind, mark):
+    records = [make_record("amber_ring", workers) for workers in (1, 2, 4)]
+    assert mark in words(drawn(*records, kind=kind))
+    assert not [word for word in words(drawn(*records[:2], kind=kind)) if "†" in word]
+
+
+def test_the_headline_has_a_panel_for_each_number_of_workers_and_the_number_of_every_median():
+    svg = drawn(make_record("amber_single"), make_record("amber_ring", 1), make_record("amber_ring", 2, (4.0,) * 3))
+    assert {"1 worker", "2 workers"} <= set(words(svg))
+    # 64 rows in 2 ms, and 128 in 4.
+    assert words(svg).count("32,000") == 3
+
+
+def test_strategies_stand_in_the_order_of_their_speed_where_there_is_a_core_for_each_worker():
+    slow = [make_record("amber_ring", count, (time,) * 3) for count, time in ((1, 1.0), (2, 4.0), (4, 1.0))]
+    fast = [make_record("amber_library", count, (time,) * 3) for count, time in ((1, 2.0), (2, 3.0), (4, 9.0))]
+    alone = make_record("amber_single", 1, (0.5,) * 3)
+    cells = summaries.cells(summaries.launches(named(*slow, *fast, alone)))
+    assert speed_figures.in_order_of_speed(cells) == ["amber_library", "amber_ring", "amber_single"]
+
+
+def test_a_ground_is_shaded_only_where_every_strategy_has_more_threads_than_cores():
+    servers = make_record("cobalt_servers", 2, oversubscribed=True)
+    svg = drawn(make_record("amber_ring", 1), make_record("amber_ring", 2), servers)
+    assert not [word for word in words(svg) if "†" in word]
+
+
+def test_every_launch_is_a_point():
+    few, many = (
+        drawn(*[make_record("amber_ring", 1, (2 + index / 9,) * 3) for index in range(count)]) for count in (3, 9)
+    )
+    assert many.count("<use") - few.count("<use") == 6
+
+
+@pytest.mark.parametrize("kind", [speed_figures.headline, speed_figures.curves])
+def test_with_many_strategies_the_figure_grows_and_names_every_one(kind):
+    names = [f"amber_{index:02d}" for index in range(24)]
+    svg = drawn(*(make_record(name, workers) for name in names for workers in (1, 2)), kind=kind)
+    assert set(names) <= set(words(svg))
+    few = drawn(*(make_record("amber_00", workers) for workers in (1, 2)), kind=kind)
+    assert height_of(svg) > height_of(few)
+
+
+def test_many_strategies_have_a_panel_each_with_the_others_in_grey():
+    names = [f"amber_{index:02d}" for index in range(12)]
+    records = [make_record(name, workers) for name in names for workers in (1, 2)]
+    svg = drawn(make_record("amber_single"), *records, kind=speed_figures.multiples)
+    assert {*names, "amber_single", "the others", "ideal: N times its base"} <= set(words(svg))
+    assert svg == drawn(make_record("amber_single"), *records, kind=speed_figures.multiples)
+    assert height_of(drawn(*records[:8], kind=speed_figures.multiples)) < height_of(svg)
+
+
+@pytest.mark.parametrize("kind", [speed_figures.headline, speed_figures.curves])
+def test_a_label_is_a_curve_of_its_own(kind):
+    svg = drawn(make_record("cobalt_replicas", 2), varied("cobalt_replicas", 2, compiled=True), kind=kind)
+    assert "cobalt_replicas" in words(svg)
+    assert "cobalt_replicas, compiled" in " ".join(" ".join(words(svg)).split())
