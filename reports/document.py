@@ -31,6 +31,12 @@ from reports.drawing import draw_all
 from reports.material import Drawings, Material, gather, regime_names
 from reports.results import Results
 
+_CLOSEST = 3
+"""How often the text is set closer, where a page would be nearly empty."""
+
+_PAGE_TOP, _NEARLY_EMPTY = 0.07, 0.25
+"""Where a page's text begins, and up to where it's nearly empty, in parts of the page's height."""
+
 
 def build(results: Results) -> bytes:
     """The report on `results` as a PDF: the same bytes for the same records. Raises UserError for a damaged task."""
@@ -50,7 +56,17 @@ def typeset(results: Results, content: dict[str, object], images: Mapping[str, b
     # Only the fonts inside the wheel: another machine's fonts would make another PDF. PDF/UA-1 (ISO 14289-1) is what
     # screen readers need: tags, a title, alternative texts, headings without gaps; the compiler refuses anything less.
     fonts = typst.Fonts(include_system_fonts=False)
-    return typst.compile(files, timestamp=timestamp, font_paths=fonts, pdf_standards="ua-1")
+    settings = [{"font_paths": fonts, "sys_inputs": {"closer": str(closer)}} for closer in range(_CLOSEST + 1)]
+    # Where the pages end is known before there is a PDF, which takes its time.
+    fitting = (each for each in settings if not _has_nearly_empty_page(files, each))
+    chosen = next(fitting, settings[0])
+    return typst.compile(files, timestamp=timestamp, pdf_standards="ua-1", **chosen)
+
+
+def _has_nearly_empty_page(files: Mapping[str, bytes], settings: Mapping[str, object]) -> bool:
+    """Whether a page that nothing follows on has but a few lines, typeset with these settings."""
+    ends = json.loads(typst.query(files, "<ends>", field="value", **settings))
+    return any(_PAGE_TOP < end < _NEARLY_EMPTY for end in ends)
 
 
 def compose(
