@@ -31,8 +31,8 @@ from reports.drawing import draw_all
 from reports.material import Drawings, Material, gather, regime_names
 from reports.results import Results
 
-_CLOSEST = 3
-"""How often the text is set closer, where a page would be nearly empty."""
+_SPACINGS = (0, 1, -1, 2, -2, 3, -3)
+"""How much closer lines stand than usual: what is tried in turn, where a page would be nearly empty."""
 
 _PAGE_TOP, _NEARLY_EMPTY = 0.07, 0.25
 """Where a page's text begins, and up to where it's nearly empty, in parts of the page's height."""
@@ -56,7 +56,7 @@ def typeset(results: Results, content: dict[str, object], images: Mapping[str, b
     # Only the fonts inside the wheel: another machine's fonts would make another PDF. PDF/UA-1 (ISO 14289-1) is what
     # screen readers need: tags, a title, alternative texts, headings without gaps; the compiler refuses anything less.
     fonts = typst.Fonts(include_system_fonts=False)
-    settings = [{"font_paths": fonts, "sys_inputs": {"closer": str(closer)}} for closer in range(_CLOSEST + 1)]
+    settings = [{"font_paths": fonts, "sys_inputs": {"closer": str(closer)}} for closer in _SPACINGS]
     # Where the pages end is known before there is a PDF, which takes its time.
     fitting = (each for each in settings if not _has_nearly_empty_page(files, each))
     chosen = next(fitting, settings[0])
