@@ -34,7 +34,7 @@ from reports.results import Results
 _SPACINGS = (0, 1, -1, 2, -2, 3, -3)
 """How much closer lines stand than usual: what is tried in turn, where a page would be nearly empty."""
 
-_PAGE_TOP, _NEARLY_EMPTY = 0.07, 0.25
+_PAGE_TOP, _NEARLY_EMPTY = 0.07, 0.22
 """Where a page's text begins, and up to where it's nearly empty, in parts of the page's height."""
 
 
