@@ -92,7 +92,8 @@ def compose(
         ],
     )
     parts += sections.certificate_section(material)
-    parts += strategy_pages.section(material, results, regimes)
+    pages = strategy_pages.section(material, results, regimes)
+    parts += [*pages, blocks.new_page()] if pages else []
     parts += _chapter("Tables", _tables(material, results, shown))
     parts += _chapter(
         "How this was measured",

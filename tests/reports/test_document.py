@@ -53,7 +53,7 @@ def settings(monkeypatch) -> list[dict]:
     [
         pytest.param(40, "0", id="all on one page"),
         pytest.param(52, "2", id="two lines on the last page"),
-        pytest.param(56, "-2", id="more lines there than can be saved"),
+        pytest.param(56, "-1", id="more lines there than can be saved"),
         pytest.param(80, "0", id="half of the last page"),
     ],
 )
