@@ -15,8 +15,9 @@ import pytest
 from common.catalogue import find
 from common.contract.task import Task, to_arguments
 from common.launch import python_for
+from common.virtual_hosts.cluster import VirtualHost
 from tests.contract.worlds import contract_task
-from tests.hosts import Host, ssh_servers, two_hosts
+from tests.hosts import require_ssh, two_hosts
 
 STRATEGY = find("horovod_torch")
 
@@ -35,9 +36,7 @@ SETTLE_SECONDS = 20.0
 class Site:
     """Two hosts that reach each other by ssh and share no disk: each has a folder of its own at the same path."""
 
-    hosts: tuple[Host, Host]
-    identity: Path
-    """The private key that lets in on both."""
+    hosts: tuple[VirtualHost, VirtualHost]
     disks: tuple[Path, Path]
     """Where each host's folder is seen from outside."""
     mount_point: Path
@@ -53,10 +52,10 @@ class Site:
     def start(self, controller: str, hosts: str, task: Task, *options: str) -> subprocess.Popen:
         """horovodrun on the first host; `hosts` is what follows its -H."""
         world = [f"--{controller}", "-np", str(task.workers), "-H", hosts]
-        # Horovod remembers for an hour which hosts it has reached, by their names, which are the same in every test.
-        fixed = ["--disable-cache", "--ssh-identity-file", str(self.identity)]
         script = [STRATEGY.script, *to_arguments(task, STRATEGY.options())]
-        return self.hosts[0].start(["horovodrun", *world, *fixed, *options, "python", *script], user_environment())
+        # Horovod remembers for an hour which hosts it has reached, by their names, which are the same in every test.
+        command = ["horovodrun", *world, "--disable-cache", *options, "python", *script]
+        return self.hosts[0].start(command, user_environment())
 
     def workers(self, number: int) -> list[psutil.Process]:
         """The processes on a host that train."""
@@ -82,9 +81,10 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """Two hosts on which Horovod can start."""
+    require_ssh()
     mount_point = tmp_path / "work"
     mount_point.mkdir()
-    with two_hosts() as hosts, ssh_servers(hosts, tmp_path / "ssh") as identity:
+    with two_hosts() as hosts:
         disks = []
         for host in hosts:
             disk = tmp_path / host.name
@@ -92,4 +92,4 @@ def site(tmp_path: Path) -> Iterator[Site]:
             host.run("mount", "--bind", str(disk), str(mount_point))
             disks.append(disk)
         servers = tuple(frozenset(host.processes()) for host in hosts)
-        yield Site(hosts, identity, tuple(disks), mount_point, servers)
+        yield Site(hosts, tuple(disks), mount_point, servers)

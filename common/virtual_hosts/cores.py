@@ -1,0 +1,104 @@
+"""A share of the machine's cores for each virtual host: control groups, of either version (cgroups(7))."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from common.errors import UserError
+
+PERIOD_MICROSECONDS = 20_000
+"""In which a host gets its share: short, since it stands still for the rest of it."""
+
+FEWEST_CORES = 0.05
+"""What the kernel can give in one period: a millisecond."""
+
+_PREFIX = "lockstep-"
+_REMOVE_SECONDS = 5.0
+
+
+def check(cores: float) -> None:
+    """Raises UserError for a share that can't be had."""
+    if not FEWEST_CORES <= cores < float("inf"):
+        raise UserError(f"{cores:g} cores per host: give a number of {FEWEST_CORES:g} or more.")
+
+
+def make(name: str, cores: float, processes: Iterable[int]) -> Path:
+    """A new control group of this name, in which the processes, and all that they start, share so many cores.
+
+    Raises UserError where the system doesn't let this user make one.
+    """
+    problem = "there is no control group for processors"
+    for parent, first_version in _parents():
+        folder = parent / f"{_PREFIX}{name}"
+        try:
+            _make(folder, cores, first_version)
+            for process in processes:
+                (folder / "cgroup.procs").write_text(f"{process}\n")
+            return folder
+        except OSError as error:
+            problem = f"{folder}: {error.strerror}"
+            with suppress(OSError):
+                folder.rmdir()
+    raise UserError(
+        f"No part of a core can be given to a virtual host ({problem}): run it as root where control groups are "
+        "writable, or leave the cores per host out."
+    )
+
+
+def remove(folder: Path) -> None:
+    """Remove a control group whose processes have been killed; one that isn't empty in time stays."""
+    deadline = time.monotonic() + _REMOVE_SECONDS
+    while folder.exists() and time.monotonic() < deadline:
+        with suppress(OSError):
+            folder.rmdir()
+            return
+        time.sleep(0.01)
+
+
+def remove_abandoned() -> None:
+    """Remove what clusters left that couldn't: their makers, whose number is the first in the name, have ended."""
+    for parent, _ in _parents():
+        for folder in parent.glob(f"{_PREFIX}*-*"):
+            maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
+            if maker.isdigit() and not Path(f"/proc/{maker}").exists():
+                with suppress(OSError):
+                    folder.rmdir()
+
+
+def _make(folder: Path, cores: float, first_version: bool) -> None:
+    quota = round(cores * PERIOD_MICROSECONDS)
+    if first_version:
+        folder.mkdir()
+        (folder / "cpu.cfs_period_us").write_text(f"{PERIOD_MICROSECONDS}\n")
+        (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        return
+    switch = folder.parent / "cgroup.subtree_control"
+    if "cpu" not in switch.read_text().split():
+        switch.write_text("+cpu")
+    folder.mkdir()
+    (folder / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}\n")
+
+
+def _parents() -> Iterator[tuple[Path, bool]]:
+    """Where control groups for processors may be made, and whether by the first version: near this process's first."""
+    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, mount, kind, options, *_ = line.split()
+        if kind == "cgroup" and "cpu" in options.split(","):
+            [path] = [path for names, path in own.items() if "cpu" in names.split(",")] or ["/"]
+        elif kind == "cgroup2" and "cpu" in _words(Path(mount, "cgroup.controllers")):
+            path = own.get("", "/")
+        else:
+            continue
+        nearest = Path(os.path.normpath(f"{mount}/{path}"))
+        for folder in (nearest, *nearest.parents):
+            if folder.is_relative_to(mount) and folder.is_dir():
+                yield folder, kind == "cgroup"
+
+
+def _words(path: Path) -> list[str]:
+    with suppress(OSError):
+        return path.read_text().split()
+    return []

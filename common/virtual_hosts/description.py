@@ -1,0 +1,130 @@
+"""What a virtual cluster is, as its programs know it. Standard library only: whatever runs on a host may ask."""
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from common.errors import UserError
+
+VARIABLE = "LOCKSTEP_VIRTUAL_HOSTS"
+"""Environment variable that describes the cluster to what runs on its head."""
+
+HEAD_NAME, HEAD_ADDRESS = "head", "10.77.0.254"
+"""Of the place that reaches every host, and is none of them."""
+
+INTERFACE = "eth0"
+"""Each host's end of its cable."""
+
+BURST_BYTES = 128 * 1024
+"""What a token bucket lets through at once: more than the largest packet, which would be cut otherwise."""
+
+MOST_HOSTS = 250
+"""As many as have an address, beside the head."""
+
+SLOWEST_BITS, FASTEST_BITS = 1e6, 30e9
+"""Bits per second between which a token bucket of 128 KiB makes a link of that rate, and its message holds it."""
+
+LONGEST_DELAY_SECONDS = 1.0
+"""More than once around the Earth."""
+
+_BIT_UNITS = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+_SECOND_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+
+
+@dataclass(frozen=True)
+class Link:
+    """What the cable of each host is like."""
+
+    bandwidth_bits_per_second: float | None
+    """Of each direction, headers included; None: as fast as it goes."""
+    delay_seconds: float = 0.0
+    """How long a frame takes from one host to another: a round trip takes twice as long."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for a link that can't be made."""
+        bits = self.bandwidth_bits_per_second
+        if bits is not None and not SLOWEST_BITS <= bits <= FASTEST_BITS:
+            raise UserError(f"A link of {bits:g} bit/s can't be made: give 1mbit to 30gbit, or none for no limit.")
+        if not 0 <= self.delay_seconds <= LONGEST_DELAY_SECONDS:
+            raise UserError(f"A link can't delay by {self.delay_seconds:g} s: give 0 to {LONGEST_DELAY_SECONDS:g} s.")
+
+
+UNSHAPED = Link(None)
+"""As fast as it goes, which is what the processor takes to copy."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a cluster is to be like."""
+
+    names: tuple[str, ...]
+    """The hosts', in the order of their addresses."""
+    link: Link
+    cores_per_host: float | None
+    """None: every host has all of this machine's cores."""
+    clocks_apart_seconds: float
+    """By how much the clocks of each host are ahead of the last one's, and the first one's of this machine's."""
+    token: str
+    """Of this cluster alone: what outside of it needs a name is named after it. It begins with the maker's number."""
+
+    @staticmethod
+    def read(text: str) -> "Settings":
+        """From JSON."""
+        fields = json.loads(text)
+        return Settings(**fields | {"names": tuple(fields["names"]), "link": Link(**fields["link"])})
+
+
+@dataclass(frozen=True)
+class Description:
+    """A virtual cluster as a program on its head sees it."""
+
+    link: Link
+    cores_per_host: float | None
+    names: tuple[str, ...]
+    """The hosts' names, which resolve on the head and on each of them."""
+    keepers: tuple[int, ...]
+    """Of each host the process that keeps its namespaces, by its number on the head."""
+    interface: str = INTERFACE
+    """Each host's end of its cable."""
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables by which a program finds this description."""
+        return {VARIABLE: json.dumps(dataclasses.asdict(self))}
+
+
+def described(environment: Mapping[str, str] | None = None) -> Description | None:
+    """The virtual cluster that this program runs on the head of; None elsewhere."""
+    text = (os.environ if environment is None else environment).get(VARIABLE)
+    if not text:
+        return None
+    fields = json.loads(text)
+    lists = {name: tuple(fields[name]) for name in ("names", "keepers")}
+    return Description(**fields | lists | {"link": Link(**fields["link"])})
+
+
+def address_of(number: int) -> str:
+    """The address of a host, whose numbers count from 1."""
+    return f"10.77.0.{number}"
+
+
+def parse_bandwidth(text: str) -> float:
+    """Bits per second, of what tc(8) calls a rate: `100mbit`. Raises UserError for anything else."""
+    if bytes_asked := re.fullmatch(r"([\d.]+)([kmg]?)bps", text.lower()):
+        number, unit = bytes_asked.groups()
+        raise UserError(f"{text} would be bytes per second, as tc says it: write {number}{unit}bit for bits.")
+    return _parse(text, _BIT_UNITS, "a bandwidth", "100mbit (bit, kbit, mbit or gbit)")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds, of what tc(8) calls a time: `1ms`. Raises UserError for anything else."""
+    return _parse(text, _SECOND_UNITS, "a time", "1ms (us, ms or s)")
+
+
+def _parse(text: str, units: Mapping[str, float], kind: str, example: str) -> float:
+    found = re.fullmatch(r"(\d+|\d*\.\d+)([a-z]+)", text.lower(), re.ASCII)
+    if not found or found[2] not in units:
+        raise UserError(f"{text!r} isn't {kind}: write it like {example}.")
+    return float(found[1]) * units[found[2]]
