@@ -27,7 +27,7 @@ from common.measurement.ceiling import (
     rows_per_worker,
     write_ceiling,
 )
-from common.plan import Scope, main_worlds, throughput, worlds
+from common.plan import Scope, Size, main_worlds, throughput, worlds
 from common.processes import end_with_parent
 from common.strategy import Family, Strategy
 
@@ -65,10 +65,11 @@ def planned(scope: Scope) -> list[PlannedProbe]:
 
 def _of_family(scope: Scope, family: Family) -> list[PlannedProbe]:
     main, like = main_worlds(scope), catalogue.find(family.probe.like)
-    workers = max(main.get(strategy.name, 1) for strategy, _ in worlds(scope) if strategy.family is family)
+    main_sizes = [main.get(strategy.name, Size(1)) for strategy, _ in worlds(scope) if strategy.family is family]
+    workers = max(size.workers for size in main_sizes)
     if workers == 1 and not family.probe.products:
         return []
-    tasks = [each.task for each in throughput(scope, like, workers, repetition=1, alone=False)]
+    tasks = [each.task for each in throughput(scope, like, Size(workers), repetition=1, alone=False)]
     found = []
     for preset, rows in dict.fromkeys((task.preset, rows_per_worker(task, workers)) for task in tasks):
         [task, *_] = [task for task in tasks if task.preset == preset]

@@ -13,9 +13,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas
@@ -29,6 +30,10 @@ from common.calibration import verdict
 from common.catalogue import ROOT
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, locked, write_atomically
+from common.hosts import cluster
+from common.hosts.selection import Selection
+from common.hosts.supervision import Cluster
+from common.hosts.supervision import run_planned as over_hosts
 from common.measurement import machine, metrics
 from common.measurement.intervals import median_interval
 from common.measurement.record import Record, read_record, read_records
@@ -50,6 +55,7 @@ class Arguments:
     """Compare the strategies on this machine and write the report."""
 
     scope: tyro.conf.OmitArgPrefixes[Scope] = dataclasses.field(default_factory=Scope)
+    selection: tyro.conf.OmitArgPrefixes[Selection] = dataclasses.field(default_factory=Selection)
     plan: bool = False
     """Print the launches and the time that they will take, and run nothing."""
     results: Path = Path("results")
@@ -65,34 +71,52 @@ class Arguments:
     """By which share a step may take longer than with that commit; none: 0.05."""
 
     def __post_init__(self) -> None:
-        """Raises UserError for a tolerance without a commit."""
+        """Raises UserError for a tolerance without a commit, and for a commit over several hosts."""
         if self.tolerance is not None and self.against_commit is None:
             raise UserError(
                 f"--tolerance {self.tolerance:g} has no effect without --against-commit: name a commit there, or leave "
                 "--tolerance out."
             )
+        if self.against_commit is not None and not self.selection.is_here:
+            raise UserError("--against-commit compares on this machine alone: leave out the options that name hosts.")
 
 
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
     arguments = tyro.cli(Arguments, description=__doc__)
     console = Console(width=None if sys.stdout.isatty() else 120)
-    scope = arguments.scope
+    selection, workers = arguments.selection, max(arguments.scope.workers)
+    if arguments.plan and selection.virtual_hosts is not None:
+        spread = cluster.spread_of(selection, workers)
+        _print_plan(console, dataclasses.replace(arguments.scope, spread=spread), None)
+        return
+    if cluster.is_to_be_made(selection):
+        # On their head this program runs once more, and finds hosts like any others.
+        with machine.alone():
+            sys.exit(cluster.run_on_virtual_hosts(selection, [sys.executable, "-m", "common.compare", *sys.argv[1:]]))
+    hosts = None if selection.is_here else cluster.find(console, selection, workers)
+    scope = dataclasses.replace(arguments.scope, spread=hosts.spread if hosts else None)
     if arguments.plan:
         _print_plan(console, scope, arguments.against_commit)
         return
+    sys.exit(_compare_and_report(console, arguments, scope, hosts))
+
+
+def _compare_and_report(console: Console, arguments: Arguments, scope: Scope, hosts: Cluster | None) -> int:
+    """Compare over these hosts, or on this machine alone, and write the report; returns the exit status."""
     ensure_writable(arguments.out)
     against = _against(arguments)
     with machine.alone():
-        folder = unfinished_or_new(arguments.results, scope.profile, _identity(scope, against), "finished")
+        identity = _identity(scope, arguments.selection, against)
+        folder = unfinished_or_new(arguments.results, scope.profile, identity, "finished")
         refusal = f"Another comparison fills {folder}: wait for its end, or name another folder with --results."
         with locked(folder / "lock", refusal=refusal):
-            failure = _compare(console, arguments, folder, against)
+            failure = _compare(console, arguments, scope, hosts, folder, against)
     report = [sys.executable, "-m", "reports", "--results", str(folder), "--out", str(arguments.out.resolve())]
     status = subprocess.run(report, cwd=ROOT).returncode
     if failure:
         print(f"lockstep: {failure}", file=sys.stderr)
-    sys.exit(status or int(bool(failure)))
+    return status or int(bool(failure))
 
 
 def _against(arguments: Arguments) -> Against | None:
@@ -102,7 +126,14 @@ def _against(arguments: Arguments) -> Against | None:
     return find(arguments.against_commit, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
 
 
-def _compare(console: Console, arguments: Arguments, folder: Path, against: Against | None) -> str | None:
+def _compare(
+    console: Console,
+    arguments: Arguments,
+    scope: Scope,
+    hosts: Cluster | None,
+    folder: Path,
+    against: Against | None,
+) -> str | None:
     """Make the launches that the folder still lacks, and say what came of all of them.
 
     Returns why this checkout doesn't pass beside the commit that it is compared `against`; None where it does.
@@ -117,7 +148,8 @@ def _compare(console: Console, arguments: Arguments, folder: Path, against: Agai
         signal.signal(number, signal.default_int_handler)
     try:
         with other_checkout(against, folder) if against else nullcontext() as checkout:
-            _run_all(console, arguments.scope, folder, seed, checkout)
+            make = partial(over_hosts, cluster=hosts) if hosts else run_planned
+            _run_all(console, scope, folder, seed, make, checkout)
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")
         sys.exit(130)
@@ -135,7 +167,14 @@ def _forget_what_did_not_end_well(folder: Path) -> None:
             path.unlink()
 
 
-def _run_all(console: Console, scope: Scope, folder: Path, seed: int, other: Path | None) -> None:
+def _run_all(
+    console: Console,
+    scope: Scope,
+    folder: Path,
+    seed: int,
+    make: Callable[[PlannedLaunch, Path], Record],
+    other: Path | None,
+) -> None:
     """Make every launch that the schedule asks for and that has no record yet.
 
     Launches that were made before an interruption count with the time that they took, so the schedule goes on as it
@@ -161,7 +200,7 @@ def _run_all(console: Console, scope: Scope, folder: Path, seed: int, other: Pat
                 now = f"{stage.title}, {launch.name}"
                 progress.update(shown, completed=durations.spent(), description=now, refresh=True)
                 checkout = other if regression.is_paired(stage, launch) else None
-                durations.add(launch, *_made(console, launch, known, folder, checkout))
+                durations.add(launch, *_made(console, launch, known, folder, make, checkout))
                 write_atomically(folder / "durations.csv", _table(durations.seconds, "launch", "seconds"))
             if scope.limit_seconds is None and len(done) == 1 < scope.rounds:
                 again = durations.expected([launch for launch in stage.launches if launch.purpose == "throughput"])
@@ -188,7 +227,12 @@ def _probed(console: Console, scope: Scope, durations: Durations, folder: Path) 
 
 
 def _made(
-    console: Console, launch: PlannedLaunch, known: Mapping[str, float], folder: Path, other: Path | None
+    console: Console,
+    launch: PlannedLaunch,
+    known: Mapping[str, float],
+    folder: Path,
+    make: Callable[[PlannedLaunch, Path], Record],
+    other: Path | None,
 ) -> tuple[float, bool]:
     """Make the launch, unless its seconds are known; returns them, and whether it ended well.
 
@@ -200,7 +244,7 @@ def _made(
     if other:
         record, record_there = regression.run_both(launch, folder, other)
     else:
-        record, record_there = run_planned(launch, folder), None
+        record, record_there = make(launch, folder), None
     seconds = time.monotonic() - started
     console.print(_line_of(launch, record, seconds))
     if record_there:
@@ -239,9 +283,10 @@ def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:
     return f"{'ok':>11}  {launch.name:<58} {rate:>9,.0f} samples/s {seconds:>6.1f} s"
 
 
-def _identity(scope: Scope, against: Against | None) -> str:
+def _identity(scope: Scope, selection: Selection, against: Against | None) -> str:
     """What an interrupted comparison has in common with the one that goes on with it."""
-    return repr(scope) + (f"\nagainst {against.difference}" if against else "")
+    over = "" if selection.is_here else f"\n{selection}"
+    return repr(scope) + over + (f"\nagainst {against.difference}" if against else "")
 
 
 def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
@@ -257,7 +302,8 @@ def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
             durations.add(launch, 0.0, ok=True)
             exchange = "" if has_exchange(launch.options) else "off"
             task, name = launch.task, name_of(launch.strategy.name, label(launch.options))
-            key = (stage.name, name, task.preset, task.scaling, launch.workers, exchange, launch.purpose)
+            placement = f"{launch.workers}" if launch.hosts is None else f"{launch.workers} on {launch.hosts}"
+            key = (stage.name, name, task.preset, task.scaling, placement, exchange, launch.purpose)
             made = 2 if rev is not None and regression.is_paired(stage, launch) else 1
             counts[key], names[key] = counts.get(key, 0) + made, launch.strategy.name
     table = Table("stage", "strategy", "preset", "scaling", "workers", "exchange", "purpose", "launches")

@@ -59,9 +59,17 @@ def command_for(strategy: Strategy, workers: int, arguments: Sequence[str], port
 
 
 def environment_for(strategy: Strategy, task: Task) -> dict[str, str]:
-    """The environment variables of a launch: threads, and what the strategy's family sets."""
-    settings = {"OMP_NUM_THREADS": str(task.threads), "PYTHONUNBUFFERED": "1"}
-    return os.environ | settings | dict(strategy.family.settings(int(task.deadline_seconds), task.threads))
+    """The environment variables of a launch on this machine: its own, and those that the launch sets."""
+    return os.environ | settings_for(strategy, task, "lo")
+
+
+def settings_for(strategy: Strategy, task: Task, interface: str) -> dict[str, str]:
+    """The environment variables that a launch sets: threads, and what the strategy's family needs.
+
+    Its workers reach one another by the network `interface`.
+    """
+    common = {"OMP_NUM_THREADS": str(task.threads), "PYTHONUNBUFFERED": "1"}
+    return common | dict(strategy.family.settings(int(task.deadline_seconds), task.threads, interface))
 
 
 def main(runner: str | None = None) -> None:

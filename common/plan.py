@@ -7,12 +7,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pandas
+import tyro
 
 from common import catalogue
 from common.contract import oracle
+from common.contract.mlp import parameter_bytes
 from common.contract.task import PRESETS, Task
 from common.errors import UserError
 from common.measurement.paired import MARGIN
@@ -26,6 +28,36 @@ QUICK_MINUTES = 10.0
 
 ASYNCHRONOUS_STEPS = 1000
 """Steps of an asynchronous certificate of several workers: enough for a loss that tells how well it trained."""
+
+
+LINK_SECONDS = 20.0
+"""What a launch over a link of a chosen bandwidth is measured for, at least."""
+
+_LINK_WINDOWS = 8
+
+
+class Size(NamedTuple):
+    """How large a world is: its workers, and the hosts that they are spread over evenly."""
+
+    workers: int
+    hosts: int = 1
+    bandwidth_bits_per_second: float | None = None
+    """Of virtual hosts' links, where it was chosen."""
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """What the plan must know of the hosts of a comparison over several."""
+
+    count: int
+    slots: int
+    """Workers that each host can have."""
+    cores: int
+    """Of each host."""
+    cores_together: int | None = None
+    """Of the machine that virtual hosts share."""
+    bandwidths_bits_per_second: tuple[float | None, ...] = (None,)
+    """Of the links of virtual hosts: each placement over several hosts is measured with each."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +81,8 @@ class Scope:
     in their declared order, as it can tell apart in this time, and names the others."""
     margin: float = MARGIN
     """Strategies that surely differ by no more than this share are called alike. Set it before you see results."""
+    spread: tyro.conf.Suppress[Hosts | None] = None
+    """The hosts where there are several, which other options name."""
 
     def __post_init__(self) -> None:
         """Raises UserError for a strategy, a preset or a number that doesn't exist."""
@@ -90,6 +124,10 @@ class PlannedLaunch:
     repetition: int
     task: Task
     options: Options
+    hosts: int | None = None
+    """How many hosts its workers are on in a comparison over several; None: on this machine, without any ssh."""
+    bandwidth_bits_per_second: float | None = None
+    """Of the links of these hosts, where they are virtual and it was chosen."""
 
     @property
     def name(self) -> str:
@@ -98,6 +136,8 @@ class PlannedLaunch:
         details += [] if has_exchange(self.options) else ["no_exchange"]
         last = "certificate" if self.purpose == "certificate" else f"{self.repetition:02d}"
         world = [self.strategy.name, self.task.preset, self.task.scaling, f"{self.workers}w"]
+        world += [] if self.hosts is None else [f"{self.hosts}h"]
+        world += [f"{self.bandwidth_bits_per_second / 1e6:g}Mbit"] if self.bandwidth_bits_per_second else []
         return "-".join([*world, *details, last])
 
 
@@ -118,11 +158,11 @@ def whole_round(scope: Scope, repetition: int, order: random.Random, seeds: dict
     them. `seeds` are the seeds without a kink, by preset, that the certificates train with.
     """
     launches, main = [], main_worlds(scope)
-    for strategy, workers in worlds(scope):
+    for strategy, size in worlds(scope):
         if repetition == 1:
-            launches += certificates(scope, strategy, workers, seeds)
-        alone = scope.profile == "full" or workers == main.get(strategy.name)
-        launches += throughput(scope, strategy, workers, repetition, alone)
+            launches += certificates(scope, strategy, size, seeds)
+        alone = scope.profile == "full" or size.hosts > 1 or size == main.get(strategy.name)
+        launches += throughput(scope, strategy, size, repetition, alone)
     order.shuffle(launches)
     return Stage("round", f"round {repetition} of {scope.rounds}", launches)
 
@@ -150,6 +190,7 @@ def plan_table(stages: Sequence[Stage], order_seed: int, margin: float) -> panda
             "preset": launch.task.preset,
             "scaling": launch.task.scaling,
             "workers": launch.workers,
+            "hosts": launch.hosts or 1,
             "exchange": has_exchange(launch.options),
             "repetition": launch.repetition,
             "purpose": launch.purpose,
@@ -172,86 +213,137 @@ def with_long_windows(task: Task) -> Task:
     return dataclasses.replace(task, window_steps=window_steps, steps=task.warmup_steps + 3 * window_steps)
 
 
-def worlds(scope: Scope) -> list[tuple[Strategy, int]]:
-    """Every strategy of the scope, in declared order, with every number of workers that it can have."""
+def with_steps_for(task: Task, size: Size) -> Task:
+    """`task` with as few steps as fill LINK_SECONDS where all the gradients take long over the hosts' links.
+
+    By the ring's lower bound, 2 (R - 1) / R times their bytes (Patarasuk & Yuan, 2009, equation 1), for one worker on
+    each host.
+    """
+    bits = size.bandwidth_bits_per_second
+    if bits is None:
+        return task
+    seconds = 2 * (size.hosts - 1) / size.hosts * 8 * parameter_bytes(task) / bits
+    steps = max(_LINK_WINDOWS, math.ceil(LINK_SECONDS / seconds))
+    if steps >= task.steps - task.warmup_steps:
+        return task
+    window_steps = math.ceil(steps / _LINK_WINDOWS)
+    warmup_steps = min(task.warmup_steps, window_steps)
+    return dataclasses.replace(
+        task, window_steps=window_steps, warmup_steps=warmup_steps, steps=warmup_steps + _LINK_WINDOWS * window_steps
+    )
+
+
+def worlds(scope: Scope) -> list[tuple[Strategy, Size]]:
+    """Every strategy of the scope, in declared order, with every size that it can have, from small to large."""
     known = catalogue.strategies()
     of_profile = [name for name, strategy in known.items() if strategy.quick or scope.profile == "full"]
     found = []
     for name in scope.strategies or of_profile:
         counts = {1} if known[name].most_workers == 1 else set(scope.workers)
-        found += [(known[name], workers) for workers in sorted(counts)]
+        found += [(known[name], size) for workers in sorted(counts) for size in _placements(scope.spread, workers)]
     return found
 
 
-def is_crowded(strategy: Strategy, workers: int) -> bool:
-    """Whether so many workers, and the processes beside them, have more threads than this machine has cores."""
-    processes = workers + strategy.processes_beside(strategy.options())
+def _placements(hosts: Hosts | None, workers: int) -> list[Size]:
+    """The sizes of so many workers: all on one host, and as many on each of several, where they have the slots."""
+    if hosts is None:
+        return [Size(workers)]
+    # One worker per host at most, so of one worker there is only one placement.
+    counts = [count for count in range(1, min(hosts.count, workers) + 1) if workers % count == 0]
+    counts = [count for count in counts if workers // count <= hosts.slots]
+    links = {True: hosts.bandwidths_bits_per_second, False: (None,)}
+    return [Size(workers, count, bandwidth) for count in counts for bandwidth in links[count > 1]]
+
+
+def is_crowded(scope: Scope, strategy: Strategy, size: Size) -> bool:
+    """Whether so many workers, and the processes beside them, have more threads than their machines have cores."""
+    beside = strategy.processes_beside(strategy.options())
+    hosts = scope.spread
     # Every task of a comparison has the threads of its preset.
-    return processes * Task.threads > len(os.sched_getaffinity(0))
+    if hosts is None:
+        return (size.workers + beside) * Task.threads > len(os.sched_getaffinity(0))
+    if hosts.cores_together is not None and (size.workers + beside) * Task.threads > hosts.cores_together:
+        return True
+    return (size.workers // size.hosts + beside) * Task.threads > hosts.cores
 
 
-def main_worlds(scope: Scope) -> dict[str, int]:
-    """By strategy the number of workers that every round has: the largest that isn't crowded.
+def main_worlds(scope: Scope) -> dict[str, Size]:
+    """By strategy the size of the world that every round has: the largest, over most hosts, that isn't crowded.
 
     A strategy that has none takes no part in the rounds, unless all that distribute anything are alike in that: then it
     is the smallest of each.
     """
     of_scope = worlds(scope)
-    fitting = {strategy.name: workers for strategy, workers in of_scope if not is_crowded(strategy, workers)}
+    fitting = {strategy.name: size for strategy, size in of_scope if not is_crowded(scope, strategy, size)}
     distributed = {strategy.name for strategy, _ in of_scope if strategy.most_workers != 1}
     if distributed and not distributed & {*fitting}:
-        return {strategy.name: workers for strategy, workers in reversed(of_scope)}
+        return {strategy.name: size for strategy, size in reversed(of_scope)}
     return fitting
 
 
 def throughput(
-    scope: Scope, strategy: Strategy, workers: int, repetition: int, alone: bool = True
+    scope: Scope, strategy: Strategy, size: Size, repetition: int, alone: bool = True
 ) -> list[PlannedLaunch]:
-    """Every launch that tells the speed of so many workers, those among them that will be refused.
+    """Every launch that tells the speed of a world of this size, those among them that will be refused.
 
     With `alone` those without gradient exchange, which tell T_comp, are among them where workers exchange anything.
     """
-    full = scope.profile == "full"
+    full, is_shaped = scope.profile == "full", size.bandwidth_bits_per_second is not None
     launches = []
     for preset in scope.preset or (("digits", "pathway", "wide") if full else ("pathway",)):
         for scaling in ("weak", "strong") if full else ("weak",):
-            task = dataclasses.replace(PRESETS[preset], scaling=scaling, workers=workers, deadline_seconds=180.0)
+            task = dataclasses.replace(PRESETS[preset], scaling=scaling, workers=size.workers, deadline_seconds=180.0)
             variants = [strategy.options(**values) for values in ({}, *(strategy.variants if full else ()))]
-            if workers > 1 and alone and issubclass(strategy.options, ExchangeOptions):
+            if size.workers > 1 and alone and issubclass(strategy.options, ExchangeOptions):
                 variants += [dataclasses.replace(variant, exchange=False) for variant in variants]
-            for options in variants:
+            fewer_bytes = [strategy.options(**values) for values in strategy.fewer_bytes if is_shaped]
+            for options in (*variants, *fewer_bytes):
                 clocked = task if strategy.is_synchronous(options) else with_long_windows(task)
-                launches.append(PlannedLaunch(strategy, workers, "throughput", repetition, clocked, options))
+                clocked = with_steps_for(clocked, size) if has_exchange(options) else clocked
+                launches.append(_planned(scope, strategy, size, "throughput", repetition, clocked, options))
     return launches
 
 
-def certificates(scope: Scope, strategy: Strategy, workers: int, seeds: dict[str, int]) -> list[PlannedLaunch]:
-    """The launches that hold so many workers against the oracle, on every preset of the profile.
+def _planned(
+    scope: Scope,
+    strategy: Strategy,
+    size: Size,
+    purpose: Literal["certificate", "throughput"],
+    repetition: int,
+    task: Task,
+    options: Options,
+) -> PlannedLaunch:
+    """A launch of this size, on as many of the scope's hosts where it has any."""
+    hosts = size.hosts if scope.spread else None
+    link = size.bandwidth_bits_per_second
+    return PlannedLaunch(strategy, size.workers, purpose, repetition, task, options, hosts, link)
+
+
+def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: dict[str, int]) -> list[PlannedLaunch]:
+    """The launches that hold a world of this size against the oracle, on every preset of the profile.
 
     What is asynchronous with several workers has no oracle to follow: the quick profile certifies one such world alone.
     """
-    found = [
-        each for preset in certified_presets(scope) for each in _on(preset, scope, strategy, workers, seeds[preset])
-    ]
+    found = [each for preset in certified_presets(scope) for each in _on(preset, scope, strategy, size, seeds[preset])]
     counts = sorted(scope.workers)
     largest = max((count for count in counts if count <= len(os.sched_getaffinity(0))), default=counts[0])
-    if scope.profile == "full" or workers in (1, largest):
+    if scope.profile == "full" or size.workers in (1, largest):
         return found
     return [launch for launch in found if strategy.is_synchronous(launch.options)]
 
 
-def _on(preset: str, scope: Scope, strategy: Strategy, workers: int, seed: int) -> list[PlannedLaunch]:
+def _on(preset: str, scope: Scope, strategy: Strategy, size: Size, seed: int) -> list[PlannedLaunch]:
     """A launch of each variant; of a strategy that is asynchronous by default a synchronous one and one as it is."""
-    task = _certificate_task(preset, workers, seed)
+    task = _certificate_task(preset, size.workers, seed)
     variants = [strategy.options(**values) for values in ({}, *(strategy.variants if scope.profile == "full" else ()))]
     if strategy.is_synchronous(variants[0]):
-        return [PlannedLaunch(strategy, workers, "certificate", 1, task, options) for options in variants]
+        return [_planned(scope, strategy, size, "certificate", 1, task, options) for options in variants]
     synchronous, longer = strategy.options(**strategy.synchronous_with), task
-    if workers > 1:
+    if size.workers > 1:
         longer = dataclasses.replace(task, steps=ASYNCHRONOUS_STEPS, checkpoint_steps=50)
     return [
-        PlannedLaunch(strategy, workers, "certificate", 1, task, synchronous),
-        PlannedLaunch(strategy, workers, "certificate", 1, longer, variants[0]),
+        _planned(scope, strategy, size, "certificate", 1, task, synchronous),
+        _planned(scope, strategy, size, "certificate", 1, longer, variants[0]),
     ]
 
 

@@ -71,13 +71,17 @@ class Durations:
 
 
 _LIKENESSES = (
-    lambda launch: (launch.strategy.name, launch.purpose, launch.task.preset, launch.workers, launch.options),
-    lambda launch: (launch.strategy.name, launch.purpose, launch.workers),
+    lambda launch: (launch.strategy.name, launch.purpose, launch.task.preset, _size(launch), launch.options),
+    lambda launch: (launch.strategy.name, launch.purpose, _size(launch)),
     lambda launch: (launch.strategy.name, launch.workers),
     lambda launch: launch.strategy.name,
     lambda launch: None,
 )
 """What launches have in common that are taken to last as long as one another, the closest kind first."""
+
+
+def _size(launch: PlannedLaunch) -> tuple[object, ...]:
+    return launch.workers, launch.hosts, launch.bandwidth_bits_per_second
 
 
 def stages(
@@ -187,9 +191,9 @@ def _certified(
     main = main_worlds(scope)
     launches = [
         launch
-        for strategy, workers in worlds(scope)
-        if strategy.name in names and workers == main[strategy.name]
-        for launch in certificates(scope, strategy, workers, seeds)
+        for strategy, size in worlds(scope)
+        if strategy.name in names and size == main[strategy.name]
+        for launch in certificates(scope, strategy, size, seeds)
     ]
     order.shuffle(launches)
     for launch in launches:
@@ -202,14 +206,14 @@ def _other_worlds(
 ) -> Iterator[Stage]:
     """Smaller worlds of these strategies, then crowded ones of all that can have no other, each where it fits."""
     main = main_worlds(scope)
-    others = [(strategy, workers) for strategy, workers in worlds(scope) if workers != main.get(strategy.name)]
-    smaller = [(each, workers) for each, workers in others if workers < main.get(each.name, 0)]
+    others = [(strategy, size) for strategy, size in worlds(scope) if size != main.get(strategy.name)]
+    smaller = [(each, size) for each, size in others if each.name in main and size[:2] <= main[each.name][:2]]
     crowded = [world for world in others if world not in smaller]
     for title, found in (("smaller worlds", smaller), ("crowded worlds", crowded)):
-        for strategy, workers in sorted(found, key=lambda world: world[1]):
+        for strategy, size in sorted(found, key=lambda world: world[1][:2]):
             wanted = strategy.name in names or strategy.name not in main
-            launches = throughput(scope, strategy, workers, repetition, alone=False)
-            launches += certificates(scope, strategy, workers, seeds)
+            launches = throughput(scope, strategy, size, repetition, alone=False)
+            launches += certificates(scope, strategy, size, seeds)
             if wanted and strategy.name not in durations.failed and _fits(scope, launches, durations):
                 yield Stage(title, title, launches)
 
@@ -222,9 +226,9 @@ def _larger_round(
     main, names = main_worlds(scope), {strategy.name for strategy in kept}
     others = [
         launch
-        for strategy, workers in worlds(scope)
-        if strategy.name in names and workers != main[strategy.name]
-        for launch in throughput(scope, strategy, workers, repetition, alone=False)
+        for strategy, size in worlds(scope)
+        if strategy.name in names and size != main[strategy.name]
+        for launch in throughput(scope, strategy, size, repetition, alone=False)
     ]
     whole = [*usual.launches, *others]
     order.shuffle(whole)

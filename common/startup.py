@@ -24,9 +24,14 @@ def seconds_since_start() -> float:
     By the clock that counts from the machine's boot, on which the kernel notes when a process starts (proc(5),
     /proc/pid/stat, field 22). The time of day of that boot is known to whole seconds alone.
     """
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - process_start_seconds()
+
+
+def process_start_seconds() -> float:
+    """When the kernel started this process, by the clock that counts from the machine's boot, to a hundredth."""
     # The second field, the program's name in parentheses, may hold spaces and parentheses itself.
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[22 - 3]) / os.sysconf("SC_CLK_TCK")
+    return int(fields[22 - 3]) / os.sysconf("SC_CLK_TCK")
 
 
 def moment() -> Moment:

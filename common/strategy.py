@@ -129,6 +129,11 @@ def no_formula(parameter_bytes: int, workers: int, options: Options) -> Traffic:
     return Traffic(None, "no formula is declared")
 
 
+def no_formula_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: Options) -> Traffic:
+    """The traffic between hosts of a strategy that declares none."""
+    return Traffic(None, "no formula is declared")
+
+
 def nothing_sent(parameter_bytes: int, workers: int, options: Options) -> Traffic:
     """The traffic of replicas that share the memory of one process."""
     return Traffic(0.0, "nothing, within one process")
@@ -144,9 +149,35 @@ def ring_all_reduce(parameter_bytes: int, workers: int, options: Options) -> Tra
     return Traffic(2.0 * (workers - 1) * parameter_bytes, formula, source)
 
 
+def ring_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: Options) -> Traffic:
+    """The traffic between hosts of a ring all-reduce, in which as many workers send to another host as there are hosts.
+
+    Each worker sends 2 (N - 1) / N times the bytes of the gradients to the next one in the order of the ranks, and the
+    ranks of a host follow one another.
+    """
+    formula = "2 H (N - 1) / N times the bytes of the gradients from host to host, by a ring all-reduce over H hosts"
+    source = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
+    return Traffic(2.0 * hosts * (workers - 1) / workers * parameter_bytes, formula, source)
+
+
 def halved(traffic: Traffic) -> Traffic:
     """The same traffic of values that are rounded to 16 bits."""
     return Traffic(traffic.bytes_per_step / 2, f"half of {traffic.formula} (rounded to 16 bits)", traffic.source)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A host of a launch that spans several."""
+
+    name: str
+    """By which every host reaches it."""
+    address: str
+    """Its address in the network that joins the hosts."""
+    network: str
+    """That network, such as 10.77.0.0/24."""
+    interface: str
+    """Its own interface to that network."""
+    workers: int
 
 
 @dataclass(frozen=True)
@@ -159,8 +190,12 @@ class Launch:
     """The strategy's script and its options."""
     workers: int
     port: int
-    """A free TCP port of this machine, for the launcher's own use."""
+    """A free TCP port of this machine, for the launcher's own use; over several hosts the first of some, of each."""
     options: Options
+    places: tuple[Place, ...] = ()
+    """The hosts in the order of their workers' ranks, each with as many workers; none where this machine has all."""
+    variables: tuple[str, ...] = ()
+    """Names of the environment variables that every worker needs and that are set where the launcher is started."""
 
     def program(self, name: str) -> str:
         """A program that was installed beside the interpreter."""
@@ -175,6 +210,8 @@ class Launcher:
     """What a user calls it."""
     command: Callable[[Launch], list[str]]
     """The command line that a user would type."""
+    across_hosts: Callable[[Launch], list[list[list[str]]]] | None = None
+    """The command lines that a user would type on each host, in the order of the places; None where it can't."""
     is_one_of_several: Callable[[], bool] = lambda: False
     """Whether others start the other tasks on their machines, and this process is one of them."""
 
@@ -195,7 +232,22 @@ def mpirun(launch: Launch) -> list[str]:
     crowding = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
     # In a network namespace of its own the launch is root of that namespace, which Open MPI refuses unless asked.
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return [found, *crowding, *root, "-np", str(launch.workers), str(launch.python), *launch.script]
+    world = [*_mpi_hosts(launch), "-np", str(launch.workers)]
+    return [found, *crowding, *root, *world, str(launch.python), *launch.script]
+
+
+def mpirun_across_hosts(launch: Launch) -> list[list[list[str]]]:
+    """mpirun on the first host, which starts the others' workers by ssh. Raises UserError when there is none."""
+    return [[mpirun(launch)], *([] for _ in launch.places[1:])]
+
+
+def _mpi_hosts(launch: Launch) -> list[str]:
+    """Where mpirun puts the ranks, the only network that it may use between hosts, and what it hands on to them."""
+    if not launch.places:
+        return []
+    slots = ",".join(f"{place.name}:{place.workers}" for place in launch.places)
+    network = ["--mca", "btl_tcp_if_include", launch.places[0].network]
+    return ["--host", slots, *network, *(word for name in launch.variables for word in ("-x", name))]
 
 
 # Equal is only what is the same, since its mappings have no hash.
@@ -229,8 +281,9 @@ class Family:
     """Distributions whose versions the record notes."""
     colors: tuple[str, str, str]
     """What the strategies are drawn in, from dark to light."""
-    settings: Callable[[int, int], Mapping[str, str]] = lambda deadline_seconds, threads: {}
-    """Environment variables of a launch with this deadline and so many threads per worker."""
+    settings: Callable[[int, int, str], Mapping[str, str]] = lambda deadline_seconds, threads, interface: {}
+    """Environment variables of a launch with this deadline and so many threads per worker, whose workers reach one
+    another by this network interface."""
     build: str | None = None
     """A script that the environment's Python runs when all is installed, from the repository's root."""
     environment_for_gpus: str | None = None
@@ -266,6 +319,8 @@ class Strategy:
     """The strategy that distributes nothing, which speed-up is over; None: this is one."""
     traffic: Callable[[int, int, Options], Traffic] = no_formula
     """By formula, from the bytes of all parameters, the number of workers and the options."""
+    traffic_between_hosts: Callable[[int, int, int, Options], Traffic] = no_formula_between_hosts
+    """What goes from host to host: from the bytes of all parameters, the numbers of workers and hosts, the options."""
     synchronous_with: Mapping[str, object] = field(default_factory=dict)
     """The values of its options with which every step sees the gradients of all workers; empty: it always does."""
     check: Callable[[Task, Options, int, int], None] = no_check
@@ -278,6 +333,8 @@ class Strategy:
     """Whether the quick profile of a comparison has it."""
     variants: tuple[Mapping[str, object], ...] = ()
     """Values of its options with which the full profile launches it as well."""
+    fewer_bytes: tuple[Mapping[str, object], ...] = ()
+    """Values with which it sends fewer bytes: launched as well where hosts' links have a chosen bandwidth."""
 
     def is_synchronous(self, options: Options) -> bool:
         """Whether every step sees the gradients of all workers, so that a launch follows the oracle."""

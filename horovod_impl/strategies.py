@@ -19,8 +19,10 @@ from common.strategy import (
     Traffic,
     halved,
     mpirun,
+    mpirun_across_hosts,
     option,
     ring_all_reduce,
+    ring_between_hosts,
 )
 from horovod_impl.tensorflow_options import LoopOptions, refuse_other_maths_of_keras
 from horovod_impl.torch_options import LoaderOptions
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
     from common.contract.task import Task
 
 
-def settings(deadline_seconds: int, threads: int) -> Mapping[str, str]:
-    """Gloo stays on this machine, TensorFlow tells errors alone, and Horovod waits no longer than the launch lasts."""
+def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str, str]:
+    """Gloo listens where the other workers are, and nowhere else; TensorFlow tells errors alone, and Horovod waits no
+    longer than the launch lasts.
+    """
     return {
-        "GLOO_SOCKET_IFNAME": "lo",
+        "GLOO_SOCKET_IFNAME": interface,
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(deadline_seconds),
         "HOROVOD_START_TIMEOUT": str(deadline_seconds),
@@ -66,7 +70,20 @@ def horovodrun(launch: Launch) -> list[str]:
     return [*program, str(launch.python), *launch.script]
 
 
-HOROVODRUN = Launcher(name="horovodrun", command=horovodrun)
+def horovodrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
+    """horovodrun over Gloo, or mpirun, on the first host: either starts the others' workers by ssh."""
+    if launch.options.backend == "mpi":
+        return mpirun_across_hosts(launch)
+    world = ["-np", str(launch.workers), "-H", ",".join(f"{place.name}:{place.workers}" for place in launch.places)]
+    interfaces = {place.interface for place in launch.places}
+    # Where all have the same, horovodrun needn't look for those by which the hosts reach one another.
+    network = ["--network-interfaces", *interfaces] if len(interfaces) == 1 else []
+    # For an hour horovodrun would remember which hosts it has reached, and not notice that one is gone.
+    command = [launch.program("horovodrun"), "--gloo", "--disable-cache", *world, *network]
+    return [[[*command, str(launch.python), *launch.script]], *([] for _ in launch.places[1:])]
+
+
+HOROVODRUN = Launcher(name="horovodrun", command=horovodrun, across_hosts=horovodrun_across_hosts)
 
 
 # Options
@@ -143,6 +160,14 @@ def horovod_traffic(parameter_bytes: int, workers: int, options: HorovodOptions)
     return halved(traffic) if options.compression == "fp16" else traffic
 
 
+def horovod_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: HorovodOptions) -> Traffic:
+    """The traffic of Gloo's ring all-reduce from host to host; MPI chooses its algorithm by itself."""
+    if options.backend == "mpi":
+        return Traffic(None, "none where MPI chooses the algorithm")
+    traffic = ring_between_hosts(parameter_bytes, workers, hosts, options)
+    return halved(traffic) if options.compression == "fp16" else traffic
+
+
 # The strategies
 
 SETTINGS_TO_TRY = (
@@ -165,9 +190,11 @@ TORCH = Strategy(
     alone=Alone.OWN_SHARD,
     base="torch_single",
     traffic=horovod_traffic,
+    traffic_between_hosts=horovod_traffic_between_hosts,
     check=check_horovod,
     quick=True,
     variants=SETTINGS_TO_TRY,
+    fewer_bytes=({"compression": "fp16"},),
 )
 TENSORFLOW = Strategy(
     name="horovod_tensorflow",
@@ -180,6 +207,7 @@ TENSORFLOW = Strategy(
     alone=Alone.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
+    traffic_between_hosts=horovod_traffic_between_hosts,
     check=check_horovod,
     variants=SETTINGS_TO_TRY,
 )
@@ -194,6 +222,7 @@ KERAS = Strategy(
     alone=Alone.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
+    traffic_between_hosts=horovod_traffic_between_hosts,
     check=check_keras,
     compared_with={CONVENIENCE_OF: "horovod_tensorflow"},
     variants=({"backend": "mpi"},),

@@ -25,9 +25,11 @@ from common.strategy import (
     Work,
     halved,
     mpirun,
+    mpirun_across_hosts,
     nothing_sent,
     option,
     ring_all_reduce,
+    ring_between_hosts,
 )
 from pytorch_impl.options import LoaderOptions
 
@@ -35,9 +37,9 @@ if TYPE_CHECKING:
     from common.contract.task import Task
 
 
-def settings(deadline_seconds: int, threads: int) -> Mapping[str, str]:
-    """Gloo stays on this machine."""
-    return {"GLOO_SOCKET_IFNAME": "lo"}
+def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str, str]:
+    """Gloo listens where the other workers are, and nowhere else."""
+    return {"GLOO_SOCKET_IFNAME": interface}
 
 
 PYTORCH = Family(
@@ -66,7 +68,19 @@ def torchrun(launch: Launch) -> list[str]:
     return [launch.program("torchrun"), *ports, *launch.script]
 
 
-TORCHRUN = Launcher(name="torchrun", command=torchrun)
+def torchrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
+    """torchrun on every host, which meet at the first one; or mpirun where MPI is to carry the tensors."""
+    if launch.options.backend == "mpi":
+        return mpirun_across_hosts(launch)
+    meeting = ["--master-addr", launch.places[0].address, "--master-port", str(launch.port)]
+    program = [launch.program("torchrun"), "--nnodes", str(len(launch.places)), *meeting]
+    return [
+        [[*program, "--nproc-per-node", str(place.workers), "--node-rank", str(number), *launch.script]]
+        for number, place in enumerate(launch.places)
+    ]
+
+
+TORCHRUN = Launcher(name="torchrun", command=torchrun, across_hosts=torchrun_across_hosts)
 
 
 # Options
@@ -190,6 +204,21 @@ def bucket_traffic(parameter_bytes: int, workers: int, options: DdpOptions) -> T
     return traffic if options.gradient_hook == "none" else halved(traffic)
 
 
+def bucket_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: DdpOptions) -> Traffic:
+    """As `bucket_traffic`, from host to host."""
+    if options.gradient_hook == "powersgd":
+        return Traffic(None, "none where a hook exchanges factors of low rank")
+    traffic = ring_between_hosts(parameter_bytes, workers, hosts, options)
+    return traffic if options.gradient_hook == "none" else halved(traffic)
+
+
+def by_hand_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: SyncSgdOptions) -> Traffic:
+    """The traffic of a ring all-reduce from host to host; MPI chooses its algorithm by itself."""
+    if options.backend == "mpi":
+        return Traffic(None, "none where MPI chooses the algorithm")
+    return ring_between_hosts(parameter_bytes, workers, hosts, options)
+
+
 def by_hand_traffic(parameter_bytes: int, workers: int, options: SyncSgdOptions) -> Traffic:
     """The traffic of a ring all-reduce; over MPI nothing, since the workers of one machine share memory."""
     if options.backend == "mpi":
@@ -264,6 +293,7 @@ SYNC_SGD = Strategy(
     alone=Alone.OWN_SHARD,
     base="torch_single",
     traffic=by_hand_traffic,
+    traffic_between_hosts=by_hand_traffic_between_hosts,
     check=check_backend,
     variants=({"backend": "mpi"},),
 )
@@ -278,6 +308,7 @@ HOOK_DDP = Strategy(
     alone=Alone.OWN_SHARD,
     base="torch_single",
     traffic=ring_all_reduce,
+    traffic_between_hosts=ring_between_hosts,
     check=check_backend,
 )
 DDP = Strategy(
@@ -291,9 +322,11 @@ DDP = Strategy(
     alone=Alone.OWN_SHARD,
     base="torch_single",
     traffic=bucket_traffic,
+    traffic_between_hosts=bucket_traffic_between_hosts,
     check=check_backend,
     quick=True,
     variants=({"loader_workers": 1},),
+    fewer_bytes=({"gradient_hook": "fp16"}, {"gradient_hook": "powersgd"}),
 )
 ZERO = Strategy(
     name="torch_zero",
@@ -359,6 +392,7 @@ LIGHTNING_DDP = Strategy(
     alone=Alone.OWN_SHARD,
     base="torch_single",
     traffic=ring_all_reduce,
+    traffic_between_hosts=ring_between_hosts,
     check=check_backend,
     compared_with={CONVENIENCE_OF: "torch_ddp"},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from common.strategy import (
     Alone,
     ExchangeOptions,
     Family,
+    Launch,
     Launcher,
     Probe,
     ReplicaOptions,
@@ -23,6 +25,7 @@ from common.strategy import (
     nothing_sent,
     option,
     ring_all_reduce,
+    ring_between_hosts,
 )
 from tf_impl.options import LoopOptions, XlaOptions, refuse_other_maths_of_keras
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from common.contract.task import Task
 
 
-def settings(deadline_seconds: int, threads: int) -> Mapping[str, str]:
+def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str, str]:
     """TensorFlow tells errors alone."""
     return {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -59,7 +62,28 @@ def cluster_is_given() -> bool:
     return "TF_CONFIG" in os.environ or "SLURM_STEP_NUM_TASKS" in os.environ
 
 
-CLUSTER = Launcher(name="TF_CONFIG", command=PROCESS.command, is_one_of_several=cluster_is_given)
+def cluster_across_hosts(launch: Launch) -> list[list[list[str]]]:
+    """The script once for every task, each with a TF_CONFIG of its own; what isn't a worker is on the first host."""
+    places = [number for number, place in enumerate(launch.places) for _ in range(place.workers)]
+    hosts = {"worker": places}
+    if isinstance(launch.options, ParameterServerOptions):
+        hosts = {"chief": [0], "worker": places, "ps": [0] * launch.options.parameter_servers}
+    ports = iter(range(launch.port, launch.port + sum(map(len, hosts.values()))))
+    addresses = {job: [f"{launch.places[place].address}:{next(ports)}" for place in of] for job, of in hosts.items()}
+    commands: list[list[list[str]]] = [[] for _ in launch.places]
+    for job, of in hosts.items():
+        for index, place in enumerate(of):
+            config = json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
+            commands[place].append(["env", f"TF_CONFIG={config}", str(launch.python), *launch.script])
+    return commands
+
+
+CLUSTER = Launcher(
+    name="TF_CONFIG",
+    command=PROCESS.command,
+    across_hosts=cluster_across_hosts,
+    is_one_of_several=cluster_is_given,
+)
 """Several processes, which the script starts itself unless TF_CONFIG or Slurm names a cluster."""
 
 
@@ -126,6 +150,17 @@ def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerO
     return Traffic((2.0 * workers + 1) * parameter_bytes, formula, source)
 
 
+def server_traffic_between_hosts(
+    parameter_bytes: int, workers: int, hosts: int, options: ParameterServerOptions
+) -> Traffic:
+    """As `server_traffic`, of the workers that aren't on the first host, where the servers are."""
+    away = (hosts - 1) / hosts
+    formula = "of all workers' weights and gradients those of the workers that aren't on the servers' host"
+    source = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, algorithm 1'
+    per_step = 2.0 * away if options.updates == "asynchronous" else 2.0 * workers * away
+    return Traffic(per_step * parameter_bytes, formula, source)
+
+
 # The strategies
 
 ONE_DEVICE = Strategy(
@@ -163,6 +198,7 @@ MULTI_WORKER_MIRRORED = Strategy(
     alone=Alone.OWN_PART,
     base="tf_one_device",
     traffic=ring_all_reduce,
+    traffic_between_hosts=ring_between_hosts,
     quick=True,
 )
 CENTRAL_STORAGE = Strategy(
@@ -189,6 +225,7 @@ PARAMETER_SERVER = Strategy(
     processes_beside=lambda options: 1 + options.parameter_servers,
     base="tf_one_device",
     traffic=server_traffic,
+    traffic_between_hosts=server_traffic_between_hosts,
     synchronous_with={"updates": "synchronous"},
     quick=True,
 )

@@ -45,7 +45,8 @@ class Clock:
         self.input_seconds: float | None = None
         """How long the worker has waited for its rows in this window: strategies that measure it add to it."""
         self.sent_bytes = 0
-        """Bytes that the launch has sent in all clocked windows, where it has a network to itself."""
+        """Bytes that went over the launch's own network, or from this host to its others, in all clocked windows."""
+        self._interface = machine.counted_interface()
         self._start_step, self._start_seconds, self._start_bytes = first_step, 0.0, 0
         self._meter = Meter(pinned_cores)
 
@@ -64,8 +65,8 @@ class Clock:
 
     def start(self, step: int) -> None:
         """Start the clock of the window that `step` begins."""
-        if machine.has_private_network():
-            self._start_bytes = machine.loopback_bytes_sent()
+        if self._interface:
+            self._start_bytes = machine.bytes_sent(self._interface)
         self._start_step = step
         self.input_seconds = None if self.input_seconds is None else 0.0
         if self._is_warm:
@@ -81,8 +82,8 @@ class Clock:
             self._note_startup()
         if self._is_warm:
             # Before the meter, which takes its time: another rank may send for its next window meanwhile.
-            if machine.has_private_network():
-                self.sent_bytes += machine.loopback_bytes_sent() - self._start_bytes
+            if self._interface:
+                self.sent_bytes += machine.bytes_sent(self._interface) - self._start_bytes
             window = {"rank": self._rank, "step": self._start_step, "steps": step - self._start_step}
             window |= {"started_seconds": self._start_seconds - self._process_start_seconds, "seconds": seconds}
             if self.input_seconds is not None:

@@ -15,6 +15,7 @@ import psutil
 from common.catalogue import ROOT
 from common.contract.task import Task
 from common.errors import UserError
+from common.measurement.site import site
 
 PRIVATE_NETWORK = "LOCKSTEP_PRIVATE_NETWORK"
 """Environment variable that the launcher sets to 1 where this launch has a network namespace to itself."""
@@ -88,7 +89,8 @@ def pin(task: Task, local_rank: int = 0, local_world_size: int = 1, replicas: in
 
 
 def _exceeds_cores(task: Task, local_world_size: int) -> bool:
-    return local_world_size * task.threads > len(os.sched_getaffinity(0))
+    told = site()
+    return bool(told and told.crowded) or local_world_size * task.threads > len(os.sched_getaffinity(0))
 
 
 @contextmanager
@@ -124,9 +126,21 @@ def has_private_network() -> bool:
     return os.environ.get(PRIVATE_NETWORK) == "1"
 
 
-def loopback_bytes_sent() -> int:
-    """Bytes that this network namespace has sent over its loopback interface, packet headers included."""
-    return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
+def counted_interface() -> str | None:
+    """The network interface whose bytes are this launch's; None where it shares all of them with others.
+
+    That is the loopback of a network that is the launch's own, or else this host's way to the launch's other hosts,
+    which should have no other traffic meanwhile.
+    """
+    if has_private_network():
+        return "lo"
+    told = site()
+    return told.interface if told and len(told.hosts) > 1 else None
+
+
+def bytes_sent(interface: str) -> int:
+    """Bytes that have been sent over this network interface, packet headers included."""
+    return psutil.net_io_counters(pernic=True)[interface].bytes_sent
 
 
 def watch_memory() -> int:

@@ -19,6 +19,7 @@ from common.errors import UserError
 from common.files import write_atomically
 from common.json_types import misfits
 from common.measurement import machine
+from common.measurement.site import Site, site
 from common.measurement.world import World
 from common.quotation import distributing_lines
 from common.strategy import Options, Strategy, Work, label, name_of, other_maths
@@ -96,6 +97,21 @@ class Record:
     """Versions of Python, the framework and the libraries."""
     host: dict[str, object] = field(default_factory=dict)
     """Rank 0's machine: processor, cores, memory, GPUs, system."""
+    hosts: list[dict[str, object]] = field(default_factory=list)
+    """{name, hostname, workers, cores, processor, address, interface, clock_offset_seconds, clock_uncertainty_seconds}:
+    each host of a comparison over several that had workers of this launch, in the order of the ranks; how many it had;
+    and by how much its clock that counts from boot was ahead of that of the machine that started the launch, to within
+    the uncertainty either way. Empty where a machine was compared on its own."""
+    virtual: dict[str, float | None] = field(default_factory=dict)
+    """{bandwidth_bits_per_second, delay_seconds, cores_per_host}: what was asked for of virtual hosts on one machine,
+    each null where it wasn't; empty where hosts are real."""
+    link: dict[str, float] = field(default_factory=dict)
+    """{bytes_per_second, round_trip_seconds}: what went from one of the hosts to another before the launch: payload of
+    TCP, and the shortest of many small messages there and back."""
+    host_bytes_per_step: list[float] = field(default_factory=list)
+    """Bytes that each of several hosts sent to the others per step, packet headers included, in their order."""
+    process_start_seconds: list[float] = field(default_factory=list)
+    """By rank, when its process started, by its host's clock that counts from boot."""
     git_commit: str | None = None
     """Commit of this project, `+changes` when the files differ from it."""
     started_at: str
@@ -137,7 +153,8 @@ class Record:
     """Loss of every step of each shard, the mean over its rows, as the worker or replica that had it computed it, by
     rank; where nothing is divided, of each process that has a loss. Null where it isn't finite."""
     wire_bytes_per_step: float | None = None
-    """Bytes sent over the launch's own loopback per step, packet headers included; null without a private network."""
+    """Bytes sent per step, packet headers included: over the launch's own loopback, or, with several hosts, from host
+    to host; null without a private network."""
     peak_memory_bytes: list[int] = field(default_factory=list)
     """Largest resident memory of each process."""
     memory_bytes: list[dict[str, int]] = field(default_factory=list)
@@ -164,8 +181,26 @@ class Record:
 
     @property
     def name(self) -> str:
-        """The strategy with its label: launches with different names are never pooled, nor drawn as one curve."""
-        return name_of(self.strategy, self.label)
+        """The strategy with its label, and its hosts where there are several.
+
+        Launches with different names are never pooled, nor drawn as one curve.
+        """
+        return name_of(self.strategy, self.full_label)
+
+    @property
+    def full_label(self) -> str:
+        """Its label, and its hosts where there are several."""
+        return ", ".join(filter(None, [self.label, self.placement]))
+
+    @property
+    def placement(self) -> str:
+        """On how many hosts its workers are, and over what link where that was chosen; empty where one has them all."""
+        if len(self.hosts) < 2:
+            return ""
+        bandwidth, delay = (self.virtual.get(name) for name in ("bandwidth_bits_per_second", "delay_seconds"))
+        link = [f"{bandwidth / 1e6:g} Mbit/s"] if bandwidth else []
+        link += [f"{1000 * delay:g} ms delay"] if delay else []
+        return ", ".join([f"{len(self.hosts)} hosts", *link])
 
     @property
     def exchange(self) -> bool:
@@ -185,12 +220,38 @@ class Part:
     startup_processor_seconds: dict[str, float]
     peak_memory_bytes: int
     memory_bytes: dict[str, int]
+    process_start_seconds: float
+    sent_bytes: int
+    """In all clocked windows, by this process's host."""
 
 
-def declared(strategy: Strategy, task: Task, options: Options, world_size: int) -> dict[str, object]:
-    """The fields of a record that are known before the launch, from the declaration, the task and the options."""
-    traffic = strategy.traffic(mlp.parameter_bytes(task), world_size, options)
-    return {
+def wire_bytes(parts: Sequence[Part], workers: int, steps: int) -> dict[str, object]:
+    """The fields of a record on the bytes sent per step, from what each rank's host sent in so many `steps`."""
+    if machine.has_private_network():
+        return {"wire_bytes_per_step": parts[0].sent_bytes / steps}
+    told = site()
+    # A coordinator alone has a clock: nobody read the counters of the other hosts.
+    if told is None or len(told.hosts) < 2 or len(parts) < workers:
+        return {"wire_bytes_per_step": None}
+    by_host = [part.sent_bytes / steps for part in parts[:: workers // len(told.hosts)]]
+    return {"wire_bytes_per_step": sum(by_host), "host_bytes_per_step": by_host}
+
+
+def declared(
+    strategy: Strategy, task: Task, options: Options, world_size: int, told: Site | None = None
+) -> dict[str, object]:
+    """The fields of a record that are known before the launch: from the declaration, the task, the options, its hosts.
+
+    The hosts are those that were `told`, or else what this process was told.
+    """
+    told = told or site()
+    hosts = len(told.hosts) if told else 1
+    parameter_bytes = mlp.parameter_bytes(task)
+    if hosts > 1:
+        traffic = strategy.traffic_between_hosts(parameter_bytes, world_size, hosts, options)
+    else:
+        traffic = strategy.traffic(parameter_bytes, world_size, options)
+    return (told.facts() if told else {}) | {
         **{"strategy": strategy.name, "label": label(options), "framework": strategy.framework, "base": strategy.base},
         **{"family": strategy.family.title, "colors": list(strategy.family.colors)},
         **{"compared_with": dict(strategy.compared_with), "other_maths": other_maths(options)},
@@ -235,6 +296,7 @@ def of_launch(
         "shard_losses": shard_losses,
         "peak_memory_bytes": [part.peak_memory_bytes for part in parts],
         "memory_bytes": [part.memory_bytes for part in parts],
+        "process_start_seconds": [part.process_start_seconds for part in parts],
     }
     return Record(**known | facts)
 

@@ -135,16 +135,17 @@ class Run:
             # Linux counts ru_maxrss in KiB (getrusage(2)).
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             memory_bytes=dict(held_bytes) | {"above_import": machine.memory_above(self._memory_at_start)},
+            process_start_seconds=startup.process_start_seconds(),
+            sent_bytes=self.clock.sent_bytes,
         )
         parts = self.world.all_gather(part)
         drifted = self._drifted_replicas()
         if self.world.rank == 0:
             self._save(state)
             known = {"replica_checkpoints": self._checkpoints.save_replicas(drifted, self.task.steps)}
-            measured_steps = self.task.steps - self.first_step - self.task.warmup_steps
-            sent = self.clock.sent_bytes / measured_steps if machine.has_private_network() else None
+            steps = self.task.steps - self.first_step - self.task.warmup_steps
             known |= {"first_step": self.first_step, "examples_per_step": self.global_batch}
-            known |= {"data_sha256": self.dataset.sha256, "wire_bytes_per_step": sent}
+            known |= {"data_sha256": self.dataset.sha256} | record.wire_bytes(parts, self.world.size, steps)
             known |= {"accuracies": self._checkpoints.accuracies, "checkpoint": self._checkpoint_name()}
             known |= {"final_accuracy": self._checkpoints.accuracies[-1]["accuracy"]}
             written = record.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from types import SimpleNamespace
 
 import pandas
 import psutil
@@ -16,10 +17,11 @@ from common import catalogue, compare, supervision
 from common.catalogue import ROOT
 from common.errors import UserError
 from common.files import locked
+from common.hosts.selection import Selection
 from common.launch import python_for
 from common.measurement import machine
 from common.measurement.record import read_record, read_records, write_record
-from common.plan import Scope
+from common.plan import Hosts, Scope
 from tests.launching import made_up, wait_for
 
 BASE = next(strategy for strategy in catalogue.strategies().values() if strategy.most_workers == 1)
@@ -94,6 +96,33 @@ def compared(launched, catalogue_of, monkeypatch, tmp_path):
         return max(tmp_path.glob("*-quick"))
 
     return run
+
+
+def test_over_hosts_every_launch_is_made_there_and_the_same_command_repeats_it(compared, monkeypatch):
+    hosts = SimpleNamespace(spread=Hosts(count=2, slots=2, cores=2))
+    asked, made = [], []
+
+    def find(console, selection, most_workers):
+        asked.append((selection.hosts, most_workers))
+        return hosts
+
+    def over_hosts(planned, folder, cluster):
+        made.append((planned.hosts, cluster))
+        return supervision.run_planned(planned, folder)
+
+    monkeypatch.setattr(compare.cluster, "find", find)
+    monkeypatch.setattr(compare, "over_hosts", over_hosts)
+    folder = compared("--hosts", "one:2,two:2")
+    assert asked == [("one:2,two:2", 1)]
+    assert made
+    assert all(each == (1, hosts) for each in made)
+    assert "--hosts one:2,two:2" in (folder / "command.txt").read_text()
+    assert set(pandas.read_csv(folder / "plan.csv")["hosts"]) == {1}
+
+
+def test_another_commit_is_compared_with_on_this_machine_alone():
+    with pytest.raises(UserError, match="leave out the options that name hosts"):
+        compare.Arguments(selection=Selection(hosts="one,two"), against_commit="HEAD~1")
 
 
 def test_a_launch_that_failed_is_tried_again_once_the_comparison_goes_on(compared, tmp_path):

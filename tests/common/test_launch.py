@@ -69,13 +69,13 @@ def test_what_is_not_installed_is_named_with_the_session_that_installs_it(thread
 def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadline(declare):
     asked = []
 
-    def settings(deadline_seconds, threads):
-        asked.append((deadline_seconds, threads))
+    def settings(deadline_seconds, threads, interface):
+        asked.append((deadline_seconds, threads, interface))
         return {"NUMPY_PATIENCE": "42", "PATH_OF_NUMPY": "here"}
 
     strategy = declare(family=dataclasses.replace(declare().family, settings=settings))
     environment = launch.environment_for(strategy, Task(threads=3, deadline_seconds=42.5))
-    assert asked == [(42, 3)]
+    assert asked == [(42, 3, "lo")]
     assert (environment["OMP_NUM_THREADS"], environment["NUMPY_PATIENCE"]) == ("3", "42")
     assert environment["PATH"] == os.environ["PATH"]
 

@@ -12,7 +12,18 @@ import pytest
 from common import catalogue
 from common.contract.task import PRESETS
 from common.errors import UserError
-from common.plan import Scope, is_crowded, kink_free_seeds, main_worlds, plan_table, whole_round
+from common.plan import (
+    Hosts,
+    Scope,
+    Size,
+    is_crowded,
+    kink_free_seeds,
+    main_worlds,
+    plan_table,
+    whole_round,
+    with_steps_for,
+    worlds,
+)
 from common.strategy import ExchangeOptions, Options, Work, has_exchange, label, option
 
 SEEDS = {"digits": 3, "pathway": 0}
@@ -90,25 +101,68 @@ def test_a_later_round_has_no_certificate(known):
     assert {launch.purpose for launch in launches_of(Scope(), repetition=2)} == {"throughput"}
 
 
+def main_workers(scope):
+    """By strategy the workers of the world that every round has."""
+    return {name: size.workers for name, size in main_worlds(scope).items()}
+
+
 def test_the_main_world_is_the_largest_with_a_core_for_each_process(known, cores):
-    assert main_worlds(Scope()) == {"one_alone": 1, "one_threads": 2, "two_alone": 1, "two_replicas": 2}
+    assert main_workers(Scope()) == {"one_alone": 1, "one_threads": 2, "two_alone": 1, "two_replicas": 2}
     cores(4)
-    assert main_worlds(Scope()) == dict.fromkeys(QUICK, 4) | dict.fromkeys(ALONE, 1) | {"two_servers": 2}
+    assert main_workers(Scope()) == dict.fromkeys(QUICK, 4) | dict.fromkeys(ALONE, 1) | {"two_servers": 2}
     cores(1)
-    assert main_worlds(Scope()) == dict.fromkeys(QUICK - {"two_servers"}, 1)
+    assert main_workers(Scope()) == dict.fromkeys(QUICK - {"two_servers"}, 1)
 
 
 @pytest.mark.parametrize("workers", [(4, 8), (8, 4)])
 def test_where_everything_is_crowded_the_smallest_world_of_each_is_the_main_one(known, workers):
     named = ("one_threads", "two_servers")
-    assert main_worlds(Scope(strategies=named, workers=workers)) == dict.fromkeys(named, 4)
-    assert main_worlds(Scope(strategies=("two_servers",))) == {"two_servers": 1}
+    assert main_workers(Scope(strategies=named, workers=workers)) == dict.fromkeys(named, 4)
+    assert main_workers(Scope(strategies=("two_servers",))) == {"two_servers": 1}
 
 
 def test_processes_beside_the_workers_take_cores_as_workers_do(known, cores):
     cores(4)
-    crowded = [is_crowded(known[name], workers) for name in ("one_threads", "two_servers") for workers in (2, 3, 4, 5)]
+    sizes = [Size(workers) for workers in (2, 3, 4, 5)]
+    crowded = [is_crowded(Scope(), known[name], size) for name in ("one_threads", "two_servers") for size in sizes]
     assert crowded == [False, False, False, True, False, True, True, True]
+
+
+def test_over_hosts_workers_are_placed_evenly_on_as_many_as_have_the_slots(known):
+    def placements(**about):
+        scope = Scope(strategies=("one_threads",), workers=(1, 2, 4), spread=Hosts(cores=2, **about))
+        return [size[:2] for _, size in worlds(scope)]
+
+    assert placements(count=4, slots=1) == [(1, 1), (2, 2), (4, 4)]
+    assert placements(count=2, slots=2) == [(1, 1), (2, 1), (2, 2), (4, 2)]
+    assert placements(count=3, slots=4) == [(1, 1), (2, 1), (2, 2), (4, 1), (4, 2)]
+
+
+def test_placements_over_several_hosts_are_measured_with_each_bandwidth(known):
+    hosts = Hosts(count=2, slots=2, cores=2, bandwidths_bits_per_second=(1e7, 1e8))
+    scope = Scope(strategies=("one_threads",), workers=(2,), spread=hosts)
+    assert [size for _, size in worlds(scope)] == [Size(2), Size(2, 2, 1e7), Size(2, 2, 1e8)]
+    names = {launch.name for launch in launches_of(scope) if launch.purpose == "throughput"}
+    assert {"one_threads-pathway-weak-2w-2h-10Mbit-01", "one_threads-pathway-weak-2w-1h-01"} <= names
+
+
+@pytest.mark.parametrize(("bits", "seconds"), [(1e6, 8 * 12.8), (1e7, 20), (1e8, 20), (1e9, None), (None, None)])
+def test_where_the_link_is_slow_a_launch_has_as_few_steps_as_fill_its_time(bits, seconds):
+    task = dataclasses.replace(PRESETS["pathway"], workers=2)
+    fitted = with_steps_for(task, Size(2, 2, bits))
+    if seconds is None:
+        assert fitted == task
+        return
+    measured = fitted.steps - fitted.warmup_steps
+    assert measured == 8 * fitted.window_steps
+    lasting = measured * 8 * 1_605_632 / bits
+    assert seconds <= lasting <= 1.4 * seconds
+
+
+def test_virtual_hosts_share_cores_and_real_ones_have_their_own(known):
+    for together, crowded in ((2, [False, True]), (None, [False, False])):
+        scope = Scope(spread=Hosts(count=4, slots=2, cores=1, cores_together=together))
+        assert [is_crowded(scope, known["one_threads"], Size(count, count)) for count in (2, 4)] == crowded
 
 
 def test_the_quick_profile_leaves_exchange_out_in_the_main_worlds_alone(known, cores):

@@ -1,5 +1,6 @@
 """horovod_impl/strategies.py: what Horovod's strategies can't have, how they are started, and what they send."""
 
+import dataclasses
 import os
 import random
 from pathlib import Path
@@ -10,7 +11,7 @@ from common.contract.task import PRESETS, Task
 from common.errors import UserError
 from common.measurement.record import declared
 from common.plan import Scope, whole_round
-from common.strategy import Launch, label
+from common.strategy import Launch, Place, label
 from horovod_impl.strategies import HOROVOD, KERAS, TENSORFLOW, TORCH
 
 ALL = pytest.mark.parametrize("strategy", [TORCH, TENSORFLOW, KERAS], ids=lambda strategy: strategy.name)
@@ -106,8 +107,40 @@ def test_over_mpi_the_workers_are_started_by_mpirun(strategy, tmp_path, monkeypa
     assert command[-6:] == ["-np", "4", "/environment/bin/python", strategy.script, "--batch", "32"]
 
 
+PLACES = (
+    Place("host1", "10.0.0.1", "10.0.0.0/24", "eth0", workers=2),
+    Place("host2", "10.0.0.2", "10.0.0.0/24", "eth0", workers=2),
+)
+
+
+@pytest.mark.parametrize(
+    ("interface", "network"), [("eth0", ["--network-interfaces", "eth0"]), ("ens3", [])], ids=["same", "other"]
+)
+def test_over_hosts_the_first_ones_horovodrun_starts_all(interface, network):
+    places = (PLACES[0], dataclasses.replace(PLACES[1], interface=interface))
+    launch = Launch(Path("/environment/bin/python"), [TORCH.script], 4, 29500, TORCH.options(), places)
+    assert TORCH.launcher.across_hosts(launch) == [
+        [
+            [
+                *("/environment/bin/horovodrun", "--gloo", "--disable-cache", "-np", "4", "-H", "host1:2,host2:2"),
+                *(*network, "/environment/bin/python", TORCH.script),
+            ]
+        ],
+        [],
+    ]
+
+
+def test_over_hosts_and_mpi_the_first_ones_mpirun_starts_all(tmp_path, monkeypatch):
+    (tmp_path / "mpirun").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    options = TORCH.options(backend="mpi")
+    launch = Launch(Path("/environment/bin/python"), [TORCH.script], 4, 29500, options, PLACES)
+    [command], nothing = TORCH.launcher.across_hosts(launch)
+    assert (command[0], nothing) == (str(tmp_path / "mpirun"), [])
+
+
 def test_horovod_waits_no_longer_than_the_launch_lasts():
-    settings = HOROVOD.settings(42, 1)
+    settings = HOROVOD.settings(42, 1, "lo")
     assert (settings["HOROVOD_GLOO_TIMEOUT_SECONDS"], settings["HOROVOD_START_TIMEOUT"]) == ("42", "42")
     assert (settings["GLOO_SOCKET_IFNAME"], settings["TF_CPP_MIN_LOG_LEVEL"]) == ("lo", "2")
 

@@ -1,5 +1,6 @@
 """pytorch_impl/strategies.py: what PyTorch's strategies can't have, how they are started, and what they send."""
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from common.catalogue import strategies
 from common.contract.task import Task, parse_command_line
 from common.errors import UserError
-from common.strategy import Launch, Work, label, other_maths
+from common.strategy import Launch, Place, Work, label, other_maths
 from pytorch_impl.strategies import (
     DATA_PARALLEL,
     DDP,
@@ -150,8 +151,34 @@ def test_replicas_of_one_process_are_started_by_hand():
     assert command == ["/environment/bin/python", "pytorch_impl/data_parallel.py", "--batch", "32"]
 
 
-def test_gloo_stays_on_this_machine():
-    assert PYTORCH.settings(600, 1) == {"GLOO_SOCKET_IFNAME": "lo"}
+PLACES = tuple(Place(f"host{number}", f"10.0.0.{number}", "10.0.0.0/24", "eth0", workers=2) for number in (1, 2))
+
+
+def test_over_hosts_torchrun_is_started_on_each_and_all_meet_at_the_first():
+    launch = dataclasses.replace(launch_of(DDP), places=PLACES)
+    world = ["--nnodes", "2", "--master-addr", "10.0.0.1", "--master-port", "29500", "--nproc-per-node", "2"]
+    assert DDP.launcher.across_hosts(launch) == [
+        [["/environment/bin/torchrun", *world, "--node-rank", rank, "pytorch_impl/ddp.py", "--batch", "32"]]
+        for rank in ("0", "1")
+    ]
+
+
+def test_over_hosts_and_mpi_the_first_hosts_mpirun_starts_all_and_keeps_to_their_network(tmp_path, monkeypatch):
+    (tmp_path / "mpirun").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    launch = dataclasses.replace(launch_of(SYNC_SGD, backend="mpi"), places=PLACES, variables=("GLOO_SOCKET_IFNAME",))
+    [command], nothing = SYNC_SGD.launcher.across_hosts(launch)
+    words = " ".join(command)
+    assert "--host host1:2,host2:2 --mca btl_tcp_if_include 10.0.0.0/24 -x GLOO_SOCKET_IFNAME -np 4" in words
+    assert nothing == []
+
+
+def test_what_one_process_holds_has_no_way_over_hosts():
+    assert DATA_PARALLEL.launcher.across_hosts is None
+
+
+def test_gloo_listens_where_the_other_workers_are():
+    assert PYTORCH.settings(600, 1, "eth0") == {"GLOO_SOCKET_IFNAME": "eth0"}
 
 
 # Traffic

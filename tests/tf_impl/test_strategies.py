@@ -1,12 +1,13 @@
 """tf_impl/strategies.py: what TensorFlow's strategies can't have, how they are started, and what they send."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from common.contract.task import Task
 from common.errors import UserError
-from common.strategy import Launch, label
+from common.strategy import Launch, Place, label
 from tf_impl.strategies import (
     CENTRAL_STORAGE,
     KERAS_MIRRORED,
@@ -107,8 +108,42 @@ def test_only_strategies_of_several_processes_may_find_themselves_in_a_cluster(m
     assert clusters == [MULTI_WORKER_MIRRORED, PARAMETER_SERVER]
 
 
+def clusters_over_hosts(strategy, **options):
+    """Of each host the (job, index) that it starts, and the cluster that all of them are told."""
+    places = tuple(Place(f"host{n}", f"10.0.0.{n}", "10.0.0.0/24", "eth0", workers=2) for n in (1, 2))
+    python, script = Path("/environment/bin/python"), [strategy.script]
+    launch = Launch(python, script, 4, 29500, strategy.options(**options), places)
+    started, clusters = [], []
+    for commands in strategy.launcher.across_hosts(launch):
+        assert all([*command[:1], *command[2:]] == ["env", str(python), *script] for command in commands)
+        told = [json.loads(command[1].removeprefix("TF_CONFIG=")) for command in commands]
+        started.append([(each["task"]["type"], each["task"]["index"]) for each in told])
+        clusters += [each["cluster"] for each in told]
+    assert all(cluster == clusters[0] for cluster in clusters)
+    return started, clusters[0]
+
+
+def test_over_hosts_every_worker_is_told_the_cluster_and_its_own_task():
+    started, cluster = clusters_over_hosts(MULTI_WORKER_MIRRORED)
+    assert started == [[("worker", 0), ("worker", 1)], [("worker", 2), ("worker", 3)]]
+    assert cluster == {"worker": ["10.0.0.1:29500", "10.0.0.1:29501", "10.0.0.2:29502", "10.0.0.2:29503"]}
+
+
+def test_over_hosts_the_coordinator_and_the_servers_are_on_the_first():
+    started, cluster = clusters_over_hosts(PARAMETER_SERVER, parameter_servers=2)
+    assert started == [
+        [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("ps", 1)],
+        [("worker", 2), ("worker", 3)],
+    ]
+    assert all(address.startswith("10.0.0.1:") for address in cluster["chief"] + cluster["ps"])
+
+
+def test_what_one_process_holds_has_no_way_over_hosts():
+    assert MIRRORED.launcher.across_hosts is None
+
+
 def test_tensorflow_tells_errors_alone():
-    assert TENSORFLOW.settings(600, 1) == {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    assert TENSORFLOW.settings(600, 1, "lo") == {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 # Traffic

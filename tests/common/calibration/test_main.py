@@ -101,7 +101,7 @@ def test_a_round_launches_what_the_quick_comparison_measures_under_each_name(cal
 def test_a_distributed_strategy_has_the_workers_of_the_quick_comparisons_rounds(base, declare, catalogue_of):
     spread = declare(quick=True)
     catalogue_of(spread, base)
-    assert planned(spread, 1).workers == main_worlds(Scope(strategies=(spread.name,)))[spread.name]
+    assert planned(spread, 1).workers == main_worlds(Scope(strategies=(spread.name,)))[spread.name].workers
 
 
 def test_a_short_calibration_ends_well_and_says_what_it_leaves_open(calibrate, tmp_path, capsys):

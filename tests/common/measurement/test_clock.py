@@ -160,17 +160,17 @@ def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_laun
         nonlocal sent
         sent += 10**6 if step < 6 else 100
 
-    monkeypatch.setattr(machine, "loopback_bytes_sent", lambda: sent)
+    monkeypatch.setattr(machine, "bytes_sent", lambda interface: sent)
     assert clocked(TASK, during_step=send).sent_bytes == 0
     monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
     assert clocked(TASK, during_step=send).sent_bytes == 24 * 100
 
 
 def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time, monkeypatch):
+    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
     order, clock = [], Clock(TASK, 0, 0, lambda: order.append("device"), JOINED)
     time.on_reading = lambda: order.append("clock")
-    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
-    monkeypatch.setattr(machine, "loopback_bytes_sent", lambda: order.append("bytes") or 0)
+    monkeypatch.setattr(machine, "bytes_sent", lambda interface: order.append("bytes") or 0)
     monkeypatch.setattr(Meter, "start", lambda meter: order.append("before"))
     monkeypatch.setattr(Meter, "stop", lambda meter: order.append("after") or {})
     clock.start(6)

@@ -8,7 +8,9 @@ import pytest
 
 from common import quotation
 from common.contract import mlp
+from common.contract.mlp import parameter_bytes
 from common.contract.task import Task, task_of
+from common.measurement import machine
 from common.measurement import record as record_module
 from common.measurement.machine import Placement
 from common.measurement.record import (
@@ -19,10 +21,12 @@ from common.measurement.record import (
     of_launch,
     read_record,
     read_records,
+    wire_bytes,
     write_record,
 )
+from common.measurement.site import Site
 from common.measurement.world import World
-from common.strategy import Traffic, Work
+from common.strategy import Options, Traffic, Work, ring_all_reduce, ring_between_hosts
 
 KEYS = {
     *("schema_version", "strategy", "framework", "world_size", "synchronous", "scaling", "status", "reason", "task"),
@@ -251,8 +255,56 @@ def part_of(rank, **changes):
         "startup_processor_seconds": {"imports": 0.5, "world": 0.0, "first_step": 0.5 - rank / 4},
         "peak_memory_bytes": 1000 + rank,
         "memory_bytes": {"parameters": rank},
+        "process_start_seconds": 100.0 + rank,
+        "sent_bytes": 1000 * (rank + 1),
     }
     return Part(**values | changes)
+
+
+# Hosts
+
+
+def told(count, **about):
+    hosts = [{"name": f"host{number}", "workers": 2} for number in range(1, count + 1)]
+    return Site(hosts=hosts, **about)
+
+
+def test_bytes_are_those_of_the_launchs_own_network_or_of_each_host_once(monkeypatch):
+    parts = [part_of(rank) for rank in range(4)]
+    assert wire_bytes(parts, 4, steps=10) == {"wire_bytes_per_step": None}
+    for name, value in told(2).variable().items():
+        monkeypatch.setenv(name, value)
+    assert wire_bytes(parts, 4, steps=10) == {"wire_bytes_per_step": 400, "host_bytes_per_step": [100, 300]}
+    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
+    assert wire_bytes(parts, 4, steps=10) == {"wire_bytes_per_step": 100}
+
+
+def test_a_coordinators_clock_alone_does_not_tell_what_all_hosts_sent(monkeypatch):
+    for name, value in told(2).variable().items():
+        monkeypatch.setenv(name, value)
+    assert wire_bytes([part_of(0)], 4, steps=10) == {"wire_bytes_per_step": None}
+
+
+def test_over_several_hosts_the_formula_is_that_of_what_goes_from_host_to_host(declare):
+    strategy = declare(traffic=ring_all_reduce, traffic_between_hosts=ring_between_hosts)
+    parameters = parameter_bytes(Task())
+    for count, expected in ((1, 6), (2, 3), (4, 6)):
+        known = declared(strategy, Task(), Options(), 4, told(count))
+        assert known["formula_bytes_per_step"] == expected * parameters
+
+
+@pytest.mark.parametrize(
+    ("count", "virtual", "name"),
+    [
+        (1, {}, "one, mpi backend"),
+        (2, {}, "one, mpi backend, 2 hosts"),
+        (4, {"bandwidth_bits_per_second": 1e8, "delay_seconds": 0.0}, "one, mpi backend, 4 hosts, 100 Mbit/s"),
+        (2, {"delay_seconds": 0.001}, "one, mpi backend, 2 hosts, 1 ms delay"),
+    ],
+)
+def test_hosts_and_their_link_are_part_of_a_launchs_name(count, virtual, name, make_record):
+    record = make_record(strategy="one", label="mpi backend", **told(count, virtual=virtual).facts())
+    assert record.name == name
 
 
 @pytest.fixture

@@ -589,7 +589,7 @@ def test_bytes_on_the_wire_are_those_of_the_measured_steps(numpy_launch, monkeyp
 
     steps = []
     monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
-    monkeypatch.setattr(machine, "loopback_bytes_sent", lambda: sent)
+    monkeypatch.setattr(machine, "bytes_sent", lambda interface: sent)
     record = numpy_launch(TASK, on_step=send).record
     assert record.private_network
     assert record.wire_bytes_per_step == 100
@@ -607,7 +607,7 @@ def test_bytes_that_a_checkpoint_sends_are_not_those_of_a_step(numpy_launch, mon
         sent += 10**6
 
     monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
-    monkeypatch.setattr(machine, "loopback_bytes_sent", lambda: sent)
+    monkeypatch.setattr(machine, "bytes_sent", lambda interface: sent)
     monkeypatch.setattr(checkpoints, "write_checkpoint", send_much)
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=8)
     assert numpy_launch(task, on_step=send).record.wire_bytes_per_step == 100
