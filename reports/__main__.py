@@ -8,7 +8,7 @@ import tyro
 
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
-from reports import side_by_side, tables, web_page
+from reports import bandwidths, side_by_side, tables, web_page
 from reports.document import compose, typeset
 from reports.drawing import draw_all
 from reports.material import gather
@@ -19,6 +19,7 @@ def write_report(
     results: Path | None = None,
     out: Path = Path("reports/out/comparison.pdf"),
     headline: Path | None = None,
+    sweep: Path | None = None,
     against: Path | None = None,
 ) -> None:
     """Make a typeset PDF from the run records in a folder, and beside it an HTML page and CSV files of its tables.
@@ -28,6 +29,7 @@ def write_report(
             folder in `results/` that has a plan.
         out: The PDF to write.
         headline: Also write the figure of the first page, as SVG, to this file.
+        sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
     page_file, beside = out.with_suffix(".html"), tables.folder_beside(out)
@@ -37,7 +39,7 @@ def write_report(
     other = read_results(against) if against else None
     if other:
         side_by_side.check_other(found, other)
-    for path in filter(None, (out, page_file, headline, beside / "columns.csv")):
+    for path in filter(None, (out, page_file, headline, sweep, beside / "columns.csv")):
         ensure_writable(path)
     # Records last as long as the process: the garbage collector needn't walk through them again and again.
     gc.freeze()
@@ -48,6 +50,11 @@ def write_report(
         content, drawings = compose(found, material, other)
     if headline and "headline.svg" not in drawings:
         raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
+    if sweep and bandwidths.FILE not in drawings:
+        raise UserError(
+            f"No virtual hosts were measured with {bandwidths.FEWEST} bandwidths, so there is no figure to draw: leave "
+            "--sweep out."
+        )
     images = draw_all(drawings)
     with ThreadPoolExecutor(1) as thread:
         page = thread.submit(web_page.build, content, drawings, images)
@@ -57,6 +64,8 @@ def write_report(
     tables.write(beside, tables.of(found, material))
     if headline:
         write_atomically(headline, images["headline.svg"])
+    if sweep:
+        write_atomically(sweep, images[bandwidths.FILE])
     print(f"{out} and {page_file}: {len(found.records)} records, their tables as CSV in {beside}")
 
 

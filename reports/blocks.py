@@ -1,6 +1,7 @@
 """The kinds of pieces that a document is made of, as `template.typ` reads them, and how numbers are written in them."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -84,6 +85,11 @@ def listed(items: list[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+def some(names: list[str], most: int = 20) -> str:
+    """At least one name, the last one after an `and`; of many the first ones, and how many more there are."""
+    return listed(names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"])
+
+
 def capitalized(text: str) -> str:
     """The text as the beginning of a sentence."""
     return text[0].upper() + text[1:]
@@ -94,9 +100,20 @@ def span(counts: pd.Series) -> str:
     return str(counts.min()) if counts.nunique() == 1 else f"{counts.min()} to {counts.max()}"
 
 
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """What names are sorted by, so that 20 Mbit/s come before 100."""
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name) if part)
+
+
 def workers(count: int) -> str:
     """`1 worker`, or `4 workers`."""
     return f"{count} worker{'s' if count > 1 else ''}"
+
+
+def alternatives(counts: pd.Series) -> str:
+    """Each number of these texts once, from the smallest on, such as `5, 10 or 25`."""
+    distinct = sorted(set(" or ".join(counts).split(" or ")), key=natural)
+    return " or ".join(filter(None, [", ".join(distinct[:-1]), distinct[-1]]))
 
 
 def share_of_launches(flags: Iterable[bool]) -> str:
@@ -106,10 +123,10 @@ def share_of_launches(flags: Iterable[bool]) -> str:
 
 
 def who(rows: pd.DataFrame) -> str:
-    """The strategies of these rows with their numbers of `workers`, such as `my_strategy at 2 and 4`."""
+    """The strategies of these rows with their numbers of `workers`, such as `my_strategy at 2 and 4`; some of many."""
     places = rows.drop_duplicates(["strategy", "workers"]).sort_values(["strategy", "workers"])
     groups = places.groupby("strategy")["workers"]
-    return listed([f"{name} at {listed([str(count) for count in counts])}" for name, counts in groups])
+    return some([f"{name} at {listed([str(count) for count in counts])}" for name, counts in groups])
 
 
 def number(value: float) -> str:
@@ -138,6 +155,11 @@ def interval_in_milliseconds(low_seconds: float, high_seconds: float) -> str:
 def megabytes(count: float) -> str:
     """Bytes as megabytes (10**6) in three or four significant digits, without the unit."""
     return number(count / 1e6)
+
+
+def megabits(bytes_per_second: float) -> str:
+    """A rate in Mbit/s (10**6) in three or four significant digits, without the unit."""
+    return number(8 * bytes_per_second / 1e6)
 
 
 def percent(value: float, digits: int = 0) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from reports import (
+    bandwidth_charts,
+    bandwidth_figures,
     deviation_charts,
     deviation_figures,
     scaling_charts,
@@ -31,5 +33,6 @@ _CHARTS = {
     deviation_figures.residuals: deviation_charts.residuals,
     scaling_figures.scaling: scaling_charts.scaling,
     strategy_figures.strategy: strategy_charts.strategy,
+    bandwidth_figures.sweep: bandwidth_charts.sweep,
 }
 """By the function that draws a figure the one that makes a chart of the same arguments."""

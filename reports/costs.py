@@ -36,8 +36,9 @@ def _communication(split: pd.DataFrame, names: dict[str, str]) -> list[Block]:
         "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
         "gradients switched off, each the median over n launches; exposed communication is the median difference over "
         "n pairs of launches of the same round, with its order-statistic interval. Bytes are those that all processes "
-        "of the launch sent over its own loopback in a step, headers included, beside what the algorithm's formula "
-        "has them send. By formula, N workers send in all:"
+        "of the launch sent over its own loopback in a step, or that its hosts sent to one another where it had "
+        "several, headers included, beside what the algorithm's formula has them send. By formula, N workers send in "
+        "all:"
     )
     return [heading, blocks.text(explanation), blocks.items(_formulas(split)), _split_table(split, names)]
 
@@ -53,10 +54,11 @@ def _formulas(split: pd.DataFrame) -> list[str]:
 
 def _users(group: pd.DataFrame, split: pd.DataFrame) -> list[str]:
     """The strategies in `group`, a part of `split`: those without any other row there stand without their labels."""
-    users = []
-    for name, own in group.groupby("bare_strategy"):
-        elsewhere = split[(split["bare_strategy"] == name) & ~split["strategy"].isin(own["strategy"])]
-        users += [name] if elsewhere.empty else sorted(own["strategy"].unique())
+    users, told = [], split.assign(own=summaries.without_hosts(split), between=split["placement"] != "")
+    told["user"] = told["own"] + told["between"].map({True: " between hosts", False: ""})
+    for name, own in told.loc[group.index].groupby("bare_strategy"):
+        elsewhere = told[(told["bare_strategy"] == name) & ~told["user"].isin(own["user"])]
+        users += [name] if elsewhere.empty else sorted(own["user"].unique())
     return users
 
 

@@ -18,6 +18,7 @@ _KEYS = {
     "accuracies": {"step", "accuracy", "training_seconds"},
     "phases": {"name", "seconds", "meaning"},
     "distributed_by": {"line", "code"},
+    "hosts": {"name", "workers"},
 }
 """By the field of a record, what each of its entries has at least."""
 
@@ -35,6 +36,20 @@ class _Host:
     memory_bytes: int
     gpus: list[str]
     system: str
+
+
+@dataclass(frozen=True)
+class _Site:
+    """What the report takes of an entry of a record's hosts, where it is there."""
+
+    name: str
+    workers: int
+    cores: int
+    processor: str
+    address: str
+    interface: str
+    clock_offset_seconds: float
+    clock_uncertainty_seconds: float
 
 
 @dataclass(frozen=True)
@@ -71,10 +86,12 @@ def check_plan(path: Path, plan: pd.DataFrame) -> None:
     remedy = "delete it or run the comparison again"
     if not plan.empty and plan["exchange"].dtype != bool:
         raise UserError(f"{path} has an exchange that is neither True nor False: {remedy}.")
-    for name in ("workers", "repetition"):
+    # Plans of one machine, and older ones, name no hosts.
+    for name in ("workers", "repetition", *({"hosts"} & {*plan.columns})):
         if not (pd.to_numeric(plan[name], errors="coerce") > 0).all():
             raise UserError(f"{path} has a number of {name} that isn't one above 0: {remedy}.")
     facts = ["launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"]
+    facts += [name for name in ("hosts", "bandwidth_bits_per_second") if name in plan]
     launches = plan.drop_duplicates(facts)["launch"]
     if launches.duplicated().any():
         raise UserError(f"{path} plans {launches[launches.duplicated()].iloc[0]} in two ways: {remedy}.")
@@ -86,8 +103,9 @@ def _flaws(record: Record) -> Iterator[str]:
             yield f"its {name} lack one of {', '.join(sorted(keys))}"
     if missing := [name for name in _TASK if name not in record.task]:
         yield f"its task lacks {', '.join(missing)}"
-    wrong = misfits(record.host, _Host) + [name for phase in record.phases for name in misfits(phase, _Phase)]
-    if wrong := wrong + [name for quoted in record.distributed_by for name in misfits(quoted, _Quotation)]:
+    entries = {_Phase: record.phases, _Quotation: record.distributed_by, _Site: record.hosts}
+    wrong = [name for kind, found in entries.items() for entry in found for name in misfits(entry, kind)]
+    if wrong := misfits(record.host, _Host) + wrong:
         yield f"no record has such a value of {', '.join(wrong)}"
     if not _has_zone(record.started_at):
         yield "started_at isn't a time with its zone"
@@ -99,6 +117,10 @@ def _flaws(record: Record) -> Iterator[str]:
         yield "it is ok without workers, rows or shards"
     if record.status == "ok" and record.examples_per_step % record.shards:
         yield "its shards don't divide its rows"
+    if record.hosts and sum(host["workers"] for host in record.hosts) != record.world_size:
+        yield "its hosts have another number of workers than it has"
+    if len(record.host_bytes_per_step) not in (0, len(record.hosts)):
+        yield "its host_bytes_per_step aren't those of its hosts"
     if record.accuracies and record.final_accuracy is None:
         yield "it has accuracies and no final_accuracy"
     yield from _flaws_of_task(record)

@@ -11,11 +11,13 @@ from pathlib import Path
 import typst
 
 from reports import (
+    bandwidths,
     blocks,
     ceilings,
     costs,
     disturbances,
     first_page,
+    hosts,
     memory,
     ranking,
     regression,
@@ -91,6 +93,7 @@ def compose(
             ceilings.story(results.ceilings, material.ceilings, regimes[0] if regimes else ""),
         ],
     )
+    parts += _chapter("Hosts", _on_hosts(material, results, shown))
     parts += sections.certificate_section(material)
     pages = strategy_pages.section(material, results, regimes)
     parts += [*pages, blocks.new_page()] if pages else []
@@ -114,6 +117,14 @@ def compose(
         "blocks": parts,
     }
     return content, material.drawings
+
+
+def _on_hosts(material: Material, results: Results, shown: Mapping[str, str]) -> list[list[Block]]:
+    """What hosts and the links between them tell; nothing where no record names any."""
+    names, records = regime_names(material.cells), results.records
+    about, *measured = hosts.sections(material.hosts, records, names) or [[]]
+    swept = bandwidths.sections(material.bandwidths, material.launches, records, shown, material.drawings)
+    return [about, *swept, *measured]
 
 
 def _tables(material: Material, results: Results, shown: Mapping[str, str]) -> list[list[Block]]:

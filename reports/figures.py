@@ -112,6 +112,14 @@ def stacked(step: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], float]:
     return spans, right
 
 
+def shortened(name: str) -> str:
+    """`name` with as many characters as there is room for: its beginning, and its end, which says where it was."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    end = LONGEST_NAME // 2
+    return f"{name[: LONGEST_NAME - end - 1]}…{name[-end:]}"
+
+
 def literal(name: str) -> str:
     """`name` as Matplotlib shows it, which would set what stands between dollars as a formula."""
     return name.replace("$", r"\$")

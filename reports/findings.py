@@ -54,7 +54,7 @@ def certificate(summary: pd.DataFrame) -> str:
     if deviates:
         rows = summary[summary["verdict"] == "deviates"].to_dict("records")
         names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
-        text += f" Not the same maths: {listed(list(dict.fromkeys(names)))}."
+        text += f" Not the same maths: {blocks.some([*dict.fromkeys(names)])}."
     text += _other_maths(summary[summary["verdict"] == "other maths"])
     several = "asynchronous with several workers, which has no oracle to follow"
     for verdict, phrase in (("asynchronous", several), ("not compared", "not compared")):

@@ -7,7 +7,18 @@ import pandas as pd
 
 from common.calibration import verdict
 from common.measurement.intervals import FEWEST_LAUNCHES
-from reports import blocks, ceilings, certificate, disturbances, findings, ranking, scaling, speed_figures, summaries
+from reports import (
+    bandwidths,
+    blocks,
+    ceilings,
+    certificate,
+    disturbances,
+    findings,
+    ranking,
+    scaling,
+    speed_figures,
+    summaries,
+)
 from reports.blocks import Block, listed
 from reports.cautions import cautions
 from reports.material import Material
@@ -28,7 +39,14 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
     regime = regimes[0]
     shown = summaries.with_exchange(material.cells, regime)
     told = [
-        ("Which to take", [*ranking.sentences(material.ranking, regime), *_gain(shown)]),
+        (
+            "Which to take",
+            [
+                *ranking.sentences(material.ranking, regime),
+                *_gain(shown),
+                *bandwidths.finding(material.bandwidths, regime),
+            ],
+        ),
         ("What limits it", _limits(material, regime, shown)),
     ]
     return [
@@ -66,9 +84,12 @@ def _cautioned(material: Material, results: Results) -> list[str]:
 
 def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
     """Every strategy's rate by number of workers; of very many strategies the fastest ones'."""
-    names, only = speed_figures.in_order_of_speed(shown), ""
+    fastest = summaries.over_fastest_links(shown)
+    only = " Of several links the fastest." if len(fastest) < len(shown) else ""
+    shown = fastest
+    names = speed_figures.in_order_of_speed(shown)
     if len(names) > MOST_ROWS:
-        only = f" The fastest {MOST_ROWS} of {len(names)}; the tables have all."
+        only += f" The fastest {MOST_ROWS} of {len(names)}; the tables have all."
         shown = shown[shown["strategy"].isin(names[:MOST_ROWS])]
     launches = summaries.with_exchange(material.launches, regime)
     launches = launches[launches["strategy"].isin(shown["strategy"])]
@@ -170,7 +191,9 @@ def _settings(settings: pd.DataFrame, regime: str) -> list[str]:
     """Options that surely save time, of those that were tried: the best of each strategy."""
     saving = settings[(settings["regime"] == regime) & (settings["high"] < 1 - WORTH_TRYING)]
     said = []
-    for _, group in saving.sort_values("factor").groupby("first", sort=False):
+    # The best of a strategy, on whatever hosts.
+    bare = saving["first"].map(lambda name: name.partition(", ")[0])
+    for _, group in saving.sort_values("factor").groupby(bare, sort=False):
         best = group.iloc[0]
         said.append(
             f"{best['second']} at {best['workers']}: a step takes {blocks.ratio(best['factor'])} times as long as with "

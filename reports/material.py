@@ -7,7 +7,20 @@ from dataclasses import dataclass
 import pandas as pd
 
 from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
-from reports import ceilings, certificate, disturbances, figures, memory, pairs, phases, ranking, scaling, summaries
+from reports import (
+    bandwidths,
+    ceilings,
+    certificate,
+    disturbances,
+    figures,
+    hosts,
+    memory,
+    pairs,
+    phases,
+    ranking,
+    scaling,
+    summaries,
+)
 from reports.certificate import Comparison
 from reports.figures import Style
 from reports.ranking import Ranking
@@ -38,6 +51,8 @@ class Material:
     startups: pd.DataFrame
     disturbances: pd.DataFrame
     ceilings: pd.DataFrame
+    hosts: pd.DataFrame
+    bandwidths: pd.DataFrame
     looks: dict[str, Style]
     drawings: Drawings
 
@@ -61,6 +76,8 @@ def gather(results: Results) -> Material:
             "startups": summaries.startups(results.records),
             "disturbances": disturbances.table(results.records, results.plan),
             "ceilings": ceilings.steps(results, launches, split),
+            "hosts": hosts.table(launches, results.records),
+            "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
             "looks": figures.styles({record.name: record.colors for record in results.records.values()}),
         }
     comparisons, asynchronous = comparing.result()
@@ -78,11 +95,12 @@ def gather(results: Results) -> Material:
 
 
 def regime_names(cells: pd.DataFrame) -> dict[str, str]:
-    """Short name of each regime: preset and scaling, and the task where those two name several regimes."""
+    """Short name of each regime: preset, scaling, whether hosts are virtual, and the task where those name several."""
     if cells.empty:
         return {}
     firsts = cells.drop_duplicates("regime")
-    short = firsts["preset"] + " " + firsts["scaling"]
+    virtual = firsts["virtual"].map({True: ", virtual hosts", False: ""})
+    short = firsts["preset"] + " " + firsts["scaling"] + virtual
     ambiguous = short.duplicated(keep=False)
     names = short.where(~ambiguous, short + " (" + firsts["task"] + ")")
     # Where several machines did the same task.

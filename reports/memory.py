@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from common.measurement.record import Record
-from common.strategy import SHARDING_OF
+from common.strategy import SHARDING_OF, name_of
 from reports import blocks
 from reports.blocks import Block
 
@@ -19,16 +19,18 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
 
     `parameters`, `gradients`, `optimizer_state` and their sum `held` are those of the process that holds most,
     `above_import` and, on GPUs, `device_peak` the largest process's; NaN where the strategy doesn't tell. `reference`
-    is the strategy whose every process holds all that this one shards, empty for one that doesn't shard; `held_factor`
-    and `peak_factor` are over its `reference_held` and `reference_peak` of the same regime and number of workers, NaN
-    where it wasn't measured; a peak is the GPU's where both have one.
+    is the strategy whose every process holds all that this one shards, on the same hosts, empty for one that doesn't
+    shard; `held_factor` and `peak_factor` are over its `reference_held` and `reference_peak` of the same regime and
+    number of workers, NaN where it wasn't measured; a peak is the GPU's where both have one.
     """
     keys = ["regime", "workers", "strategy"]
     rows = []
     for key, group in launches[launches["exchange"].astype(bool)].groupby(keys):
         told = [_of_launch(records[name]) for name in group["launch"] if any(records[name].memory_bytes)]
         if told:
-            known = {"reference": group["compared_with"].iloc[0].get(SHARDING_OF, ""), "n": len(told)}
+            first = group.iloc[0]
+            reference = first["compared_with"].get(SHARDING_OF, "")
+            known = {"reference": name_of(reference, first["placement"]) if reference else "", "n": len(told)}
             rows.append(dict(zip(keys, key, strict=True)) | known | pd.DataFrame(told).median().to_dict())
     columns = [*keys, "reference", "n", *_MEASURED]
     by_cell = {(row["regime"], row["workers"], row["strategy"]): row for row in rows}

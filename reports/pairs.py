@@ -40,13 +40,14 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, relation: str
 def against_default(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
     """How many times as long a step takes with options of a strategy's own as with all of them at their default.
 
-    As `factors`, for each label of each strategy that was measured without a label too: that is the `first`.
+    As `factors`, for each label of each strategy that was measured with all options at their default on the same hosts
+    too: that is the `first`.
     """
     trained = with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
     if trained.empty:
         return pd.DataFrame(columns=_COLUMNS)
-    labelled = trained["label"] != ""
-    same = ["regime", "workers", "bare_strategy", "global_batch", "round"]
+    labelled = trained["options"] != ""
+    same = ["regime", "workers", "bare_strategy", "placement", "global_batch", "round"]
     matched = trained[~labelled].merge(trained[labelled], on=same, suffixes=("_first", ""))
     return _rows(matched, ["regime", "workers", "bare_strategy", "label"])
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.paired import MOST_ROUNDS, Judgement, judge
-from reports import blocks, deviation_figures, pairs
+from reports import blocks, deviation_figures, pairs, summaries
 from reports.blocks import Block, listed
 
 _DEVIATING = "for not following the oracle"
@@ -23,6 +23,8 @@ _FEW = "for too few rounds"
 _MARKS = {"faster": ">", "alike": "=", "can't tell": "?"}
 _PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
+_TESTED_TOO = "Over {} they were tested too: see \u201cWho is faster: pairs within rounds\u201d."
+
 _MOST_NAMED = 3
 """Of more strategies or pairs than these a sentence names the ends, or says how many they are."""
 
@@ -30,7 +32,22 @@ _MOST_ROWS = 45
 """A table of more comparisons than these shows those with the fastest strategy and those of neighbours in speed."""
 
 _COLUMNS = (
-    *("regime", "workers", "strategy", "rate", "other", "other_rate", "n", "ratio", "low", "high", "p", "verdict"),
+    *(
+        "regime",
+        "workers",
+        "hosts",
+        "placement",
+        "strategy",
+        "rate",
+        "other",
+        "other_rate",
+        "n",
+        "ratio",
+        "low",
+        "high",
+        "p",
+        "verdict",
+    ),
     *("fewest", "most", "rounds", "logs"),
 )
 
@@ -40,14 +57,15 @@ class Ranking:
     """What the tests of all families say."""
 
     comparisons: pd.DataFrame
-    """One row for each two strategies of a regime and number of `workers` that share rounds: `strategy`, the one with
-    the larger mean log rate, had `ratio` times `other`'s over `n` rounds. `ratio`, `low`, `high`, `p`, `verdict`, and
-    the `fewest` and `most` rounds needed (infinite: over `MOST_ROUNDS`) are those of
+    """One row for each two strategies of a regime and number of `workers` on the same `hosts` (`placement` in words,
+    where there are several) that share rounds: `strategy`, the one with the larger mean log rate, had `ratio` times
+    `other`'s over `n` rounds. Families come from few workers and hosts, and slow links, to many and fast ones. `ratio`,
+    `low`, `high`, `p`, `verdict`, and the `fewest` and `most` rounds needed (infinite: over `MOST_ROUNDS`) are those of
     `common.measurement.paired.judge`. `rate` and `other_rate` are samples per second of the median launch; `logs` are
     the log ratios of `rounds`."""
     unranked: pd.DataFrame
-    """`regime`, `workers`, `strategy` and `reason` of whoever isn't ranked; where rounds are too few, `n` is the most
-    that it shares with any other, else 0."""
+    """`regime`, `workers`, `hosts`, `placement`, `strategy` and `reason` of whoever isn't ranked; where rounds are too
+    few, `n` is the most that it shares with any other, else 0."""
     margin: float
     """By how much two strategies may differ and be called alike."""
 
@@ -57,30 +75,38 @@ def rank(
 ) -> Ranking:
     """Judge every family in the rows of `summaries.launches`, by the rounds of `pairs.with_rounds`.
 
-    A family is all pairs of strategies, by name with label, of a regime and number of workers, but those with other
-    maths, with more threads than cores, asynchronous ones of several workers, and those of `deviating`: names with the
-    numbers of workers at which a launch didn't follow the oracle.
+    A family is all pairs of strategies, by name with label, of a regime, number of workers and placement, so on the
+    same hosts over the same link, but those with other maths, with more threads than cores, asynchronous ones of
+    several workers, and those of `deviating`: names with the numbers of workers at which a launch didn't follow the
+    oracle.
     """
     trained = pairs.with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
     comparisons, unranked = [], []
-    for (regime, workers), group in trained.groupby(["regime", "workers"]):
-        place = {"regime": regime, "workers": int(workers)}
+    links = trained.assign(speed=trained["bandwidth_bits_per_second"].fillna(math.inf))
+    families = links.groupby(["regime", "workers", "hosts", "speed", "placement"])
+    for (regime, workers, hosts, _, placement), group in families:
+        place = {"regime": regime, "workers": int(workers), "hosts": int(hosts), "placement": placement}
         reasons = {name: _reason(own, deviating) for name, own in group.groupby("strategy")}
         family = _family(group[group["strategy"].map(reasons) == ""], margin)
         comparisons += [place | row for row in family]
         refused = [{"strategy": name, "reason": reason, "n": 0} for name, reason in reasons.items() if reason]
         unranked += [place | row for row in [*refused, *_with_few_rounds(family)]]
-    columns = ["regime", "workers", "strategy", "reason", "n"]
+    columns = ["regime", "workers", "hosts", "placement", "strategy", "reason", "n"]
     return Ranking(pd.DataFrame(comparisons, columns=_COLUMNS), pd.DataFrame(unranked, columns=columns), margin)
 
 
 def sentences(ranking: Ranking, regime: str) -> list[str]:
-    """What the tests say of a regime: an item for each number of workers, the largest first."""
+    """What the tests say of a regime: an item for each number of workers, and of hosts over their fastest link."""
     shown = _of_regime(ranking.comparisons, regime)
     judged = _judged(shown)
     if judged.empty:
         return [_nothing(shown)]
-    return [" ".join([*_lead(each, ranking.margin), *_rest(each, ranking.margin)]) for each in _families(judged)]
+    families = _families(judged)
+    fastest = {_world(each): each for each in reversed(families)}
+    told = [each for each in families if fastest[_world(each)] is each]
+    said = [" ".join([*_lead(each, ranking.margin), *_rest(each, ranking.margin)]) for each in told]
+    others = len(families) - len(told)
+    return [*said, _TESTED_TOO.format("1 more link" if others == 1 else f"{others} more links")] if others else said
 
 
 def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) -> list[str]:
@@ -97,6 +123,9 @@ def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) ->
     for reason in (_DEVIATING, _OTHER_MATHS, _ASYNCHRONOUS, _CROWDED, _FEW):
         found = unranked[unranked["reason"] == reason]
         if len(found):
+            if reason in (_OTHER_MATHS, _ASYNCHRONOUS):
+                # It's the strategy's own, on whatever hosts.
+                found = found.assign(strategy=summaries.without_hosts(found))
             many = reason in (_CROWDED, _FEW) and found["strategy"].nunique() > _MOST_NAMED
             few = f" (n = {blocks.span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == _FEW else ""
             said.append(f"{_how_many(found) if many else blocks.who(found)}, {reason}{few}")
@@ -106,7 +135,7 @@ def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) ->
 def resolution(ranking: Ranking, regime: str) -> str:
     """From which difference on this machine could tell two strategies apart; empty where nothing was tested.
 
-    That is half the width of an interval with the regime's largest number of workers that has any: of the median one.
+    That is half the width of an interval of the regime's largest family that has any: of the median one.
     """
     family = _main_family(_of_regime(ranking.comparisons, regime))
     if family.empty:
@@ -175,10 +204,10 @@ def _explanation(margin: float) -> str:
     return (
         "Rounds are blocks: a machine that slows down slows all launches of a round, so strategies are compared within "
         "rounds, by the ratio of their samples per second, whose geometric mean over n rounds is given. A family is "
-        "all pairs of strategies that the plan has with one number of workers, with the same maths and no more "
-        "threads than cores. No result decides who is in it: the plan is fixed before the first launch, and where "
-        "minutes limit it, the times that the first round's launches took decide, in the declared order, which "
-        "strategies get six rounds. Faster: the paired t test of the ratio's logarithm, corrected for the family "
+        "all pairs of strategies that the plan has with one number of workers on the same hosts, with the same maths "
+        "and no more threads than cores. No result decides who is in it: the plan is fixed before the first launch, "
+        "and where minutes limit it, the times that the first round's launches took decide, in the declared order, "
+        "which strategies get six rounds. Faster: the paired t test of the ratio's logarithm, corrected for the family "
         '(Holm, 1979), has p at most 5 %, so that a family has any false "faster" with a probability of at most 5 %. '
         "The 95 % intervals hold for the whole family at once (Bonferroni's; Dunn, 1961); they are a little wider than "
         "that test, so that of a pair that differs may just reach 1. Alike: two one-sided t tests (Schuirmann, 1987), "
@@ -242,8 +271,8 @@ def _of_regime(table: pd.DataFrame, regime: str) -> pd.DataFrame:
 
 
 def _families(comparisons: pd.DataFrame) -> list[pd.DataFrame]:
-    """Those of one regime, with the largest number of workers first."""
-    return [family for _, family in comparisons.groupby("workers")][::-1]
+    """Those of one regime, with the largest number of workers, most hosts and the fastest link first."""
+    return [family for _, family in comparisons.groupby(["workers", "placement"], sort=False)][::-1]
 
 
 def _judged(comparisons: pd.DataFrame) -> pd.DataFrame:
@@ -251,9 +280,9 @@ def _judged(comparisons: pd.DataFrame) -> pd.DataFrame:
 
 
 def _main_family(comparisons: pd.DataFrame) -> pd.DataFrame:
-    """Of one regime's comparisons those that were tested, with the largest number of workers that has any."""
+    """Of one regime's comparisons those that were tested, of the first of its families that has any."""
     judged = _judged(comparisons)
-    return judged[judged["workers"] == judged["workers"].max()]
+    return _families(judged)[0] if len(judged) else judged
 
 
 def _half_widths(comparisons: pd.DataFrame) -> pd.Series:
@@ -351,7 +380,8 @@ def _nothing(comparisons: pd.DataFrame) -> str:
 
 def _how_many(unranked: pd.DataFrame) -> str:
     groups = [group for _, group in unranked.groupby("workers")]
-    return listed([f"{len(each)} strateg{'ies' if len(each) > 1 else 'y'} with {_workers(each)}" for each in groups])
+    counts = [(group["strategy"].nunique(), blocks.workers(int(group["workers"].iloc[0]))) for group in groups]
+    return listed([f"{count} strateg{'ies' if count > 1 else 'y'} with {workers}" for count, workers in counts])
 
 
 def _table(family: pd.DataFrame, margin: float) -> Block:
@@ -393,7 +423,14 @@ def _range(fewest: float, most: float) -> str:
 
 
 def _workers(table: pd.DataFrame) -> str:
-    return blocks.workers(int(table["workers"].iloc[0]))
+    """How many workers those of a family have, and on which hosts where these are several."""
+    placement = table["placement"].iloc[0]
+    return f"{blocks.workers(int(table['workers'].iloc[0]))}{f' on {placement}' if placement else ''}"
+
+
+def _world(family: pd.DataFrame) -> tuple[int, int]:
+    first = family.iloc[0]
+    return int(first["workers"]), int(first["hosts"])
 
 
 def _rounds(comparisons: pd.DataFrame) -> str:

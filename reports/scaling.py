@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
-from reports import blocks, pairs, scaling_figures
+from reports import blocks, pairs, scaling_figures, summaries
 from reports.blocks import Block, listed
 
 COMPUTING, ROWS, WAITING, EXCHANGE = "computing", "rows", "slowest rank", "exchange"
@@ -32,9 +32,25 @@ _NOTHING = (
 )
 _MOST_BARS = 40
 _MOST_NAMED = 3
+_OF_A_CELL = (
+    *("regime", "strategy", "placement", "hosts", "bandwidth_bits_per_second", "link_bytes_per_second", "workers"),
+    "oversubscribed",
+)
 _COLUMNS = (
-    *("regime", "strategy", "workers", "oversubscribed", "ideal_seconds", "measured_seconds", "measured_low"),
-    *("measured_high", "measured_n", "part", "seconds", "low", "high", "n", "is_paired"),
+    *(
+        *_OF_A_CELL,
+        "ideal_seconds",
+        "measured_seconds",
+        "measured_low",
+        "measured_high",
+        "measured_n",
+        "part",
+        "seconds",
+        "low",
+        "high",
+        "n",
+        "is_paired",
+    ),
 )
 
 
@@ -54,7 +70,7 @@ def table(cells: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.DataFrame | 
     is_told = _is_distributed(cells) & cells["synchronous"].astype(bool) & cells["base_samples_per_second"].notna()
     for cell in cells[is_told].to_dict("records"):
         ideal = cell["global_batch"] / (cell["workers"] * cell["base_samples_per_second"])
-        about = {name: cell[name] for name in ("regime", "strategy", "workers", "oversubscribed")}
+        about = {name: cell[name] for name in _OF_A_CELL}
         about |= {"ideal_seconds": ideal, "measured_seconds": cell["seconds"], "measured_n": cell["n"]}
         about |= {"measured_low": cell["low_seconds"], "measured_high": cell["high_seconds"]}
         parts = _parts(cell, rounds, _ideal(cell, ones[cell["work"], cell["base"]], rounds))
@@ -233,13 +249,20 @@ def _shares(group: pd.DataFrame) -> str:
     ]
     if len(said) <= _MOST_NAMED:
         return listed(said)
-    return f"from {said[0]} down to {said[-1]}, of {len(said)} strategies"
+    many = f"{len(said)} strategies{' and links' if group['placement'].any() else ''}"
+    return f"from {said[0]} down to {said[-1]}, of {many}"
 
 
 def _of_step(row: Mapping[str, object]) -> str:
-    """Such as `2.41 of 3.93 ms`."""
+    """Such as `2.41 of 3.93 ms`, and the link that was measured where that is what takes the time."""
     digits = _digits(row["measured_seconds"])
-    return f"{_milliseconds(row['seconds'], digits)} of {_milliseconds(row['measured_seconds'], digits)} ms"
+    link = row["link_bytes_per_second"]
+    over = (
+        ""
+        if row["part"] not in (EXCHANGE, UNDIVIDED) or math.isnan(link)
+        else f" over a link of {blocks.megabits(link)} Mbit/s"
+    )
+    return f"{_milliseconds(row['seconds'], digits)} of {_milliseconds(row['measured_seconds'], digits)} ms{over}"
 
 
 def _beside_ideal(row: Mapping[str, object]) -> str:
@@ -284,11 +307,13 @@ def _figure(
     rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str], drawings: dict[str, Callable[[], bytes]]
 ) -> Block:
     """The bars of one regime: of all its worlds, or of the largest uncrowded one where they would be too many."""
-    shown, only = rows, ""
-    if len(rows.drop_duplicates(["strategy", "workers"])) > _MOST_BARS:
-        fitting = rows.loc[~rows["oversubscribed"], "workers"]
-        workers = fitting.max() if len(fitting) else rows["workers"].min()
-        shown = rows[rows["workers"] == workers]
+    shown, only = summaries.over_fastest_links(rows), ""
+    if len(shown) < len(rows):
+        only = " Of several links the fastest; the table has all."
+    if len(shown.drop_duplicates(["strategy", "workers"])) > _MOST_BARS:
+        fitting = shown.loc[~shown["oversubscribed"], "workers"]
+        workers = fitting.max() if len(fitting) else shown["workers"].min()
+        shown = shown[shown["workers"] == workers]
         only = f" Only {blocks.workers(workers)}; the table has all."
     keys = ["regime", "strategy", "workers"]
     shown = shown.merge(ceilings[[*keys, "products_seconds"]], on=keys, how="left")

@@ -74,7 +74,8 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
 def _name_bars(axes: Axes, bars: Sequence[tuple[str, bool]]) -> None:
     """The axes of bars, each of which has a name and may be crowded."""
     axes.set_ylim(len(bars) - 0.5, -0.5)
-    names = [figures.literal(f"{name}\N{DAGGER}" if is_crowded else name) for name, is_crowded in bars]
+    shown = [(figures.shortened(name), is_crowded) for name, is_crowded in bars]
+    names = [figures.literal(f"{name}\N{DAGGER}" if is_crowded else name) for name, is_crowded in shown]
     axes.set_yticks(range(len(bars)), names, fontsize=6.5)
     for label, (_, is_crowded) in zip(axes.get_yticklabels(), bars, strict=True):
         label.set_color(figures.FAINT if is_crowded else figures.INK)

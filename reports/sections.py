@@ -30,16 +30,21 @@ def curves(material: Material, name: str, is_first: bool) -> list[Block]:
     said += ranking.not_ranked(material.ranking, name, material.left_out)
     said += filter(None, [findings.oversubscription(summaries.with_exchange(material.launches, name))])
     parts += [blocks.items(said)] if said else []
+    every, shown = shown, summaries.over_fastest_links(shown)
+    only = " Of several links the fastest." if len(shown) < len(every) else ""
     if shown["workers"].nunique() == 1:
         return [*parts, blocks.text("Only one number of workers was measured here, so there is no curve to draw.")]
     file, points = f"curves-{len(material.drawings)}.svg", summaries.with_exchange(material.launches, name)
+    points = points[points["strategy"].isin(shown["strategy"])]
     is_many = shown["strategy"].nunique() > speed_figures.MOST_CURVES
     draw = speed_figures.multiples if is_many else speed_figures.curves
     material.drawings[file] = partial(draw, shown, points, material.looks)
     what = "Throughput, a panel for each strategy" if is_many else "Throughput, speed-up and efficiency"
     caption = (
         f"{what}, {summaries.regime_name(shown)}. Every mark is one launch, hollow with more threads than cores; lines "
-        f"join the medians. n = {blocks.span(shown['n'])} launches each."
+        f"join the medians of a strategy on as many hosts. n = {blocks.span(shown['n'])} launches each.{only}"
+        if shown["placement"].any()
+        else f"join the medians. n = {blocks.span(shown['n'])} launches each."
     )
     alt = "A panel for each strategy with its samples per second over the number of workers, the others' in grey."
     if not is_many:
@@ -59,7 +64,7 @@ def speed(material: Material, name: str) -> list[Block]:
 
 def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
     """Absolute times first, then what they make of either base; cells without a measurement stand with their ending."""
-    rows = [_speed_row(row) for row in cells.sort_values(["strategy", "workers"]).to_dict("records")]
+    rows = [_speed_row(row) for row in cells.to_dict("records")]
     first = cells.iloc[0]
     same = (endings["preset"] == first["preset"]) & (endings["scaling"] == first["scaling"]) & endings["for_speed"]
     here = endings[same & endings["task"].isin([first["task"], ""]) & (endings["ending"] != "ok")]
@@ -72,7 +77,7 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
             row[-1] = note
         else:
             rows.append([strategy, str(workers), "0", *[blocks.DASH] * 7, note])
-    rows.sort(key=lambda row: (row[0], int(row[1].rstrip("†"))))
+    rows.sort(key=lambda row: (blocks.natural(row[0]), int(row[1].rstrip("†"))))
     if all(not row[-1] for row in rows):
         rows = [row[:-1] for row in rows]
     columns = ["strategy", "workers", "n", "ms per step", "95 % interval", "samples/s", "speed-up", "efficiency"]
@@ -122,13 +127,20 @@ def _base_notes(cells: pd.DataFrame) -> list[str]:
 
 
 def _asynchronous_notes(cells: pd.DataFrame) -> list[str]:
-    """What a step of the asynchronous cells is, and how they were clocked."""
+    """What a step of the asynchronous cells is, and how they were clocked; how cells over a chosen link were."""
     notes = []
     found = cells[~cells["synchronous"].astype(bool)]
-    for (name, batch, steps), _ in found.groupby(["strategy", "global_batch", "window_steps"]):
+    for (name, batch), own in found.groupby([summaries.without_hosts(found), "global_batch"]):
+        steps = blocks.alternatives(own["window_steps"])
         notes.append(
             f"{name} is asynchronous: a step is one worker's update, of {batch} rows. It was clocked in windows of "
             f"{steps} steps, at whose end the workers run dry."
+        )
+    linked = cells[cells["synchronous"].astype(bool) & cells["bandwidth_bits_per_second"].notna()]
+    if linked["window_steps"].nunique() > 1:
+        notes.append(
+            f"Over links of a chosen bandwidth windows have {blocks.alternatives(linked['window_steps'])} steps, fewer "
+            "where these take longer."
         )
     return notes
 
@@ -365,8 +377,9 @@ def method_section(results: Results) -> list[Block]:
                 "rounds of the difference between the launch with exchange and the one without.",
                 "Weak scaling keeps the batch of each worker; strong scaling keeps the global batch. Launches of "
                 "different scaling, preset or task never share a curve. A strategy's own options stand beside its "
-                "name where they aren't at their default, and make a curve of their own. Those that compute other "
-                "maths are shown and not ranked.",
+                "name where they aren't at their default, and make a curve of their own; so do the hosts and the link "
+                "between them where workers are on several, and virtual hosts never share one with real ones. Options "
+                "that compute other maths are shown and not ranked.",
                 "Speed-up is samples per second over the framework's undistributed base (the tables of speed name it), "
                 "with the same batch per worker (weak) or the same global batch (strong); "
                 "\u201cover own 1\u201d is that over one worker of the same strategy. Ratios are those of medians and "

@@ -12,7 +12,7 @@ from reports import blocks, ceilings, summaries
 from reports.blocks import Block
 from reports.results import Results
 
-_KEYS = ["preset", "scaling", "task", "strategy", "workers", "global_batch"]
+_KEYS = ["preset", "scaling", "task", "virtual", "strategy", "workers", "global_batch"]
 """What cells of both folders have in common: all of a regime but the machine, and whose cell it is."""
 
 _PAIRED = "nox -s compare -- --against-commit REV"
@@ -119,8 +119,9 @@ def _cells(cells: pd.DataFrame, others: pd.DataFrame) -> list[Block]:
         columns += [f"n {side}", f"ms {side}", "interval", "samples/s"]
     parts = []
     several_tasks = both.groupby(["preset", "scaling"])["task"].nunique() > 1
-    for (preset, scaling, task), rows in both.groupby(["preset", "scaling", "task"]):
-        regime = f"{preset} {scaling}" + (f" ({task})" if several_tasks[preset, scaling] else "")
+    for (preset, scaling, task, virtual), rows in both.groupby(["preset", "scaling", "task", "virtual"]):
+        regime = f"{preset} {scaling}{', virtual hosts' if virtual else ''}"
+        regime += f" ({task})" if several_tasks[preset, scaling] else ""
         shown = [_row(row) for row in rows.to_dict("records")]
         notes = _notes(rows, cells, others)
         parts += [blocks.heading(regime, level=2), blocks.table([*columns, "ratio of ms"], shown, notes, left=(0,))]

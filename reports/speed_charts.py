@@ -252,14 +252,18 @@ def _measure_axis(measure: str, values: Sequence[float]) -> alt.Y:
         domain = [0, max(1.1, 1.06 * max(values))]
         axis = number_axis(labelExpr="format(datum.value, '.0%')", tickCount=6)
         return alt.Y(f"{measure}:Q", title=None, axis=axis, scale=alt.Scale(domain=domain, nice=False))
-    low, high = 0.93 * min(values), 1.07 * max(values)
+    return logarithmic(f"{measure}:Q", 0.93 * min(values), 1.07 * max(values))
+
+
+def logarithmic(column: str, low: float, high: float) -> alt.Y:
+    """An axis from `low` to `high`, or over a factor of four around their middle, with ticks at 1, 2 and 5."""
     if high / low < 4:
         middle = math.sqrt(low * high)
         low, high = middle / 2, middle * 2
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
     axis = number_axis(values=[tick for tick in ticks if low <= tick <= high])
-    return alt.Y(f"{measure}:Q", title=None, axis=axis, scale=alt.Scale(type="log", domain=[low, high], nice=False))
+    return alt.Y(column, title=None, axis=axis, scale=alt.Scale(type="log", domain=[low, high], nice=False))
 
 
 def _explained(cells: pd.DataFrame) -> list[Key]:

@@ -64,7 +64,9 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style
             axes.set_xlabel("samples per second", fontsize=6.5, labelpad=2)
             axes.set_yticks([])
             if not position:
-                axes.set_yticks(range(len(names)), [figures.literal(name) for name in names], fontsize=6.5)
+                axes.set_yticks(
+                    range(len(names)), [figures.literal(figures.shortened(name)) for name in names], fontsize=6.5
+                )
                 for label, name in zip(axes.get_yticklabels(), names, strict=True):
                     label.set_color(looks[name].color)
                 axes.tick_params(axis="y", length=0)
@@ -128,7 +130,7 @@ def _draw_rates(
     axes.set_xlim(0, limit)
     axes.set_ylim(len(places) - 0.5, -0.5)
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axes.hlines(range(len(places)), 0, limit, color="#e9e7e3", linewidth=0.5, zorder=0.5)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="x", labelsize=6.2)
@@ -204,7 +206,7 @@ def multiples(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Styl
                 _workers_axis(axes, cells)
                 axes.set_yscale("log")
                 axes.set_ylim(0.8 * cells["samples_per_second"].min(), 1.3 * _largest_ideal(cells))
-                _plain_log_axis(axes)
+                plain_log_axis(axes)
         figure.text(0.06, (3.5 + below) / height, "samples per second of all workers, by workers", fontsize=6.5)
         figures.draw_legend(figure, handles)
         return figures.svg(figure)
@@ -243,7 +245,7 @@ def _draw_throughput(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, lo
         axes.plot(workers, workers * speed, color=color, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1.5)
     _workers_axis(axes, cells)
     axes.set_yscale("log")
-    _plain_log_axis(axes)
+    plain_log_axis(axes)
 
 
 def _draw_ratio(
@@ -266,7 +268,7 @@ def _draw_ratio(
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
     else:
         axes.set_yscale("log")
-        _plain_log_axis(axes)
+        plain_log_axis(axes)
 
 
 def _draw_points(axes: Axes, launches: pd.DataFrame, values: pd.Series, looks: dict[str, Style]) -> None:
@@ -322,11 +324,11 @@ def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:
     axes.set_axisbelow(True)
 
 
-def _plain_log_axis(axes: Axes) -> None:
+def plain_log_axis(axes: Axes) -> None:
     """Ticks at 1, 2 and 5 times powers of ten, written out."""
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=30))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
     low, high = axes.get_ylim()
     # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
@@ -335,7 +337,8 @@ def _plain_log_axis(axes: Axes) -> None:
         axes.set_ylim(middle / 2, middle * 2)
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """A number as it stands at a tick: thousands as `1 k`."""
     if value >= 1e6:
         return f"{value / 1e6:g} M"
     return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}"

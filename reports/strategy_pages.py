@@ -169,7 +169,7 @@ def _groups(launches: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
     Without a label first. Where there are too many, other labels have only their largest world of uncrowded workers.
     """
     known = launches.groupby(["label", "workers"], as_index=False).agg(
-        strategy=("strategy", "first"), crowded=("oversubscribed", "any")
+        strategy=("strategy", "first"), placement=("placement", "first"), crowded=("oversubscribed", "any")
     )
     shown = known
     if len(known) > most:
@@ -184,7 +184,8 @@ def _rows(shared: _Shared, groups: pd.DataFrame) -> pd.DataFrame:
     """The rows of the figure with their colors, and with labels that say workers and, where they differ, options."""
     words = [blocks.workers(int(count)) for count in groups["workers"]]
     several = groups["label"].nunique() > 1
-    options = groups["label"].where(groups["label"] != "", "defaults") if several else groups["label"]
+    plain = "one host" if groups["placement"].any() else "defaults"
+    options = groups["label"].where(groups["label"] != "", plain) if several else groups["label"]
     return groups.assign(
         label=[f"{count}\n{option}" if option else count for count, option in zip(words, options, strict=True)],
         color=[shared.material.looks[name].color for name in groups["strategy"]],
@@ -331,7 +332,8 @@ def _tables(shared: _Shared, launches: pd.DataFrame, room: float) -> list[Block]
     own = cells[cells["strategy"].isin(launches["strategy"]) & cells["exchange"].astype(bool)]
     tables, left_out = [], 0
     for regime in shared.names:
-        rows = own[own["regime"] == regime].sort_values(["label", "workers"])
+        rows = own[own["regime"] == regime]
+        rows = rows.assign(order=rows["label"].map(blocks.natural)).sort_values(["order", "workers"])
         if rows.empty:
             continue
         most = len(rows) if tables else max(_FEWEST_ROWS, int((room - _HEIGHTS["table"]) / _HEIGHTS["row"]) - 4)
@@ -352,9 +354,19 @@ def _table(shared: _Shared, cells: pd.DataFrame, launches: pd.DataFrame, is_firs
     regime = cells["regime"].iloc[0]
     trained = launches[launches["exchange"].astype(bool) & (launches["regime"] == regime)]
     peaks = trained.groupby(["strategy", "workers"])["peak_bytes"].max().to_dict()
-    rows = [_row(shared, cell, peaks) for cell in cells.to_dict("records")]
+    plain = "one host" if cells["placement"].any() else "defaults"
+    rows = [_row(shared, cell, peaks, plain) for cell in cells.to_dict("records")]
     # Broken where they may be, so that no number has to be.
-    columns = ["options", "workers", "n", "ms per\nstep", "95 %\ninterval", "samples/s", "speed-up"]
+    is_spread = bool(cells["placement"].any())
+    columns = [
+        "options, hosts" if is_spread else "options",
+        "workers",
+        "n",
+        "ms per\nstep",
+        "95 %\ninterval",
+        "samples/s",
+        "speed-up",
+    ]
     columns += ["exposed,\nms (n)", "95 %\ninterval", "MB\nsent", "by\nformula", "process,\nMB", "holds,\nMB"]
     columns += ["first\nstep, s"]
     kept = [place for place in range(len(columns)) if any(row[place] != blocks.DASH for row in rows)]
@@ -366,14 +378,15 @@ def _table(shared: _Shared, cells: pd.DataFrame, launches: pd.DataFrame, is_firs
     return blocks.table([columns[place] for place in kept], shown, notes, left=(0,) if 0 in kept else ())
 
 
-def _row(shared: _Shared, cell: Mapping[str, object], peaks: Mapping[tuple, float]) -> list[str]:
+def _row(shared: _Shared, cell: Mapping[str, object], peaks: Mapping[tuple, float], plain: str) -> list[str]:
+    """A cell in numbers, named by its label, or by what is `plain`."""
     world = (cell["strategy"], cell["workers"])
     key = (cell["regime"], *world)
     exposed, held = shared.exposed.get(key, {}), shared.held.get(key, {})
     known = exposed.get("exposed_n", 0) > 0
     difference = f"{blocks.milliseconds(exposed['exposed_seconds'])} ({exposed['exposed_n']})" if known else blocks.DASH
     return [
-        cell["label"] or "defaults",
+        cell["label"] or plain,
         *[f"{cell['workers']}{'†' if cell['oversubscribed'] else ''}", str(cell["n"])],
         *[
             blocks.milliseconds(cell["seconds"]),
@@ -428,6 +441,7 @@ def _settings(shared: _Shared, records: Sequence[Record]) -> Block:
         ["carried by", "; ".join(carriers)],
         ["kept on their cores", blocks.share_of_launches(bool(each.pinned_cores) for each in records)],
         ["private network", blocks.share_of_launches(each.private_network for each in records)],
+        ["spread over", "; ".join(sorted({each.placement for each in records if each.placement}, key=blocks.natural))],
         ["processes beside the workers", ", ".join(map(str, beside))],
         ["versions", ", ".join(sorted(versions))],
         ["script", _distinct(record.script for record in records if record.script)],

@@ -2,11 +2,13 @@
 
 A launch is one record. A cell is what may be pooled: the same strategy, workers and exchange in the same regime. A
 regime is everything else that decides what was computed, how it was measured and on what, so that no curve ever joins
-weak and strong scaling, two presets, or two tasks. A strategy's own options are no part of a regime: its label names
-those that aren't at their default, and a strategy with a label is a curve of its own.
+weak and strong scaling, two presets, two tasks, or virtual hosts and real ones. A strategy's own options are no part of
+a regime, and nor is over how many hosts, and which link, its workers are spread: its label names those options that
+aren't at their default, then its hosts where there are several, and a strategy with a label is a curve of its own.
 """
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -22,6 +24,12 @@ from reports import blocks, pairs
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}
 """The test accuracy whose time is reported, for the presets with real data."""
 
+_COLUMNS_OF_NOTHING = (
+    *("launch", "regime", "strategy", "workers", "exchange", "placement", "hosts", "virtual"),
+    "bandwidth_bits_per_second",
+)
+"""What a table of launches has where there are none."""
+
 _Cells = dict[tuple[object, object], list[dict[str, object]]]
 """The cells of one worker with exchange, by their work and strategy."""
 
@@ -35,7 +43,7 @@ def launches(records: Mapping[str, Record]) -> pd.DataFrame:
     """
     regimes = _regimes(records)
     rows = [_launch(name, record) | regimes[name] for name, record in records.items() if _is_measured(record)]
-    return pd.DataFrame(rows, columns=None if rows else ["launch", "regime", "strategy", "workers", "exchange"])
+    return pd.DataFrame(rows, columns=None if rows else _COLUMNS_OF_NOTHING)
 
 
 def in_options(task: Task) -> str:
@@ -77,8 +85,9 @@ def with_exchange(table: pd.DataFrame, regime: str) -> pd.DataFrame:
 
 
 def regime_name(cell_table: pd.DataFrame) -> str:
-    """Preset and scaling of the cells of one regime, such as `digits, weak scaling`."""
-    return f"{cell_table['preset'].iloc[0]}, {cell_table['scaling'].iloc[0]} scaling"
+    """Preset and scaling of the cells of one regime, such as `digits, weak scaling`, and whether hosts are virtual."""
+    first = cell_table.iloc[0]
+    return f"{first['preset']}, {first['scaling']} scaling{', virtual hosts' if first['virtual'] else ''}"
 
 
 def regime_in_words(cell_table: pd.DataFrame) -> str:
@@ -92,13 +101,32 @@ def batch_in_words(cell_table: pd.DataFrame) -> str:
     return f"{batch} rows per step for each worker" if is_weak else f"{batch} rows per step, shared by all workers"
 
 
+def without_hosts(table: pd.DataFrame) -> pd.Series:
+    """The strategy of each row with its own options alone, whatever hosts it was spread over."""
+    names = [
+        name.removesuffix(f", {placement}") if placement else name
+        for name, placement in zip(table["strategy"], table["placement"], strict=True)
+    ]
+    return pd.Series(names, index=table.index, dtype=object)
+
+
+def over_fastest_links(table: pd.DataFrame) -> pd.DataFrame:
+    """Of rows that differ in the link between as many hosts alone those over the fastest one: an overview of them.
+
+    `table` has the columns of `cells`; a link whose bandwidth nobody chose is as fast as it goes.
+    """
+    told = table.assign(own=without_hosts(table), speed=table["bandwidth_bits_per_second"].fillna(math.inf))
+    fastest = told.groupby(["regime", "own", "workers", "hosts"])["speed"].transform("max")
+    return table[told["speed"] == fastest]
+
+
 def time_split(cell_table: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
     """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire.
 
     `exposed_seconds` is the median, over `exposed_n` pairs of launches of the same round, of the step with exchange
     less the one without, with its interval from `exposed_low` to `exposed_high`, NaN below six pairs.
     """
-    kept = ["regime", "strategy", "bare_strategy", "workers", "wire_bytes", "formula_bytes"]
+    kept = ["regime", "strategy", "bare_strategy", "placement", "workers", "wire_bytes", "formula_bytes"]
     kept += ["formula", "formula_source"]
     columns = [*kept, "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
     columns += ["exposed_low", "exposed_high"]
@@ -222,12 +250,19 @@ def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.Data
 
 
 def _planned(row: Mapping[str, object]) -> dict[str, object]:
-    name = name_of(str(row["strategy"]), str(row["label"]))
+    name = name_of(str(row["strategy"]), ", ".join(filter(None, [str(row["label"]), _planned_placement(row)])))
     for_speed = bool(row["exchange"]) and row["purpose"] != "certificate"
     return {
         **{"strategy": name, "bare_strategy": row["strategy"], "preset": row["preset"], "scaling": row["scaling"]},
         **{"workers": row["workers"], "ending": "not run", "reason": "", "log": "", "for_speed": for_speed, "task": ""},
     }
+
+
+def _planned_placement(row: Mapping[str, object]) -> str:
+    """As the records of a planned launch will have it, as far as the plan tells: older ones name no hosts."""
+    hosts, bandwidth = int(row.get("hosts", 1)), row.get("bandwidth_bits_per_second") or math.nan
+    link = "" if math.isnan(float(bandwidth)) else f", {float(bandwidth) / 1e6:g} Mbit/s"
+    return f"{hosts} hosts{link}" if hosts > 1 else ""
 
 
 def _ended(record: Record) -> dict[str, object]:
@@ -255,27 +290,44 @@ def _regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
         # A process that holds several replicas calls its cores so many logical devices, which a curve has to join.
         device = "cpu" if "cpu" in record.device.lower() else record.device
         place = f"{device} on {host.get('cores', '?')} cores of {host.get('processor', 'an unknown processor')}"
+        place += _virtual(record)
         work = f"{in_options(dataclasses.replace(task, scaling=PRESETS[task.preset].scaling))}; {place}"
         regimes[name] = {"regime": f"{record.scaling}: {work}", "work": work, "task": in_options(task)}
     return regimes
 
 
+def _virtual(record: Record) -> str:
+    """What a machine is called beyond its processor where hosts on it are virtual."""
+    if not record.virtual:
+        return ""
+    cores = record.virtual.get("cores_per_host")
+    return f", virtual hosts of {cores:g} cores each" if cores else ", virtual hosts"
+
+
 def _pooled_tasks(records: Mapping[str, Record]) -> dict[str, Task]:
     """Of each record the task with everything at its default that may differ between launches on one plot.
 
-    Asynchronous launches are clocked in windows of another length, for a reason of their own. They stand on the plot of
-    synchronous ones of the same length, else of any, where there is one.
+    Asynchronous launches, and those over a link of a chosen bandwidth, are clocked in windows of another length, for
+    reasons of their own. They stand on the plot of other ones of the same length, else of any, where there is one.
     """
     # The device that was used is in the record; the one that was asked for says less.
     ignored = ("checkpoint", "record", "data_dir", "workers", "seed", "deadline_seconds", "checkpoint_steps", "device")
     lengths = ("steps", "warmup_steps", "window_steps")
     tasks = {name: _at_default(task_of(record.task), ignored) for name, record in records.items()}
-    plots = [tasks[name] for name, record in records.items() if record.synchronous and _is_measured(record)]
-    plots = {_at_default(task, lengths): task for task in reversed(plots)} | {task: task for task in plots}
+    measured = [name for name, record in records.items() if record.synchronous and _is_measured(record)]
+    usual = [tasks[name] for name in measured if _has_usual_link(records[name])]
+    linked = [tasks[name] for name in measured if not _has_usual_link(records[name])]
+    shared = [*usual, *sorted(linked, key=lambda task: task.steps, reverse=True)]
+    plots = {_at_default(task, lengths): task for task in reversed(shared)} | {task: task for task in usual}
     for name, task in tasks.items():
-        if not records[name].synchronous:
+        if not (records[name].synchronous and _has_usual_link(records[name])):
             tasks[name] = plots.get(task, plots.get(_at_default(task, lengths), task))
     return tasks
+
+
+def _has_usual_link(record: Record) -> bool:
+    """Whether nobody chose the bandwidth between its hosts, so that its windows are as long as everybody's."""
+    return not record.virtual.get("bandwidth_bits_per_second")
 
 
 def _at_default(task: Task, names: Sequence[str]) -> Task:
@@ -292,6 +344,7 @@ def _launch(name: str, record: Record) -> dict[str, object]:
         "scaling": record.scaling,
         "batch": record.task["batch"],
         "workers": record.world_size,
+        **_placed(record),
         "cores": record.host.get("cores"),
         "exchange": record.exchange,
         "global_batch": record.examples_per_step,
@@ -315,11 +368,23 @@ def _declared(record: Record) -> dict[str, object]:
     """What a record has from the declaration of its strategy, not from the launch."""
     formula_bytes = record.formula_bytes_per_step
     return {
-        **{"strategy": record.name, "bare_strategy": record.strategy, "label": record.label},
+        **{"strategy": record.name, "bare_strategy": record.strategy, "label": record.full_label},
+        "options": record.label,
         **{"family": record.family, "framework": record.framework, "named_base": record.base or record.strategy},
         **{"compared_with": record.compared_with, "synchronous": record.synchronous},
         **{"same_maths": not record.other_maths, "formula": record.formula, "formula_source": record.formula_source},
         "formula_bytes": float("nan") if formula_bytes is None else formula_bytes,
+    }
+
+
+def _placed(record: Record) -> dict[str, object]:
+    """Where the workers are, and what is between them."""
+    bandwidth, delay = (record.virtual.get(name) for name in ("bandwidth_bits_per_second", "delay_seconds"))
+    return {
+        **{"placement": record.placement, "hosts": max(1, len(record.hosts)), "virtual": bool(record.virtual)},
+        "bandwidth_bits_per_second": math.nan if bandwidth is None else bandwidth,
+        "delay_seconds": delay or 0.0,
+        "link_bytes_per_second": record.link.get("bytes_per_second", math.nan),
     }
 
 
@@ -369,8 +434,9 @@ def _exposed(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tupl
 def _cell(group: pd.DataFrame) -> dict[str, object]:
     interval = median_interval(group["seconds"].tolist())
     first = group.iloc[0]
-    kept = ("regime", "work", "task", "strategy", "bare_strategy", "label", "framework", "named_base", "preset")
-    kept += ("scaling", "batch", "workers", "exchange", "synchronous", "same_maths", "global_batch")
+    kept = ("regime", "work", "task", "strategy", "bare_strategy", "label", "options", "placement", "hosts", "virtual")
+    kept += ("bandwidth_bits_per_second", "delay_seconds", "framework", "named_base", "preset", "scaling", "batch")
+    kept += ("workers", "exchange", "synchronous", "same_maths", "global_batch")
     kept += ("formula_bytes", "formula", "formula_source")
     return {
         **{name: first[name] for name in kept},
@@ -383,6 +449,7 @@ def _cell(group: pd.DataFrame) -> dict[str, object]:
         "oversubscribed": bool(group["oversubscribed"].any()),
         "processes_beside": int(group["processes_beside"].max()),
         "wire_bytes": group["wire_bytes"].median(),
+        "link_bytes_per_second": group["link_bytes_per_second"].median(),
         "window_steps": " or ".join(str(steps) for steps in sorted(group["window_steps"].unique())),
     }
 
@@ -390,7 +457,8 @@ def _cell(group: pd.DataFrame) -> dict[str, object]:
 def _base_columns(alone: _Cells, row: Mapping[str, object]) -> dict[str, object]:
     workers, speed = row["workers"], row["samples_per_second"]
     base = _one_worker(alone, row, row["named_base"])
-    own = _one_worker(alone, row, row["strategy"])
+    # Of one worker there is one placement: it is on one host.
+    own = _one_worker(alone, row, name_of(row["bare_strategy"], row["options"]))
     columns: dict[str, object] = {"base": base["strategy"] if base else None}
     for prefix, one in (("base_", base), ("own_", own)):
         columns[f"{prefix}samples_per_second"] = one["samples_per_second"] if one else float("nan")

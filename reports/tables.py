@@ -21,7 +21,14 @@ _LAUNCH = {
     "task": "the task of the regime, as options of the command line",
     "strategy": "name, with the label after a comma",
     "bare_strategy": "name without the label",
-    "label": "the strategy's own options that aren't at their default",
+    "label": "the strategy's own options that aren't at their default, then its hosts and link where there are several",
+    "options": "the strategy's own options that aren't at their default",
+    "placement": "its hosts and the link that was chosen; empty on one host",
+    "hosts": "how many hosts its workers are on",
+    "virtual": "whether hosts are virtual ones of one machine",
+    "bandwidth_bits_per_second": "of the links of virtual hosts, where it was chosen",
+    "delay_seconds": "from a virtual host to another, as it was chosen",
+    "link_bytes_per_second": "payload from one host to another, measured before the launch",
     "framework": "what computes",
     "named_base": "the undistributed base that the strategy names, or itself",
     "preset": "name of the preset",
@@ -94,7 +101,7 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
     "comparisons": {
         "regime": _LAUNCH["regime"],
-        "workers": _LAUNCH["workers"],
+        **{name: _LAUNCH[name] for name in ("workers", "hosts", "placement")},
         "strategy": "the one with the larger mean log rate, with its label",
         "rate": "samples per second of its median launch",
         "other": "the one that it is compared with",
@@ -111,7 +118,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "logs": "log ratio in each of them (JSON)",
     },
     "exposed": {
-        **{name: _LAUNCH[name] for name in ("regime", "strategy", "bare_strategy", "workers")},
+        **{name: _LAUNCH[name] for name in ("regime", "strategy", "bare_strategy", "placement", "workers")},
         **{name: _LAUNCH[name] for name in ("wire_bytes", "formula_bytes", "formula", "formula_source")},
         "step_seconds": "per step with exchange (T_step), the median over launches",
         "step_n": "launches of that",
@@ -123,7 +130,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "exposed_high": "its upper end",
     },
     "parts": {
-        **{name: _LAUNCH[name] for name in ("regime", "strategy", "workers", "oversubscribed")},
+        **{name: _LAUNCH[name] for name in ("regime", "strategy", "placement", "hosts", "bandwidth_bits_per_second")},
+        **{name: _LAUNCH[name] for name in ("link_bytes_per_second", "workers", "oversubscribed")},
         "ideal_seconds": "of a step if N workers were N times as fast as the base",
         "measured_seconds": "of a step, the median over launches",
         "measured_low": "lower end of its 95 % order-statistic interval; empty below six launches",
@@ -135,6 +143,50 @@ COLUMNS: dict[str, dict[str, str]] = {
         "high": "its upper end",
         "n": "rounds",
         "is_paired": "whether the base has launches in these rounds",
+    },
+    "hosts": {
+        "launch": "stem of the record's file",
+        **{name: _LAUNCH[name] for name in ("regime", "strategy", "placement", "hosts", "workers", "exchange")},
+        **{name: _LAUNCH[name] for name in ("virtual", "bandwidth_bits_per_second", "delay_seconds")},
+        "link_bytes_per_second": _LAUNCH["link_bytes_per_second"],
+        "round_trip_seconds": "the shortest of many small messages there and back, measured before the launch",
+        "host": "name of the host",
+        "host_workers": "workers that it had",
+        "cores": "cores that they could use",
+        "processor": "its processor",
+        "address": "by which the others reach it",
+        "interface": "its network interface to them",
+        "clock_offset_seconds": "by how much its clock that counts from boot was ahead, before the launch",
+        "clock_uncertainty_seconds": "at most so far from that, either way",
+        "sent_bytes": "that it sent to the others in a step, packet headers included",
+        "formula_bytes": "bytes that all hosts together send to others in a step, by formula",
+        "windows": "clocked windows of the launch of which ranks on several hosts tell when they were",
+        "started_last": "those of them that surely a rank on this host started last",
+        "finished_last": "those of them that surely a rank on this host finished last",
+        "skew_seconds": "how much later a window's last rank started than its first, median over windows",
+        "skew_uncertainty_seconds": "how far that may be wrong: the uncertainty of two clocks",
+    },
+    "bandwidths": {
+        **{name: _LAUNCH[name] for name in ("regime", "strategy", "bare_strategy", "hosts", "workers")},
+        "delay_seconds": _LAUNCH["delay_seconds"],
+        "n": "launches",
+        "seconds": "per step, the median over launches",
+        "low_seconds": "lower end of its 95 % order-statistic interval; empty below six launches",
+        "high_seconds": "its upper end",
+        **{name: _LAUNCH[name] for name in ("samples_per_second", "global_batch", "same_maths", "synchronous")},
+        "oversubscribed": _LAUNCH["oversubscribed"],
+        "base": "the undistributed base where it was measured",
+        "base_samples_per_second": "of one worker of that base, at the same work",
+        "base_n": "launches of that",
+        "own": "the strategy with its own options, whatever its hosts",
+        "bandwidth_bits_per_second": "of the links: as chosen, else as calibration found it on the wire",
+        "is_chosen": "whether it was chosen",
+        "bound_seconds": "that the link needs at least for a ring all-reduce of the gradients",
+        "base_seconds": "of that base's step with the rows of one worker",
+        "ratio": "samples per second over the base's: median over rounds",
+        "low": "lower end of its 95 % order-statistic interval; empty below six rounds",
+        "high": "its upper end",
+        "rounds": "that have launches of both",
     },
     "ceilings": {
         **{name: _LAUNCH[name] for name in ("regime", "preset", "strategy", "workers")},
@@ -249,6 +301,10 @@ class Tables:
     """One row for each cell whose communication was told apart: T_step, T_comp, exposed communication, bytes sent."""
     parts: pd.DataFrame
     """One row for each part of the step of each cell, from the ideal step to the measured one."""
+    hosts: pd.DataFrame
+    """One row for each host of each launch that names any: the link, the clocks, bytes sent, and who was last."""
+    bandwidths: pd.DataFrame
+    """One row for each cell over virtual hosts whose links had several bandwidths, beside one host and a bound."""
     ceilings: pd.DataFrame
     """One row for each base, and each strategy without exchange, whose framework was probed."""
     deviations: pd.DataFrame
@@ -283,6 +339,8 @@ def of(results: Results, material: Material) -> Tables:
         "comparisons": material.ranking.comparisons,
         "exposed": material.split,
         "parts": material.scaling,
+        "hosts": material.hosts,
+        "bandwidths": material.bandwidths,
         "ceilings": material.ceilings,
         "deviations": _deviations(material),
         "accuracies": summaries.accuracies(results.records),

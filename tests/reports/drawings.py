@@ -2,9 +2,11 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 
-from reports import figures
-from tests.reports.records import AMBER
+from common.measurement.record import Record
+from reports import bandwidths, figures, summaries
+from tests.reports.records import AMBER, named
 
 
 def looks_of(names: list[str]) -> dict[str, figures.Style]:
@@ -20,3 +22,11 @@ def words(svg: str) -> list[str]:
 def height_of(svg: str) -> float:
     """In points."""
     return float(ElementTree.fromstring(svg).get("height").removesuffix("pt"))
+
+
+def drawing_of_sweep(*records: Record) -> Callable[[], bytes]:
+    """The function that draws the sweep of records over virtual hosts, and of their base."""
+    stems = named(*records)
+    launches = summaries.launches(stems)
+    found = bandwidths.table(launches, summaries.cells(launches), stems, None)
+    return bandwidths.drawing(found, launches, looks_of([*{*found["own"], *found["base"].dropna()}]))

@@ -13,6 +13,7 @@ from common.contract import dataset, mlp
 from common.contract.rows import Batch, RowOrder, global_batch
 from common.contract.task import PRESETS, Task
 from common.measurement.record import Record, declared, write_record
+from common.measurement.site import Site
 from common.strategy import (
     CONVENIENCE_OF,
     ONE_PROCESS_OF,
@@ -27,6 +28,7 @@ from common.strategy import (
     nothing_sent,
     option,
     ring_all_reduce,
+    ring_between_hosts,
 )
 
 HOST = {"name": "here", "processor": "Some CPU", "cores": 2, "memory_bytes": 2**33, "gpus": [], "system": "Linux 6"}
@@ -55,7 +57,7 @@ def strategy(name: str, framework: str, of_family: Family, **facts: object) -> S
     """A strategy over the base of its framework, which is called `amber_single` where the framework is amber."""
     base = None if name == f"{framework}_single" else f"{framework}_single"
     known = {"script": "made_up.py", "summary": "", "options": MadeUpOptions, "base": base}
-    known["traffic"] = ring_all_reduce
+    known |= {"traffic": ring_all_reduce, "traffic_between_hosts": ring_between_hosts}
     return Strategy(name=name, framework=framework, family=of_family, **known | facts)
 
 
@@ -110,12 +112,13 @@ def make_record(
     task: Task | None = None,
     options: Options | None = None,
     rank_factors: tuple[float, ...] | None = None,
+    told: Site | None = None,
     **fields: object,
 ) -> Record:
     """An `ok` record whose windows of ten steps took `milliseconds` a step; rank r's clock shows factor r of it.
 
-    What its strategy declares is there as a launch would have it; a name that isn't made up above is `amber_ring`'s
-    under another one.
+    What its strategy declares, and the hosts that it was `told`, are there as a launch would have them; a name that
+    isn't made up above is `amber_ring`'s under another one.
     """
     each = STRATEGIES.get(name) or dataclasses.replace(STRATEGIES["amber_ring"], name=name)
     lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
@@ -127,12 +130,42 @@ def make_record(
         for rank, factor in enumerate(rank_factors or (1.0,) * workers)
         for index, value in enumerate(milliseconds)
     ]
-    known = declared(each, task, options or MadeUpOptions(), workers)
+    known = declared(each, task, options or MadeUpOptions(), workers, told)
     batch = global_batch(task, each.work, workers)
     shard_losses = trained(task.seed, batch, task.steps, task.preset).shard_losses(known["shards"]).tolist()
     return Record(
         **known | measured(task, batch, workers) | {"windows": windows, "shard_losses": shard_losses} | fields
     )
+
+
+def over_hosts(
+    name: str = "amber_ring",
+    workers: int = 2,
+    hosts: int = 2,
+    milliseconds: tuple[float, ...] = (2.0, 2.0, 2.0, 2.0),
+    megabits: float | None = 100.0,
+    **fields: object,
+) -> Record:
+    """A record of workers on so many virtual hosts, whose links carry so many Mbit/s, as much payload as they can.
+
+    Host k's clock is `offsets[k]` seconds ahead, to within `uncertainty`; rank r starts its windows `late[r]` seconds
+    after the others. With `virtual={}` they are real. The field `oversubscribed` is false.
+    """
+    offsets, uncertainty = fields.pop("offsets", [0.0] * hosts), fields.pop("uncertainty", 1e-4)
+    late = fields.pop("late", [0.0] * workers)
+    sites = [
+        {"name": f"host{place}", "hostname": f"host{place}", "workers": workers // hosts, "cores": 2}
+        | {"processor": "Some CPU", "address": f"10.77.0.{place}", "interface": "eth0"}
+        | {"clock_offset_seconds": offset, "clock_uncertainty_seconds": uncertainty}
+        for place, offset in enumerate(offsets, start=1)
+    ]
+    wire = None if megabits is None else megabits * 1e6
+    virtual = {"bandwidth_bits_per_second": wire, "delay_seconds": 0.0, "cores_per_host": None}
+    link = {"bytes_per_second": (wire or 8e9) / 8 * 1448 / 1514, "round_trip_seconds": 2e-5} if hosts > 1 else {}
+    told = Site(hosts=sites, virtual=fields.pop("virtual", virtual), link=link)
+    starts = [1000 + offsets[rank * hosts // workers] + late[rank] for rank in range(workers)]
+    known = {"oversubscribed": False, "process_start_seconds": starts}
+    return make_record(name, workers, milliseconds, told=told, **known | fields)
 
 
 def measured(task: Task, batch: int, workers: int) -> dict[str, object]:

@@ -25,8 +25,8 @@ from reports import (
 from reports.chart_parts import Chart
 from reports.material import gather
 from reports.results import Results
-from tests.reports.drawings import looks_of
-from tests.reports.records import make_record, named, varied
+from tests.reports.drawings import drawing_of_sweep, looks_of
+from tests.reports.records import make_record, named, over_hosts, varied
 
 
 def of_speed(*records, draw=speed_figures.curves) -> Chart:
@@ -61,6 +61,12 @@ def of_parts(milliseconds: float = 4.0, workers: tuple[int, ...] = (2,), alone: 
     return charts.chart_of(partial(scaling_figures.scaling, table))
 
 
+def of_sweep(*records) -> Chart:
+    """The chart of three bandwidths between two hosts, beside these records."""
+    swept = [over_hosts(milliseconds=(time,) * 3, megabits=100 / time) for time in (1.0, 5.0, 20.0)]
+    return charts.chart_of(drawing_of_sweep(*records, *swept))
+
+
 def of_page(*records, **changed) -> Chart:
     """The chart of the first strategy's page, of the arguments of its figure with these changed."""
     results = Results(Path(), named(*records), None)
@@ -78,7 +84,7 @@ def keys_of(chart: Chart) -> list[chart_parts.Key]:
     return [*chart.keys, *(key for panel in chart.panels for key in panel.keys)]
 
 
-@pytest.fixture(params=["headline", "curves", "losses", "residuals", "scaling", "strategy"])
+@pytest.fixture(params=["headline", "curves", "losses", "residuals", "scaling", "strategy", "sweep"])
 def each(request, tmp_path) -> Chart:
     """A chart of every kind."""
     records = [make_record("amber_single"), *(make_record("amber_ring", workers) for workers in (1, 2, 4, 8))]
@@ -89,6 +95,7 @@ def each(request, tmp_path) -> Chart:
         "residuals": lambda: of_residuals(one=[0.0, 0.1, 0.2], two=[0.0, 0.3, 0.0]),
         "scaling": of_parts,
         "strategy": lambda: of_page(*records, varied("amber_ring", 2, exchange=False)),
+        "sweep": lambda: of_sweep(*records[:1]),
     }[request.param]()
 
 
@@ -118,7 +125,9 @@ def test_a_key_that_chooses_picks_out_marks(each):
 def test_every_chart_draws_what_a_figure_of_the_same_name_draws():
     names = {draw.__name__: make.__name__ for draw, make in charts._CHARTS.items()}
     assert names.pop("multiples") == "curves"
-    assert names == {name: name for name in ("headline", "curves", "losses", "residuals", "scaling", "strategy")}
+    assert names == {
+        name: name for name in ("headline", "curves", "losses", "residuals", "scaling", "strategy", "sweep")
+    }
     assert charts.chart_of(partial(len, "of something else")) is None
 
 

@@ -31,6 +31,7 @@ def launches(milliseconds: Mapping[str, float | Sequence[float]], workers: int =
             known = {"launch": f"{name}-{workers}-{number}", "strategy": name, "round": number, "seconds": time / 1000}
             rows.append(known | {"samples_per_second": 64_000 * workers / time, "global_batch": 64 * workers})
     known = {"regime": "weak", "workers": workers, "exchange": True, "oversubscribed": False}
+    known |= {"hosts": 1, "placement": "", "bandwidth_bits_per_second": math.nan}
     return pd.DataFrame(rows).assign(**known | {"synchronous": True, "same_maths": True} | facts)
 
 

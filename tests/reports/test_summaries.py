@@ -111,7 +111,9 @@ def test_a_launch_has_what_its_record_says():
         | {"preset": "digits", "scaling": "weak", "batch": 64, "global_batch": 128, "workers": 2, "cores": 2}
         | {"seconds": 0.004, "input_seconds": float("nan"), "samples_per_second": 32_000, "window_steps": 10}
         | {"first_window_ratio": 0.4, "measured_seconds": 0.12, "first_step_seconds": 1.5, "processes": 2}
-        | {"rank_spread": float("nan"), "processes_beside": 0},
+        | {"rank_spread": float("nan"), "processes_beside": 0, "options": "", "placement": "", "hosts": 1}
+        | {"virtual": False, "delay_seconds": 0.0}
+        | dict.fromkeys(("bandwidth_bits_per_second", "link_bytes_per_second"), float("nan")),
         nan_ok=True,
     )
 
@@ -312,13 +314,14 @@ def test_the_regime_shown_first_is_weak_and_has_most_numbers_of_workers_then_mos
 
 def test_without_launches_every_table_has_its_columns_and_no_rows():
     launches = summaries.launches({})
-    assert [*launches] == ["launch", "regime", "strategy", "workers", "exchange"]
+    placed = ["placement", "hosts", "virtual", "bandwidth_bits_per_second"]
+    assert [*launches] == ["launch", "regime", "strategy", "workers", "exchange", *placed]
     cells = summaries.cells(launches)
     assert [*cells] == ["regime", "strategy", "workers", "exchange"]
     assert summaries.regimes(launches) == []
     tables = (summaries.time_split(cells, launches, None), summaries.ranks(launches), summaries.inputs(launches))
     assert [" ".join(table) for table in tables] == [
-        "regime strategy bare_strategy workers wire_bytes formula_bytes formula formula_source "
+        "regime strategy bare_strategy placement workers wire_bytes formula_bytes formula formula_source "
         "step_seconds step_n compute_seconds compute_n exposed_seconds exposed_n exposed_low exposed_high",
         "regime strategy workers n spread largest_spread peak_bytes",
         "regime workers bare_strategy strategy n input_seconds step_seconds share",

@@ -15,7 +15,7 @@ from common.measurement.record import Record
 from reports import load, tables
 from reports.tables import COLUMNS, Tables
 from tests.reports.probes import probe
-from tests.reports.records import MadeUpOptions, make_record, named, unfinished, write_all
+from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, unfinished, write_all
 
 ROOT = Path(__file__).parents[2]
 AROUND = {
@@ -34,10 +34,13 @@ def launch(name: str, number: int, milliseconds: float, exchange: bool = True) -
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Six rounds of two strategies, one of them without exchange too, a launch that failed, and a framework's probe."""
+    """Six rounds of two strategies, one of them without exchange too, a launch that failed, and a framework's probe;
+    and launches over virtual hosts whose links have three bandwidths.
+    """
     records = [launch(name, number, 2.0) for name in ("amber_ring", "cobalt_replicas") for number in range(6)]
     records += [launch("amber_ring", number, 1.5, exchange=False) for number in range(6)]
     records += [make_record("amber_single"), unfinished("failed", "It ended, with a comma.", "amber_parts")]
+    records += [over_hosts(megabits=megabits, host_bytes_per_step=[1e6, 2e6]) for megabits in (10.0, 100.0, 1000.0)]
     results = write_all(tmp_path_factory.mktemp("results"), named(*records))
     (results / ceiling.FOLDER).mkdir()
     ceiling.write_ceiling(results / ceiling.FOLDER / "amber.json", probe(milliseconds=1.0))
@@ -68,8 +71,8 @@ def test_a_cell_has_the_numbers_worked_out_by_hand(loaded):
 
 
 def test_every_window_of_every_rank_has_a_row_with_what_happened_around_it(loaded):
-    # Three windows of each of two ranks in 18 launches, and four of the base's only rank.
-    assert len(loaded.windows) == 18 * 3 * 2 + 4
+    # Three windows of each of two ranks in 18 launches, four of the base's only rank, and of two ranks over hosts.
+    assert len(loaded.windows) == 18 * 3 * 2 + 4 + 3 * 4 * 2
     own = loaded.windows[loaded.windows["launch"] == "amber_ring-2w-03"]
     assert own[["rank", "step"]].to_records(index=False).tolist() == [(r, s) for r in (0, 1) for s in (20, 30, 40)]
     assert set(own["spin_seconds"]) == {1e-4}
@@ -82,8 +85,8 @@ def test_the_other_tables_are_those_of_the_report(loaded):
     assert {comparison["strategy"], comparison["other"]} == {"amber_ring", "cobalt_replicas"}
     assert comparison["verdict"] == "alike"
     assert set(loaded.deviations["verdict"]) == {"follows"}
-    assert len(loaded.deviations) == 13
-    assert loaded.endings["ending"].value_counts().to_dict() == {"ok": 19, "failed": 1}
+    assert len(loaded.deviations) == 16
+    assert loaded.endings["ending"].value_counts().to_dict() == {"ok": 22, "failed": 1}
     assert set(loaded.memory["held"]) == {6000}
     assert set(loaded.startups["imports"]) == {1.0}
     assert set(loaded.startups["imports_processor"]) == {0.9}
@@ -91,6 +94,9 @@ def test_the_other_tables_are_those_of_the_report(loaded):
     assert not loaded.disturbances["disturbed"].any()
     parts = loaded.parts[loaded.parts["strategy"] == "amber_ring"].set_index("part")["seconds"]
     assert parts["exchange"] == pytest.approx(0.0005)
+    assert loaded.hosts["host"].tolist() == ["host1", "host2"] * 3
+    assert loaded.hosts["sent_bytes"].tolist() == [1e6, 2e6] * 3
+    assert loaded.bandwidths["bandwidth_bits_per_second"].tolist() == [1e7, 1e8, 1e9]
     assert loaded.ceilings.set_index("strategy")["products_seconds"].to_dict() == pytest.approx(
         {"amber_ring": 0.001, "amber_single": 0.001}
     )

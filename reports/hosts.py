@@ -1,0 +1,329 @@
+"""The hosts that workers were spread over: what they are, what is between them, what they sent, who waited for whom."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from common.measurement.record import Record
+from common.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from reports import blocks, summaries
+from reports.blocks import Block
+
+_MOST_HOSTS_LISTED = 4
+_OF_A_LAUNCH = (
+    *("launch", "regime", "strategy", "placement", "hosts", "workers", "exchange", "virtual"),
+    *("bandwidth_bits_per_second", "delay_seconds", "link_bytes_per_second"),
+)
+_OF_A_HOST = (
+    *("name", "workers", "cores", "processor", "address", "interface"),
+    *("clock_offset_seconds", "clock_uncertainty_seconds"),
+)
+_COLUMNS = (
+    *(*_OF_A_LAUNCH, "round_trip_seconds", "host", "host_workers", *_OF_A_HOST[2:], "sent_bytes", "formula_bytes"),
+    *("windows", "started_last", "finished_last", "skew_seconds", "skew_uncertainty_seconds"),
+)
+_WORLD = ["strategy", "regime", "workers"]
+
+
+def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
+    """One row for each host of each measured launch that names any, in the order of the ranks.
+
+    `launches` are those of `summaries`. `sent_bytes` went from the host to the others in a step, by its counters, NaN
+    where nobody read them; `formula_bytes` is what all hosts send by formula. `skew_seconds` is how much later the last
+    rank started a window than the first, by one clock, the median over the launch's `windows`, and may be wrong by
+    `skew_uncertainty_seconds`. `started_last` counts the windows that surely one of the host's ranks started last,
+    `finished_last` those that one of them finished last.
+    """
+    rows = []
+    for launch in launches.to_dict("records"):
+        record = records[launch["launch"]]
+        waiting = _waiting(record)
+        about = {name: launch[name] for name in _OF_A_LAUNCH}
+        about["round_trip_seconds"] = record.link.get("round_trip_seconds", math.nan)
+        sent = record.host_bytes_per_step or [math.nan] * len(record.hosts)
+        for host, host_bytes, last in zip(record.hosts, sent, waiting["by_host"], strict=True):
+            known = {name: host.get(name) for name in _OF_A_HOST}
+            known |= {"host": known.pop("name"), "host_workers": known.pop("workers"), "sent_bytes": host_bytes}
+            rows.append(about | known | {"formula_bytes": launch["formula_bytes"]} | waiting["of_all"] | last)
+    return pd.DataFrame(rows, columns=[*_COLUMNS])
+
+
+def starts_and_ends(record: Record) -> Iterator[list[tuple[int, float, float]]]:
+    """For each clocked window of a launch over several hosts who started and finished it when: a list of the host's
+    place in `record.hosts`, the start and the end, with an entry for each rank.
+
+    Seconds are by the boot clock of the machine that started the launch: what the rank's host read, less how far that
+    host's clock was ahead. That offset comes from the shortest of many round trips, and is wrong by at most half of it
+    (Cristian, "Probabilistic clock synchronization", 1989, section 3). Nothing comes where the record tells no clock.
+    """
+    place_of = [place for place, host in enumerate(record.hosts) for _ in range(int(host["workers"]))]
+    if len(record.hosts) < 2 or not all("clock_offset_seconds" in host for host in record.hosts):
+        return
+    by_window: dict[float, list[tuple[int, float, float]]] = {}
+    for window in record.windows:
+        rank = int(window["rank"])
+        if "started_seconds" in window and rank < min(len(place_of), len(record.process_start_seconds)):
+            offset = float(record.hosts[place_of[rank]]["clock_offset_seconds"])
+            start = record.process_start_seconds[rank] + window["started_seconds"] - offset
+            by_window.setdefault(window["step"], []).append((place_of[rank], start, start + window["seconds"]))
+    for step in sorted(by_window):
+        if len({place for place, *_ in by_window[step]}) > 1:
+            yield by_window[step]
+
+
+def _waiting(record: Record) -> dict[str, object]:
+    """What the windows of a launch tell of its hosts: `of_all` of them together, `by_host` of each."""
+    windows = list(starts_and_ends(record))
+    uncertainties = [float(host.get("clock_uncertainty_seconds", math.nan)) for host in record.hosts]
+    skews = [max(start for _, start, _ in window) - min(start for _, start, _ in window) for window in windows]
+    starts = [_last([(place, start) for place, start, _ in window], uncertainties) for window in windows]
+    ends = [_last([(place, end) for place, _, end in window], uncertainties) for window in windows]
+    of_all = {
+        "windows": len(windows),
+        "skew_seconds": float(pd.Series(skews, dtype=float).median()),
+        # Whichever two hosts had the first and the last of a window.
+        "skew_uncertainty_seconds": sum(sorted(uncertainties)[-2:]) if windows else math.nan,
+    }
+    by_host = [
+        {"started_last": starts.count(place), "finished_last": ends.count(place)} for place in range(len(record.hosts))
+    ]
+    return {"of_all": of_all, "by_host": by_host}
+
+
+def _last(times: Sequence[tuple[int, float]], uncertainties: Sequence[float]) -> int | None:
+    """The host whose time is the latest beyond what both clocks may be wrong by; none where that isn't sure."""
+    latest: dict[int, float] = {}
+    for place, time in times:
+        latest[place] = max(time, latest.get(place, -math.inf))
+    last = max(latest, key=latest.__getitem__)
+    sure = (
+        latest[last] - time > uncertainties[last] + uncertainties[place]
+        for place, time in latest.items()
+        if place != last
+    )
+    return last if all(sure) else None
+
+
+def sections(found: pd.DataFrame, records: Mapping[str, Record], names: Mapping[str, str]) -> list[list[Block]]:
+    """The sections on hosts; none where no record names any. `found` are the rows of `table`, `names` the regimes'."""
+    if not any(record.hosts for record in records.values()):
+        return []
+    between = found[found["hosts"] > 1]
+    return [_hosts(records), _link(between), _bytes(between, names), _skew(between, names)]
+
+
+def _hosts(records: Mapping[str, Record]) -> list[Block]:
+    """What the hosts are."""
+    known: dict[tuple, list[float]] = {}
+    for record in records.values():
+        for host in record.hosts:
+            facts = tuple(str(host.get(name, blocks.DASH)) for name in ("name", *_OF_A_HOST[2:6]))
+            known.setdefault(facts, []).append(float(host.get("clock_uncertainty_seconds", math.nan)))
+    rows = [
+        [*facts, str(len(uncertainties)), _within(pd.Series(uncertainties).max())]
+        for facts, uncertainties in known.items()
+    ]
+    about = (
+        "Workers are spread evenly over the hosts, those of a host one after another. How many workers, on how many "
+        "hosts, over which link: each of these is a curve and a row of its own, and stands behind the strategy's name."
+    )
+    virtual = {record.virtual.get("cores_per_host") for record in records.values() if record.virtual}
+    if virtual:
+        cores = ", ".join(f"{count:g}" for count in sorted(filter(None, virtual)))
+        about += (
+            " These hosts are virtual: each has a network, names and processes of its own, but all share one "
+            f"machine's memory, caches and cores{f' ({cores} for each)' if cores else ''}. They show what a link of a "
+            "known bandwidth does, not how fast so many machines would compute, and never share a curve with real ones."
+        )
+    columns = ["host", "cores", "processor", "interface", "address", "launches", "clock known to"]
+    # In the order of the columns.
+    ordered = [[row[0], row[1], row[2], row[4], row[3], *row[5:]] for row in rows]
+    return [
+        blocks.heading("The hosts", level=2),
+        blocks.text(about),
+        blocks.table(columns, ordered, [], left=(0, 2, 3, 4)),
+    ]
+
+
+def _link(found: pd.DataFrame) -> list[Block]:
+    """What was measured between hosts before launches, by what was asked for."""
+    launches = found.drop_duplicates("launch").dropna(subset=["link_bytes_per_second"])
+    heading = blocks.heading("The link between them", level=2)
+    if launches.empty:
+        return [heading, blocks.text("No launch tells what went from one host to another before it.")]
+    rows = []
+    asked = launches["bandwidth_bits_per_second"].fillna(math.inf)
+    for (hosts, bandwidth, delay), group in launches.groupby(["hosts", asked, "delay_seconds"]):
+        rates, trips = group["link_bytes_per_second"], group["round_trip_seconds"]
+        measured = len(group.drop_duplicates(["link_bytes_per_second", "round_trip_seconds"]))
+        rows.append(
+            [
+                *[str(hosts), _asked(bandwidth, delay), blocks.megabits(rates.median())],
+                *[f"{blocks.megabits(rates.min())} to {blocks.megabits(rates.max())}"],
+                *[_time(trips.median()), f"{_time(trips.min())} to {_time(trips.max())}"],
+                *[str(len(group)), str(measured)],
+            ]
+        )
+    explanation = (
+        "Plain TCP between hosts before a launch: the rate of its payload, and the shortest of many small messages "
+        f"there and back. A full segment has {PAYLOAD_BYTES} bytes of payload in {WIRE_BYTES} on Ethernet, so a link "
+        f"of 100 Mbit/s carries {100 * PAYLOAD_BYTES / WIRE_BYTES:.1f} Mbit/s of it at most. Medians over launches, "
+        "with the least and the most."
+    )
+    columns = ["hosts", "asked for", "Mbit/s, median", "range", "round trip, median", "range", "launches", "measured"]
+    real = launches["virtual"].astype(bool)
+    notes = [] if real.all() else ["A real link is measured once, before the first launch."]
+    return [heading, blocks.text(explanation), blocks.table(columns, rows, notes, left=(1,))]
+
+
+def _bytes(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+    """What each host sent to the others in a step, beside what all send by formula."""
+    told = found[found["exchange"].astype(bool) & found["sent_bytes"].notna()]
+    heading = blocks.heading("Bytes from host to host", level=2)
+    if told.empty:
+        return [heading, blocks.text("No launch over several hosts counted what these sent.")]
+    rows = []
+    for (strategy, regime, workers), group in _in_order(told):
+        every = group.groupby("launch")["sent_bytes"].sum().median()
+        formula = group["formula_bytes"].iloc[0]
+        rows.append(
+            [
+                *[strategy, str(workers), names[regime], str(group["launch"].nunique())],
+                *[_by_host(group.groupby("host", sort=False)["sent_bytes"].median())],
+                *[f"{count / 1e6:,.3f}" if count == count else blocks.DASH for count in (every, formula)],
+                f"{every / formula:.3f}" if formula > 0 else blocks.DASH,
+            ]
+        )
+    explanation = (
+        "Megabytes that each host sent to the others in a step, in the hosts' order, packet headers included, by the "
+        "counters of its interface around the clocked windows; medians over n launches. Beside them what all hosts "
+        "send by the formula of the algorithm, which has no headers: on Ethernet these add "
+        f"{blocks.percent(WIRE_BYTES / PAYLOAD_BYTES - 1, 1)} to full segments, and less where the system hands whole "
+        "buffers to the interface, which counts their headers once. The formulas are in the section on exchange."
+    )
+    columns = ["strategy", "workers", "regime", "n", "each host, MB", "all, MB", "by formula", "ratio"]
+    return [heading, blocks.text(explanation), _of_regimes(columns, rows)]
+
+
+def _skew(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+    """How far the hosts' windows are apart, and who came last."""
+    told = found[found["exchange"].astype(bool) & (found["windows"] > 0)]
+    heading = blocks.heading("Skew between hosts, and who waited for whom", level=2)
+    if told.empty:
+        return [heading, blocks.text("No launch over several hosts tells when each of its ranks started its windows.")]
+    rows = []
+    for (strategy, regime, workers), group in _in_order(told):
+        launches = group.drop_duplicates("launch")
+        rows.append(
+            [
+                *[strategy, str(workers), names[regime], str(len(launches)), f"{launches['windows'].sum():,}"],
+                *[skew(launches), *(_who(group, edge) for edge in ("started_last", "finished_last"))],
+            ]
+        )
+    explanation = (
+        "When each rank started its clocked windows, by one clock. Each host's clock that counts from boot was asked "
+        "before the launch how far it is ahead, by many round trips, of which the shortest counts; it is wrong by at "
+        "most half of that trip (Cristian, 1989). The skew of a window is how much later its last rank started than "
+        "its first, and its uncertainty that of both hosts' clocks together; given is the median over windows, then "
+        "over n launches, and no number where it is below the uncertainty. How far real clocks drift apart during a "
+        "launch isn't known, and no part of the uncertainty."
+    )
+    columns = ["strategy", "workers", "regime", "n", "windows", "skew", "started last", "finished last"]
+    return [
+        heading,
+        blocks.text(explanation),
+        blocks.items(waited(told)),
+        _of_regimes(columns, rows),
+    ]
+
+
+def skew(launches: pd.DataFrame) -> str:
+    """The median skew of these launches, a row each, in words: never a number that the clocks can't tell."""
+    median, uncertainty = launches["skew_seconds"].median(), launches["skew_uncertainty_seconds"].max()
+    if not median > uncertainty:
+        return f"below the clocks' {_within(uncertainty)}"
+    return f"{_time(median)} ({_within(uncertainty)})"
+
+
+def waited(found: pd.DataFrame) -> list[str]:
+    """A sentence for each set of hosts: whose workers came last to windows and left them last, so who waited for whom.
+
+    `found` are rows of `table`, of launches that tell.
+    """
+    members = found.groupby("launch")["host"].agg(tuple)
+    said = []
+    for hosts, launches in members.groupby(members):
+        own = found[found["launch"].isin(launches.index)]
+        windows = int(own.drop_duplicates("launch")["windows"].sum())
+        starts, ends = (own.groupby("host", sort=False)[edge].sum() for edge in ("started_last", "finished_last"))
+        place = f"Of {windows:,} windows over {_listed(hosts)} (n = {len(launches)} launches)"
+        if not starts.sum() and not ends.sum():
+            said.append(
+                f"{place} nobody can say who started or finished last: all were within the clocks' uncertainty."
+            )
+            continue
+        late = starts.idxmax()
+        said.append(
+            f"{place}, the others waited for {late} most often: its workers were the last to start in "
+            f"{blocks.percent(starts[late] / windows)}, and {ends.idxmax()}'s the last to finish in "
+            f"{blocks.percent(ends.max() / windows)}; within the clocks' uncertainty were "
+            f"{blocks.percent(1 - starts.sum() / windows)} of the starts and "
+            f"{blocks.percent(1 - ends.sum() / windows)} of the ends."
+        )
+    return said
+
+
+def _who(group: pd.DataFrame, edge: str) -> str:
+    """The host that was last most often, and how much can't be told."""
+    windows = group.drop_duplicates("launch")["windows"].sum()
+    counts = group.groupby("host", sort=False)[edge].sum()
+    unknown = 1 - counts.sum() / windows
+    said = [f"{counts.idxmax()} {blocks.percent(counts.max() / windows)}"] if counts.sum() else []
+    return ", ".join([*said, *([f"can't tell {blocks.percent(unknown)}"] if unknown > 0 else [])])
+
+
+def _in_order(found: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
+    """The worlds of these rows, by strategy, then hosts, then bandwidth."""
+    own, speed = summaries.without_hosts(found), found["bandwidth_bits_per_second"].fillna(math.inf)
+    ordered = found.assign(own=own, speed=speed).sort_values(["own", "regime", "workers", "hosts", "speed", "launch"])
+    yield from ordered.groupby(_WORLD, sort=False)
+
+
+def _of_regimes(columns: list[str], rows: list[list[str]]) -> Block:
+    """A table with a column of regimes, which is left out where there is only one, and named in a note."""
+    place = columns.index("regime")
+    told = {row[place] for row in rows}
+    if len(told) > 1:
+        return blocks.table(columns, rows, [], left=(0, place))
+    shown = [[*row[:place], *row[place + 1 :]] for row in rows]
+    note = f"{blocks.capitalized(told.pop())}."
+    return blocks.table([*columns[:place], *columns[place + 1 :]], shown, [note], left=(0,))
+
+
+def _by_host(values: pd.Series) -> str:
+    """Bytes by host as megabytes; of many hosts the least and the most."""
+    if len(values) > _MOST_HOSTS_LISTED:
+        return f"{values.min() / 1e6:,.3f} to {values.max() / 1e6:,.3f}"
+    return ", ".join(f"{count / 1e6:,.3f}" for count in values)
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    return blocks.listed([*hosts]) if len(hosts) <= _MOST_HOSTS_LISTED else f"{len(hosts)} hosts"
+
+
+def _asked(bandwidth: float, delay: float) -> str:
+    words = [] if math.isinf(bandwidth) else [f"{bandwidth / 1e6:g} Mbit/s"]
+    words += [f"{1000 * delay:g} ms delay"] if delay else []
+    return ", ".join(words) or "nothing"
+
+
+def _time(seconds: float) -> str:
+    """Such as `22.9 µs` or `1.20 ms`."""
+    if math.isnan(seconds):
+        return blocks.DASH
+    return f"{blocks.number(1e6 * seconds)} µs" if seconds < 1e-3 else f"{blocks.milliseconds(seconds)} ms"
+
+
+def _within(seconds: float) -> str:
+    return blocks.DASH if math.isnan(seconds) else f"\N{PLUS-MINUS SIGN}{_time(seconds)}"

@@ -1,0 +1,111 @@
+"""The figure of a sweep: what must be on it, and that it is the same for the same input."""
+
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+
+from common.measurement.record import Record
+from reports import bandwidth_figures, charts
+from reports.chart_parts import Chart
+from tests.reports.drawings import drawing_of_sweep, words
+from tests.reports.records import MadeUpOptions, over_hosts
+
+MEGABITS = (10.0, 100.0, 1000.0)
+
+
+def swept(*, n: int = 1, hosts: tuple[int, ...] = (2,), **facts: object) -> list[Record]:
+    return [
+        over_hosts(workers=count, hosts=count, milliseconds=(100 / place + number,) * 3, megabits=megabits, **facts)
+        for count in hosts
+        for place, megabits in enumerate(MEGABITS, start=1)
+        for number in range(n)
+    ]
+
+
+def drawing(*records: Record) -> Callable[[], bytes]:
+    return drawing_of_sweep(*records, over_hosts("amber_single", 1, 1, (4.0,) * 3))
+
+
+def drawn(*records: Record) -> str:
+    return drawing(*records)().decode()
+
+
+def chart(*records: Record) -> Chart:
+    return charts.chart_of(drawing(*records))
+
+
+def test_it_has_a_panel_for_each_number_of_hosts_and_either_measure():
+    svg = drawn(*swept(hosts=(2, 4)))
+    assert {"2 hosts: ms per step", "4 hosts", "2 hosts: samples per second"} <= set(words(svg))
+    assert words(svg).count("4 hosts") == 2
+    assert "4 hosts" not in words(drawn(*swept()))
+    assert {"Mbit/s from host to host", "10", "100", "1 k"} <= set(words(svg))
+
+
+def test_it_is_svg_without_pixels_and_the_same_for_the_same_records():
+    svg = drawn(*swept(hosts=(2, 4)))
+    assert "<image" not in svg
+    assert drawn(*swept(hosts=(2, 4))) == svg
+
+
+def test_it_names_the_strategy_one_host_alone_and_the_bound():
+    said = " ".join(" ".join(words(drawn(*swept()))).split())
+    assert "amber_ring" in said
+    assert "one host alone: amber_single" in said
+    assert "the ring's lower bound on the link" in said
+    # A strategy with an option is a line of its own.
+    assert "amber_ring, compiled" in " ".join(words(drawn(*swept(), *swept(options=MadeUpOptions(compiled=True)))))
+
+
+def test_every_launch_is_a_mark_in_both_rows():
+    few, many = drawn(*swept(n=1)), drawn(*swept(n=4))
+    assert many.count("<use") - few.count("<use") == 2 * 3 * 3
+
+
+def test_other_maths_is_dashed_and_the_same_maths_is_not():
+    dashes = bandwidth_figures.DASHES[1][0] * 1.2  # Of a line of this width.
+    changed = [*swept(), *swept(options=MadeUpOptions(rounding="half"))]
+    assert f"stroke-dasharray: {dashes:g}" in drawn(*changed)
+    assert f"stroke-dasharray: {dashes:g}" not in drawn(*swept())
+    lines = {row["key"]: row["dashes"] for row in chart(*changed).data["medians"]}
+    assert lines["amber_ring"] == [1, 0]
+    assert lines["amber_ring, half rounding, other maths"] != [1, 0]
+
+
+def test_crowded_medians_are_hollow_and_explained():
+    assert "more threads than cores" in words(drawn(*swept(oversubscribed=True)))
+    assert "more threads than cores" not in words(drawn(*swept()))
+    assert all(row["crowded"] for row in chart(*swept(oversubscribed=True)).data["medians"])
+
+
+def test_the_bound_is_in_the_panels_of_a_steps_time_alone():
+    panels = [str(panel.specification) for panel in chart(*swept()).panels]
+    assert ["'bounds'" in panel for panel in panels] == [True, False]
+
+
+def test_the_chart_has_the_numbers_of_the_table():
+    shown = chart(*swept(n=6))
+    medians = pd.DataFrame(shown.data["medians"])
+    # Six launches of 100 ms and up to 5 more.
+    assert medians["milliseconds"].tolist() == ["102.5", "52.5", "35.8"] or medians[
+        "seconds"
+    ].tolist() == pytest.approx([102.5, 52.5, 100 / 3 + 2.5], rel=1e-4)
+    assert medians["interval"].iloc[0] == "100 to 105 ms"
+    assert medians["n"].tolist() == [6, 6, 6]
+    [base] = shown.data["bases"]
+    assert (base["key"], base["seconds"], base["said"]) == ("amber_single", 4.0, "16,000")
+    assert shown.columns == 1
+    assert chart(*swept(hosts=(2, 4))).columns == 2
+
+
+def test_panels_say_how_many_workers_are_on_each_host_where_these_are_several():
+    records = [over_hosts(workers=4, hosts=2, milliseconds=(5.0,) * 3, megabits=each) for each in MEGABITS]
+    assert "2 hosts, 2 workers each: ms per step" in words(drawn(*records))
+
+
+def test_of_very_many_launches_the_chart_has_the_slowest_and_the_fastest(monkeypatch):
+    monkeypatch.setattr("reports.chart_parts.MOST_POINTS", 8)
+    shown = chart(*swept(n=9))
+    assert len(shown.data["launches"]) == 6
+    assert shown.note == "The chart has 2 launches of each strategy and link, from the slowest to the fastest."
