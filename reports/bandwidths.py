@@ -56,7 +56,9 @@ def table(
         parameter_bytes = mlp.parameter_bytes(task_of(records[first[cell["regime"]]].task))
         about = {name: cell[name] for name in (*_CELL, "own", "bandwidth_bits_per_second", "is_chosen")}
         about["bound_seconds"] = ring_bound(parameter_bytes, cell["workers"], cell["bandwidth_bits_per_second"])
-        about["base_seconds"] = cell["global_batch"] / cell["workers"] / cell["base_samples_per_second"]
+        # An asynchronous step is one worker's.
+        workers = cell["workers"] if cell["synchronous"] else 1
+        about["base_seconds"] = cell["global_batch"] / workers / cell["base_samples_per_second"]
         rows.append(about | _over_base(cell, rates))
     found = pd.DataFrame(rows, columns=[*_COLUMNS])
     return found.sort_values(["regime", "own", "workers", "hosts", "delay_seconds", "bandwidth_bits_per_second"])
@@ -125,7 +127,9 @@ def finding(found: pd.DataFrame, regime: str) -> list[str]:
         if told.empty:
             continue
         behind = f" with {1000 * delay:g} ms delay" if delay else ""
-        said.append(f"Over {hosts} virtual hosts{behind} {_pays(told)} (n = {blocks.span(told['rounds'])} rounds).")
+        crowded = "; † more threads than cores" if told["oversubscribed"].any() else ""
+        rounds = f"n = {blocks.span(told['rounds'])} rounds"
+        said.append(f"Over {hosts} virtual hosts{behind} {_pays(told)} ({rounds}{crowded}).")
     return said
 
 

@@ -14,6 +14,7 @@ from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
 from common.contract.task import Task, maths_of, task_of
 from common.errors import UserError
 from common.measurement.record import Record
+from common.strategy import name_of
 from reports import summaries
 from reports.results import Results
 
@@ -28,6 +29,9 @@ class Comparison:
 
     launch: str
     strategy: str
+    own: str
+    """The strategy with its own options, whatever its hosts."""
+    hosts: int
     workers: int
     preset: str
     maths: str
@@ -139,7 +143,8 @@ def _compare(launch: str, record: Record, folder: Path, oracles: _Oracles) -> Co
     maths = maths_of(task)
     losses = np.array([math.nan if loss is None else loss for loss in record.losses])
     known = {
-        **{"launch": launch, "strategy": record.name, "workers": record.world_size},
+        **{"launch": launch, "strategy": record.name, "own": name_of(record.strategy, record.label)},
+        **{"hosts": max(1, len(record.hosts)), "workers": record.world_size},
         **{"preset": task.preset, "maths": summaries.in_options(maths), "global_batch": record.examples_per_step},
         **{"seed": task.seed, "first_step": record.first_step, "losses": losses},
         "other_maths": ", ".join(record.other_maths),

@@ -184,23 +184,27 @@ def _bytes(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     if told.empty:
         return [heading, blocks.text("No launch over several hosts counted what these sent.")]
     rows = []
-    for (strategy, regime, workers), group in _in_order(told):
-        every = group.groupby("launch")["sent_bytes"].sum().median()
-        formula = group["formula_bytes"].iloc[0]
+    for _, world in _in_order(told, ["own", "regime", "workers", "hosts"]):
+        first, links = world.iloc[0], [own for _, own in world.groupby("strategy", sort=False)]
+        every = [own.groupby("launch")["sent_bytes"].sum().median() for own in links]
+        by_host = [own.groupby("host", sort=False)["sent_bytes"].median() for own in links]
+        counts = [own["launch"].nunique() for own in links]
+        formula = first["formula_bytes"]
         rows.append(
             [
-                *[strategy, str(workers), names[regime], str(group["launch"].nunique())],
-                *[_by_host(group.groupby("host", sort=False)["sent_bytes"].median())],
-                *[f"{count / 1e6:,.3f}" if count == count else blocks.DASH for count in (every, formula)],
-                f"{every / formula:.3f}" if formula > 0 else blocks.DASH,
+                first["strategy"] if len(links) == 1 else f"{first['own']}, {first['hosts']} hosts, {len(links)} links",
+                *[str(first["workers"]), names[first["regime"]], blocks.span(pd.Series(counts)), _by_host(by_host)],
+                *[_megabytes(every), blocks.DASH if math.isnan(formula) else f"{formula / 1e6:,.3f}"],
+                _span([count / formula for count in every]) if formula > 0 else blocks.DASH,
             ]
         )
     explanation = (
         "Megabytes that each host sent to the others in a step, in the hosts' order, packet headers included, by the "
-        "counters of its interface around the clocked windows; medians over n launches. Beside them what all hosts "
-        "send by the formula of the algorithm, which has no headers: on Ethernet these add "
-        f"{blocks.percent(WIRE_BYTES / PAYLOAD_BYTES - 1, 1)} to full segments, and less where the system hands whole "
-        "buffers to the interface, which counts their headers once. The formulas are in the section on exchange."
+        "counters of its interface around the clocked windows; medians over n launches, of several links the least and "
+        "the most of them. Beside them what all hosts send by the formula of the algorithm, which has no headers: on "
+        f"Ethernet these add {blocks.percent(WIRE_BYTES / PAYLOAD_BYTES - 1, 1)} to full segments, and less where the "
+        "system hands whole buffers to the interface, which counts their headers once. The formulas are in the section "
+        "on exchange."
     )
     columns = ["strategy", "workers", "regime", "n", "each host, MB", "all, MB", "by formula", "ratio"]
     return [heading, blocks.text(explanation), _of_regimes(columns, rows)]
@@ -263,15 +267,19 @@ def waited(found: pd.DataFrame) -> list[str]:
                 f"{place} nobody can say who started or finished last: all were within the clocks' uncertainty."
             )
             continue
-        late = starts.idxmax()
-        said.append(
-            f"{place}, the others waited for {late} most often: its workers were the last to start in "
-            f"{blocks.percent(starts[late] / windows)}, and {ends.idxmax()}'s the last to finish in "
-            f"{blocks.percent(ends.max() / windows)}; within the clocks' uncertainty were "
-            f"{blocks.percent(1 - starts.sum() / windows)} of the starts and "
-            f"{blocks.percent(1 - ends.sum() / windows)} of the ends."
-        )
+        so = ", so that the others waited for it" if starts.sum() else ""
+        started, finished = _most_often(starts, windows, "started"), _most_often(ends, windows, "finished")
+        said.append(f"{place} {started}{so}; {finished}.")
     return said
+
+
+def _most_often(counts: pd.Series, windows: int, verb: str) -> str:
+    """Which host was last most often, and how often that can't be told."""
+    if not counts.sum():
+        return f"nobody can say who {verb} last"
+    last, unknown = counts.max() / windows, 1 - counts.sum() / windows
+    among = f" ({blocks.percent(unknown)} can't be told)" if unknown else ""
+    return f"{counts.idxmax()} {verb} last most often, {blocks.percent(last)} of them{among}"
 
 
 def _who(group: pd.DataFrame, edge: str) -> str:
@@ -283,11 +291,11 @@ def _who(group: pd.DataFrame, edge: str) -> str:
     return ", ".join([*said, *([f"can't tell {blocks.percent(unknown)}"] if unknown > 0 else [])])
 
 
-def _in_order(found: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """The worlds of these rows, by strategy, then hosts, then bandwidth."""
+def _in_order(found: pd.DataFrame, keys: Sequence[str] = _WORLD) -> Iterator[tuple[tuple, pd.DataFrame]]:
+    """The groups of these rows that have the same `keys`, by strategy, then workers, hosts and bandwidth."""
     own, speed = summaries.without_hosts(found), found["bandwidth_bits_per_second"].fillna(math.inf)
     ordered = found.assign(own=own, speed=speed).sort_values(["own", "regime", "workers", "hosts", "speed", "launch"])
-    yield from ordered.groupby(_WORLD, sort=False)
+    yield from ordered.groupby([*keys], sort=False)
 
 
 def _of_regimes(columns: list[str], rows: list[list[str]]) -> Block:
@@ -301,11 +309,21 @@ def _of_regimes(columns: list[str], rows: list[list[str]]) -> Block:
     return blocks.table([*columns[:place], *columns[place + 1 :]], shown, [note], left=(0,))
 
 
-def _by_host(values: pd.Series) -> str:
-    """Bytes by host as megabytes; of many hosts the least and the most."""
-    if len(values) > _MOST_HOSTS_LISTED:
-        return f"{values.min() / 1e6:,.3f} to {values.max() / 1e6:,.3f}"
-    return ", ".join(f"{count / 1e6:,.3f}" for count in values)
+def _by_host(links: Sequence[pd.Series]) -> str:
+    """Bytes by host, over each link, as megabytes; of many hosts the least and the most."""
+    if len(links[0]) > _MOST_HOSTS_LISTED:
+        return _megabytes([count for link in links for count in link])
+    return ", ".join(_megabytes([link.get(host, math.nan) for link in links]) for host in links[0].index)
+
+
+def _megabytes(counts: Sequence[float]) -> str:
+    return _span([count / 1e6 for count in counts])
+
+
+def _span(values: Sequence[float]) -> str:
+    """The least and the most of these numbers, or the only one, with three digits after the point."""
+    least, most = f"{min(values):,.3f}", f"{max(values):,.3f}"
+    return least if least == most else f"{least} to {most}"
 
 
 def _listed(hosts: Sequence[str]) -> str:

@@ -104,9 +104,19 @@ def sentences(ranking: Ranking, regime: str) -> list[str]:
     families = _families(judged)
     fastest = {_world(each): each for each in reversed(families)}
     told = [each for each in families if fastest[_world(each)] is each]
-    said = [" ".join([*_lead(each, ranking.margin), *_rest(each, ranking.margin)]) for each in told]
+    said = [_in_words(_without_hosts(each), ranking.margin) for each in told]
     others = len(families) - len(told)
     return [*said, _TESTED_TOO.format("1 more link" if others == 1 else f"{others} more links")] if others else said
+
+
+def _in_words(family: pd.DataFrame, margin: float) -> str:
+    return " ".join([*_lead(family, margin), *_rest(family, margin)])
+
+
+def _without_hosts(family: pd.DataFrame) -> pd.DataFrame:
+    """A family whose hosts are said once, not behind every name."""
+    one, other = (summaries.without_hosts(family.assign(strategy=family[name])) for name in ("strategy", "other"))
+    return family.assign(strategy=one, other=other)
 
 
 def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) -> list[str]:

@@ -166,9 +166,9 @@ def certificate_section(material: Material) -> list[Block]:
     for comparison in compared:
         groups.setdefault((comparison.preset, comparison.global_batch, comparison.maths), []).append(comparison)
     for (preset, batch, _), members in sorted(groups.items()):
-        worst: dict[tuple[str, int], Comparison] = {}
+        worst: dict[tuple[str, int, int], Comparison] = {}
         for member in members:
-            key = (member.strategy, member.workers)
+            key = (member.own, member.hosts, member.workers)
             if key not in worst or member.loss > worst[key].loss:
                 worst[key] = member
         file = f"losses-{len(material.drawings)}.svg"
@@ -176,9 +176,10 @@ def certificate_section(material: Material) -> list[Block]:
             deviation_figures.losses, [worst[key] for key in sorted(worst)], material.looks
         )
         workers = ", ".join(str(count) for count in sorted({member.workers for member in members}))
+        spread = any(member.hosts > 1 for member in members)
         caption = (
             f"{preset}, seed {members[0].seed}, global batch {batch}, workers {workers}: n = {len(members)} launches; "
-            "drawn is the launch of each strategy and worker count that deviates most."
+            f"drawn is the launch of each strategy{', hosts' if spread else ''} and worker count that deviates most."
         )
         alt = (
             "Two panels of lines over the steps: losses, which lie on the oracle's, and their relative deviation from "

@@ -25,6 +25,7 @@ _ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 66.0  # Millimetres: the first page has roo
 _NUMBERS_WIDTH = 0.058  # Of the figure: what a median's number takes beside its panel.
 _MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
 _PANELS_BESIDE, _PANEL_HEIGHT = 5, 29.0  # Panels in a row; millimetres.
+_PANEL_PLOT, _TITLE_LINE = 20.0, 2.9  # Of that the plot itself, about; a line of its title.
 _LONGEST_TITLE = 26  # Characters that fit above a fifth of the width.
 
 
@@ -183,13 +184,16 @@ def multiples(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Styl
         Line2D([], [], color=figures.INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times its base")
     ]
     below = figures.legend_height(handles)
-    height = rows * _PANEL_HEIGHT + 12 + below
+    # A title of more than two lines needs more room than there is between panels.
+    lines = max(1 + figures.wrapped(name, _LONGEST_TITLE).count("\n") for name in names)
+    above = _TITLE_LINE * max(0, lines - 2)
+    height = rows * (_PANEL_HEIGHT + above) + 12 + below
     with matplotlib.rc_context(figures.SETTINGS):
         figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
         grid = figure.add_gridspec(
             *(rows, _PANELS_BESIDE),
-            **{"left": 0.06, "right": 0.995, "top": 1 - 5 / height, "bottom": (11 + below) / height},
-            **{"hspace": 0.42, "wspace": 0.1},
+            **{"left": 0.06, "right": 0.995, "top": 1 - (5 + above) / height, "bottom": (11 + below) / height},
+            **{"hspace": 0.42 + above / _PANEL_PLOT, "wspace": 0.1},
         )
         lines = [own[["workers", "samples_per_second"]].to_numpy() for _, own in cells.groupby("strategy")]
         first = None

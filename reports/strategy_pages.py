@@ -11,7 +11,7 @@ import pandas as pd
 from common.measurement import metrics
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
-from reports import blocks, scaling, strategy_figures
+from reports import blocks, scaling, strategy_figures, summaries
 from reports.blocks import Block
 from reports.material import Material, regime_names
 from reports.results import Results
@@ -88,7 +88,7 @@ def _page(shared: _Shared, strategy: str, launches: pd.DataFrame, room: float) -
     free = room - sum(map(_height, [*head, settings])) - _HEIGHTS["figure"] - _CAPTION_LINES * _HEIGHTS["caption line"]
     lines = _FEWEST_ROWS * (2 if launches["label"].any() else 1)
     shortest = _HEIGHTS["table"] + _HEIGHTS["header"] + lines * _HEIGHTS["row"] + 3 * _HEIGHTS["note"]
-    here = launches[launches["regime"] == regime]
+    here = summaries.over_fastest_links(launches[launches["regime"] == regime])
     groups, left_out = _groups(here, _MOST_GROUPS)
     while len(groups) > 1 and strategy_figures.heights(len(groups), processors=True)[0] > free - shortest:
         groups, left_out = _groups(here, len(groups) - 1)

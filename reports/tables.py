@@ -203,7 +203,9 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
     "deviations": {
         "launch": "stem of the record's file",
-        **{name: _LAUNCH[name] for name in ("strategy", "workers", "preset")},
+        "strategy": _LAUNCH["strategy"],
+        "own": "the strategy with its own options, whatever its hosts",
+        **{name: _LAUNCH[name] for name in ("hosts", "workers", "preset")},
         "maths": "what of the task decides the maths, as options of the command line",
         "global_batch": _LAUNCH["global_batch"],
         "seed": "of the initial weights and of the order of the rows",

@@ -83,21 +83,38 @@ def made_up(strategy: Strategy) -> Callable[..., int]:
     return start
 
 
+def words_of(process: psutil.Process) -> list[str]:
+    """A process's command line; empty where it has ended."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def is_running(process: psutil.Process) -> bool:
+    """Whether a process hasn't ended; one that has, and whose parent doesn't ask, does nothing any more."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], None], folder: Path) -> Record:
     """The record of an endless launch of two workers, of whom `disturb` gets the second while it trains.
 
     Fails unless the launch has failed and nobody is left of it.
     """
+    others = set(psutil.Process().children(recursive=True))
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(supervision.run_planned, planned, folder)
         wait_for_steps(lines_of(folder / f"{planned.name}.log"))
-        processes = psutil.Process().children(recursive=True)
-        workers = [process for process in processes if planned.strategy.script in process.cmdline()[1:3]]
+        processes = set(psutil.Process().children(recursive=True)) - others
+        workers = [process for process in processes if planned.strategy.script in words_of(process)[1:3]]
         assert len(workers) == 2
         disturb(workers[1])
         record = running.result()
     assert (record.status, record.world_size) == ("failed", 2)
     assert list(read_records(folder).values()) == [record]
     assert folder / record.log == folder / f"{planned.name}.log"
-    assert not any(process.is_running() for process in processes)
+    assert not any(is_running(process) for process in processes)
     return record

@@ -13,7 +13,7 @@ from common.launch import python_for
 from common.measurement.record import read_records
 from common.plan import PlannedLaunch
 from common.strategy import Work
-from tests.launching import made_up, wait_for
+from tests.launching import made_up, wait_for, words_of
 
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
 
@@ -151,7 +151,7 @@ def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):
 def kill_first_worker():
     def workers():
         processes = psutil.Process().children(recursive=True)
-        return [process for process in processes if BASE.script in process.cmdline()[1:3]]
+        return [process for process in processes if BASE.script in words_of(process)[1:3]]
 
     [worker] = wait_for(workers)
     worker.kill()

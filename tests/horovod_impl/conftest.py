@@ -18,6 +18,7 @@ from common.launch import python_for
 from common.virtual_hosts.cluster import VirtualHost
 from tests.contract.worlds import contract_task
 from tests.hosts import require_ssh, two_hosts
+from tests.launching import words_of
 
 STRATEGY = find("horovod_torch")
 
@@ -60,7 +61,7 @@ class Site:
     def workers(self, number: int) -> list[psutil.Process]:
         """The processes on a host that train."""
         processes = [psutil.Process(pid) for pid in self.hosts[number].processes()]
-        return [process for process in processes if process.cmdline()[1:2] == [STRATEGY.script]]
+        return [process for process in processes if words_of(process)[1:2] == [STRATEGY.script]]
 
     def wait_until_idle(self) -> None:
         """Return when what a test started has ended on both hosts; fail when something is left."""

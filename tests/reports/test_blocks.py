@@ -2,6 +2,7 @@
 
 import math
 
+import pandas as pd
 import pytest
 
 from reports import blocks
@@ -30,3 +31,22 @@ def test_the_beginning_of_a_sentence_keeps_its_other_capitals():
 
 def test_launches_of_which_something_is_true_are_counted_among_all():
     assert blocks.share_of_launches(index > 0 for index in range(4)) == "3 of 4 launches"
+
+
+def test_numbers_in_names_are_sorted_by_what_they_are():
+    names = ["ring, 2 hosts, 100 Mbit/s", "ring, 2 hosts, 20 Mbit/s", "ring", "ring, 10 steps"]
+    assert sorted(names, key=blocks.natural) == [names[2], names[1], names[0], names[3]]
+
+
+def test_alternatives_stand_once_from_the_smallest_on():
+    assert blocks.alternatives(pd.Series(["25", "5 or 25", "100"])) == "5, 25 or 100"
+    assert blocks.alternatives(pd.Series(["25"])) == "25"
+
+
+def test_of_many_names_some_stand_with_how_many_more_there_are():
+    assert blocks.some(["a", "b", "c"], 3) == "a, b and c"
+    assert blocks.some(["a", "b", "c", "d"], 3) == "a, b and 2 more"
+
+
+def test_a_rate_of_bytes_is_eight_times_as_many_bits():
+    assert blocks.megabits(12.5e6) == "100"

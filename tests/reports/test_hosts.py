@@ -107,10 +107,16 @@ def test_a_median_over_launches_is_said_with_the_largest_uncertainty(tmp_path):
 def test_a_sentence_says_who_waited_for_whom():
     found = table(over_hosts(late=[0.0, 0.003]), over_hosts(late=[0.0, 0.003]), over_hosts(late=[0.003, 0.0]))
     assert hosts.waited(found) == [
-        "Of 12 windows over host1 and host2 (n = 3 launches), the others waited for host2 most often: its workers were "
-        "the last to start in 67 %, and host2's the last to finish in 67 %; within the clocks' uncertainty were 0 % of "
-        "the starts and 0 % of the ends."
+        "Of 12 windows over host1 and host2 (n = 3 launches) host2 started last most often, 67 % of them, so that the "
+        "others waited for it; host2 finished last most often, 67 % of them."
     ]
+    # Rank 1 starts late, and in half of the windows within the clocks' uncertainty.
+    records = [over_hosts(late=[0.0, late]) for late in (0.003, 0.0001)]
+    [said] = hosts.waited(table(*records))
+    assert "host2 started last most often, 50 % of them (50 % can't be told), so that the others waited for it" in said
+    together = over_hosts(milliseconds=(2.0,), late=[0.0, 0.004], rank_factors=(1.0, 0.8))
+    [said] = hosts.waited(table(together))
+    assert said.endswith("so that the others waited for it; nobody can say who finished last.")
     [said] = hosts.waited(table(over_hosts()))
     assert said.endswith("nobody can say who started or finished last: all were within the clocks' uncertainty.")
 
@@ -170,8 +176,13 @@ def test_bytes_stand_by_host_beside_the_formula_between_hosts(tmp_path):
     assert row["each host, MB"] == "0.069, 0.070"
     assert (row["all, MB"], row["by formula"]) == ("0.139", f"{formula / 1e6:.3f}")
     assert row["ratio"] == f"{139_000 / formula:.3f}"
-    many = over_hosts(workers=8, hosts=8, host_bytes_per_step=[1e6 + place for place in range(8)])
-    assert row_under(chapter(tmp_path, many), "Bytes from host to host")["each host, MB"] == "1.000 to 1.000"
+    # Over several links each has its own median, and the row their ends.
+    links = [over_hosts(megabits=each, host_bytes_per_step=[each * 1e4, 2e6]) for each in (10.0, 20.0, 100.0)]
+    row = row_under(chapter(tmp_path, *links), "Bytes from host to host")
+    assert (row["strategy"], row["n"]) == ("amber_ring, 2 hosts, 3 links", "1")
+    assert (row["each host, MB"], row["all, MB"]) == ("0.100 to 1.000, 2.000", "2.100 to 3.000")
+    many = over_hosts(workers=8, hosts=8, host_bytes_per_step=[1e6 + 1e4 * place for place in range(8)])
+    assert row_under(chapter(tmp_path, many), "Bytes from host to host")["each host, MB"] == "1.000 to 1.070"
 
 
 def test_launches_without_exchange_sent_nothing_that_counts(tmp_path):

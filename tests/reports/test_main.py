@@ -13,7 +13,7 @@ import pytest
 from common.errors import UserError, exit_with_one_line
 from reports.__main__ import main
 from reports.results import newest_comparison
-from tests.reports.records import make_record, named, write_all
+from tests.reports.records import make_record, named, over_hosts, write_all
 
 ROOT = Path(__file__).parents[2]
 
@@ -159,4 +159,22 @@ def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, h
     write_all(other, named(make_record(schema_version=3)))
     assert f"{other / 'amber_ring-1w-00.json'} is of schema version 3" in refused(*options, other)
     assert f"{here} can't stand beside itself" in refused(*options, here)
+    assert not (tmp_path / "report.pdf").exists()
+
+
+def test_the_figure_of_a_sweep_is_written_where_it_is_asked_for(tmp_path, monkeypatch):
+    records = [over_hosts(megabits=megabits) for megabits in (10.0, 100.0, 1000.0)]
+    write_all(tmp_path, named(*records, over_hosts("amber_single", 1, 1)))
+    monkeypatch.setattr("reports.__main__.typeset", lambda *_: b"%PDF-")
+    options = ["--results", tmp_path, "--out", tmp_path / "report.pdf", "--sweep", tmp_path / "new" / "sweep.svg"]
+    monkeypatch.setattr(sys, "argv", ["reports", *map(str, options)])
+    main()
+    assert b"one host alone: amber_single" in (tmp_path / "new" / "sweep.svg").read_bytes()
+
+
+def test_without_a_sweep_there_is_no_figure_of_it(tmp_path, refused):
+    write_all(tmp_path, named(over_hosts(), over_hosts(megabits=10.0)))
+    line = refused("--results", tmp_path, "--out", tmp_path / "report.pdf", "--sweep", tmp_path / "sweep.svg")
+    assert "No virtual hosts were measured with 3 bandwidths" in line
+    assert "leave --sweep out" in line
     assert not (tmp_path / "report.pdf").exists()

@@ -9,7 +9,7 @@ from common.measurement.record import Record
 from common.strategy import SHARDING_OF
 from reports import memory, summaries
 from reports.blocks import DASH
-from tests.reports.records import make_record, named, varied
+from tests.reports.records import make_record, named, over_hosts, varied
 
 MEGABYTE = 1_000_000
 RING = "amber_ring"
@@ -164,3 +164,15 @@ def test_the_world_with_the_most_to_shard_is_named_with_the_range_over_all():
 @pytest.mark.parametrize(("state", "is_said"), [(0, True), (8, False)])
 def test_no_state_to_shard_is_said_where_the_optimizer_has_none(state, is_said):
     assert ("keeps no state" in str(section(holding("amber_ring", process(8, state))))) == is_said
+
+
+def test_sharding_is_compared_on_the_same_hosts():
+    held = {"memory_bytes": [process(10, peak=400)] * 2}
+    found = table(
+        make_record(RING, 2, memory_bytes=[process(99, peak=900)]),
+        over_hosts(RING, **held),
+        over_hosts("amber_sharded", memory_bytes=[process(5, peak=200)]),
+    )
+    row = found["amber_sharded, 2 hosts, 100 Mbit/s"]
+    assert row["reference"] == "amber_ring, 2 hosts, 100 Mbit/s"
+    assert (row["held_factor"], row["peak_factor"]) == (0.5, 0.5)

@@ -9,7 +9,7 @@ import pytest
 from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from reports import pairs, summaries
 from reports.blocks import DASH
-from tests.reports.records import make_record, named, varied
+from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
 
 
 def convenience(launches: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
@@ -119,3 +119,23 @@ def test_without_two_launches_to_compare_there_are_columns_and_no_factor(records
     for table in (convenience(launches, None), pairs.against_default(launches, None)):
         assert table.empty
         assert " ".join(table) == "regime first second workers pairs first_seconds second_seconds factor low high"
+
+
+def test_options_are_compared_with_none_on_the_same_hosts_over_the_same_link():
+    plain = [over_hosts(milliseconds=(time,) * 3, megabits=megabits) for time, megabits in ((4.0, 10.0), (2.0, 100.0))]
+    compiled = over_hosts(milliseconds=(3.0,) * 3, megabits=10.0, options=MadeUpOptions(compiled=True))
+    here = make_record("amber_ring", 2, (1.0,) * 3)
+    found = pairs.against_default(summaries.launches(named(*plain, compiled, here)), None)
+    [row] = found.to_dict("records")
+    assert (row["first"], row["second"]) == (
+        "amber_ring, 2 hosts, 10 Mbit/s",
+        "amber_ring, compiled, 2 hosts, 10 Mbit/s",
+    )
+    assert row["factor"] == pytest.approx(0.75)
+
+
+def test_a_library_is_compared_on_the_same_hosts_over_the_same_link():
+    own = [over_hosts(milliseconds=(2.0,) * 3, megabits=megabits) for megabits in (10.0, 100.0)]
+    library = over_hosts("amber_library", milliseconds=(3.0,) * 3, megabits=10.0)
+    [row] = convenience(summaries.launches(named(*own, library)), None).to_dict("records")
+    assert (row["first"], row["second"]) == ("amber_ring, 2 hosts, 10 Mbit/s", "amber_library, 2 hosts, 10 Mbit/s")

@@ -404,3 +404,41 @@ def test_more_rounds_than_anybody_makes_are_said_to_be_over_ten_thousand():
     wild = {"a": [1, 1e4, 1, 1e4, 1, 1e4], "b": [1e4, 1, 1e4, 1, 1e4, 2]}
     [more] = ranking.next_steps(judged(launches(wild)), "weak")
     assert more.startswith("More rounds: over 10,000 would tell")
+
+
+def placed(milliseconds: Mapping[str, float], hosts: int, megabits: float | None = None, **facts: object):
+    """Launches of strategies that are all on so many hosts."""
+    placement = f"{hosts} hosts" + (f", {megabits:g} Mbit/s" if megabits else "")
+    known = {"hosts": hosts, "placement": placement} | facts
+    known["bandwidth_bits_per_second"] = megabits * 1e6 if megabits else math.nan
+    return launches({f"{name}, {placement}": time for name, time in milliseconds.items()}, **known)
+
+
+def test_each_placement_is_a_family_of_its_own_and_nobody_is_compared_across():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), placed({"a": 3.0, "b": 2.0}, 2, 10), placed({"a": 1.0}, 2)])
+    found = ranking.rank(table, None, 0.05)
+    assert pairs_of(found) == [("a", "b"), ("b, 2 hosts, 10 Mbit/s", "a, 2 hosts, 10 Mbit/s")]
+    assert found.comparisons["placement"].tolist() == ["", "2 hosts, 10 Mbit/s"]
+    assert found.comparisons["hosts"].tolist() == [1, 2]
+
+
+def test_of_several_links_the_fastest_is_told_and_the_others_are_counted():
+    links = [placed({"a": 1.0 + 10 / each, "b": 2.0}, 2, each) for each in (10, 1000, 100)]
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), *links])
+    first, second, others = ranking.sentences(ranking.rank(table, None, 0.05), "weak")
+    assert first.startswith("With 2 workers on 2 hosts, 1000 Mbit/s a was the fastest: ")
+    # Its hosts are said once.
+    assert " faster than b (" in first
+    assert second.startswith("With 2 workers a was the fastest: ")
+    assert others == "Over 2 more links they were tested too: see \u201cWho is faster: pairs within rounds\u201d."
+
+
+def test_what_the_machine_can_show_is_that_of_most_workers_and_hosts_over_the_fastest_link():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), *(placed({"a": 1.0, "b": 1.2}, 2, each) for each in (100, 10))])
+    assert " with 2 workers on 2 hosts, 100 Mbit/s and " in ranking.resolution(ranking.rank(table, None, 0.05), "weak")
+
+
+def test_other_maths_on_any_hosts_is_named_once():
+    tables = [placed({"half": 1.0}, 2, each, same_maths=False) for each in (10, 100)]
+    table = pd.concat([launches({"a": 1.0, "half": 0.5}, same_maths=False), *tables])
+    assert not_ranked(ranking.rank(table, None, 0.05)) == "Not ranked: a at 2 and half at 2, for computing other maths."

@@ -14,7 +14,7 @@ from reports.blocks import DASH
 from reports.material import regime_names
 from reports.results import Results
 from tests.reports.pieces import answers, headings
-from tests.reports.records import MadeUpOptions, make_record, named, unfinished
+from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, unfinished
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -358,3 +358,23 @@ def test_the_document_has_the_story_its_tables_and_its_finding_on_the_first_page
     assert "scaling.svg" in drawings
     said = "With 2 workers exchange takes 40 % of the step with amber_ring (1.60 of 4.00 ms); n = 1."
     assert said in answers(content)["What limits it"]
+
+
+def test_where_exchange_takes_the_time_its_link_is_named():
+    records = [over_hosts("amber_single", 1, 1, (2.0,) * 3), over_hosts(milliseconds=(9.0,) * 3)]
+    records.append(over_hosts(milliseconds=(3.0,) * 3, options=MadeUpOptions(exchange=False)))
+    launches = summaries.launches(named(*records))
+    found = scaling.table(summaries.cells(launches), launches, None)
+    assert scaling.finding(found, found["regime"].iloc[0]) == [
+        "With 2 workers exchange takes 67 % of the step with amber_ring, 2 hosts, 100 Mbit/s (6.00 of 9.00 ms over a "
+        "link of 95.6 Mbit/s); n = 1."
+    ]
+
+
+def test_the_bars_are_those_over_the_fastest_links(tmp_path):
+    records = [over_hosts("amber_single", 1, 1, (2.0,) * 3)]
+    records += [over_hosts(milliseconds=(9.0,) * 3, megabits=megabits) for megabits in (10.0, 100.0)]
+    content, drawings = document.compose(Results(tmp_path, named(*records), None))
+    assert set(drawings["scaling.svg"].args[0]["strategy"]) == {"amber_ring, 2 hosts, 100 Mbit/s"}
+    [caption] = [block["caption"] for block in content["blocks"] if block.get("file") == "scaling.svg"]
+    assert "Of several links the fastest; the table has all." in caption

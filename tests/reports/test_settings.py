@@ -5,7 +5,7 @@ from reports import settings
 from reports.blocks import DASH
 from reports.material import gather, regime_names
 from reports.results import Results
-from tests.reports.records import make_record, named, varied
+from tests.reports.records import make_record, named, over_hosts, varied
 
 
 def section(tmp_path, *records: Record) -> list[dict]:
@@ -42,3 +42,7 @@ def test_few_launches_have_a_factor_without_an_interval_and_a_note(tmp_path):
     table = table_of(section(tmp_path, make_record("teal_amber", 2), varied("teal_amber", 2, backend="mpi")))
     assert table["rows"][0][-2:] == [DASH, "1"]
     assert "fewer than 6" in table["notes"][0]
+
+
+def test_hosts_are_no_option(tmp_path):
+    assert section(tmp_path, make_record("amber_ring", 2), over_hosts(), over_hosts(megabits=10.0)) == []

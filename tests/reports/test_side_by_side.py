@@ -13,7 +13,7 @@ from reports.blocks import DASH, Block
 from reports.results import Results
 from tests.reports.pieces import headings, table_under
 from tests.reports.probes import probe
-from tests.reports.records import HOST, make_record, named, unfinished
+from tests.reports.records import HOST, make_record, named, over_hosts, unfinished
 
 ELSEWHERE = HOST | {"name": "there", "processor": "Other CPU", "cores": 8}
 
@@ -139,3 +139,10 @@ def test_the_ceilings_of_both_stand_beside_each_other():
     assert [row[:3] for row in table["rows"]] == [["amber", "digits", "64"], ["cobalt", "digits", "64"]]
     assert table["rows"][0][-1] == "0.50"
     assert table["rows"][1][3] == DASH
+
+
+def test_virtual_hosts_do_not_stand_beside_real_ones():
+    here, there = results(over_hosts(megabits=None)), results(over_hosts(megabits=None, virtual={}), folder="there")
+    assert "No strategy was measured at the same task" in section(here, there)[-1]["text"]
+    alike = section(here, results(over_hosts(megabits=None), folder="there"))
+    assert headings(alike, 2) == ["digits weak, virtual hosts"]

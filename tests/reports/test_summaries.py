@@ -12,7 +12,7 @@ from common.measurement.record import Record
 from reports import findings, summaries
 from reports.cautions import cautions
 from reports.results import read_results
-from tests.reports.records import MadeUpOptions, make_record, named, unfinished, varied, write_all
+from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, unfinished, varied, write_all
 
 
 def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
@@ -576,3 +576,72 @@ def test_a_worker_that_was_lost_and_came_back_is_cautioned():
     assert caution.where == ["cobalt_servers at 2, digits: 2 times (cobalt_servers-2w-00)"]
     assert caution.cause
     assert caution.remedy
+
+
+def test_as_many_workers_on_one_two_and_four_hosts_are_three_cells():
+    records = [make_record("amber_ring", 4), over_hosts(workers=4, hosts=2), over_hosts(workers=4, hosts=4)]
+    records += [over_hosts(workers=4, hosts=4, megabits=10.0)]
+    found = summaries.cells(summaries.launches(named(*records)))
+    assert sorted(found["strategy"]) == [
+        "amber_ring",
+        "amber_ring, 2 hosts, 100 Mbit/s",
+        "amber_ring, 4 hosts, 10 Mbit/s",
+        "amber_ring, 4 hosts, 100 Mbit/s",
+    ]
+    assert set(found["bare_strategy"]) == {"amber_ring"}
+    assert set(summaries.without_hosts(found)) == {"amber_ring"}
+    assert found["n"].tolist() == [1] * 4
+
+
+def test_virtual_hosts_and_real_ones_are_never_of_one_regime():
+    records = [over_hosts(megabits=None), over_hosts(megabits=None, virtual={}), make_record("amber_ring", 2)]
+    virtual, real, here = summaries.launches(named(*records))["regime"]
+    assert virtual == f"{real}, virtual hosts"
+    # The first of several real hosts may be compared on its own.
+    assert here == real
+    shares = {"bandwidth_bits_per_second": None, "delay_seconds": 0.0, "cores_per_host": 0.5}
+    [shared] = summaries.launches(named(over_hosts(megabits=None, virtual=shares)))["regime"]
+    assert shared == f"{real}, virtual hosts of 0.5 cores each"
+
+
+def test_a_regime_of_virtual_hosts_says_so():
+    virtual, real = (summaries.cells(summaries.launches(named(record))) for record in (over_hosts(), make_record()))
+    assert summaries.regime_name(virtual) == "digits, weak scaling, virtual hosts"
+    assert summaries.regime_name(real) == "digits, weak scaling"
+
+
+def test_speed_ups_of_several_hosts_are_over_one_worker_on_one_host():
+    alone = [over_hosts(name, 1, 1, (2.0,) * 3) for name in ("amber_single", "amber_ring")]
+    found = summaries.cells(summaries.launches(named(*alone, over_hosts(milliseconds=(4.0,) * 3))))
+    spread = cell(found, "amber_ring, 2 hosts, 100 Mbit/s", 2)
+    assert (spread["speed_up"], spread["own_speed_up"]) == (pytest.approx(1.0), pytest.approx(1.0))
+
+
+def test_an_overview_has_the_fastest_link_of_each_number_of_hosts():
+    records = [over_hosts(megabits=megabits) for megabits in (10.0, 1000.0, 100.0)]
+    records += [over_hosts(workers=4, hosts=4, megabits=megabits) for megabits in (10.0, None)]
+    records += [make_record("amber_ring", 2), over_hosts("amber_library", megabits=10.0)]
+    found = summaries.cells(summaries.launches(named(*records)))
+    assert sorted(summaries.over_fastest_links(found)["strategy"]) == [
+        "amber_library, 2 hosts, 10 Mbit/s",
+        "amber_ring",
+        "amber_ring, 2 hosts, 1000 Mbit/s",
+        "amber_ring, 4 hosts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [
+        ({}, "amber_ring"),
+        ({"hosts": 1}, "amber_ring"),
+        ({"hosts": 2}, "amber_ring, 2 hosts"),
+        ({"hosts": 2, "bandwidth_bits_per_second": ""}, "amber_ring, 2 hosts"),
+        ({"hosts": 2, "bandwidth_bits_per_second": "1e7"}, "amber_ring, 2 hosts, 10 Mbit/s"),
+        ({"hosts": 1, "bandwidth_bits_per_second": 1e7}, "amber_ring"),
+    ],
+)
+def test_a_launch_that_was_not_run_has_the_name_of_its_hosts_as_far_as_the_plan_tells(columns, name):
+    known = {"launch": "some", "strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak"}
+    plan = pd.DataFrame([known | {"workers": 2, "exchange": True, "purpose": "throughput"} | columns])
+    assert summaries.endings({}, plan)["strategy"].tolist() == [name]

@@ -20,7 +20,7 @@ from common.launch import python_for
 from common.measurement.record import read_record
 from common.processes import TIMED_OUT_STATUS, free_ports
 from tests.contract.worlds import contract_task
-from tests.launching import assert_follows, wait_for_steps
+from tests.launching import assert_follows, is_running, wait_for_steps
 
 MULTI_WORKER, PARAMETER_SERVER = "tf_multi_worker_mirrored", "tf_parameter_server"
 
@@ -249,7 +249,7 @@ def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, vic
     assert launcher.returncode not in (0, 2, TIMED_OUT_STATUS)
     name = {"worker": "worker", "ps": "parameter server"}[victim[0]]
     assert f"lockstep: failed: {name} {victim[1]} ended with signal 9, so all processes were ended." in output
-    assert not any(process.is_running() for process in processes.values())
+    assert not any(is_running(process) for process in processes.values())
     assert not (tmp_path / "run.json").exists()
 
 
@@ -270,7 +270,7 @@ def test_a_worker_that_is_stopped_ends_its_run_at_the_deadline(tmp_path):
     output, _ = launcher.communicate(timeout=60)
     # Whoever notices first: the launcher, or TensorFlow, which waits as long for a sign of life.
     assert launcher.returncode == TIMED_OUT_STATUS or "stopped sending heartbeats" in output, output
-    assert not any(process.is_running() for process in processes.values())
+    assert not any(is_running(process) for process in processes.values())
 
 
 def test_a_run_that_is_told_to_stop_leaves_nobody(tmp_path):
@@ -279,7 +279,7 @@ def test_a_run_that_is_told_to_stop_leaves_nobody(tmp_path):
     launcher.send_signal(signal.SIGTERM)
     launcher.communicate(timeout=60)
     assert launcher.returncode == 128 + signal.SIGTERM
-    assert not any(process.is_running() for process in processes.values())
+    assert not any(is_running(process) for process in processes.values())
 
 
 @pytest.mark.parametrize("updates", ["asynchronous", pytest.param("synchronous", marks=pytest.mark.grid)])
