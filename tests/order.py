@@ -15,6 +15,7 @@ _STARTS_STRATEGIES = (
     "test_scripts",
     "test_launch",
     "test_compare",
+    "test_comparison",
     "test_additions",
     "test_supervision",
 )
@@ -29,7 +30,7 @@ _NEEDS_NO_FRAMEWORK = (
     "contract/test_cases",
 )
 
-_COMPARING = ("test_compare", "test_noxfile", "test_additions", "test_readme")
+_COMPARING = ("test_compare", "test_comparison", "test_noxfile", "test_additions", "test_readme")
 """In the paths of tests that compare: one comparison at a time runs on a machine."""
 
 _STRATEGY = re.compile(r"tests/contract/.*\[(\w+)[-\]]")

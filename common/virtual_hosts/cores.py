@@ -1,8 +1,9 @@
-"""A share of the machine's cores for each virtual host: control groups, of either version (cgroups(7))."""
+"""The cores of each virtual host: which of this machine's, and a share of them by control groups (cgroups(7))."""
 
+import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +23,17 @@ def check(cores: float) -> None:
     """Raises UserError for a share that can't be had."""
     if not FEWEST_CORES <= cores < float("inf"):
         raise UserError(f"{cores:g} cores per host: give a number of {FEWEST_CORES:g} or more.")
+
+
+def cores_of(number: int, count: int, available: Sequence[int], cores_per_host: float | None) -> set[int]:
+    """The cores on which the host of this number, counted from 1, runs, of those that `count` hosts share.
+
+    As many as it may use, else as this machine's divide among the hosts, and one at least. Hosts get different ones as
+    long as there are any, since each would put its first worker on the first core.
+    """
+    width = max(1, len(available) // count) if cores_per_host is None else math.ceil(cores_per_host)
+    first = (number - 1) * width
+    return {available[place % len(available)] for place in range(first, first + min(width, len(available)))}
 
 
 def make(name: str, cores: float, processes: Iterable[int]) -> Path:

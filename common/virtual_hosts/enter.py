@@ -30,7 +30,9 @@ def main() -> None:
         namespaces = {
             kind: os.open(f"/proc/{keeper}/ns/{kind}", os.O_RDONLY) for kind in _KINDS if _differ(kind, keeper)
         }
-    except FileNotFoundError:
+        # Its cores are the host's. Inside, the keeper's number is another one.
+        os.sched_setaffinity(0, os.sched_getaffinity(int(keeper)))
+    except (FileNotFoundError, ProcessLookupError):
         sys.exit(f"lockstep: failed: the virtual host of process {keeper} is gone.")
     # This process's own stay the old ones, so that it isn't one of the host's; its child's won't.
     for kind in ("user", "pid"):

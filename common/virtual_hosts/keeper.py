@@ -158,6 +158,8 @@ def _be_host(number: int, settings: Settings, keys: Keys, control: socket.socket
     _send(control, {"pid": os.getpid()})
     _receive(control)
     socket.sethostname(settings.names[number - 1])
+    available = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores.cores_of(number, len(settings.names), available, settings.cores_per_host))
     for folder in SCRATCH:
         kernel.mount_memory(folder, "1777")
     _raise_interfaces(address_of(number))

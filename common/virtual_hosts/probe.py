@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 
 _ECHO, _TRANSFER = b"e", b"t"
-_EXCHANGES, _EXCHANGING_SECONDS = 200, 0.5
+_EXCHANGES, _EXCHANGING_SECONDS = 200, 0.2
 _CHUNK_BYTES = 1 << 18
 _PATIENCE_SECONDS = 5.0
 

@@ -38,7 +38,7 @@ def test_of_a_link_without_bandwidth_and_delay_nothing_is_asked():
 
 def test_a_single_host_has_no_link():
     with pytest.raises(UserError, match="A single virtual host has no link to measure"):
-        measure(Description(ASKED, None, ("host1",), (2,)))
+        measure(Description(ASKED, None, ("host1",), (2,)), 0.5)
 
 
 def test_a_lost_host_is_said_instead_of_a_measurement():
@@ -46,4 +46,4 @@ def test_a_lost_host_is_said_instead_of_a_measurement():
     gone.wait()
     description = Description(ASKED, None, ("host1", "host2"), (gone.pid, gone.pid))
     with pytest.raises(UserError, match=f"host of process {gone.pid} is gone.*see whether a host is lost"):
-        measure(description)
+        measure(description, 0.5)

@@ -9,6 +9,21 @@ from common.errors import UserError
 from common.virtual_hosts import cores
 
 
+@pytest.mark.parametrize(
+    ("count", "available", "share", "each"),
+    [
+        pytest.param(2, (4, 5, 6, 7), None, [{4, 5}, {6, 7}], id="divided"),
+        pytest.param(2, (0, 1, 2), None, [{0}, {1}], id="as many for each"),
+        pytest.param(4, (0, 1), None, [{0}, {1}, {0}, {1}], id="shared in turn"),
+        pytest.param(2, (0, 1, 2, 3), 0.5, [{0}, {1}], id="a part of one"),
+        pytest.param(2, (0, 1, 2, 3), 1.5, [{0, 1}, {2, 3}], id="parts of two"),
+        pytest.param(2, (0, 1), 8.0, [{0, 1}, {0, 1}], id="more than there are"),
+    ],
+)
+def test_hosts_run_on_different_cores_as_long_as_there_are_any(count, available, share, each):
+    assert [cores.cores_of(number, count, available, share) for number in range(1, count + 1)] == each
+
+
 @pytest.fixture
 def parents(monkeypatch):
     """A function that says where control groups may be made: (folder, whether of the first version)."""
