@@ -59,6 +59,17 @@ class Hosts:
     bandwidths_bits_per_second: tuple[float | None, ...] = (None,)
     """Of the links of virtual hosts: each placement over several hosts is measured with each."""
 
+    @property
+    def is_sweep(self) -> bool:
+        """Whether step times over several bandwidths are compared."""
+        return len(self.bandwidths_bits_per_second) > 1
+
+    def is_first_link(self, size: Size) -> bool:
+        """Whether this size has the first bandwidth, which is where a sweep's launches are made whose result doesn't
+        depend on it: certificates, and those without exchange.
+        """
+        return size.hosts == 1 or size.bandwidth_bits_per_second == self.bandwidths_bits_per_second[0]
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -245,12 +256,16 @@ def worlds(scope: Scope) -> list[tuple[Strategy, Size]]:
 
 
 def _placements(hosts: Hosts | None, workers: int) -> list[Size]:
-    """The sizes of so many workers: all on one host, and as many on each of several, where they have the slots."""
+    """The sizes of so many workers: all on one host, and as many on each of several, where they have the slots.
+
+    Of a sweep's only the one over most hosts.
+    """
     if hosts is None:
         return [Size(workers)]
     # One worker per host at most, so of one worker there is only one placement.
     counts = [count for count in range(1, min(hosts.count, workers) + 1) if workers % count == 0]
     counts = [count for count in counts if workers // count <= hosts.slots]
+    counts = sorted({min(counts), max(counts)}) if hosts.is_sweep and counts else counts
     links = {True: hosts.bandwidths_bits_per_second, False: (None,)}
     return [Size(workers, count, bandwidth) for count in counts for bandwidth in links[count > 1]]
 
@@ -273,12 +288,17 @@ def main_worlds(scope: Scope) -> dict[str, Size]:
     A strategy that has none takes no part in the rounds, unless all that distribute anything are alike in that: then it
     is the smallest of each.
     """
-    of_scope = worlds(scope)
+    of_scope = [(strategy, size) for strategy, size in worlds(scope) if _is_whole(scope, size)]
     fitting = {strategy.name: size for strategy, size in of_scope if not is_crowded(scope, strategy, size)}
     distributed = {strategy.name for strategy, _ in of_scope if strategy.most_workers != 1}
     if distributed and not distributed & {*fitting}:
         return {strategy.name: size for strategy, size in reversed(of_scope)}
     return fitting
+
+
+def _is_whole(scope: Scope, size: Size) -> bool:
+    """Whether a world of this size gets every kind of launch."""
+    return scope.spread is None or scope.spread.is_first_link(size)
 
 
 def throughput(
@@ -288,7 +308,9 @@ def throughput(
 
     With `alone` those without gradient exchange, which tell T_comp, are among them where workers exchange anything.
     """
-    full, is_shaped = scope.profile == "full", size.bandwidth_bits_per_second is not None
+    full, hosts = scope.profile == "full", scope.spread
+    is_chosen = hosts is not None and size.hosts > 1 and hosts.bandwidths_bits_per_second != (None,)
+    alone = alone and _is_whole(scope, size)
     launches = []
     for preset in scope.preset or (("digits", "pathway", "wide") if full else ("pathway",)):
         for scaling in ("weak", "strong") if full else ("weak",):
@@ -296,8 +318,8 @@ def throughput(
             variants = [strategy.options(**values) for values in ({}, *(strategy.variants if full else ()))]
             if size.workers > 1 and alone and issubclass(strategy.options, ExchangeOptions):
                 variants += [dataclasses.replace(variant, exchange=False) for variant in variants]
-            fewer_bytes = [strategy.options(**values) for values in strategy.fewer_bytes if is_shaped]
-            for options in (*variants, *fewer_bytes):
+            over_links = [strategy.options(**values) for values in strategy.over_links if is_chosen]
+            for options in dict.fromkeys((*variants, *over_links)):
                 clocked = task if strategy.is_synchronous(options) else with_long_windows(task)
                 clocked = with_steps_for(clocked, size) if has_exchange(options) else clocked
                 launches.append(_planned(scope, strategy, size, "throughput", repetition, clocked, options))
@@ -324,6 +346,8 @@ def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: dict[str, 
 
     What is asynchronous with several workers has no oracle to follow: the quick profile certifies one such world alone.
     """
+    if not _is_whole(scope, size):
+        return []
     found = [each for preset in certified_presets(scope) for each in _on(preset, scope, strategy, size, seeds[preset])]
     counts = sorted(scope.workers)
     largest = max((count for count in counts if count <= len(os.sched_getaffinity(0))), default=counts[0])

@@ -333,8 +333,9 @@ class Strategy:
     """Whether the quick profile of a comparison has it."""
     variants: tuple[Mapping[str, object], ...] = ()
     """Values of its options with which the full profile launches it as well."""
-    fewer_bytes: tuple[Mapping[str, object], ...] = ()
-    """Values with which it sends fewer bytes: launched as well where hosts' links have a chosen bandwidth."""
+    over_links: tuple[Mapping[str, object], ...] = ()
+    """Values with which it sends fewer bytes, or sends them otherwise: launched as well where the bandwidth of hosts'
+    links is chosen."""
 
     def is_synchronous(self, options: Options) -> bool:
         """Whether every step sees the gradients of all workers, so that a launch follows the oracle."""

@@ -194,7 +194,7 @@ TORCH = Strategy(
     check=check_horovod,
     quick=True,
     variants=SETTINGS_TO_TRY,
-    fewer_bytes=({"compression": "fp16"},),
+    over_links=({"compression": "fp16"}, {"backend": "mpi"}),
 )
 TENSORFLOW = Strategy(
     name="horovod_tensorflow",

@@ -296,6 +296,7 @@ SYNC_SGD = Strategy(
     traffic_between_hosts=by_hand_traffic_between_hosts,
     check=check_backend,
     variants=({"backend": "mpi"},),
+    over_links=({"backend": "mpi"},),
 )
 HOOK_DDP = Strategy(
     name="torch_hook_ddp",
@@ -326,7 +327,7 @@ DDP = Strategy(
     check=check_backend,
     quick=True,
     variants=({"loader_workers": 1},),
-    fewer_bytes=({"gradient_hook": "fp16"}, {"gradient_hook": "powersgd"}),
+    over_links=({"gradient_hook": "fp16"}, {"gradient_hook": "powersgd"}),
 )
 ZERO = Strategy(
     name="torch_zero",

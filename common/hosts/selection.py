@@ -8,6 +8,9 @@ from common.hosts.host import Host, parse_hosts, read_hostfile
 from common.virtual_hosts.description import Link as Wire
 from common.virtual_hosts.description import parse_bandwidth, parse_duration
 
+UNLIMITED = "unlimited"
+"""The bandwidth of a link that is as fast as this machine makes it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
@@ -21,8 +24,8 @@ class Selection:
     virtual_hosts: int | None = None
     """Compare over so many virtual hosts, which this machine makes for the comparison and takes down after it."""
     bandwidth: tuple[str, ...] = ()
-    """Of each virtual host's link, such as 100mbit; every placement over several hosts is measured with each of these.
-    None named: as fast as it goes."""
+    """Of each virtual host's link, such as 100mbit, or unlimited; with several each number of workers is measured on
+    one host, and on as many as it can be with each of these. None named: as fast as it goes."""
     delay: str | None = None
     """From a virtual host to another, such as 1ms; a round trip takes twice as long."""
     cores_per_host: float | None = None
@@ -53,7 +56,7 @@ class Selection:
     @property
     def bandwidths_bits_per_second(self) -> tuple[float | None, ...]:
         """Of virtual hosts' links: each that was asked for, or None alone, which is as fast as it goes."""
-        return tuple(parse_bandwidth(each) for each in self.bandwidth) or (None,)
+        return tuple(None if each == UNLIMITED else parse_bandwidth(each) for each in self.bandwidth) or (None,)
 
     @property
     def first_wire(self) -> Wire:

@@ -152,7 +152,7 @@ def test_speed_up_is_always_over_what_distributes_nothing():
 
 def test_every_variant_and_every_synchronous_way_is_one_that_the_options_take():
     for strategy in catalogue.strategies().values():
-        for values in (*strategy.variants, *strategy.fewer_bytes, strategy.synchronous_with):
+        for values in (*strategy.variants, *strategy.over_links, strategy.synchronous_with):
             options = strategy.options(**values)
             assert dataclasses.asdict(options).items() >= dict(values).items()
         assert strategy.is_synchronous(strategy.options(**strategy.synchronous_with))
@@ -168,7 +168,7 @@ def test_every_value_that_an_option_is_tried_with_is_another_one_that_it_takes()
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_every_formula_has_words_and_no_negative_bytes(workers):
     for strategy in catalogue.strategies().values():
-        for values in ({}, *strategy.variants, *strategy.fewer_bytes):
+        for values in ({}, *strategy.variants, *strategy.over_links):
             traffic = strategy.traffic(1000, workers, strategy.options(**values))
             assert traffic.formula
             assert traffic.bytes_per_step is None or traffic.bytes_per_step >= 0

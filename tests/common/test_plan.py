@@ -136,6 +136,10 @@ def test_over_hosts_workers_are_placed_evenly_on_as_many_as_have_the_slots(known
     assert placements(count=4, slots=1) == [(1, 1), (2, 2), (4, 4)]
     assert placements(count=2, slots=2) == [(1, 1), (2, 1), (2, 2), (4, 2)]
     assert placements(count=3, slots=4) == [(1, 1), (2, 1), (2, 2), (4, 1), (4, 2)]
+    # In a sweep over one host and as many as can be.
+    bandwidths = {"bandwidths_bits_per_second": (1e7, None)}
+    sweep = [(1, 1), (2, 1), (2, 2), (2, 2), (4, 1), (4, 4), (4, 4)]
+    assert placements(count=4, slots=4, **bandwidths) == sweep
 
 
 def test_placements_over_several_hosts_are_measured_with_each_bandwidth(known):
@@ -144,6 +148,17 @@ def test_placements_over_several_hosts_are_measured_with_each_bandwidth(known):
     assert [size for _, size in worlds(scope)] == [Size(2), Size(2, 2, 1e7), Size(2, 2, 1e8)]
     names = {launch.name for launch in launches_of(scope) if launch.purpose == "throughput"}
     assert {"one_threads-pathway-weak-2w-2h-10Mbit-01", "one_threads-pathway-weak-2w-1h-01"} <= names
+
+
+def test_what_does_not_depend_on_the_bandwidth_is_launched_over_the_first_link_alone(known):
+    hosts = Hosts(count=2, slots=2, cores=2, bandwidths_bits_per_second=(1e7, None))
+    launches = launches_of(Scope(strategies=("one_threads",), workers=(2,), repetitions=1, spread=hosts))
+    over_both = [launch for launch in launches if launch.hosts == 2]
+    plain = [launch for launch in over_both if launch.purpose == "throughput" and has_exchange(launch.options)]
+    assert {launch.bandwidth_bits_per_second for launch in plain} == {1e7, None}
+    others = [launch for launch in over_both if launch not in plain]
+    assert {launch.purpose for launch in others} == {"certificate", "throughput"}
+    assert {launch.bandwidth_bits_per_second for launch in others} == {1e7}
 
 
 @pytest.mark.parametrize(("bits", "seconds"), [(1e6, 8 * 12.8), (1e7, 20), (1e8, 20), (1e9, None), (None, None)])
