@@ -1,6 +1,5 @@
 """What several tests do with launches: hold them to the oracle, wait until they train, disturb one."""
 
-import itertools
 import shutil
 import subprocess
 import time
@@ -18,7 +17,7 @@ from common.contract.task import parse_command_line
 from common.measurement.record import Record, declared, read_records, write_record
 from common.plan import PlannedLaunch
 from common.strategy import Strategy
-from tests.conftest import DEADLINE_SECONDS, Launched
+from tests.conftest import Launched
 
 
 def assert_follows(launched: Launched, deviation: Deviation) -> None:
@@ -46,19 +45,21 @@ def wait_for(condition: Callable[[], Any], seconds: float = 90) -> Any:
 
 def wait_for_steps(lines: Iterable[str], count: int = 2) -> None:
     """Return when so many lines have told of a step, of which the first tells of the first step alone."""
-    steps = (line for line in lines if "step " in line)
-    assert len(list(itertools.islice(steps, count))) == count, "It never trained."
+    read, steps = [], 0
+    for line in lines:
+        read.append(line)
+        steps += "step " in line
+        if steps == count:
+            return
+    raise AssertionError(f"It never trained:\n{''.join(read)}")
 
 
-def lines_of(log: Path) -> Iterator[str]:
-    """The lines of a file that somebody else still writes, as they come."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not log.exists():
-        assert time.monotonic() < deadline, f"{log} was never written."
-        time.sleep(0.1)
+def lines_of(log: Path, has_ended: Callable[[], bool]) -> Iterator[str]:
+    """The lines of a file that somebody else writes until they have ended, as they come."""
+    wait_for(lambda: log.exists() or has_ended())
     with log.open() as file:
         begun = ""
-        while time.monotonic() < deadline:
+        while not has_ended():
             begun += file.readline()
             if begun.endswith("\n"):
                 yield begun
@@ -107,7 +108,7 @@ def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], 
     others = set(psutil.Process().children(recursive=True))
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(supervision.run_planned, planned, folder)
-        wait_for_steps(lines_of(folder / f"{planned.name}.log"))
+        wait_for_steps(lines_of(folder / f"{planned.name}.log", running.done))
         processes = set(psutil.Process().children(recursive=True)) - others
         workers = [process for process in processes if planned.strategy.script in words_of(process)[1:3]]
         assert len(workers) == 2
