@@ -1,0 +1,147 @@
+"""Whether the exchange between hosts takes what the link takes: each strategy with and without it, in rounds.
+
+To start it: `.nox/tools/bin/python -m tests.benchmarks.hosts_exchange`. It makes virtual hosts with links of 100 Mbit
+per second, one worker on each, and trains `pathway` on them as a comparison does, in shuffled order. The exposed
+exchange is the step's time less that of the same step without exchange in the same round. It stands beside the least
+that a ring's bytes need on the link; a claim holds where the whole interval is within 10 % of that, and where the bytes
+that the hosts sent are within 3 % of the formula's.
+"""
+
+import dataclasses
+import random
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common.catalogue import find, strategies
+from common.contract.mlp import parameter_bytes
+from common.contract.task import PRESETS
+from common.errors import LaunchFailedError, exit_with_one_line
+from common.hosts import cluster
+from common.hosts.selection import Selection
+from common.hosts.supervision import Cluster, run_planned
+from common.measurement import machine, metrics
+from common.measurement.intervals import median_interval
+from common.measurement.record import Record
+from common.plan import PlannedLaunch
+from common.strategy import ExchangeOptions
+from reports.bandwidths import ring_bound
+
+BANDWIDTH, BITS_PER_SECOND = "100mbit", 100e6
+TIME_CLAIMED, BYTES_CLAIMED = 0.10, 0.03
+"""By which shares the exposed exchange may miss the link's least, and the bytes the formula's."""
+
+EXCHANGING = tuple(
+    name
+    for name, strategy in strategies().items()
+    if strategy.launcher.across_hosts and issubclass(strategy.options, ExchangeOptions)
+)
+
+Case = tuple[str, int]
+"""A strategy and a number of hosts."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Measure the exchange between hosts."""
+
+    strategies: tuple[Literal[EXCHANGING], ...] = ("torch_ddp", "tf_multi_worker_mirrored", "horovod_torch")
+    """Strategies to measure."""
+    hosts: tuple[int, ...] = (2, 4)
+    """Numbers of hosts."""
+    rounds: int = 10
+    """Launches of each with exchange, and of each without."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the two launches of a round measured."""
+
+    step_seconds: float
+    computing_seconds: float
+    sent_bytes: float
+    """What all hosts sent in a step."""
+    formula_bytes: float
+
+
+def main() -> None:
+    """Make the hosts, and on their head measure every case in rounds and print a row for it."""
+    arguments = tyro.cli(Arguments, description=__doc__)
+    selection = Selection(virtual_hosts=max(arguments.hosts), bandwidth=(BANDWIDTH,))
+    console = Console(width=150)
+    if cluster.is_to_be_made(selection):
+        command = [sys.executable, "-m", "tests.benchmarks.hosts_exchange", *sys.argv[1:]]
+        with machine.alone():
+            sys.exit(cluster.run_on_virtual_hosts(selection, command))
+    members = cluster.find(console, selection, 1)
+    rounds: dict[Case, list[Round]] = {(name, hosts): [] for name in arguments.strategies for hosts in arguments.hosts}
+    for number in range(arguments.rounds):
+        for case in random.Random(number).sample([*rounds], len(rounds)):
+            rounds[case].append(measure(*case, members))
+            last = rounds[case][-1]
+            exposed = 1e3 * (last.step_seconds - last.computing_seconds)
+            console.print(f"round {number + 1}: {case[0]} over {case[1]} hosts: {exposed:.1f} ms exposed")
+    table = Table(
+        *("strategy", "hosts", "rounds", "step, ms", "computing, ms", "exposed, ms", "95 % interval", "least, ms"),
+        *("within 10 %", "bytes over formula", "within 3 %"),
+    )
+    for case, measured in rounds.items():
+        table.add_row(*row_of(case, measured))
+    console.print(table)
+
+
+def measure(name: str, hosts: int, members: Cluster) -> Round:
+    """A launch with exchange and one without, in an order that chance decides."""
+    found = {}
+    for exchange in random.sample((True, False), 2):
+        with tempfile.TemporaryDirectory() as folder:
+            found[exchange] = launch(name, hosts, exchange, members, Path(folder))
+    seconds = {exchange: metrics.throughput(record).seconds_per_step for exchange, record in found.items()}
+    sent = sum(found[True].host_bytes_per_step)
+    return Round(seconds[True], seconds[False], sent, found[True].formula_bytes_per_step)
+
+
+def launch(name: str, hosts: int, exchange: bool, members: Cluster, folder: Path) -> Record:
+    """One worker on each host. Raises LaunchFailedError where that doesn't end well."""
+    strategy, task = find(name), PRESETS["pathway"]
+    lengths = {"warmup_steps": 5, "window_steps": 5 if exchange else 25, "steps": 45 if exchange else 205}
+    task = dataclasses.replace(task, scaling="weak", workers=hosts, deadline_seconds=180.0, **lengths)
+    options = strategy.options(exchange=exchange)
+    planned = PlannedLaunch(strategy, hosts, "throughput", 1, task, options, hosts, BITS_PER_SECOND)
+    record = run_planned(planned, folder, members)
+    if record.status != "ok":
+        raise LaunchFailedError(f"{planned.name} {record.status}: {record.reason}")
+    return record
+
+
+def row_of(case: Case, rounds: list[Round]) -> list[str]:
+    """The medians over rounds, beside what is claimed."""
+    name, hosts = case
+    exposed = median_interval([each.step_seconds - each.computing_seconds for each in rounds])
+    least = ring_bound(parameter_bytes(PRESETS["pathway"]), hosts, BITS_PER_SECOND)
+    interval, holds = "", ""
+    if exposed.low is not None:
+        interval = f"{1e3 * exposed.low:.1f} to {1e3 * exposed.high:.1f}"
+        within = (1 - TIME_CLAIMED) * least <= exposed.low and exposed.high <= (1 + TIME_CLAIMED) * least
+        holds = "yes" if within else "no"
+    ratios = [each.sent_bytes / each.formula_bytes for each in rounds]
+    bytes_hold = all(abs(ratio - 1) <= BYTES_CLAIMED for ratio in ratios)
+    medians = (
+        *(statistics.median(each.step_seconds for each in rounds),),
+        *(statistics.median(each.computing_seconds for each in rounds), exposed.median),
+    )
+    return [
+        *(name, str(hosts), str(exposed.n), *(f"{1e3 * seconds:.1f}" for seconds in medians), interval),
+        *(f"{1e3 * least:.1f}", holds, f"{min(ratios):.3f} to {max(ratios):.3f}", "yes" if bytes_hold else "no"),
+    ]
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)
