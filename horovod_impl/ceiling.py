@@ -32,7 +32,8 @@ def main() -> None:
     """Join the world that horovodrun started and clock an exchange among all workers."""
     task, options = parse_command_line(TORCH, __doc__)
     world.prepare(task, options)
-    hvd.init()
+    with world.one_line_when_nobody_answers():
+        hvd.init()
     options = world.settle(options, hvd)
     check_world_size(task, hvd.size(), "the launcher")
     placement = machine.pin(task, hvd.local_rank(), hvd.local_size())

@@ -33,7 +33,8 @@ def main() -> None:
     task, options = parse_command_line(TORCH, __doc__)
     world.prepare(task, options)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
-    hvd.init()
+    with world.one_line_when_nobody_answers():
+        hvd.init()
     options = world.settle(options, hvd)
     check_world_size(task, hvd.size(), "the launcher")
     placement = machine.pin(task, hvd.local_rank(), hvd.local_size())

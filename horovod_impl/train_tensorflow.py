@@ -33,7 +33,8 @@ def main() -> None:
     task, options = parse_command_line(TENSORFLOW, __doc__)
     world.prepare(task, options)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
-    hvd.init()
+    with world.one_line_when_nobody_answers():
+        hvd.init()
     # 2. Pin one GPU per process by local rank, where there are GPUs. TensorFlow takes no such wish after its first
     # operation, which may be the next line's.
     devices = tensorflow_mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
+import re
 import socket
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,12 @@ VARIABLES = {
 
 _WHERE = ("Graph execution error", "Detected at node", "File ", "[[", "0 successful operations")
 """How the lines begin with which TensorFlow says where in a graph an operation failed, around the reason."""
+
+_BEFORE_THE_REASON = re.compile(
+    r"^Horovod initialization failed: |^Horovod's background thread ended: "
+    r"|\[enforce fail at [^\]]*\] .*?\. |\[[^\[\]]*\.(?:cc|h):\d+\] "
+)
+"""How Horovod's and Gloo's messages begin: what has ended, and which condition didn't hold where in Gloo's source."""
 
 
 def require_horovod(framework: str) -> None:
@@ -159,6 +166,23 @@ def one_line_when_it_breaks(*errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reasons = [line.rpartition("}} ")[2] for line in lines if not line.startswith(_WHERE)]
-        raise LaunchFailedError(f"Horovod lost a worker ({(reasons or ['no message'])[0][:200]}).") from error
+        raise LaunchFailedError(f"Horovod lost a worker ({_reason(error)}).") from error
+
+
+@contextlib.contextmanager
+def one_line_when_nobody_answers() -> Iterator[None]:
+    """Turn the error of `hvd.init()`, where this worker reaches no other, or its launcher, into LaunchFailedError."""
+    try:
+        yield
+    except ValueError as error:
+        raise LaunchFailedError(
+            f"Horovod could not join the workers ({_reason(error)}): see that each host reaches the others by the "
+            "network interfaces that horovodrun chose, or was given."
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """The line of Horovod's message that says why, without what only a developer of Horovod would look for."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reasons = [line.rpartition("}} ")[2] for line in lines if not line.startswith(_WHERE)]
+    return _BEFORE_THE_REASON.sub("", (reasons or ["no message"])[0])[:200]

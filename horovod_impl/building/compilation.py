@@ -47,15 +47,15 @@ def addition_texts() -> dict[str, str]:
 
 
 def apply_edits(source: Path, edits: Sequence[Edit]) -> None:
-    """Make `edits` in the tree at `source`; raise UserError at the first that doesn't apply exactly once."""
+    """Make `edits` in the tree at `source`; raise UserError at the first whose text occurs more or fewer times."""
     for edit in edits:
         file = source / edit.path
         text = file.read_text() if file.exists() else ""
         occurrences = text.count(edit.old)
-        if occurrences != 1:
+        if occurrences != edit.times:
             raise UserError(
                 f"The edit of Horovod's {edit.path} that replaces {edit.old.strip()!r} ({edit.why}) no longer applies, "
-                f"since the text occurs {occurrences} times instead of once: bring edits.py up to date."
+                f"since the text occurs {occurrences} times instead of {edit.times}: bring edits.py up to date."
             )
         file.write_text(text.replace(edit.old, edit.new))
 

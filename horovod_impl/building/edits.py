@@ -1,16 +1,20 @@
-"""What is edited in Horovod 0.28.1's source, and why: so that it builds today, and keeps strangers out."""
+"""What is edited in Horovod 0.28.1's source, and why.
+
+So that it builds today, keeps strangers out, says why it fails, and works with Keras 3.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One replacement in Horovod's source: `old`, which must occur exactly once in `path`, becomes `new`."""
+    """One replacement in Horovod's source: `old`, which must occur in `path` exactly so many times, becomes `new`."""
 
     path: str
     old: str
     new: str
     why: str
+    times: int = 1
 
 
 STANDARD = "set(CMAKE_CXX_STANDARD %d)"
@@ -20,6 +24,17 @@ HTTP_SERVER = "horovod/runner/http/http_server.py"
 HTTP_CLIENT = "horovod/runner/http/http_client.py"
 HTTP_REQUEST = "third_party/HTTPRequest/include/HTTPRequest.hpp"
 HTTP_STORE = "horovod/common/gloo/http_store.cc"
+GLOBAL_STATE = "horovod/common/global_state.h"
+OPERATIONS = "horovod/common/operations.cc"
+TENSOR_QUEUE = "horovod/common/tensor_queue"
+PROCESS_SET = "horovod/common/process_set.cc"
+BASICS = "horovod/common/basics.py"
+TENSORFLOW_INIT = "horovod/tensorflow/__init__.py"
+TENSORFLOW_UTIL = "horovod/tensorflow/util.py"
+SYNC_BATCH_NORM = "horovod/tensorflow/sync_batch_norm.py"
+KERAS_OPTIMIZER = "horovod/_keras/__init__.py"
+KERAS_CALLBACKS = "horovod/_keras/callbacks.py"
+GLOO_TRANSPORT = "third_party/gloo/gloo/transport/tcp"
 LAUNCH = "horovod/runner/launch.py"
 MPI_RUN = "horovod/runner/mpi_run.py"
 GLOO_RUN = "horovod/runner/gloo_run.py"
@@ -393,8 +408,9 @@ def get_driver_ip""",
         """const std::string& body = "") {
   for (""",
         """const std::string& body = "") {
-  // Without a key this throws here, with its reason, rather than in each of the tries, which hide theirs.
+  // Without a key this throws here, once, rather than in each of the tries.
   request_signature::job_key();
+  std::string reason;
   for (""",
         "a worker that has no key ends and says why",
     ),
@@ -434,6 +450,501 @@ def get_driver_ip""",
         "settings = codec.loads_base64(sys.argv[4])\n\n",
         "settings = codec.loads_base64(sys.argv[4])\n    settings.key = request_signature.job_key()\n\n",
         "the settings come without the key, which is in the environment",
+    ),
+    Edit(
+        "horovod/common/gloo/gloo_context.cc",
+        """  device_attr.iface = gloo_iface_;
+  device_attr.ai_family = AF_UNSPEC;
+  auto dev = CreateDevice(device_attr);
+
+  global_ctx = global_context.ctx;""",
+        """  gloo_iface_ = global_context.gloo_iface_;
+  device_attr.iface = global_context.gloo_iface_;
+  device_attr.ai_family = AF_UNSPEC;
+  auto dev = CreateDevice(device_attr);
+
+  global_ctx = global_context.ctx;""",
+        "each process set, that of all workers too, would use the address of the host's name, whatever interface was "
+        "chosen",
+    ),
+    # What follows makes an error with a reason of what would end the process without one.
+    Edit(
+        GLOBAL_STATE,
+        """initialization_failed{false};
+
+  // Pointer""",
+        """initialization_failed{false};
+
+  // Why the background thread ended, where an exception ended it. To be read only where `failed` is set.
+  std::string failure;
+  std::atomic_bool failed{false};
+
+  void Fail(const std::exception& ex) {
+    if (!failed) {
+      failure = ex.what();
+      failed = true;
+    }
+  }
+
+  // What operations end with that the background thread no longer performs.
+  Status ShutDownError() const {
+    return failed ? Status::UnknownError("Horovod's background thread ended: " + failure) : SHUT_DOWN_ERROR;
+  }
+
+  // Pointer""",
+        "see the next edits",
+    ),
+    Edit(
+        OPERATIONS,
+        "SHUT_DOWN_ERROR",
+        "horovod_global.ShutDownError()",
+        "operations that are pending, or come later, end with what ended the thread",
+        times=9,
+    ),
+    Edit(
+        OPERATIONS,
+        """  } catch (const std::exception& ex) {
+    LOG(ERROR, horovod_global.global_controller->GetRank())
+        << "Horovod background loop""",
+        """  } catch (const std::exception& ex) {
+    state.Fail(ex);
+    LOG(ERROR, horovod_global.global_controller->GetRank())
+        << "Horovod background loop""",
+        "see the edit before",
+    ),
+    Edit(
+        OPERATIONS,
+        """ex.what();
+    state.initialization_failed = true;""",
+        """ex.what();
+    state.Fail(ex);
+    state.initialization_failed = true;""",
+        "see the edits before",
+    ),
+    Edit(
+        OPERATIONS,
+        """  return !should_shutdown;
+}
+
+// Start""",
+        """  return !should_shutdown;
+}
+
+// What BackgroundThreadLoop throws, most of it from Gloo while it connects, would end the process.
+void RunBackgroundThread(HorovodGlobalState& state) {
+  try {
+    BackgroundThreadLoop(state);
+  } catch (const std::exception& ex) {
+    state.Fail(ex);
+    state.shut_down = true;
+    for (auto id : state.process_set_table.Ids()) {
+      state.process_set_table.Get(id).Finalize(state.ShutDownError());
+    }
+#if HAVE_GLOO
+    global_gloo_context.Finalize();
+#endif
+    state.initialization_failed = !state.initialization_done;
+  }
+}
+
+// Start""",
+        "a worker that can't connect says why instead of ending with SIGABRT",
+    ),
+    Edit(
+        OPERATIONS,
+        "std::thread(BackgroundThreadLoop, std::ref",
+        "std::thread(RunBackgroundThread, std::ref",
+        "see the edit before",
+    ),
+    Edit(
+        OPERATIONS,
+        """.test_and_set()) {
+    horovod_global.control_operation""",
+        """.test_and_set()) {
+    horovod_global.failed = false;
+    horovod_global.initialization_failed = false;
+    horovod_global.control_operation""",
+        "who has failed to initialize Horovod may shut it down and try again",
+    ),
+    Edit(
+        OPERATIONS,
+        """  return InitializeHorovodOnce(
+      ranks_vec, BuildProcessSetRanksVectors(
+                     process_set_ranks, process_set_sizes, num_process_sets));
+}
+""",
+        """  try {
+    return InitializeHorovodOnce(ranks_vec, BuildProcessSetRanksVectors(process_set_ranks, process_set_sizes,
+                                                                        num_process_sets));
+  } catch (const std::exception& ex) {
+    // The environment names something that isn't there.
+    horovod_global.Fail(ex);
+    horovod_global.initialize_flag.clear();
+    return false;
+  }
+}
+
+// Why Horovod could not be initialized, or its background thread ended; "" where neither is so.
+const char* horovod_initialization_error() {
+  return horovod_global.failed ? horovod_global.failure.c_str() : "";
+}
+""",
+        "see the edits before",
+    ),
+    Edit(
+        BASICS,
+        """            raise ValueError(
+                "Horovod initialization failed. Please check log messages above for a more descriptive error.")
+""",
+        """            reason = self.initialization_error() or "the log messages above may tell more"
+            raise ValueError(f"Horovod initialization failed: {reason}")
+""",
+        "see the edits before",
+    ),
+    Edit(
+        BASICS,
+        """duplicate: {ps}")
+
+    def shutdown(self):""",
+        """duplicate: {ps}")
+
+    def initialization_error(self):
+        \"""Returns why `init` failed, or why Horovod's background thread ended since; '' where neither is so.\"""
+        self.MPI_LIB_CTYPES.horovod_initialization_error.restype = ctypes.c_char_p
+        return self.MPI_LIB_CTYPES.horovod_initialization_error().decode(errors="replace")
+
+    def shutdown(self):""",
+        "see the edits before",
+    ),
+    Edit(
+        OPERATIONS,
+        """  state.shut_down = true;
+
+  // For each""",
+        """  state.shut_down = true;
+
+  // Before the table of process sets is locked, which a thread that holds Python's lock may wait for.
+  for (auto id : state.process_set_table.Ids()) {
+    state.process_set_table.Get(id).tensor_queue.FinalizeTensorQueue(state.ShutDownError());
+  }
+
+  // For each""",
+        "where a worker is lost another would sometimes hang: what ends pending operations may take Python's lock",
+    ),
+    Edit(
+        f"{TENSOR_QUEUE}.cc",
+        """  std::lock_guard<std::mutex> guard(mutex_);
+  for (auto& e : tensor_table_) {
+    e.second.FinishWithCallback(status);
+  }
+  tensor_table_.clear();
+  while (!message_queue_.empty()) {
+    message_queue_.pop();
+  }
+}
+""",
+        """  decltype(tensor_table_) ended;
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    end_ = status;
+    ended.swap(tensor_table_);
+    message_queue_ = std::queue<Request>();
+  }
+  for (auto& e : ended) {
+    e.second.FinishWithCallback(status);
+  }
+}
+
+void TensorQueue::Reopen() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  end_ = Status::OK();
+}
+""",
+        "see the edit before: nor may the queue be locked meanwhile",
+    ),
+    Edit(
+        f"{TENSOR_QUEUE}.h",
+        """FinalizeTensorQueue(const Status& status);
+
+  int64_t""",
+        """FinalizeTensorQueue(const Status& status);
+
+  // For when Horovod is initialized again.
+  void Reopen();
+
+  int64_t""",
+        "see the next edits",
+    ),
+    Edit(
+        f"{TENSOR_QUEUE}.h",
+        "  mutable std::mutex mutex_;\n};",
+        "  mutable std::mutex mutex_;\n\n  // What ended the queue.\n  Status end_;\n};",
+        "see the next edits",
+    ),
+    Edit(
+        f"{TENSOR_QUEUE}.cc",
+        "guard(mutex_);\n  if (tensor_table_.find(e.tensor_name)",
+        "guard(mutex_);\n  if (!end_.ok()) {\n    return end_;\n  }\n  if (tensor_table_.find(e.tensor_name)",
+        "an operation that came just after the pending ones were ended would wait for ever",
+    ),
+    Edit(
+        f"{TENSOR_QUEUE}.cc",
+        "guard(mutex_);\n\n  for (std::size_t i = 0;",
+        "guard(mutex_);\n  if (!end_.ok()) {\n    return end_;\n  }\n\n  for (std::size_t i = 0;",
+        "see the edit before",
+    ),
+    Edit(
+        PROCESS_SET,
+        "  }\n  initialization_done = true;\n",
+        "  }\n  tensor_queue.Reopen();\n  initialization_done = true;\n",
+        "see the edits before",
+        times=2,
+    ),
+    Edit(
+        PROCESS_SET,
+        """    while (true) {
+      InitializeRegisteredAndRemoveMarkedIfReady_(context, status);
+      if""",
+        """    while (true) {
+      try {
+        InitializeRegisteredAndRemoveMarkedIfReady_(context, status);
+      } catch (const std::exception&) {
+        // Whom this would wait for is gone.
+        Get(id).Finalize(status);
+        DeregisterProcessSet(id);
+        id_to_be_removed_ = NO_PENDING_REMOVAL;
+        break;
+      }
+      if""",
+        "where a worker is lost the others' operations on process sets end, with the reason, and not their processes",
+    ),
+    Edit(
+        HTTP_STORE,
+        '        LOG(WARNING) << "HTTP response not OK, got " << response.status;',
+        '        reason = "it answers with HTTP status " + std::to_string(response.status);',
+        "see the edit after the next one",
+    ),
+    Edit(HTTP_STORE, 'LOG(DEBUG) << "Exception: " << e.what();', "reason = e.what();", "see the next edit"),
+    Edit(
+        HTTP_STORE,
+        """  LOG(ERROR) << "HTTP GET request failed too many times, aborting. See "
+                "exception message above.";
+  throw std::runtime_error("HTTP request failed.");
+""",
+        """  throw std::runtime_error("horovodrun's rendezvous at " + url_prefix_ + " can't be reached: " + reason);
+""",
+        "the reason would be in the log of debugging alone",
+    ),
+    Edit(
+        HTTP_SERVER,
+        "self.server.finished_list.clear()",
+        "self.server.finished_list[scope].clear()",
+        "the rendezvous would forget who is done elsewhere, and tell workers that initialize again old addresses",
+    ),
+    Edit(
+        f"{GLOO_TRANSPORT}/pair.cc",
+        'GLOO_ERROR_MSG("connect: ", ',
+        'GLOO_ERROR_MSG("connect ", peer_.str(), ": ", ',
+        "whom a worker can't reach is named, here as elsewhere",
+    ),
+    Edit(
+        f"{GLOO_TRANSPORT}/address.cc",
+        "port = in->sin_port;",
+        "port = ntohs(in->sin_port);",
+        "the errors that name an address had the bytes of its port in the network's order",
+    ),
+    Edit(
+        f"{GLOO_TRANSPORT}/address.cc",
+        "port = in6->sin6_port;",
+        "port = ntohs(in6->sin6_port);",
+        "see the edit before",
+    ),
+    Edit(
+        f"{GLOO_TRANSPORT}/device.cc",
+        "auto rv = getaddrinfo(attr.hostname.data(), nullptr, &hints, &result);\n  GLOO_ENFORCE_NE(rv, -1);",
+        """auto rv = getaddrinfo(attr.hostname.data(), nullptr, &hints, &result);
+  GLOO_ENFORCE(rv == 0, "Unable to find address for ", attr.hostname, ": ", gai_strerror(rv));""",
+        "errors are other numbers than -1, after which this would read an address that was never found",
+    ),
+    # What follows is for Keras 3.
+    Edit(
+        TENSORFLOW_UTIL,
+        "return wrapper\n\n\ndef vars_to_refs",
+        """return wrapper
+
+
+def variable_of(variable):
+    # A variable of Keras 3 is none of TensorFlow's, but keeps its value in one.
+    value = getattr(variable, 'value', None)
+    return value if isinstance(value, tf.Variable) else variable
+
+
+def vars_to_refs""",
+        "see the next edits",
+    ),
+    Edit(TENSORFLOW_UTIL, "return vars.ref()", "return variable_of(vars).ref()", "see the next edits"),
+    Edit(
+        TENSORFLOW_INIT,
+        "_cache, vars_to_refs, refs_to_vars",
+        "_cache, variable_of, vars_to_refs, refs_to_vars",
+        "see the next edits",
+    ),
+    Edit(
+        TENSORFLOW_INIT,
+        "(source.ref())",
+        "(variable_of(source).ref())",
+        "a tape takes variables of Keras 3 as those whose gradients stay local",
+    ),
+    Edit(
+        TENSORFLOW_INIT,
+        """use_generic_names=False):
+            gradients = super""",
+        """use_generic_names=False):
+            sources = [variable_of(source) for source in sources]
+            gradients = super""",
+        "a tape takes variables of Keras 3 as sources",
+    ),
+    Edit(
+        TENSORFLOW_INIT,
+        "is_local_source = s.ref()",
+        "is_local_source = variable_of(s).ref()",
+        "see the edits before",
+    ),
+    Edit(
+        "horovod/tensorflow/functions.py",
+        "import _cache, _executing_eagerly, _make_subgraph\n",
+        "import _cache, _executing_eagerly, _make_subgraph, variable_of\n",
+        "see the next edit",
+    ),
+    Edit(
+        "horovod/tensorflow/functions.py",
+        """broadcasts
+    \"""
+    if inplace:""",
+        """broadcasts
+    \"""
+    variables = [variable_of(variable) for variable in variables]
+    if inplace:""",
+        "variables of Keras 3 can be broadcast",
+    ),
+    Edit(SYNC_BATCH_NORM, ".__init__(fused=fused, **kwargs)", ".__init__(**kwargs)", "Keras 3 has no fused layer"),
+    Edit(
+        SYNC_BATCH_NORM,
+        "  def _moments(self, inputs, reduction_axes, keep_dims, **kwargs):",
+        """    # XLA knows no operation of Horovod's.
+    self.supports_jit = False
+
+  def _moments(self, inputs, mask):""",
+        "Keras 3 calls it with other arguments",
+    ),
+    Edit(
+        SYNC_BATCH_NORM,
+        """self)._moments(
+      inputs, reduction_axes, keep_dims=keep_dims, **kwargs)
+""",
+        """self)._moments(inputs, mask)
+    if mask is not None:
+      raise NotImplementedError(
+        'SyncBatchNormalization counts the rows of each worker as equally many, which a mask may not leave so.')
+""",
+        "see the edit before",
+    ),
+    Edit(
+        SYNC_BATCH_NORM,
+        """
+  def call(self, *args, **kwargs):
+    outputs = super(SyncBatchNormalization, self).call(*args, **kwargs)
+    try:
+      # A temporary hack for TF1 compatibility with Keras batch norm.
+      # Ops are added to tf.GraphKeys.UPDATE_OPS manually to mimic
+      # behavior of TF1 batch norm layer for use in control dependencies.
+      for u in self.updates:
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, u)
+    except AttributeError:
+      pass
+    return outputs
+""",
+        "",
+        "Keras 3 builds a layer by the names of its call's arguments; what this did was for TensorFlow 1",
+    ),
+    Edit(
+        KERAS_OPTIMIZER,
+        "import rank, size_op\n\n\n_PRE",
+        "import rank, size_op\nfrom horovod.tensorflow.util import variable_of\n\n\n_PRE",
+        "see the next edits",
+    ),
+    Edit(
+        KERAS_OPTIMIZER,
+        "return CallableList(super(self.__class__, self).variables())",
+        "variables = super(self.__class__, self).variables\n"
+        "                return CallableList(variables() if callable(variables) else variables)",
+        "an optimizer of Keras 3 has a list",
+    ),
+    Edit(
+        KERAS_OPTIMIZER,
+        "self._local_vars.add(var.ref())",
+        "self._local_vars.add(variable_of(var).ref())",
+        "see the edits before",
+    ),
+    Edit(
+        KERAS_OPTIMIZER,
+        """            if backward_passes_per_step > 1:
+                if hvd""",
+        """            if backward_passes_per_step > 1:
+                if hasattr(optimizer, 'apply'):
+                    raise NotImplementedError('Keras 3 adds gradients up itself: give its optimizer '
+                                              'gradient_accumulation_steps instead of backward_passes_per_step.')
+                if hvd""",
+        "what adds gradients up here doesn't know Keras 3's variables",
+    ),
+    Edit(
+        KERAS_OPTIMIZER,
+        """                return __filtered_reduce_grads(grads, vars)
+
+        def apply_""",
+        """                return __filtered_reduce_grads(grads, vars)
+
+        def apply(self, grads, trainable_variables=None):
+            # All that Keras 3 calls, by itself or by way of `apply_gradients`.
+            if trainable_variables is None:
+                trainable_variables = self._trainable_variables
+            trainable_variables = list(trainable_variables)
+            grads = self._allreduce(list(grads), [variable_of(var) for var in trainable_variables])
+            super(self.__class__, self).apply(grads, trainable_variables)
+
+        def apply_""",
+        "every worker would train for itself, without an error, since Keras 3 no longer calls what averaged",
+    ),
+    Edit(
+        KERAS_CALLBACKS,
+        "import horovod.tensorflow as hvd\nimport tensorflow",
+        "import horovod.tensorflow as hvd\nfrom horovod.tensorflow.util import variable_of\nimport tensorflow",
+        "see the next edits",
+    ),
+    Edit(
+        KERAS_CALLBACKS,
+        "self._local_vars.add(var.ref())",
+        "self._local_vars.add(variable_of(var).ref())",
+        "see the edits before",
+    ),
+    Edit(
+        KERAS_CALLBACKS,
+        "if var.ref() not in",
+        "if variable_of(var).ref() not in",
+        "see the edits before",
+    ),
+    Edit(
+        KERAS_CALLBACKS,
+        "hvd.broadcast_variables(self.model.optimizer.variables(),",
+        """variables = self.model.optimizer.variables
+                hvd.broadcast_variables(variables() if callable(variables) else variables,""",
+        "an optimizer of Keras 3 has a list",
+    ),
+    Edit(
+        KERAS_CALLBACKS,
+        "hvd.allreduce(self.backend.constant(value, name=metric)).numpy()",
+        "hvd.allreduce(tf.constant(value, name=metric)).numpy()",
+        "Keras 3's backend makes no constants",
     ),
 )
 

@@ -1,6 +1,7 @@
 """build.py: what is built anew, what is refused and in which words, what is left behind. Nothing is compiled."""
 
 import base64
+import dataclasses
 import errno
 import hashlib
 import json
@@ -46,7 +47,7 @@ def write_source(root, edits=EDITS):
     for edit in edits:
         file = root / edit.path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text((file.read_text() if file.exists() else "") + f"{edit.old}\n")
+        file.write_text((file.read_text() if file.exists() else "") + f"{edit.old}\n" * edit.times)
     return root
 
 
@@ -95,6 +96,15 @@ def test_an_edit_replaces_its_text(tmp_path):
     source = write_source(tmp_path, [EDIT])
     compilation.apply_edits(source, [EDIT])
     assert (source / EDIT.path).read_text() == "new words\n"
+
+
+def test_an_edit_of_a_text_that_occurs_several_times_replaces_all_of_them(tmp_path):
+    edit = dataclasses.replace(EDIT, times=2)
+    source = write_source(tmp_path, [edit])
+    compilation.apply_edits(source, [edit])
+    assert (source / EDIT.path).read_text() == "new words\nnew words\n"
+    with pytest.raises(UserError, match="3 times instead of 2"):
+        compilation.apply_edits(write_source(tmp_path / "other", [edit, EDIT]), [edit])
 
 
 @pytest.mark.parametrize(("copies", "times"), [([], 0), ([EDIT, EDIT], 2)])

@@ -1,0 +1,172 @@
+"""What Horovod brings for Keras works with Keras 3 in the build here, as horovod_impl/building/edits.py makes it."""
+
+import ast
+
+import pytest
+
+from common.catalogue import find
+from common.contract.task import Task
+from common.launch import environment_for, python_for
+from tests.conftest import run_command
+
+STRATEGY = find("horovod_keras")
+
+WORKER = """
+import os
+os.environ["KERAS_BACKEND"] = "tensorflow"
+
+import horovod.tensorflow as hvd
+import horovod.tensorflow.keras as hvd_keras
+import keras
+import numpy as np
+import tensorflow as tf
+
+RATE = 0.5
+
+
+def numbers(tensors):
+    return [np.asarray(tensor).item() for tensor in tensors]
+
+
+def layers(begin):
+    # Two layers of one weight each, whose variables have the same name.
+    made = [keras.layers.Dense(1, use_bias=False, kernel_initializer=keras.initializers.Constant(begin)) for _ in "ab"]
+    return keras.Sequential([keras.Input((1,)), *made])
+
+
+def gradients(**options):
+    # The loss is a * b * x: with both weights 2 and x = rank + 1 both gradients are 2 and 4, on average 3.
+    model = layers(2.0)
+    local = options.pop("local", [])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(tf.constant([[hvd.rank() + 1.0]])))
+    tape = hvd.PartialDistributedGradientTape(tape, local_layers=[model.layers[place] for place in local], **options)
+    return tape, loss, model
+
+
+def tape_averages():
+    tape, loss, model = gradients()
+    return numbers(tape.gradient(loss, model.trainable_variables)) == [3.0, 3.0]
+
+
+def tape_averages_in_groups():
+    model = layers(2.0)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(tf.constant([[hvd.rank() + 1.0]])))
+    first, second = model.trainable_variables
+    tape = hvd.DistributedGradientTape(tape, groups=[[second, first]])
+    return numbers(tape.gradient(loss, [first, second])) == [3.0, 3.0]
+
+
+def tape_leaves_local_gradients():
+    tape, loss, model = gradients(local=[1], scale_local_gradients=False)
+    local, averaged = tape.get_local_and_global_gradients(loss, model.trainable_variables)
+    [(local_variable, own)], [(variable, average)] = local, averaged
+    are_theirs = local_variable is model.trainable_variables[1] and variable is model.trainable_variables[0]
+    return are_theirs and numbers([own, average]) == [2.0 * (hvd.rank() + 1), 3.0]
+
+
+def optimizer_averages_in_fit():
+    model = layers(2.0)
+    model.compile(hvd_keras.DistributedOptimizer(keras.optimizers.SGD(RATE)), loss=lambda _, output: output)
+    model.fit(np.full((1, 1), hvd.rank() + 1.0), np.zeros((1, 1)), verbose=0)
+    return numbers(model.trainable_variables) == [2.0 - RATE * 3.0] * 2
+
+
+def optimizer_leaves_local_variables():
+    model = layers(2.0)
+    optimizer = hvd_keras.DistributedOptimizer(keras.optimizers.SGD(RATE), scale_local_gradients=False)
+    optimizer.register_local_var(model.trainable_variables[1])
+    model.compile(optimizer, loss=lambda _, output: output)
+    model.fit(np.full((1, 1), hvd.rank() + 1.0), np.zeros((1, 1)), verbose=0)
+    return numbers(model.trainable_variables) == [0.5, 2.0 - RATE * 2.0 * (hvd.rank() + 1)]
+
+
+def optimizer_leaves_adding_up_to_keras():
+    try:
+        hvd_keras.DistributedOptimizer(keras.optimizers.SGD(RATE), backward_passes_per_step=2)
+    except NotImplementedError as error:
+        return "gradient_accumulation_steps" in str(error)
+
+
+def callbacks_broadcast_and_average():
+    model = layers(2.0 + hvd.rank())
+    model.compile(keras.optimizers.SGD(0.0, momentum=0.9), loss=lambda _, output: output)
+    callbacks = [hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0), hvd_keras.callbacks.MetricAverageCallback()]
+    history = model.fit(np.ones((1, 1)), np.zeros((1, 1)), verbose=0, callbacks=callbacks)
+    # The first loss is taken before the broadcast: 2 * 2 and 3 * 3.
+    same = numbers(model.trainable_variables) == [2.0, 2.0]
+    return same and history.history["loss"] == [6.5]
+
+
+def batches_are_normalized_together():
+    rows = np.random.default_rng(0).normal(size=(4 * hvd.size(), 3)).astype("float32")
+    own = np.split(rows, hvd.size())[hvd.rank()]
+    together, alone = hvd.SyncBatchNormalization(), keras.layers.BatchNormalization()
+    expected = np.split(np.asarray(alone(rows, training=True)), hvd.size())[hvd.rank()]
+    found = [np.asarray(together(own, training=True)), together.moving_mean, together.moving_variance]
+    return all(
+        np.allclose(a, b, atol=1e-5)
+        for a, b in zip(found, [expected, alone.moving_mean, alone.moving_variance], strict=True)
+    )
+
+
+def a_mask_is_refused():
+    try:
+        hvd.SyncBatchNormalization()(np.ones((2, 3, 4), "float32"), training=True, mask=np.ones((2, 3), bool))
+    except NotImplementedError as error:
+        return "equally many" in str(error)
+
+
+hvd.init()
+said = {}
+for check in [
+    tape_averages,
+    tape_averages_in_groups,
+    tape_leaves_local_gradients,
+    optimizer_averages_in_fit,
+    optimizer_leaves_local_variables,
+    optimizer_leaves_adding_up_to_keras,
+    callbacks_broadcast_and_average,
+    batches_are_normalized_together,
+    a_mask_is_refused,
+]:
+    try:
+        said[check.__name__] = bool(check())
+    except Exception as error:
+        said[check.__name__] = f"{type(error).__name__}: {error}"
+print("said", said, flush=True)
+hvd.shutdown()
+"""
+
+
+@pytest.fixture(scope="module")
+def said() -> list[dict[str, bool | str]]:
+    """What both of two workers say of each check."""
+    python = python_for(STRATEGY)
+    command = [str(python.parent / "horovodrun"), "--gloo", "-np", "2", str(python), "-c", WORKER]
+    status, output = run_command(command, **environment_for(STRATEGY, Task()))
+    assert status == 0, output
+    return [ast.literal_eval(line.partition("said ")[2]) for line in output.splitlines() if ">:said {" in line]
+
+
+CHECKS = [
+    "tape_averages",
+    "tape_averages_in_groups",
+    "tape_leaves_local_gradients",
+    "optimizer_averages_in_fit",
+    "optimizer_leaves_local_variables",
+    "optimizer_leaves_adding_up_to_keras",
+    "callbacks_broadcast_and_average",
+    "batches_are_normalized_together",
+    "a_mask_is_refused",
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_on_both_workers(check, said):
+    assert [answers[check] for answers in said] == [True, True]
+
+
+def test_each_check_is_judged(said):
+    assert [[*answers] for answers in said] == [CHECKS, CHECKS]
