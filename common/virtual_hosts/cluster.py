@@ -30,6 +30,7 @@ from common.virtual_hosts.description import (
     HEAD_NAME,
     INTERFACE,
     MOST_HOSTS,
+    TEMPORARY_FOLDER,
     UNSHAPED,
     Description,
     Link,
@@ -62,7 +63,8 @@ class VirtualHost:
         It stands for the command: it passes signals on, its end ends the command, and it ends as the command does. Any
         `variables` are set beside the environment that it is started with.
         """
-        words = [f"{name}={value}" for name, value in (variables or {}).items()]
+        own = {"TMPDIR": TEMPORARY_FOLDER} if self.head else {}
+        words = [f"{name}={value}" for name, value in (own | dict(variables or {})).items()]
         enter = [sys.executable, "-I", "-S", str(_ENTER), str(self.keeper), str(ROOT), self.group]
         return [*enter, *words, "--", *command]
 

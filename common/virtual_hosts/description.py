@@ -18,6 +18,10 @@ HEAD_NAME, HEAD_ADDRESS = "head", "10.77.0.254"
 INTERFACE = "eth0"
 """Each host's end of its cable."""
 
+TEMPORARY_FOLDER = "/var/tmp"
+"""Each host's own. Hosts share /tmp, and Open MPI names its files there by a host's name and a process's number, which
+other clusters have as well: its PMIx server doesn't start where it finds those of another."""
+
 BURST_BYTES = 128 * 1024
 """What a token bucket lets through at once: more than the largest packet, which would be cut otherwise."""
 

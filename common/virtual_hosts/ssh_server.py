@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import asyncssh
 
+from common.virtual_hosts.description import TEMPORARY_FOLDER
+
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 SESSION = 'exec 3<&0; /bin/sh -c "$0" <&3 3<&- & wait $!'
@@ -46,10 +48,14 @@ class SshServer:
 
     @staticmethod
     async def run_command(session: asyncssh.SSHServerProcess) -> None:
-        """Run the session's command in the user's home, with as little environment as sshd gives it."""
+        """Run the session's command in the user's home, with as little environment as sshd gives it.
+
+        Beside that it has the host's own folder for temporary files.
+        """
         user = pwd.getpwuid(os.geteuid())
         home = user.pw_dir if os.access(user.pw_dir, os.X_OK) else "/"
         environment = {"HOME": home, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": "/bin/sh", "PATH": PATH}
+        environment["TMPDIR"] = TEMPORARY_FOLDER
         command, pipes = ["/bin/sh", "-c", SESSION, session.command], dict.fromkeys(("stdin", "stdout", "stderr"), PIPE)
         process = await asyncio.create_subprocess_exec(
             *command, cwd=home, env=environment, start_new_session=True, **pipes

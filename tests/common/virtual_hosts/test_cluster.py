@@ -54,7 +54,16 @@ def test_ssh_reaches_every_host_from_everywhere_by_its_name_and_asks_nothing(clu
 def test_ssh_brings_as_little_along_as_sshd(cluster):
     require_ssh()
     variables = on_head(cluster, "ssh", "host2", "env").splitlines()
-    assert {line.partition("=")[0] for line in variables} <= {"HOME", "LOGNAME", "PATH", "PWD", "SHELL", "USER", "_"}
+    assert {line.partition("=")[0] for line in variables} <= {
+        "HOME",
+        "LOGNAME",
+        "PATH",
+        "PWD",
+        "SHELL",
+        "TMPDIR",
+        "USER",
+        "_",
+    }
 
 
 def test_the_head_and_the_hosts_know_their_names_and_the_programs_of_the_head_the_cluster(cluster):
@@ -84,6 +93,16 @@ def test_a_connection_fills_its_link_as_those_of_real_hosts_do_whatever_this_mac
     for host in cluster.hosts:
         assert host.run("cat", "/proc/sys/net/ipv4/tcp_congestion_control").strip() in ("cubic", "reno")
         assert host.run("cat", "/proc/sys/net/ipv4/tcp_no_metrics_save").strip() == "1"
+
+
+def test_temporary_files_are_a_hosts_own(cluster):
+    require_ssh()
+    name = f"lockstep-{os.getpid()}"
+    cluster.hosts[0].run("sh", "-c", f'touch "$TMPDIR/{name}"')
+    folder = on_head(cluster, "ssh", "host2", "echo $TMPDIR")
+    assert name not in on_head(cluster, "ssh", "host2", f"ls {folder}").split()
+    assert name in on_head(cluster, "ssh", "host1", f"ls {folder}").split()
+    cluster.hosts[0].run("rm", f"{folder}/{name}")
 
 
 @pytest.mark.parametrize("folder", ["/dev/shm", "/var/tmp"])
