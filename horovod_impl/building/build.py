@@ -4,7 +4,7 @@
 
 Run it with the Python of an environment that holds the `horovod` dependency group; besides that it takes a C++
 compiler. Horovod is published as source only, and its last release is older than today's torch and TensorFlow: this
-downloads that release, makes the few edits listed in edits.py, compiles it with Gloo (and with MPI, if an MPI C++
+downloads that release, makes the edits listed in the folder edits, compiles it with Gloo (and with MPI, if an MPI C++
 compiler is on PATH), and keeps the wheel below ~/.cache/lockstep/horovod, so that the next environment with the same
 versions has it in seconds. A build that is interrupted goes on when this is run again.
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from common.durations import in_words
 from common.errors import UserError
 from horovod_impl.building import cuda
-from horovod_impl.building.edits import ADDITIONS, EDITS, Edit
+from horovod_impl.building.edits import ADDITIONS, EDITS
+from horovod_impl.building.edits.edit import Edit
 
 VERSION = "0.28.1"
 ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
@@ -55,7 +56,7 @@ def apply_edits(source: Path, edits: Sequence[Edit]) -> None:
         if occurrences != edit.times:
             raise UserError(
                 f"The edit of Horovod's {edit.path} that replaces {edit.old.strip()!r} ({edit.why}) no longer applies, "
-                f"since the text occurs {occurrences} times instead of {edit.times}: bring edits.py up to date."
+                f"since the text occurs {occurrences} times instead of {edit.times}: bring the edits up to date."
             )
         file.write_text(text.replace(edit.old, edit.new))
 

@@ -1,4 +1,4 @@
-"""What Horovod brings for Keras works with Keras 3 in the build here, as horovod_impl/building/edits.py makes it."""
+"""What Horovod brings for Keras works with Keras 3 in the build here, as its edits make it."""
 
 import ast
 

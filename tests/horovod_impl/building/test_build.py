@@ -23,7 +23,8 @@ from common.durations import in_words
 from common.errors import UserError
 from common.files import locked
 from horovod_impl.building import build, compilation, cuda
-from horovod_impl.building.edits import ADDITIONS, EDITS, Edit
+from horovod_impl.building.edits import ADDITIONS, EDITS
+from horovod_impl.building.edits.edit import Edit
 
 DISTRIBUTIONS = ("torch", "tensorflow-cpu", *build.BUILD_REQUIREMENTS)
 TOOLS = ("c++", "mpicxx", "mpirun", "nvcc")

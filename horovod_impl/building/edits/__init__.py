@@ -1,0 +1,18 @@
+"""What is edited in Horovod 0.28.1's source, and why: to build today, keep strangers out and say why it fails."""
+
+from horovod_impl.building.edits.compiling import COMPILING
+from horovod_impl.building.edits.failures import FAILURES
+from horovod_impl.building.edits.keras import KERAS
+from horovod_impl.building.edits.strangers import STRANGERS
+
+EDITS = (*COMPILING, *STRANGERS, *FAILURES, *KERAS)
+"""In this order: some change what others wrote."""
+
+ADDITIONS = {
+    "cmake/FindMPI.cmake": "cmake/lockstep/FindMPI.cmake",
+    "cmake/FindPytorch.cmake": "cmake/lockstep/FindPytorch.cmake",
+    "cmake/FindTensorflow.cmake": "cmake/lockstep/FindTensorflow.cmake",
+    "request_signature.py": "horovod/runner/common/util/request_signature.py",
+    "request_signature.h": "third_party/HTTPRequest/include/request_signature.h",
+}
+"""Files of the folder above, and where they go in Horovod's source."""
