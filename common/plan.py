@@ -57,12 +57,8 @@ class Hosts:
     cores_together: int | None = None
     """Of the machine that virtual hosts share."""
     bandwidths_bits_per_second: tuple[float | None, ...] = (None,)
-    """Of the links of virtual hosts: each placement over several hosts is measured with each."""
-
-    @property
-    def is_sweep(self) -> bool:
-        """Whether step times over several bandwidths are compared."""
-        return len(self.bandwidths_bits_per_second) > 1
+    """Of the links of virtual hosts: a placement over several hosts is measured with each. Of several bandwidths, which
+    are a sweep, only the placement over most hosts is."""
 
     def is_first_link(self, size: Size) -> bool:
         """Whether this size has the first bandwidth, which is where a sweep's launches are made whose result doesn't
@@ -258,14 +254,15 @@ def worlds(scope: Scope) -> list[tuple[Strategy, Size]]:
 def _placements(hosts: Hosts | None, workers: int) -> list[Size]:
     """The sizes of so many workers: all on one host, and as many on each of several, where they have the slots.
 
-    Of a sweep's only the one over most hosts.
+    In a sweep of bandwidths these several are as many as can be.
     """
     if hosts is None:
         return [Size(workers)]
     # One worker per host at most, so of one worker there is only one placement.
     counts = [count for count in range(1, min(hosts.count, workers) + 1) if workers % count == 0]
     counts = [count for count in counts if workers // count <= hosts.slots]
-    counts = sorted({min(counts), max(counts)}) if hosts.is_sweep and counts else counts
+    if len(hosts.bandwidths_bits_per_second) > 1:
+        counts = sorted({*counts[:1], *counts[-1:]})
     links = {True: hosts.bandwidths_bits_per_second, False: (None,)}
     return [Size(workers, count, bandwidth) for count in counts for bandwidth in links[count > 1]]
 

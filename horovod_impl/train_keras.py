@@ -1,7 +1,7 @@
 """Keras 3 `compile` and `fit` with Horovod: Keras's SGD averages the gradients over all workers before it applies them.
 
 As published, Horovod's `horovod.tensorflow.keras.DistributedOptimizer` averages in methods that Keras 3 doesn't call:
-it trains without an error, but every worker for itself. The build here mends it, and its broadcast (edits/keras.py in
+it trains without an error, but every worker for itself. The build here mends it, and its broadcast (edits in
 horovod_impl/building). The optimizer below shows how little that takes, and averages by Adasum too, which that one
 refuses.
 

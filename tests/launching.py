@@ -58,14 +58,13 @@ def lines_of(log: Path, has_ended: Callable[[], bool]) -> Iterator[str]:
     """The lines of a file that somebody else writes until they have ended, as they come."""
     wait_for(lambda: log.exists() or has_ended())
     with log.open() as file:
-        begun = ""
-        while not has_ended():
-            begun += file.readline()
-            if begun.endswith("\n"):
+        begun, is_over = "", False
+        while not is_over:
+            is_over = has_ended()
+            while (begun := begun + file.readline()).endswith("\n"):
                 yield begun
                 begun = ""
-            else:
-                time.sleep(0.1)
+            time.sleep(0.1)
 
 
 def made_up(strategy: Strategy) -> Callable[..., int]:
@@ -92,10 +91,11 @@ def words_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def is_running(process: psutil.Process) -> bool:
-    """Whether a process hasn't ended; one that has, and whose parent doesn't ask, does nothing any more."""
+def is_running(process: psutil.Process | int) -> bool:
+    """Whether a process, or that of a number, is more than an entry that waits for its parent."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        found = psutil.Process(process) if isinstance(process, int) else process
+        return found.is_running() and found.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
@@ -105,11 +105,11 @@ def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], 
 
     Fails unless the launch has failed and nobody is left of it.
     """
-    others = set(psutil.Process().children(recursive=True))
+    others = psutil.Process().children(recursive=True)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(supervision.run_planned, planned, folder)
         wait_for_steps(lines_of(folder / f"{planned.name}.log", running.done))
-        processes = set(psutil.Process().children(recursive=True)) - others
+        processes = [each for each in psutil.Process().children(recursive=True) if each not in others]
         workers = [process for process in processes if planned.strategy.script in words_of(process)[1:3]]
         assert len(workers) == 2
         disturb(workers[1])

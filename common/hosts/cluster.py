@@ -51,7 +51,7 @@ def run_on_virtual_hosts(selection: Selection, command: list[str]) -> int:
 
 
 def spread_of(selection: Selection, most_workers: int) -> Hosts:
-    """What the plan can know of virtual hosts before they are made."""
+    """What the plan knows of virtual hosts, before they are made as well."""
     count, cores = selection.virtual_hosts, len(os.sched_getaffinity(0))
     each = max(1, int(min(cores / count, selection.cores_per_host or cores)))
     return Hosts(count, most_workers, each, cores, selection.bandwidths_bits_per_second)
@@ -71,17 +71,17 @@ def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
     virtual = {"delay_seconds": selection.first_wire.delay_seconds, "cores_per_host": selection.cores_per_host}
     return Cluster(
         members=surveyed,
-        spread=Hosts(
-            count=len(hosts),
-            slots=min(host.slots for host in hosts),
-            cores=min(member.cores for member in surveyed),
-            cores_together=len(os.sched_getaffinity(0)) if wires else None,
-            bandwidths_bits_per_second=selection.bandwidths_bits_per_second,
-        ),
+        spread=spread_of(selection, most_workers) if wires else _spread_over(surveyed),
         offsets=_offsets,
         link=_calibrated(wires) if wires else _link_between(surveyed),
         virtual=virtual if wires else {},
     )
+
+
+def _spread_over(members: Sequence[HostFacts]) -> Hosts:
+    """What the plan knows of real hosts."""
+    slots, cores = min(member.host.slots for member in members), min(member.cores for member in members)
+    return Hosts(len(members), slots, cores)
 
 
 def _offsets(members: Sequence[HostFacts]) -> list[Offset]:

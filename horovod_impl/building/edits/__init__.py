@@ -2,7 +2,7 @@
 
 from horovod_impl.building.edits.compiling import COMPILING
 from horovod_impl.building.edits.failures import FAILURES
-from horovod_impl.building.edits.keras import KERAS
+from horovod_impl.building.edits.keras_support import KERAS
 from horovod_impl.building.edits.strangers import STRANGERS
 
 EDITS = (*COMPILING, *STRANGERS, *FAILURES, *KERAS)

@@ -18,6 +18,7 @@ from common.catalogue import ROOT
 from common.errors import UserError
 from common.hosts.host import Host
 from common.virtual_hosts.cluster import VirtualHost, virtual_hosts
+from tests import launching
 
 CLOCKS_APART_SECONDS = 3600.0
 """How far the clocks of each host are ahead of the one's before it, and the first one's of this machine's."""
@@ -64,14 +65,6 @@ def agent(tmp_path):
             pass
 
 
-def is_running(pid: int) -> bool:
-    """Whether a process is more than an entry that waits for its parent."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 PLAYED_SSH = """#!/bin/sh
 while [ $# -gt 2 ]; do shift; done
 case "$1 $2" in
@@ -116,7 +109,7 @@ class Site:
         """The command lines of what runs on the hosts beside their servers, and the files in their /var/tmp."""
         pids = {pid for machine in self.machines for pid in machine.processes()} - {*self.servers}
         files = [line for machine in self.machines for line in machine.run("ls", "/var/tmp").splitlines()]
-        return [" ".join(psutil.Process(pid).cmdline()) for pid in pids if is_running(pid)] + files
+        return [" ".join(psutil.Process(pid).cmdline()) for pid in pids if launching.is_running(pid)] + files
 
 
 @contextmanager

@@ -153,5 +153,9 @@ def test_every_launcher_that_spans_hosts_keeps_to_its_formula_over_a_slow_link(t
     for record in over_both:
         assert record.link["bytes_per_second"] == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
         assert "2 hosts, 100 Mbit/s" in record.full_label
+    of_hosts = found.table("hosts").query("hosts == 2 and exchange and formula_bytes > 0").groupby("launch")
+    ratios = of_hosts["sent_bytes"].sum() / of_hosts["formula_bytes"].first()
+    assert ratios.between(0.97, 1.05).all(), ratios
+    assert {name.partition("-")[0] for name in ratios.index} == {strategy.name for strategy in strategies}
     same_maths = found.table("deviations").query("other_maths != other_maths")
     assert set(same_maths["verdict"]) == {"follows"}

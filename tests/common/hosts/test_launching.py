@@ -15,7 +15,7 @@ from common.catalogue import ROOT
 from common.hosts import launching, work
 from common.hosts.host import Host
 from common.hosts.launching import Assignment, run_over_hosts
-from tests.common.hosts.conftest import is_running
+from tests.launching import is_running
 
 HOSTS = [Host("host1", 1), Host("host2", 1)]
 SLEEP = ["sh", "-c", "echo sleeps; exec sleep 600"]

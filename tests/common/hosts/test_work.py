@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from common.hosts.work import LAUNCH
-from tests.common.hosts.conftest import is_running
+from tests.launching import is_running
 
 SLEEPER = ["sh", "-c", "echo $$; exec sleep 600"]
 
