@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from common import catalogue, environments
 from common.contract import dataset
@@ -26,50 +27,71 @@ from common.errors import NotInstalledError, UserError, exit_with_one_line
 from common.files import ensure_writable
 from common.measurement import machine
 from common.processes import TIMED_OUT_STATUS, end_with_parent, exit_on_signals, free_ports, run_group
-from common.strategy import Launch, Options, Strategy
+from common.strategy import Family, Launch, Launcher, Options, Strategy
 
 ENDS_WITH = "LOCKSTEP_ENDS_WITH"
 """Environment variable with the number of the parent process whose end is to end this launch as well."""
 
+
+class Program(Protocol):
+    """What can be launched: a strategy, or a library of collectives."""
+
+    name: str
+    script: str
+    family: Family
+    launcher: Launcher
+
+    @property
+    def most_workers(self) -> int | None:
+        """How many workers it can have; None: any number."""
+
+
+class Limits(Protocol):
+    """What every process of a launch keeps to."""
+
+    threads: int
+    deadline_seconds: float
+
+
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net")
 
 
-def python_for(strategy: Strategy) -> Path:
-    """The Python of the strategy's environment: the one that Nox made, else this one where it has what it takes.
+def python_for(program: Program) -> Path:
+    """The Python of the program's environment: the one that Nox made, else this one where it has what it takes.
 
     Raises NotInstalledError when there is neither, with what went wrong where Nox tried.
     """
-    name = strategy.family.environment
+    name = program.family.environment
     if python := environments.python_of(name):
         return python
-    if importlib.util.find_spec(strategy.family.imports):
+    if importlib.util.find_spec(program.family.imports):
         return Path(sys.executable)
     raise NotInstalledError(f"{name} isn't installed: run `nox -s {name}` once, which makes its environment.")
 
 
-def command_for(strategy: Strategy, workers: int, arguments: Sequence[str], port: int, options: Options) -> list[str]:
-    """The command line that a user would type to start so many workers of the strategy.
+def command_for(program: Program, workers: int, arguments: Sequence[str], port: int, options: Options) -> list[str]:
+    """The command line that a user would type to start so many workers of the program.
 
-    Raises UserError for a strategy that isn't installed or that can't have as many.
+    Raises UserError for a program that isn't installed or that can't have as many.
     """
-    if strategy.most_workers and workers > strategy.most_workers:
-        raise UserError(f"{strategy.name} distributes nothing: leave --workers out, or choose another strategy.")
-    script = [strategy.script, *arguments]
-    return strategy.launcher.command(Launch(python_for(strategy), script, workers, port, options))
+    if program.most_workers and workers > program.most_workers:
+        raise UserError(f"{program.name} distributes nothing: leave --workers out, or choose another strategy.")
+    script = [program.script, *arguments]
+    return program.launcher.command(Launch(python_for(program), script, workers, port, options))
 
 
-def environment_for(strategy: Strategy, task: Task) -> dict[str, str]:
+def environment_for(program: Program, limits: Limits) -> dict[str, str]:
     """The environment variables of a launch on this machine: its own, and those that the launch sets."""
-    return os.environ | settings_for(strategy, task, "lo")
+    return os.environ | settings_for(program, limits, "lo")
 
 
-def settings_for(strategy: Strategy, task: Task, interface: str) -> dict[str, str]:
-    """The environment variables that a launch sets: threads, and what the strategy's family needs.
+def settings_for(program: Program, limits: Limits, interface: str) -> dict[str, str]:
+    """The environment variables that a launch sets: threads, and what the program's family needs.
 
     Its workers reach one another by the network `interface`.
     """
-    common = {"OMP_NUM_THREADS": str(task.threads), "PYTHONUNBUFFERED": "1"}
-    return common | dict(strategy.family.settings(int(task.deadline_seconds), task.threads, interface))
+    common = {"OMP_NUM_THREADS": str(limits.threads), "PYTHONUNBUFFERED": "1"}
+    return common | dict(program.family.settings(int(limits.deadline_seconds), limits.threads, interface))
 
 
 def main(runner: str | None = None) -> None:
@@ -86,17 +108,17 @@ def main(runner: str | None = None) -> None:
     supervise(strategy, task, command)
 
 
-def supervise(strategy: Strategy, task: Task, command: list[str]) -> None:
-    """Run the command that starts a task; exits with its status, or 124 when the deadline ended it.
+def supervise(program: Program, limits: Limits, command: list[str]) -> None:
+    """Run the command that starts a program; exits with its status, or 124 when the deadline ended it.
 
     It gets a private network where there can be one, and all of its processes are stopped.
     """
-    if not strategy.launcher.is_one_of_several():
+    if not program.launcher.is_one_of_several():
         _enter_private_network()
     exit_on_signals()
-    outcome = run_group([command], environment_for(strategy, task), task.deadline_seconds)
+    outcome = run_group([command], environment_for(program, limits), limits.deadline_seconds)
     if outcome.timed_out:
-        print(f"lockstep: {strategy.name} was ended by its deadline of {task.deadline_seconds:g} s.", file=sys.stderr)
+        print(f"lockstep: {program.name} was ended by its deadline of {limits.deadline_seconds:g} s.", file=sys.stderr)
         sys.exit(TIMED_OUT_STATUS)
     sys.exit(outcome.status if outcome.status >= 0 else 128 - outcome.status)
 

@@ -247,11 +247,11 @@ def worlds(scope: Scope) -> list[tuple[Strategy, Size]]:
     found = []
     for name in scope.strategies or of_profile:
         counts = {1} if known[name].most_workers == 1 else set(scope.workers)
-        found += [(known[name], size) for workers in sorted(counts) for size in _placements(scope.spread, workers)]
+        found += [(known[name], size) for workers in sorted(counts) for size in placements(scope.spread, workers)]
     return found
 
 
-def _placements(hosts: Hosts | None, workers: int) -> list[Size]:
+def placements(hosts: Hosts | None, workers: int) -> list[Size]:
     """The sizes of so many workers: all on one host, and as many on each of several, where they have the slots.
 
     In a sweep of bandwidths these several are as many as can be.

@@ -16,9 +16,9 @@ from common.hosts.clocks import Offset
 from common.hosts.host import Host
 from common.hosts.link import Link
 from common.hosts.selection import Selection
-from common.hosts.supervision import Cluster
+from common.hosts.supervision import Cluster, Spanning
 from common.hosts.survey import HostFacts
-from common.plan import Hosts, PlannedLaunch
+from common.plan import Hosts
 from common.virtual_hosts import calibration
 from common.virtual_hosts.cluster import virtual_hosts
 from common.virtual_hosts.description import Description, described
@@ -88,7 +88,7 @@ def _offsets(members: Sequence[HostFacts]) -> list[Offset]:
     return clocks.measure([member.host for member in members])
 
 
-def _link_between(members: Sequence[HostFacts]) -> Callable[[PlannedLaunch], Link | None]:
+def _link_between(members: Sequence[HostFacts]) -> Callable[[Spanning], Link | None]:
     """The link from the second host to the first, which is measured once: real links aren't made for a launch."""
 
     @cache
@@ -96,16 +96,16 @@ def _link_between(members: Sequence[HostFacts]) -> Callable[[PlannedLaunch], Lin
         first, second, *_ = members
         return link.measure(second.host, first.host, str(first.route["address"]), _LINK_SECONDS)
 
-    return lambda planned: measured() if len(members) > 1 else None
+    return lambda spanning: measured() if len(members) > 1 else None
 
 
-def _calibrated(description: Description) -> Callable[[PlannedLaunch], Link]:
+def _calibrated(description: Description) -> Callable[[Spanning], Link]:
     """Virtual links of the bandwidth that each launch asks for, calibrated just before it."""
     now = description
 
-    def calibrated(planned: PlannedLaunch) -> Link:
+    def calibrated(spanning: Spanning) -> Link:
         nonlocal now
-        wanted = dataclasses.replace(now.link, bandwidth_bits_per_second=planned.bandwidth_bits_per_second)
+        wanted = dataclasses.replace(now.link, bandwidth_bits_per_second=spanning.bandwidth_bits_per_second)
         if wanted != now.link:
             now = shape(now, wanted)
         found = calibration.calibrate(now)

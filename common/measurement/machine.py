@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
 from common.catalogue import ROOT
-from common.contract.task import Task
 from common.errors import UserError
 from common.measurement.site import site
 
@@ -59,6 +59,12 @@ def gpu_names() -> list[str]:
         return []
 
 
+class Threaded(Protocol):
+    """What says how many threads each worker computes with, such as a task."""
+
+    threads: int
+
+
 @dataclass(frozen=True)
 class Placement:
     """Where a process computes: the cores it is kept on, or none where its machine has fewer cores than threads."""
@@ -67,12 +73,12 @@ class Placement:
     oversubscribed: bool
 
 
-def unpinned(task: Task, local_world_size: int) -> Placement:
+def unpinned(task: Threaded, local_world_size: int) -> Placement:
     """The placement of a process that only coordinates `local_world_size` others on this machine."""
     return Placement([], oversubscribed=_exceeds_cores(task, local_world_size))
 
 
-def pin(task: Task, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
+def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
     """Keep this process, and every thread it starts from now on, on cores of its own, where there are enough.
 
     A process that holds several `replicas` gets the cores of all of them. Where cores don't suffice nothing is pinned.
@@ -88,7 +94,7 @@ def pin(task: Task, local_rank: int = 0, local_world_size: int = 1, replicas: in
     return Placement(own, oversubscribed=False)
 
 
-def _exceeds_cores(task: Task, local_world_size: int) -> bool:
+def _exceeds_cores(task: Threaded, local_world_size: int) -> bool:
     told = site()
     return bool(told and told.crowded) or local_world_size * task.threads > len(os.sched_getaffinity(0))
 

@@ -19,7 +19,7 @@ from common.errors import UserError
 from common.files import write_atomically
 from common.json_types import misfits
 from common.measurement import machine
-from common.measurement.site import Site, site
+from common.measurement.site import Site, placement, site
 from common.measurement.world import World
 from common.quotation import distributing_lines
 from common.strategy import Options, Strategy, Work, label, name_of, other_maths
@@ -195,12 +195,7 @@ class Record:
     @property
     def placement(self) -> str:
         """On how many hosts its workers are, and over what link where that was chosen; empty where one has them all."""
-        if len(self.hosts) < 2:
-            return ""
-        bandwidth, delay = (self.virtual.get(name) for name in ("bandwidth_bits_per_second", "delay_seconds"))
-        link = [f"{bandwidth / 1e6:g} Mbit/s"] if bandwidth else []
-        link += [f"{1000 * delay:g} ms delay"] if delay else []
-        return ", ".join([f"{len(self.hosts)} hosts", *link])
+        return placement(self.hosts, self.virtual)
 
     @property
     def exchange(self) -> bool:

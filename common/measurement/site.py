@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 VARIABLE = "LOCKSTEP_SITE"
@@ -42,3 +43,16 @@ def site() -> Site | None:
     """What this process was told; None where nobody told anything."""
     told = os.environ.get(VARIABLE)
     return Site(**json.loads(told)) if told else None
+
+
+def placement(hosts: Sequence[Mapping[str, object]], virtual: Mapping[str, float | None]) -> str:
+    """On how many hosts a launch's workers are, and over what link where that was chosen; empty where one has them all.
+
+    `hosts` and `virtual` are as a record has them.
+    """
+    if len(hosts) < 2:
+        return ""
+    bandwidth, delay = (virtual.get(name) for name in ("bandwidth_bits_per_second", "delay_seconds"))
+    link = [f"{bandwidth / 1e6:g} Mbit/s"] if bandwidth else []
+    link += [f"{1000 * delay:g} ms delay"] if delay else []
+    return ", ".join([f"{len(hosts)} hosts", *link])
