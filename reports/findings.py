@@ -8,6 +8,9 @@ import pandas as pd
 from reports import blocks
 from reports.blocks import listed
 
+_MOST_NAMED = 5
+"""Strategies in a sentence."""
+
 
 def endings(table: pd.DataFrame) -> str:
     """How many launches ended how, in one sentence; planned ones that have no record count as not run."""
@@ -74,16 +77,19 @@ def oversubscription(launches: pd.DataFrame) -> str:
     everywhere = crowded(launches)
     places = [f"{listed([str(count) for count in everywhere])} workers"] if everywhere else []
     alone = over[~over["workers"].isin(everywhere)]
-    for name, group in alone.groupby("strategy"):
-        counts = listed([str(count) for count in sorted(group["workers"].unique())])
-        workers = "worker" if counts == "1" else "workers"
-        beside = ", which has other processes beside them," if group["processes_beside"].any() else ""
-        places.append(f"{counts} {workers} of {name}{beside}")
+    places += [_of_strategy(str(name), group) for name, group in alone.groupby("strategy")]
     cores = listed([str(count) for count in sorted(over["cores"].dropna().unique())])
     return (
-        f"With {listed(places)} there were more threads than the machine's {cores} cores: such numbers are marked † "
-        "and show that it works, not how it scales."
+        f"With {blocks.some(places, _MOST_NAMED)} there were more threads than the machine's {cores} cores: such "
+        "numbers are marked † and show that it works, not how it scales."
     )
+
+
+def _of_strategy(name: str, launches: pd.DataFrame) -> str:
+    counts = listed([str(count) for count in sorted(launches["workers"].unique())])
+    workers = "worker" if counts == "1" else "workers"
+    beside = " (other processes beside them)" if launches["processes_beside"].any() else ""
+    return f"{counts} {workers} of {name}{beside}"
 
 
 def crowded(table: pd.DataFrame) -> list[int]:

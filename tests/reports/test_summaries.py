@@ -545,11 +545,13 @@ def test_a_strategy_with_servers_beside_its_workers_is_named_where_it_alone_has_
     servers = make_record("cobalt_servers", 2, oversubscribed=True, processes_beside=2)
     others = [make_record("amber_ring", workers) for workers in (2, 4)]
     sentence = findings.oversubscription(summaries.launches(named(servers, *others)))
-    assert sentence.startswith("With 4 workers and 2 workers of cobalt_servers, which has other")
+    assert sentence.startswith("With 4 workers and 2 workers of cobalt_servers (other processes beside them) there")
     threads = make_record("amber_threads", 2, oversubscribed=True)
     sentence = findings.oversubscription(summaries.launches(named(threads, *others)))
     assert sentence.startswith("With 4 workers and 2 workers of amber_threads there were")
     assert findings.oversubscription(summaries.launches(named(others[0]))) == ""
+    many = [make_record(f"amber_{number}", 2, oversubscribed=True) for number in range(7)]
+    assert " and 3 more there" in findings.oversubscription(summaries.launches(named(*many, others[0])))
 
 
 def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
