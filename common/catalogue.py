@@ -1,10 +1,14 @@
-"""Which strategies there are: the declarations in every folder's `strategies.py`. Nothing else looks for them."""
+"""Which strategies, libraries of collectives and ways to multiply matrices there are: what folders declare in
+`strategies.py`, `libraries.py` and `matrices.py`. Nothing else looks for them.
+"""
 
 import importlib
 from functools import cache
 from pathlib import Path
 
 from common.errors import UserError
+from common.laboratory.library import Library
+from common.laboratory.matrix_way import Way
 from common.strategy import Family, Launcher, Strategy
 
 ROOT = Path(__file__).parent.parent
@@ -16,7 +20,7 @@ def strategies() -> dict[str, Strategy]:
 
     Raises UserError for a declaration that can't be meant.
     """
-    folders = {path.parent.name: _declared_in(path) for path in sorted(ROOT.glob("*_impl/strategies.py"))}
+    folders = {path.parent.name: _declared_in(path, Strategy) for path in sorted(ROOT.glob("*_impl/strategies.py"))}
     found: dict[str, Strategy] = {}
     for folder, declared in sorted(folders.items(), key=lambda item: _bases_elsewhere(item[1])):
         for strategy in declared:
@@ -43,9 +47,53 @@ def families() -> dict[str, Family]:
     return {strategy.family.environment: strategy.family for strategy in strategies().values()}
 
 
-def _declared_in(path: Path) -> list[Strategy]:
+@cache
+def libraries() -> dict[str, Library]:
+    """Every library of collectives by name, in the order of the folders' strategies and of their declarations.
+
+    Raises UserError for a declaration that can't be meant.
+    """
+    return _programs("libraries.py", Library)
+
+
+@cache
+def ways() -> dict[str, Way]:
+    """Every way to multiply matrices by name, in the same order. Raises UserError for one that can't be meant."""
+    return _programs("matrices.py", Way)
+
+
+def find_way(name: str) -> Way:
+    """The way to multiply matrices of this name. Raises UserError when there is none."""
+    if name not in ways():
+        raise UserError(f"There is no way to multiply matrices named '{name}': choose one of {', '.join(ways())}.")
+    return ways()[name]
+
+
+def find_library(name: str) -> Library:
+    """The library of collectives of this name. Raises UserError when there is none."""
+    if name not in libraries():
+        raise UserError(f"There is no library of collectives named '{name}': choose one of {', '.join(libraries())}.")
+    return libraries()[name]
+
+
+def _programs(file: str, kind: type) -> dict:
+    """What the folders declare in files of this name, by name."""
+    folders = list(dict.fromkeys(strategy.script.partition("/")[0] for strategy in strategies().values()))
+    found = {}
+    for path in sorted(ROOT.glob(f"*_impl/{file}"), key=lambda path: folders.index(path.parent.name)):
+        for program in _declared_in(path, kind):
+            place = f"{path.parent.name}/{file}: {program.name}"
+            if program.name in found:
+                raise UserError(f"{place} is declared twice: give one of them another name.")
+            if not (ROOT / program.script).is_file():
+                raise UserError(f"{place} has the script {program.script}, which doesn't exist: correct its name.")
+            found[program.name] = program
+    return found
+
+
+def _declared_in(path: Path, kind: type) -> list:
     module = importlib.import_module(f"{path.parent.name}.{path.stem}")
-    return [value for value in vars(module).values() if isinstance(value, Strategy)]
+    return [value for value in vars(module).values() if isinstance(value, kind)]
 
 
 def _bases_elsewhere(declared: list[Strategy]) -> bool:

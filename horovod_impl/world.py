@@ -1,4 +1,4 @@
-"""What Horovod's strategies need around their loops: its settings, which controller carries, its own account of time.
+"""What Horovod's programs need around their loops: its settings, which controller carries, its own account of time.
 
 Every function takes `hvd`, which is horovod.torch or horovod.tensorflow: both have the same names for all this.
 """
@@ -16,6 +16,7 @@ from types import ModuleType
 
 from common.contract.task import Task
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, require_framework
+from common.laboratory.sweep import Sweep
 from common.measurement.run import Run
 from common.processes import end_at_deadline
 from horovod_impl import timeline
@@ -54,7 +55,7 @@ def require_horovod(framework: str) -> None:
         sys.exit(REFUSED_STATUS)
 
 
-def prepare(task: Task, options: HorovodOptions) -> None:
+def prepare(task: Task | Sweep, options: HorovodOptions) -> None:
     """Hand Horovod its settings; to be called before `hvd.init()`, which reads them from the environment.
 
     Raises UserError where the user has set one there, since no record would show it.

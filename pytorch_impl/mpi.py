@@ -1,4 +1,4 @@
-"""MPI for torch_sync_sgd, through mpi4py: joining mpirun's world, averaging gradients in memory that workers share."""
+"""MPI, through mpi4py: joining mpirun's world; for torch_sync_sgd, averaging gradients in memory that workers share."""
 
 import importlib.util
 import os
@@ -13,6 +13,7 @@ from torch import nn
 from common.contract.mlp import parameter_bytes
 from common.contract.task import Task, check_world_size
 from common.errors import REFUSED_STATUS
+from common.laboratory.sweep import Sweep
 from common.measurement import machine
 from common.measurement.world import World
 from pytorch_impl import mlp
@@ -43,7 +44,7 @@ def require_mpi4py() -> None:
     sys.exit(REFUSED_STATUS)
 
 
-def join(task: Task) -> "tuple[World, torch.device, MPI.Comm]":
+def join(task: Task | Sweep) -> "tuple[World, torch.device, MPI.Comm]":
     """Join the world that mpirun started: all workers as this one sees them, its device, and their communicator."""
     # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")

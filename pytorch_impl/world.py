@@ -1,4 +1,4 @@
-"""What strategies on torch.distributed need around their loops: joining the world, gathering records, leaving."""
+"""What programs on torch.distributed need around their loops: joining the world, gathering records, leaving."""
 
 import gc
 import os
@@ -17,6 +17,8 @@ import torch.distributed.nn.functional
 
 from common.contract.task import Task, check_world_size
 from common.errors import UserError
+from common.laboratory.library import Library
+from common.laboratory.sweep import Sweep
 from common.measurement import machine
 from common.measurement.world import World
 from common.strategy import Strategy
@@ -24,13 +26,13 @@ from pytorch_impl import mlp
 from pytorch_impl.strategies import BackendOptions
 
 
-def join(strategy: Strategy, task: Task, options: BackendOptions) -> tuple[World, torch.device]:
+def join(program: Strategy | Library, task: Task | Sweep, options: BackendOptions) -> tuple[World, torch.device]:
     """Join the world that torchrun started: all workers as this one sees them, and the device it computes on.
 
     Raises UserError when torchrun didn't start it, or what the command line asks for isn't here.
     """
     if "RANK" not in os.environ:
-        raise UserError(f"{strategy.name} is started by torchrun: torchrun --nproc-per-node N {strategy.script}")
+        raise UserError(f"{program.name} is started by torchrun: torchrun --nproc-per-node N {program.script}")
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     check_world_size(task, world_size, "torchrun")

@@ -18,6 +18,8 @@ _STARTS_STRATEGIES = (
     "test_comparison",
     "test_additions",
     "test_supervision",
+    "laboratory/test_main",
+    "laboratory/test_measure",
 )
 """In the paths of tests that start strategies, or install something."""
 
@@ -30,7 +32,10 @@ _NEEDS_NO_FRAMEWORK = (
     "contract/test_cases",
 )
 
-_COMPARING = ("test_compare", "test_comparison", "test_noxfile", "test_additions", "test_readme")
+_COMPARING = (
+    *("test_compare", "test_comparison", "test_noxfile", "test_additions", "test_readme"),
+    "laboratory/test_main",
+)
 """In the paths of tests that compare: one comparison at a time runs on a machine."""
 
 _STRATEGY = re.compile(r"tests/contract/.*\[(\w+)[-\]]")

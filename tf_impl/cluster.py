@@ -10,12 +10,15 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.contract.task import parse_command_line
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError
-from common.launch import environment_for, refuse_early
+from common.laboratory import launch as laboratory
+from common.laboratory.library import Library
+from common.laboratory.sweep import Sweep
+from common.launch import Limits, Program, environment_for, refuse_early
 from common.processes import (
     REPORT_SECONDS,
     TIMED_OUT_STATUS,
@@ -74,6 +77,19 @@ def start_unless_given(strategy: Strategy, description: str) -> None:
     if isinstance(options, ParameterServerOptions):
         # The coordinator comes first: it is the one that is waited for.
         counts, waited_for = {"chief": 1} | counts | {"ps": options.parameter_servers}, 1
+    _start(strategy, task, counts, waited_for)
+
+
+def start_ranks_unless_given(library: Library, sweep: Sweep) -> None:
+    """As `start_unless_given`, with one worker for each rank of a library of collectives. Raises what that raises."""
+    if cluster_is_given():
+        return
+    laboratory.refuse_early(library, sweep)
+    _start(library, sweep, {"worker": sweep.workers}, None)
+
+
+def _start(program: Program, limits: Limits, counts: Mapping[str, int], waited_for: int | None) -> None:
+    """Start so many tasks of each job, wait for the end of the first `waited_for` (None: of all), exit as they did."""
     ports = iter(free_ports(sum(counts.values())))
     addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
     tasks = [(job, index) for job, count in counts.items() for index in range(count)]
@@ -82,12 +98,12 @@ def start_unless_given(strategy: Strategy, description: str) -> None:
     again = [sys.executable, *sys.orig_argv[1:]]
     outcome = run_group(
         [["env", f"TF_CONFIG={_tf_config(addresses, *each)}", *again] for each in tasks],
-        environment_for(strategy, task),
-        task.deadline_seconds,
+        environment_for(program, limits),
+        limits.deadline_seconds,
         waited_for,
         restarted=[number for number, (job, _) in enumerate(tasks) if waited_for and job == "worker"],
     )
-    _exit_like(outcome, tasks, task.deadline_seconds)
+    _exit_like(outcome, tasks, limits.deadline_seconds)
 
 
 def _exit_like(outcome: Outcome, tasks: Sequence[tuple[str, int]], deadline_seconds: float) -> None:

@@ -10,6 +10,7 @@ from common.contract.mlp import State, learning_rate, parameter_names
 from common.contract.rows import Batch
 from common.contract.task import Task
 from common.errors import UserError
+from common.laboratory.sweep import Sweep
 from common.measurement import machine
 
 
@@ -21,7 +22,7 @@ class Variables:
     momenta: list[tf.Variable]
 
 
-def choose_devices(task: Task, replicas: int, local_rank: int = 0, local_world_size: int = 1) -> list[str]:
+def choose_devices(task: Task | Sweep, replicas: int, local_rank: int = 0, local_world_size: int = 1) -> list[str]:
     """One device for each of this process's replicas: GPUs if `--device` and the machine allow it, else logical CPUs.
 
     Of the processes on this machine each takes GPUs of its own. Sets the numbers of threads too, so it has to come

@@ -49,6 +49,8 @@ class Spanning:
     """Of the links of these hosts, where they are virtual and it was chosen."""
     processes_beside: int = 0
     """How many processes it has beside its workers."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that each of its processes has beside those of its family."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,8 @@ def _assignments(spanning: Spanning, members: Sequence[HostFacts], site: Site) -
         Place(member.host.name, member.route["address"], _network(member), member.route["interface"], each)
         for member in members
     )
-    environments = [settings_for(program, spanning.limits, place.interface) | site.variable() for place in places]
+    told = {**spanning.variables, **site.variable()}
+    environments = [settings_for(program, spanning.limits, place.interface) | told for place in places]
     launch = Launch(
         python=python_for(program),
         script=[program.script, *spanning.arguments],

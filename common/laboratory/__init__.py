@@ -1,0 +1,1 @@
+"""The laboratory: single collectives, measured alone."""

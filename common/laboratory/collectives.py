@@ -1,0 +1,97 @@
+"""The collectives, and what each means: who sends what, what everybody has to have afterwards.
+
+Sizes are counted as nccl-tests counts them (doc/PERFORMANCE.md): of gather and all-gather the bytes that all ranks put
+in together, of the others those that one rank puts in, which scatter, reduce-scatter and all-to-all divide.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+Parts = Sequence[np.ndarray]
+"""What each rank puts in, in the order of the ranks."""
+
+
+class Collective(StrEnum):
+    """What is measured, by the names that a user gives them, in the order in which tutorials tell of them."""
+
+    SEND_RECEIVE = "send_receive"
+    BROADCAST = "broadcast"
+    SCATTER = "scatter"
+    GATHER = "gather"
+    ALL_GATHER = "all_gather"
+    REDUCE = "reduce"
+    REDUCE_SCATTER = "reduce_scatter"
+    ALL_REDUCE = "all_reduce"
+    ALL_TO_ALL = "all_to_all"
+    BARRIER = "barrier"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a collective does among N ranks. The root is rank 0; send_receive goes from there to the last rank."""
+
+    parts_in: bool
+    """Whether a rank puts in one N-th of the size."""
+    results: Callable[[Parts, int], np.ndarray | None]
+    """From what all ranks put in, what a rank has to have afterwards; None where it gets nothing."""
+    bus_factor: Callable[[int], float]
+    """What nccl-tests multiplies size over seconds by, for the "bus bandwidth" among so many ranks."""
+    is_cut: bool
+    """Whether the size must be divided among the ranks."""
+
+
+def _whole(ranks: int) -> float:
+    return 1.0
+
+
+def _others(ranks: int) -> float:
+    return (ranks - 1) / ranks
+
+
+def _all_but_own_twice(ranks: int) -> float:
+    return 2 * (ranks - 1) / ranks
+
+
+def _total(parts: Parts) -> np.ndarray:
+    """The sum, in the parts' own type, in which those of `messages` have no rounding."""
+    return np.sum(parts, axis=0, dtype=parts[0].dtype)
+
+
+def _cut(whole: np.ndarray, rank: int, ranks: int) -> np.ndarray:
+    return np.split(whole, ranks)[rank]
+
+
+MEANINGS = {
+    Collective.SEND_RECEIVE: Meaning(
+        False, lambda parts, rank: parts[0] if rank == len(parts) - 1 else None, _whole, is_cut=False
+    ),
+    Collective.BROADCAST: Meaning(False, lambda parts, rank: parts[0], _whole, is_cut=False),
+    Collective.SCATTER: Meaning(False, lambda parts, rank: _cut(parts[0], rank, len(parts)), _others, is_cut=True),
+    Collective.GATHER: Meaning(
+        True, lambda parts, rank: np.concatenate(parts) if rank == 0 else None, _others, is_cut=True
+    ),
+    Collective.ALL_GATHER: Meaning(True, lambda parts, rank: np.concatenate(parts), _others, is_cut=True),
+    Collective.REDUCE: Meaning(False, lambda parts, rank: _total(parts) if rank == 0 else None, _whole, is_cut=False),
+    Collective.REDUCE_SCATTER: Meaning(
+        False, lambda parts, rank: _cut(_total(parts), rank, len(parts)), _others, is_cut=True
+    ),
+    Collective.ALL_REDUCE: Meaning(False, lambda parts, rank: _total(parts), _all_but_own_twice, is_cut=False),
+    Collective.ALL_TO_ALL: Meaning(
+        False,
+        lambda parts, rank: np.concatenate([_cut(part, rank, len(parts)) for part in parts]),
+        _others,
+        is_cut=True,
+    ),
+    Collective.BARRIER: Meaning(False, lambda parts, rank: None, _whole, is_cut=False),
+}
+
+
+def elements_of_rank(collective: Collective, size_bytes: int, item_bytes: int, ranks: int) -> int | None:
+    """How many elements each rank puts in; None where the size can't be divided so."""
+    meaning = MEANINGS[collective]
+    if size_bytes % (item_bytes * (ranks if meaning.is_cut else 1)):
+        return None
+    return size_bytes // item_bytes // (ranks if meaning.parts_in else 1)

@@ -1,0 +1,274 @@
+"""The laboratory's loop: every call of every rank is clocked, a barrier comes before, NumPy says what it should give.
+
+A library's script makes an `Operation` of each collective, by the library's own idiom; this keeps the clock.
+"""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from common import startup
+from common.errors import LaunchFailedError
+from common.laboratory.collectives import Collective, elements_of_rank
+from common.laboratory.library import Library
+from common.laboratory.messages import Messages
+from common.laboratory.record import Cell, append_line, cells_path
+from common.laboratory.sweep import Sweep
+from common.measurement import machine
+from common.measurement.site import site
+from common.measurement.world import World
+
+_COUNTED_SECONDS, _MOST_COUNTED = 0.2, 200
+"""About how long the calls take over which bytes are counted, and how many they are at most."""
+
+_EMPTY_CALLS = 1000
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One collective at one size in one process, in memory of its own."""
+
+    load: Callable[[list[np.ndarray]], object]
+    """Puts in what the ranks of this process send in the next call: one array for each of them. Outside the clock."""
+    run: Callable[[], object]
+    """The call. It returns when the results of this process's ranks are there."""
+    results: Callable[[], list[np.ndarray | None]]
+    """What each rank of this process has after a call. Outside the clock."""
+
+
+Prepare = Callable[[Collective, int], Operation]
+"""Makes the operation of a collective, whose ranks put in so many elements each."""
+
+
+def measure(
+    library: Library,
+    sweep: Sweep,
+    world: World,
+    prepare: Prepare,
+    barrier: Callable[[], object],
+    facts: Mapping[str, str],
+) -> None:
+    """Measure every collective of the sweep at every size, and keep each as a line beside the sweep's record.
+
+    `world.size` is the number of ranks, of which this process has one, or all where the library has them in one
+    process. Raises LaunchFailedError where a library gave a wrong result: what came before is kept.
+    """
+    timing_seconds = _timing_seconds()
+    if world.rank == 0 and sweep.record:
+        append_line(cells_path(sweep.record), _about(library, sweep, world, facts, timing_seconds))
+    for collective in sweep.collectives:
+        for size_bytes in [0] if collective == Collective.BARRIER else sweep.size_bytes:
+            cell = _cell(library, sweep, world, prepare, barrier, collective, size_bytes)
+            if world.rank == 0:
+                if sweep.record:
+                    append_line(cells_path(sweep.record), asdict(cell))
+                print(in_words(cell), flush=True)
+            if cell.status == "failed":
+                raise LaunchFailedError(str(cell.reason))
+    if world.rank == 0 and sweep.record:
+        append_line(cells_path(sweep.record), {"elapsed_seconds": startup.seconds_since_start()})
+
+
+def in_words(cell: Cell) -> str:
+    """One line on a cell, with the median over its calls of `transfer_seconds`."""
+    about = f"{cell.collective:<14} {cell.size_bytes:>12,} B"
+    if cell.status != "ok":
+        return f"{about}  {cell.status}: {cell.reason}"
+    seconds = statistics.median(transfer_seconds(cell))
+    return f"{about}  {1e6 * seconds:>12,.1f} us  ({len(cell.entered_seconds[0])} calls)"
+
+
+def transfer_seconds(cell: Cell) -> list[float]:
+    """Of each call what passes from when the last rank began it until the last rank has its result.
+
+    The ranks' clocks must be one, or have been set right.
+    """
+    return [
+        max(left) - max(entered)
+        for entered, left in zip(
+            zip(*cell.entered_seconds, strict=True), zip(*cell.left_seconds, strict=True), strict=True
+        )
+    ]
+
+
+def arrival_seconds(cell: Cell) -> list[list[float]]:
+    """By rank and call how much later than the first rank it began. The ranks' clocks must be one, or set right."""
+    first = [min(entered) for entered in zip(*cell.entered_seconds, strict=True)]
+    return [[own - least for own, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]
+
+
+def _about(
+    library: Library, sweep: Sweep, world: World, facts: Mapping[str, str], timing_seconds: float
+) -> dict[str, object]:
+    """The fields of a record that only its first rank knows."""
+    told = site()
+    return {
+        **(told.facts() if told else {}),
+        "backend": world.backend,
+        "device": world.device,
+        "facts": dict(facts),
+        "timing_seconds": timing_seconds,
+        "pinned_cores": world.placement.pinned_cores,
+        "oversubscribed": world.placement.oversubscribed,
+        "private_network": machine.has_private_network(),
+        "versions": machine.versions(library.family.packages),
+        "host": machine.host_facts(),
+        "started_at": _started_at(),
+    }
+
+
+def _started_at() -> str:
+    return (datetime.now(UTC) - timedelta(seconds=startup.seconds_since_start())).isoformat(timespec="milliseconds")
+
+
+def _cell(
+    library: Library,
+    sweep: Sweep,
+    world: World,
+    prepare: Prepare,
+    barrier: Callable[[], object],
+    collective: Collective,
+    size_bytes: int,
+) -> Cell:
+    known = {"collective": str(collective), "size_bytes": size_bytes}
+    if reason := refusal(library, sweep, collective, size_bytes, world.size):
+        return Cell(**known, status="unsupported", reason=reason)
+    messages = Messages(collective, size_bytes, sweep.data_type, world.size, sweep.seed)
+    operation = prepare(collective, messages.elements)
+    ranks = [*range(world.size)] if library.one_process else [world.rank]
+    mine, wrong = _timed(sweep, operation, barrier, messages, ranks)
+    counted = _counted(sweep, world, operation, mine)
+    everyone = world.all_gather((mine, wrong, counted)) if not library.one_process else [(mine, wrong, counted)]
+    if wrong := next((each for _, each, _ in everyone if each), None):
+        return Cell(**known, status="failed", reason=f"{library.title}: {wrong}.")
+    # All by the first rank's first moment, so that the numbers are small; hosts' clocks stay as they are.
+    start = everyone[0][0][0][0]
+    algorithm = library.algorithm(collective, size_bytes)
+    told = site()
+    # Of several hosts only what goes from host to host is counted, and the formula has what goes from rank to rank.
+    is_counted = told is None or len(told.hosts) in (1, world.size)
+    by_formula = algorithm.sent_bytes(size_bytes, world.size) if algorithm.sent_bytes and is_counted else None
+    counted_calls = everyone[0][2]["calls"]
+    sent = [each["sent_bytes"] for _, _, each in everyone if each["sent_bytes"] is not None]
+    return Cell(
+        **known,
+        status="ok",
+        entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls, _, _ in everyone],
+        left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls, _, _ in everyone],
+        counted_calls=counted_calls,
+        sent_bytes=sum(sent) / counted_calls if sent else None,
+        processor_seconds=sum(each["processor_seconds"] for _, _, each in everyone) / counted_calls,
+        formula_bytes=by_formula,
+        algorithm=algorithm.name,
+        formula=algorithm.formula,
+        source=algorithm.source,
+    )
+
+
+def refusal(library: Library, sweep: Sweep, collective: Collective, size_bytes: int, ranks: int) -> str | None:
+    """Why the library can't do this, in one sentence; None where it can."""
+    if collective not in library.collectives:
+        return library.lacks.get(collective, f"{library.title} has no {collective}.")
+    if sweep.data_type not in library.types:
+        return f"{library.title} can't send {sweep.data_type}: give one of {', '.join(library.types)}."
+    if elements_of_rank(collective, size_bytes, np.dtype(sweep.data_type).itemsize, ranks) is None:
+        return f"{size_bytes:,} bytes of {sweep.data_type} can't be divided among {ranks} ranks."
+    return None
+
+
+def _timed(
+    sweep: Sweep, operation: Operation, barrier: Callable[[], object], messages: Messages, ranks: list[int]
+) -> tuple[list[tuple[int, int]], str | None]:
+    """When this process began and left each timed call, in nanoseconds, and what was wrong with a result, if anything.
+
+    All calls are made even where one was wrong, since the other ranks make theirs.
+    """
+    moments, wrong, now = [], None, _now
+    each_call = not sweep.pipelined
+    operation.load([messages.of(rank, 0) for rank in ranks])
+    for call in range(sweep.warmup_iterations + sweep.iterations):
+        if each_call:
+            operation.load([messages.of(rank, call) for rank in ranks])
+            barrier()
+        entered = now()
+        operation.run()
+        left = now()
+        if call < sweep.warmup_iterations:
+            continue
+        moments.append((entered, left))
+        if sweep.check and each_call and wrong is None:
+            wrong = _what_is_wrong(operation, messages, ranks, call)
+    return moments, wrong
+
+
+def _what_is_wrong(operation: Operation, messages: Messages, ranks: list[int], call: int) -> str | None:
+    for rank, result in zip(ranks, operation.results(), strict=True):
+        expected = messages.expected(rank, call)
+        if expected is None or (result is not None and np.array_equal(result, expected)):
+            continue
+        about = f"{messages.collective} of {messages.size_bytes:,} bytes among {messages.ranks} ranks"
+        if result is None or result.shape != expected.shape:
+            return f"{about} left rank {rank} without its result"
+        places = np.flatnonzero(result != expected)
+        first = places[0]
+        return (
+            f"{about} gave rank {rank} {len(places):,} of {len(expected):,} elements wrong; element {first} is "
+            f"{result[first]:g} where {expected[first]:g} belongs"
+        )
+    return None
+
+
+def _counted(
+    sweep: Sweep, world: World, operation: Operation, moments: list[tuple[int, int]]
+) -> dict[str, float | int | None]:
+    """What calls one right after the other take of the network and of this process's processor time.
+
+    Meetings of the ranks before and after send something too, which as many meetings without calls tell.
+    """
+    interface = machine.counted_interface()
+    counts = interface is not None and _is_first_on_host(world)
+    typical = statistics.median(left - entered for entered, left in moments) / 1e9
+    [calls, *_] = world.all_gather(max(1, min(_MOST_COUNTED, int(_COUNTED_SECONDS / max(typical, 1e-9)))))
+    sent, processor = [], []
+    for repetitions in (0, calls):
+        world.all_gather(None)
+        before, processor_before = machine.bytes_sent(interface) if counts else 0, time.process_time()
+        world.all_gather(None)
+        for _ in range(repetitions):
+            operation.run()
+        processor.append(time.process_time() - processor_before)
+        world.all_gather(None)
+        sent.append((machine.bytes_sent(interface) if counts else 0) - before)
+    return {
+        "calls": calls,
+        "sent_bytes": max(sent[1] - sent[0], 0) if counts else None,
+        "processor_seconds": max(processor[1] - processor[0], 0.0),
+    }
+
+
+def _is_first_on_host(world: World) -> bool:
+    """Whether this rank counts its host's bytes: the ranks of a host follow one another."""
+    told = site()
+    hosts = len(told.hosts) if told else 1
+    return world.rank % (world.size // hosts) == 0
+
+
+def _now() -> int:
+    """Nanoseconds by the clock that counts from the machine's boot, which nobody sets: the one that hosts compare."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def _timing_seconds() -> float:
+    nothing = Operation(load=lambda parts: None, run=lambda: None, results=list)
+    moments = []
+    for _ in itertools.repeat(None, _EMPTY_CALLS):
+        entered = _now()
+        nothing.run()
+        left = _now()
+        moments.append((left - entered) / 1e9)
+    return statistics.median(moments)

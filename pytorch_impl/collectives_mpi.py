@@ -1,0 +1,176 @@
+"""MPI's collectives, alone: one process per rank, through mpi4py on NumPy's arrays, as Open MPI carries them out.
+
+Every function below prepares one collective: its arrays are made once, and what is timed is the one call that a program
+would make. A name with a capital, such as Allreduce, hands MPI an array's memory; allreduce would pickle any object.
+Ranks of a host reach one another's memory, and wait by looking again and again. There Open MPI's component `tuned`
+chooses the algorithm, by size and number of ranks, unless it's told: `OMPI_MCA_coll_tuned_use_dynamic_rules=1
+OMPI_MCA_coll_tuned_allreduce_algorithm=ring mpirun ...`. The record's facts have the variables that are set.
+
+To start it: `mpirun -np 2 python pytorch_impl/collectives_mpi.py --collectives all_reduce -b 8 -e 4M`.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+from common.errors import UserError, exit_with_one_line, require_framework
+
+if __name__ == "__main__":
+    require_framework("torch")
+
+import dataclasses
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from common.laboratory.collectives import Collective
+from common.laboratory.measure import Operation, measure
+from common.laboratory.sweep import parse_command_line
+from pytorch_impl import mpi
+from pytorch_impl.libraries import OPEN_MPI
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """All ranks, and which of them this process is."""
+
+    world: "MPI.Comm"
+    data_type: str
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is the first rank."""
+        return self.world.rank == 0
+
+    def array(self, elements: int) -> np.ndarray:
+        """Room for so many, (elements,), in the host's memory."""
+        return np.zeros(elements, self.data_type)
+
+
+def main() -> None:
+    """Join the world that mpirun started and measure the collectives in it, as the command line says."""
+    sweep = parse_command_line(__doc__)
+    if not mpi.is_launched():
+        raise UserError(f"{OPEN_MPI.name} is started by mpirun: mpirun -np N python {OPEN_MPI.script}")
+    mpi.require_mpi4py()
+    if sweep.device == "gpu":
+        raise UserError(f"--device gpu: {OPEN_MPI.title} is measured between CPUs; leave it out.")
+    workers, _, everyone = mpi.join(dataclasses.replace(sweep, device="cpu"))
+    ranks = Ranks(everyone, sweep.data_type)
+    measure(
+        OPEN_MPI,
+        sweep,
+        workers,
+        prepare=lambda collective, elements: OPERATIONS[collective](ranks, elements),
+        barrier=everyone.Barrier,
+        facts=_facts(),
+    )
+
+
+def send_receive(ranks: Ranks, elements: int) -> Operation:
+    """The first rank's elements to the last one. The others, if any, have nothing to do."""
+    own, received = ranks.array(elements), ranks.array(elements)
+    last = ranks.world.size - 1
+
+    def call() -> None:
+        if ranks.is_root:
+            ranks.world.Send(own, dest=last)
+        elif ranks.world.rank == last:
+            ranks.world.Recv(received, source=0)
+
+    return _operation(own, call, received)
+
+
+def broadcast(ranks: Ranks, elements: int) -> Operation:
+    """The first rank's elements to every rank, in place of what they had there."""
+    own = ranks.array(elements)
+    return _operation(own, lambda: ranks.world.Bcast(own, root=0), own)
+
+
+def scatter(ranks: Ranks, elements: int) -> Operation:
+    """Of the first rank's elements each rank gets an N-th."""
+    own, part = ranks.array(elements), ranks.array(elements // ranks.world.size)
+    whole = own if ranks.is_root else None
+    return _operation(own, lambda: ranks.world.Scatter(whole, part, root=0), part)
+
+
+def gather(ranks: Ranks, elements: int) -> Operation:
+    """The first rank gets the elements of all."""
+    own, everyones = ranks.array(elements), ranks.array(ranks.world.size * elements)
+    whole = everyones if ranks.is_root else None
+    return _operation(own, lambda: ranks.world.Gather(own, whole, root=0), everyones)
+
+
+def all_gather(ranks: Ranks, elements: int) -> Operation:
+    """Every rank gets the elements of all."""
+    own, everyones = ranks.array(elements), ranks.array(ranks.world.size * elements)
+    return _operation(own, lambda: ranks.world.Allgather(own, everyones), everyones)
+
+
+def reduce(ranks: Ranks, elements: int) -> Operation:
+    """The first rank gets the sums over all ranks, which is what MPI does unless it's told another operation."""
+    own, total = ranks.array(elements), ranks.array(elements)
+    there = total if ranks.is_root else None
+    return _operation(own, lambda: ranks.world.Reduce(own, there, root=0), total)
+
+
+def reduce_scatter(ranks: Ranks, elements: int) -> Operation:
+    """Of the sums over all ranks each rank gets an N-th: a block, as MPI calls parts that are all alike."""
+    own, part = ranks.array(elements), ranks.array(elements // ranks.world.size)
+    return _operation(own, lambda: ranks.world.Reduce_scatter_block(own, part), part)
+
+
+def all_reduce(ranks: Ranks, elements: int) -> Operation:
+    """Every rank gets the sums over all ranks. With MPI.IN_PLACE they would take the place of its own elements."""
+    own, total = ranks.array(elements), ranks.array(elements)
+    return _operation(own, lambda: ranks.world.Allreduce(own, total), total)
+
+
+def all_to_all(ranks: Ranks, elements: int) -> Operation:
+    """Of every rank's elements each rank gets its N-th."""
+    own, exchanged = ranks.array(elements), ranks.array(elements)
+    return _operation(own, lambda: ranks.world.Alltoall(own, exchanged), exchanged)
+
+
+def barrier(ranks: Ranks, elements: int) -> Operation:
+    """No rank goes on before all have come."""
+    own = ranks.array(elements)
+    return _operation(own, ranks.world.Barrier, own)
+
+
+OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
+    Collective.SEND_RECEIVE: send_receive,
+    Collective.BROADCAST: broadcast,
+    Collective.SCATTER: scatter,
+    Collective.GATHER: gather,
+    Collective.ALL_GATHER: all_gather,
+    Collective.REDUCE: reduce,
+    Collective.REDUCE_SCATTER: reduce_scatter,
+    Collective.ALL_REDUCE: all_reduce,
+    Collective.ALL_TO_ALL: all_to_all,
+    Collective.BARRIER: barrier,
+}
+
+
+def _operation(own: np.ndarray, call: Callable[[], object], result: np.ndarray) -> Operation:
+    return Operation(load=lambda parts: np.copyto(own, parts[0]), run=call, results=lambda: [result])
+
+
+def _facts() -> dict[str, str]:
+    """Which MPI this is, and what the environment tells it of algorithms, of networks, and of how to wait."""
+    from mpi4py import MPI
+
+    told = ("OMPI_MCA_coll", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_smsc", "OMPI_MCA_mpi_yield")
+    library = MPI.Get_library_version().partition(",")[0].strip("\0\n ")
+    return {"library": library} | {name: value for name, value in os.environ.items() if name.startswith(told)}
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,137 @@
+"""PyTorch's libraries of collectives: torch.distributed over Gloo and over NCCL, and beside them mpi4py."""
+
+import math
+
+from common.laboratory.library import PATARASUK, Algorithm, Library
+from common.strategy import Launcher, mpirun, mpirun_across_hosts
+from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
+
+LIBRARY = "LOCKSTEP_TORCH_LIBRARY"
+"""Environment variable with the name of the library that pytorch_impl/collectives.py measures."""
+
+MPIRUN = Launcher(name="mpirun", command=mpirun, across_hosts=mpirun_across_hosts)
+
+# What all ranks together send, and the same in words.
+_WHOLE = (lambda size, ranks: 1.0 * size, "S")
+_PARTS_OF_OTHERS = (lambda size, ranks: (ranks - 1) / ranks * size, "(N - 1) / N S")
+_WHOLE_OF_OTHERS = (lambda size, ranks: 1.0 * (ranks - 1) * size, "(N - 1) S")
+_TWICE_OF_OTHERS = (lambda size, ranks: 2.0 * (ranks - 1) * size, "2 (N - 1) S")
+
+_SEGMENT_BYTES = 2**20
+"""The most that Gloo sends at once in a reduction (gloo/reduce.h, kMaxSegmentSize)."""
+
+
+def gloo_reduce_bytes(size: int, ranks: int) -> float:
+    """What all ranks send in Gloo's reduction of so many bytes.
+
+    Through a ring each rank comes to an N-th of the sum, which it then sends to the root. An N-th is two segments, or
+    more where these would be larger than 1 MiB. In the ring each rank sends all segments but two (gloo/reduce.cc, `i <
+    (numSegments - 2)`), where all but those of an N-th would do: with more than two, sums go further than they need to.
+    """
+    segments = ranks * max(2, math.ceil(size / (ranks * _SEGMENT_BYTES)))
+    return size * (ranks * (segments - 2) / segments + (ranks - 1) / ranks)
+
+
+_GLOO = "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"
+_BARRIER = 'Hensgen, Finkel & Manber, "Two algorithms for barrier synchronization", 1988'
+_REDUCE = "(N - 1 / N) S; of more than 2 N MiB up to (N + 1 - 1 / N) S, since sums go further than they need to"
+
+GLOO = Library(
+    name="gloo",
+    title="torch.distributed over Gloo",
+    script="pytorch_impl/collectives.py",
+    family=PYTORCH,
+    launcher=TORCHRUN,
+    options=BackendOptions(backend="gloo"),
+    variables={LIBRARY: "gloo"},
+    collectives={
+        "send_receive": (Algorithm("one message", *_WHOLE, f"{_GLOO}, send"),),
+        "broadcast": (Algorithm("binomial tree", *_WHOLE_OF_OTHERS, "gloo/broadcast.cc"),),
+        "scatter": (Algorithm("from the root to each, all at once", *_PARTS_OF_OTHERS, "gloo/scatter.cc"),),
+        "gather": (Algorithm("from each to the root, all at once", *_PARTS_OF_OTHERS, "gloo/gather.cc"),),
+        "all_gather": (Algorithm("ring", *_WHOLE_OF_OTHERS, "gloo/allgather.cc"),),
+        "reduce": (Algorithm("ring, then from each to the root", gloo_reduce_bytes, _REDUCE, "gloo/reduce.cc"),),
+        "reduce_scatter": (
+            Algorithm(
+                "a whole all-reduce, of which each rank keeps its part",
+                *_TWICE_OF_OTHERS,
+                f"{_GLOO}, reduce_scatter_tensor_coalesced (pytorch pull request 118911)",
+            ),
+        ),
+        "all_reduce": (Algorithm("ring", *_TWICE_OF_OTHERS, f"gloo/allreduce.cc; {PATARASUK}"),),
+        "all_to_all": (Algorithm("from each to each, all at once", *_WHOLE_OF_OTHERS, "gloo/alltoall.cc"),),
+        "barrier": (
+            Algorithm("dissemination", lambda size, ranks: 0.0, "empty messages", f"gloo/barrier.cc; {_BARRIER}"),
+        ),
+    },
+    types=("float32", "float64", "float16", "int8", "uint8", "int32", "int64"),
+)
+
+_NCCL = "torch/csrc/cuda/nccl.cpp"
+_AS_NCCL_CHOOSES = (
+    Algorithm(
+        "as NCCL chooses",
+        None,
+        "none where NCCL chooses the algorithm, by the size and by what joins the GPUs",
+        "NCCL's user guide, NCCL_ALGO",
+    ),
+)
+
+NCCL = Library(
+    name="nccl",
+    title="torch.distributed over NCCL",
+    script="pytorch_impl/collectives.py",
+    family=PYTORCH,
+    launcher=TORCHRUN,
+    options=BackendOptions(backend="nccl"),
+    variables={LIBRARY: "nccl"},
+    collectives={
+        "send_receive": (Algorithm("one message", *_WHOLE, f"{_NCCL}, send"),),
+        "broadcast": _AS_NCCL_CHOOSES,
+        "scatter": (Algorithm("from the root to each, all at once", *_PARTS_OF_OTHERS, f"{_NCCL}, scatter"),),
+        "gather": (Algorithm("from each to the root, all at once", *_PARTS_OF_OTHERS, f"{_NCCL}, gather"),),
+        "all_gather": _AS_NCCL_CHOOSES,
+        "reduce": _AS_NCCL_CHOOSES,
+        "reduce_scatter": _AS_NCCL_CHOOSES,
+        "all_reduce": _AS_NCCL_CHOOSES,
+        "all_to_all": (
+            Algorithm("from each to each, all at once", *_WHOLE_OF_OTHERS, f"{_NCCL}, all2all_single_equal_split"),
+        ),
+        "barrier": (
+            Algorithm(
+                "an all-reduce of one element",
+                None,
+                "none where NCCL chooses the algorithm",
+                "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, barrier",
+            ),
+        ),
+    },
+    types=("float32", "float64", "float16", "int8", "uint8", "int32", "int64"),
+    needs_gpus=True,
+)
+
+_AS_OPEN_MPI_CHOOSES = (
+    Algorithm(
+        "as Open MPI chooses",
+        None,
+        "none: ranks of a host share memory, and between hosts Open MPI chooses the algorithm by size and ranks",
+        "docs.open-mpi.org, Tuning Collectives",
+    ),
+)
+
+OPEN_MPI = Library(
+    name="mpi",
+    title="mpi4py over Open MPI",
+    script="pytorch_impl/collectives_mpi.py",
+    family=PYTORCH,
+    launcher=MPIRUN,
+    collectives=dict.fromkeys(
+        (
+            *("send_receive", "broadcast", "scatter", "gather", "all_gather"),
+            *("reduce", "reduce_scatter", "all_reduce", "all_to_all", "barrier"),
+        ),
+        _AS_OPEN_MPI_CHOOSES,
+    ),
+    # MPI has no half precision.
+    types=("float32", "float64", "int8", "uint8", "int32", "int64"),
+)

@@ -1,0 +1,143 @@
+"""TensorFlow's libraries of collectives: between processes over gRPC, and between the devices of one process."""
+
+from common.laboratory.library import PATARASUK, Algorithm, Library
+from common.strategy import PROCESS
+from tf_impl.strategies import CLUSTER, TENSORFLOW
+
+REDUCTION = "LOCKSTEP_TF_REDUCTION"
+"""Environment variable with the name of the library that tf_impl/reductions.py measures."""
+
+_RUNTIME = "tensorflow/core/common_runtime"
+_CROSS_DEVICE = "tensorflow/python/distribute/cross_device_ops.py"
+_MIRRORED = "tensorflow/python/distribute/mirrored_strategy.py"
+
+_LENGTH_BYTES = 4
+"""What a rank tells of the length of its part before an all-gather: an int32."""
+
+
+def _inside(name: str, source: str) -> tuple[Algorithm, ...]:
+    """What devices of one process do, which sends nothing."""
+    return (Algorithm(name, lambda size, ranks: 0.0, "nothing, within one process", source),)
+
+
+COLLECTIVES = Library(
+    name="tensorflow",
+    title="TensorFlow's collectives over gRPC",
+    script="tf_impl/collectives.py",
+    family=TENSORFLOW,
+    launcher=CLUSTER,
+    collectives={
+        "broadcast": (
+            Algorithm(
+                "binary tree",
+                lambda size, ranks: 1.0 * (ranks - 1) * size,
+                "(N - 1) S",
+                f"{_RUNTIME}/hierarchical_tree_broadcaster.cc",
+            ),
+        ),
+        "all_gather": (
+            Algorithm(
+                "ring, after a ring of the parts' lengths",
+                lambda size, ranks: 1.0 * (ranks - 1) * (size + _LENGTH_BYTES * ranks),
+                "(N - 1) (S + 4 N)",
+                f"{_RUNTIME}/ring_gatherer.cc; tensorflow/python/distribute/cross_device_utils.py",
+            ),
+        ),
+        "all_reduce": (
+            Algorithm(
+                "ring",
+                lambda size, ranks: 2.0 * (ranks - 1) * size,
+                "2 (N - 1) S",
+                f"{_RUNTIME}/ring_reducer.cc; {PATARASUK}",
+            ),
+        ),
+        "all_to_all": (
+            Algorithm(
+                "each rank to each, all at once",
+                lambda size, ranks: 1.0 * (ranks - 1) * size,
+                "(N - 1) S",
+                f"{_RUNTIME}/all_to_all.cc",
+            ),
+        ),
+    },
+    lacks={
+        "send_receive": "No collective of TensorFlow sends from one task to another.",
+        "scatter": "TensorFlow has no scatter.",
+        "gather": "TensorFlow has no gather to one task: under tf.distribute every task gets all parts (all_gather).",
+        "reduce": "TensorFlow has no reduction to one task: under tf.distribute every task gets the sum (all_reduce).",
+        "reduce_scatter": "TensorFlow has a reduce-scatter over NCCL alone.",
+        "barrier": "tf.distribute has no barrier: what needs one takes the all-reduce of a scalar.",
+    },
+    types=("float32", "float64", "float16", "int32", "int64"),
+)
+
+_REST = "tf.distribute's cross-device operations are reductions, gathers and a broadcast."
+
+REDUCTION_TO_ONE_DEVICE = Library(
+    name="tf_reduction_to_one_device",
+    title="TensorFlow's ReductionToOneDevice in one process",
+    script="tf_impl/reductions.py",
+    family=TENSORFLOW,
+    launcher=PROCESS,
+    variables={REDUCTION: "tf_reduction_to_one_device"},
+    collectives={
+        "broadcast": _inside("from the first device to each", _CROSS_DEVICE),
+        "gather": _inside("the first device joins all parts", _CROSS_DEVICE),
+        "all_gather": _inside("the first device joins all parts, then to each", _CROSS_DEVICE),
+        "reduce": _inside("the first device adds all", _CROSS_DEVICE),
+        "all_reduce": _inside("the first device adds all, then to each", _CROSS_DEVICE),
+    },
+    lacks=dict.fromkeys(("send_receive", "scatter", "reduce_scatter", "all_to_all", "barrier"), _REST),
+    types=("float32", "float64", "float16", "int8", "uint8", "int32", "int64"),
+    one_process=True,
+)
+
+_ALL_BUT_ALL_REDUCE = (
+    *("send_receive", "broadcast", "scatter", "gather", "all_gather", "reduce", "reduce_scatter", "all_to_all"),
+    "barrier",
+)
+
+HIERARCHICAL_COPY = Library(
+    name="tf_hierarchical_copy",
+    title="TensorFlow's HierarchicalCopyAllReduce in one process",
+    script="tf_impl/reductions.py",
+    family=TENSORFLOW,
+    launcher=PROCESS,
+    variables={REDUCTION: "tf_hierarchical_copy"},
+    collectives={
+        "all_reduce": _inside(
+            "one device of each half adds the half's, one of them both sums, then back the same way",
+            "tensorflow/python/distribute/cross_device_utils.py",
+        ),
+    },
+    lacks=dict.fromkeys(
+        _ALL_BUT_ALL_REDUCE,
+        f"HierarchicalCopyAllReduce has nothing of its own but the all-reduce: see {REDUCTION_TO_ONE_DEVICE.name}.",
+    ),
+    # Of int32 MirroredStrategy leaves the sum to ReductionToOneDevice.
+    types=("float32", "float64", "float16", "int8", "uint8", "int64"),
+    one_process=True,
+)
+
+MIRRORED_COLLECTIVES = Library(
+    name="tf_mirrored_collectives",
+    title="TensorFlow's collectives in one process",
+    script="tf_impl/reductions.py",
+    family=TENSORFLOW,
+    launcher=PROCESS,
+    variables={REDUCTION: "tf_mirrored_collectives"},
+    collectives={
+        "all_gather": _inside(
+            "ring, after a ring of the parts' lengths; on GPUs NCCL's", f"{_RUNTIME}/ring_gatherer.cc; {_MIRRORED}"
+        ),
+        "all_reduce": _inside("ring; on GPUs NCCL's", f"{_RUNTIME}/ring_reducer.cc; {_MIRRORED}"),
+    },
+    lacks=dict.fromkeys(
+        ("send_receive", "broadcast", "scatter", "gather", "reduce", "reduce_scatter", "all_to_all", "barrier"),
+        "In one process MirroredStrategy takes collectives for the all-reduce and the all-gather alone: "
+        f"see {REDUCTION_TO_ONE_DEVICE.name}.",
+    ),
+    # As above.
+    types=("float32", "float64", "float16", "int64"),
+    one_process=True,
+)
