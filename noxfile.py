@@ -21,7 +21,7 @@ nox.options.sessions = ["tests", "lint"]
 nox.options.default_venv_backend = "none"
 
 try:
-    STRATEGIES, FAMILIES = catalogue.strategies(), catalogue.families()
+    STRATEGIES, LIBRARIES, FAMILIES = catalogue.strategies(), catalogue.libraries(), catalogue.families()
 except UserError as error:
     sys.exit(f"lockstep: {error}")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
@@ -91,6 +91,20 @@ for each in STRATEGIES.values():
 def compare(session: nox.Session) -> None:
     """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
     run_with_tools(session, "-m", "common.compare", *session.posargs, environments=environments_of(session.posargs))
+
+
+@nox.session
+def collectives(session: nox.Session) -> None:
+    """Measure single collectives of every library, in about five minutes (`-- --plan` tells more)."""
+    run_with_tools(session, "-m", "common.laboratory", *session.posargs, environments=environments_of(session.posargs))
+
+
+@nox.session
+def matrix_products(session: nox.Session) -> None:
+    """Multiply matrices over workers, and tell from which size on that pays, and why (about five minutes)."""
+    needed = tuple(dict.fromkeys(way.family.environment for way in catalogue.ways().values()))
+    environments = () if {"--plan", "--help", "-h"} & {*session.posargs} else needed
+    run_with_tools(session, "-m", "common.laboratory.matrix_products", *session.posargs, environments=environments)
 
 
 @nox.session
@@ -171,10 +185,13 @@ def prepare(session: nox.Session, *names: str, pip_options: Sequence[str] = ()) 
 
 
 def environments_of(options: Sequence[str]) -> tuple[str, ...]:
-    """The environments of the strategies that the options name, or all; none where nothing will be launched."""
+    """The environments of the strategies and libraries that the options name, or all; none where nothing will be
+    launched.
+    """
     if {"--plan", "--help", "-h"} & {*options}:
         return ()
-    named = {STRATEGIES[each].family.environment for each in options if each in STRATEGIES}
+    programs = STRATEGIES | LIBRARIES
+    named = {programs[each].family.environment for each in options if each in programs}
     return tuple(name for name in FAMILIES if name in named or not named)
 
 

@@ -18,6 +18,8 @@ from common.calibration import __main__ as calibration
 from common.catalogue import ROOT
 from common.contract.task import parse_command_line
 from common.errors import NotInstalledError, UserError
+from common.laboratory import __main__ as laboratory
+from common.laboratory import matrix_products
 from common.launch import python_for
 from common.strategy import Strategy
 from reports.__main__ import write_report
@@ -144,6 +146,8 @@ PARSERS = {
     "common.launch": launch.prepare,
     "common.calibration": lambda options: tyro.cli(calibration.Arguments, args=options),
     "common.compare": lambda options: tyro.cli(compare.Arguments, args=options),
+    "common.laboratory": laboratory.parse,
+    "common.laboratory.matrix_products": lambda options: tyro.cli(matrix_products.Arguments, args=options),
     "reports": lambda options: tyro.cli(_write_nothing, args=options),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),
 }

@@ -92,12 +92,14 @@ def test_pytorch_knows_no_tensorflow_and_tensorflow_no_torch():
 @pytest.mark.parametrize("folder", IMPLEMENTATIONS, ids=lambda path: path.name)
 def test_declarations_import_what_nox_can_import_under_any_python(folder):
     allowed = {*sys.stdlib_module_names, "common", folder.name}
-    for path in (folder / "strategies.py", *folder.glob("*options.py")):
+    declarations = (*folder.glob("libraries.py"), *folder.glob("matrices.py"), *folder.glob("*options.py"))
+    for path in (folder / "strategies.py", *declarations):
         assert imports_of(path.read_text(), folder.name) <= allowed
         modules = {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
         ours = {name for name in modules if name.startswith("common.")}
         # The task is named in annotations alone.
-        assert ours <= {"common.strategy", "common.errors", "common.contract.task"}
+        laboratory = {"common.laboratory.library", "common.laboratory.matrix_way"}
+        assert ours <= {"common.strategy", "common.errors", "common.contract.task", *laboratory}
 
 
 def test_importing_a_module_of_ours_does_nothing_but_define():

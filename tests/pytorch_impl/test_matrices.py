@@ -1,0 +1,78 @@
+"""pytorch_impl/matrix_*.py, started as a session starts them: every way over every transport, and by mistake."""
+
+import ast
+import re
+import sys
+
+import pytest
+
+from common.catalogue import ROOT
+from common.laboratory.matrix_products import Scope, rounds, run_planned
+from common.laboratory.matrix_record import MatrixRecord, call_seconds, part_shares
+from common.laboratory.matrix_way import ways
+from common.launch import python_for
+from tests import commands
+from tests.conftest import run_command
+
+PARTS = {
+    "naive": ["to lists", "product", "from lists"],
+    "alone": ["product"],
+    "rows": ["scatter A", "broadcast B", "product", "gather C"],
+    "reduction": ["cut A", "scatter A", "scatter B", "product", "reduce C"],
+}
+SCOPE = Scope(sizes=(8, 48), naive_sizes=(4, 8), repetitions=1, iterations=3)
+SCRIPTS = sorted({way.script for way in ways().values()})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("matrices")
+
+
+@pytest.fixture(scope="module", params=ways())
+def found(request, folder) -> MatrixRecord:
+    """What a launch of each way left; a wrong product would have ended it."""
+    [planned] = [each for each in rounds(SCOPE, seed=1)[0] if each.way.name == request.param]
+    python_for(planned.way)
+    record = run_planned(planned, folder)
+    assert record.status == "ok", (record.reason, (folder / record.log).read_text())
+    return record
+
+
+def test_every_rank_clocks_every_part_of_every_call(found):
+    assert [cell.size for cell in found.cells] == ([4, 8] if found.kind == "naive" else [8, 48])
+    for cell in found.cells:
+        assert cell.parts == PARTS[found.kind]
+        assert [len(calls) for calls in cell.moments_seconds] == [3] * found.workers
+        for calls in cell.moments_seconds:
+            assert all(sorted(moments) == moments and len(moments) == len(cell.parts) + 1 for moments in calls)
+        assert all(0 < seconds < 10 for seconds in call_seconds(cell))
+        assert sum(part_shares(cell).values()) == pytest.approx(1)
+
+
+def test_the_record_says_what_carried_the_matrices_and_with_what(found):
+    carried = {"rows_gloo": "gloo", "reduction_gloo": "gloo", "naive": "none", "alone": "none"}
+    assert found.backend == carried.get(found.way, "mpi, shared memory")
+    assert found.workers == (2 if found.kind in ("rows", "reduction") else 1)
+    assert {*found.versions} >= {"python", "numpy", "torch"}
+    assert found.host["cores"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_help_of_every_script_says_by_a_command_that_can_work_how_to_start_it(script):
+    [command] = re.findall(r"To start it: `(.+?)`", ast.get_docstring(ast.parse((ROOT / script).read_text())))
+    assert script in command
+    commands.check(command.partition(" --sizes")[0])
+
+
+@pytest.mark.parametrize("script", [script for script in SCRIPTS if "naive" not in script])
+def test_a_script_in_an_environment_without_torch_says_so_in_one_line(script):
+    status, output = run_command([sys.executable, script])
+    assert (status, output.count("\n")) == (2, 1)
+    assert output.startswith("lockstep: torch isn't installed for ")
+
+
+def test_a_script_over_workers_that_nobody_launched_names_torchrun():
+    status, output = run_command([str(python_for(ways()["rows_gloo"])), "pytorch_impl/matrix_by_rows.py"])
+    assert (status, output.count("\n")) == (2, 1)
+    assert "rows_gloo is started by torchrun: torchrun --nproc-per-node N" in output
