@@ -120,16 +120,17 @@ def _make(
 
 
 def _print_plan(console: Console, scope: Scope) -> None:
-    """Every library with its sizes, and how many launches there are."""
-    table = Table("library", "collectives", "sizes", "ranks", "launches")
+    """Every library with what is measured of it, and how many launches it has."""
+    launches = [launch for each in rounds(scope, 0, len(machine.gpu_names())) for launch in each]
+    table = Table("library", "what it is", "collectives", "sizes", "ranks", "launches")
+    sweep = scope.sweep(scope.ranks[0])
+    sizes = f"{len(sweep.size_bytes)}, from {sweep.size_bytes[0]:,} to {sweep.size_bytes[-1]:,} B"
     for library in chosen(scope):
-        sweeps = [scope.sweep(workers) for workers in scope.ranks]
-        sizes = sweeps[0].size_bytes
-        collectives = [str(each) for each in sweeps[0].collectives if each in library.collectives]
-        spread = f"{len(sizes)}, from {sizes[0]:,} to {sizes[-1]:,} B"
-        ranks = ", ".join(map(str, scope.ranks))
-        table.add_row(library.title, ", ".join(collectives), spread, ranks, str(scope.rounds * len(sweeps)))
+        collectives = ", ".join(each for each in sweep.collectives if each in library.collectives)
+        count = sum(launch.library is library for launch in launches)
+        table.add_row(library.name, library.title, collectives, sizes, ", ".join(map(str, scope.ranks)), str(count))
     console.print(table)
+    console.print(f"{len(launches)} launches.")
 
 
 if __name__ == "__main__":
