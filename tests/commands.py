@@ -22,6 +22,7 @@ from common.laboratory import __main__ as laboratory
 from common.laboratory import matrix_products
 from common.launch import python_for
 from common.strategy import Strategy
+from reports import collectives
 from reports.__main__ import write_report
 from tests.benchmarks import __main__ as benchmarks
 
@@ -137,9 +138,14 @@ def _parse_for(strategy: Strategy, options: list[str]) -> None:
     parse_command_line(strategy, "", options)
 
 
-@wraps(write_report)
-def _write_nothing(**_: object) -> None:
-    """What takes the same options as the report's program."""
+def _parse_only(program: Callable[..., None], options: list[str]) -> None:
+    """Take the options that the program takes, and do nothing with them."""
+
+    @wraps(program)
+    def do_nothing(**_: object) -> None:
+        pass
+
+    tyro.cli(do_nothing, args=options)
 
 
 PARSERS = {
@@ -148,7 +154,8 @@ PARSERS = {
     "common.compare": lambda options: tyro.cli(compare.Arguments, args=options),
     "common.laboratory": laboratory.parse,
     "common.laboratory.matrix_products": lambda options: tyro.cli(matrix_products.Arguments, args=options),
-    "reports": lambda options: tyro.cli(_write_nothing, args=options),
+    "reports": partial(_parse_only, write_report),
+    "reports.collectives": partial(_parse_only, collectives.write_report),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),
 }
 """What reads the options of a module, and does nothing else with them."""

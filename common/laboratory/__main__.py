@@ -1,4 +1,4 @@
-"""Measure the collectives of every library, in rounds, and print a table for each.
+"""Measure the collectives of every library, in rounds, print a table for each, and write the report.
 
 To start it: `nox -s collectives`, or `nox -s collectives -- -b 8 -e 64M -f 2 --libraries gloo mpi`. An interrupted
 session goes on where it stopped when it is started again with the same options.
@@ -6,6 +6,7 @@ session goes on where it stopped when it is started again with the same options.
 
 import dataclasses
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,8 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from common import command_line
+from common.catalogue import ROOT
 from common.errors import exit_with_one_line
-from common.files import locked, write_atomically
+from common.files import ensure_writable, locked, write_atomically
 from common.hosts import cluster
 from common.hosts.selection import Selection
 from common.hosts.supervision import Cluster
@@ -43,6 +45,8 @@ class Arguments:
     """Print the launches, and run nothing."""
     results: Path = Path("results")
     """Folder in which each session gets a folder of its own."""
+    out: Path = Path("reports/out/collectives.pdf")
+    """The report, with an HTML page beside it."""
     order_seed: int | None = None
     """Seed of the order of the launches; none: a new one, which the folder keeps."""
 
@@ -67,6 +71,7 @@ def main() -> None:
             sys.exit(
                 cluster.run_on_virtual_hosts(selection, [sys.executable, "-m", "common.laboratory", *sys.argv[1:]])
             )
+    ensure_writable(arguments.out)
     hosts = None if selection.is_here else cluster.find(console, selection, ranks)
     scope = dataclasses.replace(arguments.scope, spread=hosts.spread if hosts else None)
     with machine.alone():
@@ -80,7 +85,9 @@ def main() -> None:
     statuses = [record.status for record in records.values()]
     counts = ", ".join(f"{statuses.count(each)} {each}" for each in ("ok", "unsupported", "failed"))
     console.print(f"{len(statuses)} launches: {counts}.")
-    sys.exit(int("failed" in statuses))
+    report = ["--results", str(folder.resolve()), "--out", str(arguments.out.resolve())]
+    status = subprocess.run([sys.executable, "-m", "reports.collectives", *report], cwd=ROOT).returncode
+    sys.exit(status or int("failed" in statuses))
 
 
 def _measure(

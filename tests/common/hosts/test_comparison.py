@@ -47,9 +47,9 @@ class Compared:
         return pandas.read_csv(self.report.with_name(f"{self.report.stem}-tables") / f"{name}.csv")
 
 
-def command_for(folder: Path, strategies: list[Strategy], *options: str) -> list[str]:
+def command_for(folder: Path, strategies: list[Strategy], *options: str, preset: str = "digits") -> list[str]:
     names = [strategy.base for strategy in strategies if strategy.base] + [strategy.name for strategy in strategies]
-    scope = ["--strategies", *dict.fromkeys(names), "--preset", "digits", "--workers", "2", "--repetitions", "1"]
+    scope = ["--strategies", *dict.fromkeys(names), "--preset", preset, "--workers", "2", "--repetitions", "1"]
     outputs = ["--results", str(folder / "results"), "--out", str(folder / "report.pdf")]
     return [sys.executable, "-m", "common.compare", "--virtual-hosts", "2", *options, *scope, *outputs]
 
@@ -143,7 +143,8 @@ def test_the_report_has_a_chapter_on_hosts(compared):
 def test_every_launcher_that_spans_hosts_keeps_to_its_formula_over_a_slow_link(tmp_path):
     strategies = [*SPANNING.values()]
     require_virtual_hosts(strategies)
-    command = command_for(tmp_path, strategies, "--bandwidth", "100mbit")
+    # With gradients so large that what coordinates the workers is little beside them.
+    command = command_for(tmp_path, strategies, "--bandwidth", "100mbit", preset="pathway")
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3000)
     assert result.returncode == 0, result.stdout + result.stderr
     found = what_remains(tmp_path)
@@ -155,7 +156,7 @@ def test_every_launcher_that_spans_hosts_keeps_to_its_formula_over_a_slow_link(t
         assert "2 hosts, 100 Mbit/s" in record.full_label
     of_hosts = found.table("hosts").query("hosts == 2 and exchange and formula_bytes > 0").groupby("launch")
     ratios = of_hosts["sent_bytes"].sum() / of_hosts["formula_bytes"].first()
-    assert ratios.between(0.97, 1.05).all(), ratios
+    assert ratios.between(0.97, 1.03).all(), ratios.to_dict()
     assert {name.partition("-")[0] for name in ratios.index} == {strategy.name for strategy in strategies}
     same_maths = found.table("deviations").query("other_maths != other_maths")
     assert set(same_maths["verdict"]) == {"follows"}

@@ -26,7 +26,8 @@ WITH_FORMULA = [
 
 def session(folder, *options):
     """The records, and what was printed, of a session with these options."""
-    command = [sys.executable, "-m", "common.laboratory", "--results", str(folder), "--repetitions", "1", *options]
+    where = ["--results", str(folder), "--out", str(folder / "report.pdf")]
+    command = [sys.executable, "-m", "common.laboratory", *where, "--repetitions", "1", *options]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stdout + result.stderr
     [results] = folder.glob("*-collectives")
@@ -67,6 +68,11 @@ def test_the_terminal_shows_a_table_with_every_library(among_four):
     for library in WITH_FORMULA:
         assert library.name in printed
     assert f"{len(records)} launches: {len(records)} ok, 0 unsupported, 0 failed." in printed
+
+
+def test_the_report_is_written(among_four, over_a_slow_link):
+    for records, printed in (among_four, over_a_slow_link):
+        assert "report.pdf and" in printed, (records, printed)
 
 
 def test_a_shaped_link_shows_as_its_rate(over_a_slow_link):

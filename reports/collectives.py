@@ -1,0 +1,236 @@
+"""Make a PDF and an HTML page from a session of the laboratory: `python -m reports.collectives --results FOLDER`."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import tyro
+
+from common.errors import UserError, exit_with_one_line
+from common.files import ensure_writable, write_atomically
+from common.laboratory import analysis
+from common.laboratory.analysis import Case, CaseFit, Comparison, Row
+from common.laboratory.record import CollectivesRecord, read_records
+from common.measurement.intervals import FEWEST_LAUNCHES
+from reports import blocks, collective_figures, collective_sections, figures, web_page
+from reports.blocks import Block
+from reports.collective_sections import grouped, world, world_in_words
+from reports.document import typeset
+from reports.drawing import draw_all
+from reports.figures import Style
+from reports.material import Drawings
+from reports.results import Results
+
+
+def read_session(folder: Path) -> Results:
+    """The records of a session. Raises UserError where the folder has none, or a damaged one."""
+    records = read_records(folder)
+    if not records:
+        raise UserError(f"{folder} holds no records of collectives: measure some first, or name another --results.")
+    noted, content = folder / "command.txt", hashlib.sha256()
+    for name in records:
+        content.update((folder / f"{name}.json").read_bytes())
+    command = noted.read_text(errors="replace").strip() if noted.exists() else ""
+    return Results(folder, records, None, command=command, digest=content.hexdigest())
+
+
+def compose(session: Results) -> tuple[dict[str, object], Drawings]:
+    """What the document says, in blocks, and how its figures are drawn."""
+    records: Mapping[str, CollectivesRecord] = session.records
+    rows = analysis.rows(records)
+    fits, compared = analysis.fits(rows), analysis.comparisons(rows)
+    looks = figures.styles({each.library: each.colors for each in records.values()})
+    drawings: Drawings = {}
+    parts = [*_first_page(rows, fits, compared), blocks.contents()]
+    for collective, of_all in grouped(rows, lambda row: row.case.collective).items():
+        parts.append(blocks.heading(collective))
+        for case, own in grouped(of_all, lambda row: world(row.case)).items():
+            parts += _measured(case, own, _of(case, fits), looks, drawings)
+    parts += collective_sections.fits_section(fits, collective_sections.crowded(rows))
+    parts += collective_sections.timing_section(records, rows)
+    parts += collective_sections.missing_section(analysis.missing(records))
+    parts += [*_method(), *_machine(session)]
+    dates = sorted({record.started_at[:10] for record in records.values()})
+    content = {
+        "title": "Lockstep",
+        "subtitle": "Collectives of distributed training, measured one by one",
+        "date": " to ".join(dict.fromkeys([dates[0], dates[-1]])),
+        "blocks": parts,
+    }
+    return content, drawings
+
+
+def _first_page(rows: Sequence[Row], fits: Sequence[CaseFit], compared: Sequence[Comparison]) -> list[Block]:
+    """Who is faster at the ends of the sizes, and what limits, for every collective in every world."""
+    told = []
+    for case, own in grouped(rows, lambda row: world(row.case)).items():
+        about = [each for each in compared if world(each.row.case) == case]
+        question = f"{case.collective}, {world_in_words(case)}"
+        told.append((question, collective_sections.answer(own, _of(case, fits), about)))
+    return [blocks.answers(told)] if told else [blocks.text("No launch measured anything.")]
+
+
+def _of(case: Case, fits: Iterable[CaseFit]) -> list[CaseFit]:
+    return [each for each in fits if world(each.case) == case]
+
+
+def _measured(
+    case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style], drawings: Drawings
+) -> list[Block]:
+    """One collective in one world: its figure, which is added to `drawings`, its tables, and what its bytes tell."""
+    parts = [blocks.heading(blocks.capitalized(world_in_words(case)), level=2)]
+    sized = [row for row in rows if row.size_bytes]
+    if sized:
+        file = f"times-{len(drawings) + 1}.svg"
+        drawings[file] = partial(collective_figures.times, sized, fits, dict(looks))
+        parts.append(blocks.figure(file, _caption(case, sized, fits), _alternative(case, sized, fits)))
+    parts += [collective_sections.sizes_table(rows)]
+    # A barrier has no data of its own to send.
+    parts += [collective_sections.bytes_table(rows)] if sized else []
+    said = collective_sections.about_bytes(sized)
+    return [*parts, *([blocks.items(said)] if said else []), collective_sections.algorithms_table(rows)]
+
+
+def _caption(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit]) -> str:
+    counts = sorted({row.seconds.n for row in rows})
+    n = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    said = [f"{case.collective}, {world_in_words(case)}: medians, every launch a faint mark, n = {n} launches."]
+    if any(row.seconds.low is not None for row in rows):
+        said.append("Upright: 95 % intervals of the medians.")
+    if counts[0] < FEWEST_LAUNCHES:
+        said.append(f"Below {FEWEST_LAUNCHES} launches there is no interval.")
+    if fits:
+        launches = sorted({each.fit.launches for each in fits})
+        fitted = f"{launches[0]} to {launches[-1]}" if len(launches) > 1 else str(launches[0])
+        said.append(
+            f"Dotted: the fitted lines, through the medians of n = {fitted} launches that measured all sizes. Below: "
+            "(fitted \N{MINUS SIGN} measured) / measured."
+        )
+    return " ".join(said)
+
+
+def _alternative(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit]) -> str:
+    names = blocks.some(sorted({row.case.library for row in rows}))
+    sizes = [row.size_bytes for row in rows]
+    below = " A panel below it shows by how much the fitted lines miss them." if fits else ""
+    return (
+        f"Time of {case.collective} among {world_in_words(case)}, over sizes from {min(sizes):,} to {max(sizes):,} "
+        f"bytes, both logarithmic: a line for each of {names}.{below} The tables after it have all numbers."
+    )
+
+
+def _method() -> list[Block]:
+    """How the numbers came about and how to read them."""
+    return [
+        blocks.heading("How to read these numbers"),
+        blocks.items(
+            [
+                "A call's time runs from when the last rank begins it until the last rank has its result. The ranks "
+                "meet at a barrier before each call; arrival is by how much the last one begins after the first, and "
+                "is no part of the time. Calls said to be one right after the other have no barrier between them, and "
+                "their time is the mean over the loop. Between hosts each rank's clock is set right by its host's "
+                "measured offset.",
+                "Every launch is a fresh process for each rank, or one for all ranks where the library has them in "
+                "one. A launch counts by the median over its calls, after a warm-up. Launches are made in rounds, "
+                "each of which has every library and world once, in shuffled order.",
+                "Unless the session was asked not to, the result of every rank in every timed call is compared with "
+                "NumPy's, outside the clock: values are whole numbers whose sums are exact. A wrong result ends its "
+                "launch.",
+                "A number is the median over n launches, with an interval by order statistics that covers the true "
+                f"median in at least 95 % of experiments. Below {FEWEST_LAUNCHES} launches no such interval exists. "
+                "Who is faster is said by paired t tests within rounds, held down over all libraries that have the "
+                "collective at this size (Holm); two intervals, apart or not, decide nothing.",
+                "Sizes, algorithm bandwidth (size over time) and bus bandwidth (that times a factor of the collective "
+                "and the ranks) are as nccl-tests defines them (doc/PERFORMANCE.md); 1 MB is 10\u2076 bytes. "
+                "Nothing is averaged over sizes.",
+                "Truly sent is what the interfaces of the launch's own network counted over calls after the timed "
+                "ones, headers included, over the number of ranks; over several hosts what went from host to host. "
+                "What ranks hand over in shared memory isn't sent. CPU time is that of all ranks' processes together.",
+            ]
+        ),
+    ]
+
+
+def _machine(session: Results) -> list[Block]:
+    """What the launches ran on, with which libraries, versions and settings."""
+    records: list[CollectivesRecord] = list(session.records.values())
+    ok = [record for record in records if record.status == "ok"] or records
+    known = [record.host for record in ok if record.host]
+    started = sorted(record.started_at[:16].replace("T", " ") for record in ok)
+    rows = [
+        ["processor", _distinct(f"{host.get('processor', '?')}, {host.get('cores', '?')} cores" for host in known)],
+        ["memory", _distinct(f"{host.get('memory_bytes', 0) / 2**30:.1f} GiB" for host in known)],
+        ["GPUs", _distinct(", ".join(host.get("gpus", [])) or "none" for host in known)],
+        ["system", _distinct(str(host.get("system", "?")) for host in known)],
+        ["hosts", _distinct(", ".join(str(host["name"]) for host in record.hosts) or "one" for record in ok)],
+        ["calls timed, after", _distinct(_calls(record) for record in ok)],
+        ["results checked", blocks.share_of_launches(bool(record.sweep.get("check")) for record in ok)],
+        ["kept on their cores", blocks.share_of_launches(bool(record.pinned_cores) for record in ok)],
+        ["private network", blocks.share_of_launches(record.private_network for record in ok)],
+        ["commit", _distinct(record.git_commit or "unknown" for record in ok)],
+        ["measured", " to ".join(dict.fromkeys([started[0], started[-1]])) + " UTC"],
+        ["all records, SHA-256", session.digest],
+        ["to repeat it", session.command or "unknown: the folder has no command.txt"],
+        [
+            "versions",
+            _distinct(sorted({f"{name} {each}" for record in ok for name, each in record.versions.items()}), ", "),
+        ],
+    ]
+    libraries = [
+        [library, own[0].title, own[0].family, _distinct(record.backend for record in own), _facts(own)]
+        for library, own in sorted(grouped(records, lambda record: record.library).items())
+    ]
+    return [
+        blocks.heading("Libraries, machine and versions"),
+        blocks.table(
+            ["library", "is", "family", "carried by", "tells of itself"],
+            libraries,
+            [],
+            left=(0, 1, 2, 3, 4),
+            wide={1: 2, 4: 3},
+        ),
+        blocks.table(["", ""], rows, [], left=(0, 1), wide={1: 1}),
+    ]
+
+
+def _calls(record: CollectivesRecord) -> str:
+    return f"{record.sweep.get('iterations', '?')} at each size, after {record.sweep.get('warmup_iterations', '?')}"
+
+
+def _facts(records: Iterable[CollectivesRecord]) -> str:
+    return _distinct(f"{name}: {fact}" for record in records for name, fact in record.facts.items())
+
+
+def _distinct(values: Iterable[str], between: str = "; ") -> str:
+    """Each value once, in order."""
+    return between.join(dict.fromkeys(filter(None, values))) or blocks.DASH
+
+
+def write_report(results: Path, out: Path = Path("reports/out/collectives.pdf")) -> None:
+    """Make a typeset PDF of a session's records, and beside it an HTML page.
+
+    Args:
+        results: Folder of the session, with its records (*.json) and command.txt.
+        out: The PDF to write.
+    """
+    page_file = out.with_suffix(".html")
+    if page_file == out:
+        raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
+    session = read_session(results)
+    for path in (out, page_file):
+        ensure_writable(path)
+    content, drawings = compose(session)
+    images = draw_all(drawings)
+    write_atomically(out, typeset(session, content, images))
+    write_atomically(page_file, web_page.build(content, drawings, images))
+    print(f"{out} and {page_file}: {len(session.records)} records")
+
+
+def main() -> None:
+    """Run the command line. Raises UserError for records that can't be read and files that can't be written."""
+    tyro.cli(write_report, description=__doc__)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,268 @@
+"""The report of a session of collectives, on records made by hand."""
+
+import dataclasses
+import json
+import sys
+
+import pytest
+
+from common.errors import UserError, exit_with_one_line
+from common.laboratory.record import Cell, CollectivesRecord, write_record
+from common.laboratory.sweep import Sweep
+from reports import collectives, document
+from reports.blocks import DASH
+from reports.drawing import draw_all
+from reports.results import Results
+from tests.reports.drawings import words
+from tests.reports.pieces import answers, headings, table_under
+
+SIZES = (8, 1024, 131_072, 1_048_576)
+HERE = "2 ranks, cpu, float32"
+
+
+def cell(size_bytes: int, seconds: float, **changes: object) -> Cell:
+    """A good cell with two calls of so many seconds; the second rank begins each 2 us after the first."""
+    values = {
+        **{"collective": "all_reduce", "size_bytes": size_bytes, "status": "ok"},
+        "entered_seconds": [[0.0, 1.0], [2e-6, 1 + 2e-6]],
+        "left_seconds": [[2e-6 + seconds, 1 + 2e-6 + seconds]] * 2,
+        **{"counted_calls": 10, "sent_bytes": 2.02 * size_bytes, "formula_bytes": 2.0 * size_bytes},
+        **{"processor_seconds": 1e-6, "algorithm": "ring", "formula": "2 (N - 1) S", "source": "a paper"},
+    }
+    return Cell(**values | changes)
+
+
+def launch(*cells: Cell, library: str = "amber", repetition: int = 1, **changes: object) -> CollectivesRecord:
+    values = {
+        **{"library": library, "title": f"The library {library}", "family": "Amber", "colors": ["#17457e", "#56b4e9"]},
+        **{"status": "ok", "repetition": repetition, "workers": 2, "timing_seconds": 1e-7, "backend": "carrier"},
+        "sweep": dataclasses.asdict(Sweep()),
+        "started_at": "2026-01-02T03:04:05.678+00:00",
+        **{"versions": {"numpy": "2.4.6"}, "host": {"processor": "Some CPU", "cores": 2, "memory_bytes": 2**33}},
+        "cells": list(cells),
+    }
+    return CollectivesRecord(**values | changes)
+
+
+def launches(library: str, latency: float, n: int = 6, changed: dict | None = None, **fields: object) -> list:
+    """n launches whose sizes take `latency` and a microsecond for each 1000 bytes, and 1 % more in each round."""
+    found = []
+    for place in range(n):
+        cells = [cell(size, (latency + 1e-9 * size) * (1 + place / 100), **(changed or {})) for size in SIZES]
+        found.append(launch(*cells, library=library, repetition=place + 1, **fields))
+    return found
+
+
+def session(folder, *records: CollectivesRecord) -> Results:
+    for path in folder.glob("*.json"):
+        path.unlink()
+    for place, record in enumerate(records):
+        write_record(folder / f"{place:02d}.json", record)
+    (folder / "command.txt").write_text("nox -s collectives -- --some-option\n")
+    return collectives.read_session(folder)
+
+
+def content_of(folder, *records: CollectivesRecord) -> dict:
+    return collectives.compose(session(folder, *records))[0]
+
+
+def answer(folder, *records: CollectivesRecord) -> list[str]:
+    return answers(content_of(folder, *records))[f"all_reduce, {HERE}"]
+
+
+def sentences(content: dict) -> list[str]:
+    return [item for block in content["blocks"] if block["kind"] == "items" for item in block["items"]]
+
+
+def rows_under(content: dict, heading: str) -> list[dict[str, str]]:
+    found = table_under(content["blocks"], heading)
+    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+
+
+def drawn(folder, *records: CollectivesRecord) -> str:
+    [image] = draw_all(collectives.compose(session(folder, *records))[1]).values()
+    return image.decode()
+
+
+def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(tmp_path, capsys):
+    unsupported = launch(library="cobalt", status="unsupported", reason="It has *no* #GPU.", host={}, versions={})
+    session(tmp_path, *launches("amber", 1e-5, 2), *launches("teal", 2e-5, 2), unsupported)
+    out = tmp_path / "out" / "report.pdf"
+    collectives.write_report(tmp_path, out)
+    assert out.read_bytes().startswith(b"%PDF-")
+    assert b"pdfuaid:part" in out.read_bytes()
+    page = out.with_suffix(".html").read_text()
+    assert all(f"The library {name}" in page for name in ("amber", "teal", "cobalt"))
+    assert "It has *no* #GPU." in page
+    assert "5 records" in capsys.readouterr().out
+
+
+def test_the_same_records_make_the_same_pdf(tmp_path):
+    found = session(tmp_path, *launches("amber", 1e-5, 1))
+    first, second = (
+        document.typeset(found, content, draw_all(drawings))
+        for content, drawings in (collectives.compose(found), collectives.compose(found))
+    )
+    assert first == second
+
+
+def test_a_folder_without_records_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["reports.collectives", "--results", str(tmp_path), "--out", f"{tmp_path}/a.pdf"])
+    with pytest.raises(SystemExit) as ending:
+        exit_with_one_line(collectives.main)
+    assert ending.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "holds no records of collectives: measure some first" in line
+    assert not (tmp_path / "a.pdf").exists()
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    (tmp_path / "damaged.json").write_text("{")
+    with pytest.raises(UserError, match="damaged"):
+        collectives.write_report(tmp_path, tmp_path / "report.pdf")
+
+
+def test_the_first_page_says_who_is_faster_at_both_ends_and_what_limits(tmp_path):
+    smallest, largest, limits = answer(tmp_path, *launches("amber", 1.2e-5), *launches("teal", 2e-5))
+    # The medians of 1.00 to 1.05 times 12.008 and 20.008 us, and of 1,060.576 and 1,068.576 us.
+    assert smallest == "At 8 B amber (12.3 µs) is faster than teal (20.5 µs) (n = 6 rounds)."
+    assert largest == ("At 1,048,576 B amber (1,087 µs) is like, to within 5 %, teal (1,095 µs) (n = 6 rounds).")
+    assert limits == (
+        "By the fitted lines, at 8 B latency alpha limits amber (12.3 µs, n = 6) and teal (20.5 µs, n = 6); at "
+        "1,048,576 B bandwidth beta limits amber (976 MB/s, n = 6) and teal (976 MB/s, n = 6). These lines "
+        "miss what was measured by up to 0 %."
+    )
+
+
+def test_fewer_than_six_launches_tell_nothing_and_have_no_intervals(tmp_path):
+    content = content_of(tmp_path, *launches("amber", 1e-5, 5), *launches("teal", 2e-5, 5))
+    assert answers(content)[f"all_reduce, {HERE}"][0] == (
+        "At 8 B fewer than 6 rounds tell nothing of who is faster: amber (10.2 µs) and teal (20.4 µs) (n = 5 rounds)."
+    )
+    assert {row["95 %\ninterval"] for row in rows_under(content, HERE)} == {DASH}
+    assert "(" not in rows_under(content, "Latency and bandwidth")[0]["alpha, µs"]
+
+
+def test_six_launches_have_intervals_in_the_tables(tmp_path):
+    content = content_of(tmp_path, *launches("amber", 2e-5))
+    row = rows_under(content, HERE)[0]
+    assert (row["n"], row["time,\nµs"], row["95 %\ninterval"]) == ("6", "20.5", "20.0 to 21.0")
+    assert rows_under(content, "Latency and bandwidth")[0]["alpha, µs"].startswith("20.5 (20.")
+
+
+def test_the_tables_have_each_size_with_its_bandwidths_and_bytes(tmp_path):
+    content = content_of(tmp_path, *launches("amber", 1e-5, 1))
+    rows = rows_under(content, HERE)
+    assert [row["size, B"] for row in rows] == ["8", "1,024", "131,072", "1,048,576"]
+    # 1,048,576 bytes in 1,058.576 us; of two ranks the bus carries as much.
+    assert (rows[-1]["algbw,\nMB/s"], rows[-1]["busbw,\nMB/s"]) == ("991", "991")
+    assert rows[-1]["arrival,\nµs"] == "2.00"
+    tables = [block for block in content["blocks"] if block["kind"] == "table"]
+    assert tables[1]["rows"][-1] == ["amber", "1,048,576", "1,059,062", "1,048,576", "1,048,576", "0.000954"]
+    assert tables[2]["rows"] == [["amber", "8 to 1,048,576", "ring", "2 (N - 1) S", "a paper"]]
+
+
+def test_a_second_piece_says_from_which_size_on_it_holds(tmp_path):
+    # Up to 4 KiB a call takes 10 us, from then on 100 us and a nanosecond for each byte.
+    sizes = [2**place for place in range(3, 22)]
+    found = [
+        launch(*(cell(size, (1e-5 if size <= 4096 else 1e-4 + 1e-9 * size) * factor) for size in sizes), repetition=n)
+        for n, factor in enumerate((1.0, 1.01, 1.02, 1.03, 1.04, 1.05), start=1)
+    ]
+    content, drawings = collectives.compose(session(tmp_path, *found))
+    rows = rows_under(content, "Latency and bandwidth")
+    assert [row["to, B"] for row in rows] == ["4,096", "2,097,152"]
+    assert [row["holds from, B"] for row in rows] == ["8", "8,192 (8,192 to 8,192)"]
+    [image] = draw_all(drawings).values()
+    # Not each of 19 sizes has room for its name.
+    assert {"8", "32", "2 Mi"} <= set(words(image.decode()))
+    assert "16" not in words(image.decode())
+
+
+def test_bytes_that_differ_by_more_than_three_percent_at_the_largest_size_are_said(tmp_path):
+    said = sentences(content_of(tmp_path, *launches("amber", 1e-5, 1, {"sent_bytes": 2.2e6, "formula_bytes": 1e6})))
+    assert said[:2] == [
+        "amber, all_reduce of 1,048,576 B: a rank truly sends 1,100,000 B, by the algorithm's formula 500,000 B.",
+        "amber, all_reduce of 1,048,576 B: a rank sends 500,000 B by the algorithm's formula, nccl-tests' factor "
+        "counts 1,048,576 B.",
+    ]
+    # Headers are 1 % there.
+    assert not any("truly sends" in each for each in sentences(content_of(tmp_path, *launches("amber", 1e-5, 1))))
+
+
+def test_what_is_not_known_is_no_zero(tmp_path):
+    unknown = {"sent_bytes": None, "formula_bytes": None, "processor_seconds": None}
+    content = content_of(tmp_path, *launches("amber", 1e-5, 1, unknown))
+    tables = [block for block in content["blocks"] if block["kind"] == "table"]
+    assert tables[1]["rows"][0] == ["amber", "8", DASH, DASH, "8", DASH]
+
+
+def test_an_arrival_that_clocks_cannot_tell_says_so(tmp_path):
+    hosts = [
+        {"name": name, "clock_offset_seconds": 0.0, "clock_uncertainty_seconds": 3e-6} for name in ("one", "other")
+    ]
+    content = content_of(tmp_path, *launches("amber", 1e-4, 1, hosts=hosts))
+    assert rows_under(content, "2 ranks, 2 hosts, cpu, float32")[0]["arrival,\nµs"] == "< 6.00"
+
+
+def test_crowded_libraries_have_a_dagger_and_are_not_compared(tmp_path):
+    crowded = launches("teal", 2e-5, oversubscribed=True)
+    content = content_of(tmp_path, *launches("amber", 1e-5), *crowded)
+    told = answers(content)[f"all_reduce, {HERE}"][0]
+    assert told.endswith("Not compared, with more threads than cores: teal† (20.5 µs).")
+    for heading in (HERE, "Latency and bandwidth", "What timing costs"):
+        assert {row["library"] for row in rows_under(content, heading)} == {"amber", "teal†"}
+    assert "† more threads than cores" in words(drawn(tmp_path, *crowded))
+
+
+def test_a_figure_differs_when_the_data_differ_and_only_then(tmp_path):
+    first = drawn(tmp_path, *launches("amber", 1e-5))
+    assert first == drawn(tmp_path, *launches("amber", 1e-5))
+    assert first != drawn(tmp_path, *launches("amber", 3e-5))
+    assert "<image" not in first
+    assert {"amber", "8", "1 Ki", "128 Ki", "1 Mi", "residual, %"} <= set(words(first))
+
+
+def test_every_launch_is_a_mark_and_six_have_intervals(tmp_path):
+    few = drawn(tmp_path, *launches("amber", 1e-5, 1))
+    assert "95 % interval of the median" not in words(few)
+    many = drawn(tmp_path, *launches("amber", 1e-5))
+    assert "95 % interval of the median" in words(many)
+    assert many.count("<use") > few.count("<use") + 4 * len(SIZES)
+
+
+def test_a_barrier_has_a_table_and_no_figure(tmp_path):
+    records = [launch(cell(0, 1e-5, collective="barrier"))]
+    content, drawings = collectives.compose(session(tmp_path, *records))
+    assert not drawings
+    assert [row["algbw,\nMB/s"] for row in rows_under(content, HERE)] == [DASH]
+    assert "Without any data" in answers(content)[f"barrier, {HERE}"][0]
+
+
+def test_each_number_of_ranks_stands_for_itself(tmp_path):
+    four = [launch(cell(8, 1e-5, entered_seconds=[[0.0]] * 4, left_seconds=[[1e-5]] * 4), workers=4)]
+    titles = headings(content_of(tmp_path, *launches("amber", 1e-5, 1), *four)["blocks"])
+    assert {HERE, "4 ranks, cpu, float32"} <= set(titles)
+
+
+def test_timing_that_costs_more_than_one_percent_of_a_call_is_said(tmp_path):
+    content = content_of(tmp_path, *launches("amber", 9.992e-6, 1, timing_seconds=2e-7))
+    assert rows_under(content, "What timing costs")[0]["share"] == "2.00 %"
+    assert "amber: looking at the clock takes 2.0 % of its shortest call." in sentences(content)
+    assert not any("clock takes" in each for each in sentences(content_of(tmp_path, *launches("amber", 1e-4, 1))))
+
+
+def test_what_is_not_there_has_its_reason(tmp_path):
+    gone = [Cell(collective="gather", size_bytes=size, status="unsupported", reason="It has none.") for size in (8, 16)]
+    content = content_of(tmp_path, launch(*gone), launch(library="teal", status="failed", reason="It ended."))
+    found = [list(row.values()) for row in rows_under(content, "What isn't there")]
+    assert sorted(found) == [
+        ["amber", "gather", "2", "8 to 16", "unsupported", "1", "It has none."],
+        ["teal", "all", "2", DASH, "failed", "1", "It ended."],
+    ]
+    assert "No launch measured anything." in json.dumps(content)
+
+
+def test_the_line_that_repeats_it_is_there(tmp_path):
+    content = content_of(tmp_path, *launches("amber", 1e-5, 1))
+    assert "nox -s collectives -- --some-option" in json.dumps(content)
