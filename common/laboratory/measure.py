@@ -188,22 +188,44 @@ def _timed(
 
     All calls are made even where one was wrong, since the other ranks make theirs.
     """
-    moments, wrong, now = [], None, _now
-    each_call = not sweep.pipelined
-    operation.load([messages.of(rank, 0) for rank in ranks])
+    if sweep.pipelined:
+        return _one_after_the_other(sweep, operation, messages, ranks), None
+    moments, wrong = [], None
     for call in range(sweep.warmup_iterations + sweep.iterations):
-        if each_call:
-            operation.load([messages.of(rank, call) for rank in ranks])
-            barrier()
-        entered = now()
-        operation.run()
-        left = now()
+        operation.load([messages.of(rank, call) for rank in ranks])
+        barrier()
+        moment = _clocked(operation.run)
         if call < sweep.warmup_iterations:
             continue
-        moments.append((entered, left))
-        if sweep.check and each_call and wrong is None:
+        moments.append(moment)
+        if sweep.check and wrong is None:
             wrong = _what_is_wrong(operation, messages, ranks, call)
     return moments, wrong
+
+
+def _clocked(run: Callable[[], object]) -> tuple[int, int]:
+    """When one call began and ended, in nanoseconds: by the clock that counts from the machine's boot, which nobody
+    sets, and which hosts compare.
+    """
+    now, clock = time.clock_gettime_ns, time.CLOCK_BOOTTIME
+    entered = now(clock)
+    run()
+    return entered, now(clock)
+
+
+def _one_after_the_other(
+    sweep: Sweep, operation: Operation, messages: Messages, ranks: list[int]
+) -> list[tuple[int, int]]:
+    """When each call began and ended in a loop of nothing else: each begins where the one before ended."""
+    now, clock, run = time.clock_gettime_ns, time.CLOCK_BOOTTIME, operation.run
+    operation.load([messages.of(rank, 0) for rank in ranks])
+    for _ in range(sweep.warmup_iterations):
+        run()
+    moments = [now(clock)]
+    for _ in range(sweep.iterations):
+        run()
+        moments.append(now(clock))
+    return list(itertools.pairwise(moments))
 
 
 def _what_is_wrong(operation: Operation, messages: Messages, ranks: list[int], call: int) -> str | None:
@@ -258,17 +280,7 @@ def _is_first_on_host(world: World) -> bool:
     return world.rank % (world.size // hosts) == 0
 
 
-def _now() -> int:
-    """Nanoseconds by the clock that counts from the machine's boot, which nobody sets: the one that hosts compare."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
 def _timing_seconds() -> float:
-    nothing = Operation(load=lambda parts: None, run=lambda: None, results=list)
-    moments = []
-    for _ in itertools.repeat(None, _EMPTY_CALLS):
-        entered = _now()
-        nothing.run()
-        left = _now()
-        moments.append((left - entered) / 1e9)
-    return statistics.median(moments)
+    """What `_clocked` takes of a call that does nothing: the median."""
+    moments = [_clocked(lambda: None) for _ in range(_EMPTY_CALLS)]
+    return statistics.median(left - entered for entered, left in moments) / 1e9

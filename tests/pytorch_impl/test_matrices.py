@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
-from common.catalogue import ROOT
+from common.catalogue import ROOT, ways
 from common.laboratory.matrix_products import Scope, rounds, run_planned
 from common.laboratory.matrix_record import MatrixRecord, call_seconds, part_shares
-from common.laboratory.matrix_way import ways
 from common.launch import python_for
 from tests import commands
 from tests.conftest import run_command
