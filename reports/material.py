@@ -16,6 +16,7 @@ from reports import (
     hosts,
     memory,
     pairs,
+    paying,
     phases,
     ranking,
     scaling,
@@ -41,6 +42,7 @@ class Material:
     ranking: Ranking
     split: pd.DataFrame
     scaling: pd.DataFrame
+    paying: pd.DataFrame
     convenience: pd.DataFrame
     one_process: pd.DataFrame
     settings: pd.DataFrame
@@ -67,6 +69,7 @@ def gather(results: Results) -> Material:
         split = summaries.time_split(cells, launches, results.plan)
         told = {
             "scaling": scaling.table(cells, launches, results.plan),
+            "paying": paying.table(launches, cells, split, results.records, results.plan),
             "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
             "one_process": pairs.factors(launches, results.plan, ONE_PROCESS_OF),
             "settings": pairs.against_default(launches, results.plan),

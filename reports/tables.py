@@ -144,6 +144,33 @@ COLUMNS: dict[str, dict[str, str]] = {
         "n": "rounds",
         "is_paired": "whether the base has launches in these rounds",
     },
+    "paying": {
+        **{name: _LAUNCH[name] for name in ("regime", "strategy", "placement", "hosts", "workers", "oversubscribed")},
+        "batch": "rows per step of each worker (B)",
+        "base": "the undistributed base",
+        "rows": "of the training set (N); empty where it isn't to be had",
+        "epoch_seconds": "of all those rows by all workers, by the median launch",
+        "base_epoch_seconds": "the same by one worker of the base",
+        "ratio": "the base's epoch over that of all workers: median over rounds",
+        "low": "lower end of its 95 % order-statistic interval; empty below six rounds",
+        "high": "its upper end",
+        "n": "rounds that have launches of both",
+        "measured": "surely pays, surely doesn't, can't tell, too few rounds, or no shared round",
+        "base_seconds": "of a step of the base (T_comp(1)), the median over launches",
+        "compute_seconds": "of a step without exchange (T_comp(R)), the median over launches",
+        "contention": "the second over the first: median over rounds",
+        "contention_low": "lower end of its 95 % order-statistic interval; empty below six rounds",
+        "contention_high": "its upper end",
+        "contention_n": "rounds that have launches of both",
+        "sync_seconds": "exposed communication per step (T_sync): median difference within rounds",
+        "sync_low": "lower end of its 95 % order-statistic interval; empty below six rounds",
+        "sync_high": "its upper end",
+        "sync_n": "rounds with a launch with exchange and one without",
+        "sync_share": "T_sync over T_comp(R)",
+        "formula": "pays where that is below R - 1, else doesn't pay",
+        "with_contention": "pays where it is below R over contention, less 1, else doesn't pay",
+        "fewest_batch": "rows per worker from which on it would pay, extrapolated; inf: from none",
+    },
     "hosts": {
         "launch": "stem of the record's file",
         **{name: _LAUNCH[name] for name in ("regime", "strategy", "placement", "hosts", "workers", "exchange")},
@@ -303,6 +330,9 @@ class Tables:
     """One row for each cell whose communication was told apart: T_step, T_comp, exposed communication, bytes sent."""
     parts: pd.DataFrame
     """One row for each part of the step of each cell, from the ideal step to the measured one."""
+    paying: pd.DataFrame
+    """One row for each strategy and number of workers under weak scaling: whether synchronous SGD pays, measured and by
+    the tutorials' formula."""
     hosts: pd.DataFrame
     """One row for each host of each launch that names any: the link, the clocks, bytes sent, and who was last."""
     bandwidths: pd.DataFrame
@@ -341,6 +371,7 @@ def of(results: Results, material: Material) -> Tables:
         "comparisons": material.ranking.comparisons,
         "exposed": material.split,
         "parts": material.scaling,
+        "paying": material.paying,
         "hosts": material.hosts,
         "bandwidths": material.bandwidths,
         "ceilings": material.ceilings,

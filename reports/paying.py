@@ -1,0 +1,377 @@
+"""When synchronous SGD pays: measured epochs of R workers beside the base's, and what the tutorials' formula says.
+
+The formula is T_epoch = N / (R B) (T_comp + T_sync), so R workers would pay where T_sync / T_comp < R - 1. That takes
+computing to be as fast beside R - 1 others as alone. T_comp(R) / T_comp(1) is called contention here.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+
+from common.contract import dataset
+from common.contract.task import Task, task_of
+from common.errors import UserError
+from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from common.measurement.record import Record
+from reports import blocks, pairs
+from reports.blocks import Block
+
+PAYS, DOES_NOT_PAY = "pays", "doesn't pay"
+SURELY_PAYS, SURELY_DOES_NOT, CAN_NOT_TELL = "surely pays", "surely doesn't", "can't tell"
+TOO_FEW, NO_ROUND = "too few rounds", "no shared round"
+
+_MOST_NAMED = 6
+_MINUS = "\N{MINUS SIGN}"
+_SOURCE = (
+    "Ben-Nun & Hoefler, \u201cDemystifying Parallel and Distributed Deep Learning\u201d, ACM Computing Surveys 52 (4), "
+    "2019, section 5"
+)
+_OF_A_CELL = ("regime", "strategy", "placement", "hosts", "workers", "oversubscribed", "batch", "base")
+_COLUMNS = (
+    *(*_OF_A_CELL, "rows", "epoch_seconds", "base_epoch_seconds", "ratio", "low", "high", "n", "measured"),
+    *("base_seconds", "compute_seconds", "contention", "contention_low", "contention_high", "contention_n"),
+    *("sync_seconds", "sync_low", "sync_high", "sync_n", "sync_share", "formula", "with_contention", "fewest_batch"),
+)
+
+_Rounds = dict[tuple[str, str, str, int, bool], pd.Series]
+"""By work, regime, strategy, workers and exchange the seconds per step, by round."""
+
+
+def table(
+    launches: pd.DataFrame,
+    cells: pd.DataFrame,
+    split: pd.DataFrame,
+    records: Mapping[str, Record],
+    plan: pd.DataFrame | None,
+) -> pd.DataFrame:
+    """One row for each synchronous data-parallel cell of several workers, under weak scaling, whose base was measured.
+
+    `launches`, `cells` and `split` are those of `summaries` (`time_split`). An epoch is all `rows` of the training set,
+    of which each worker gets `batch` in a step; `rows` and both epochs are NaN where the set isn't to be had here.
+    `ratio` is the base's epoch over this one: the median over `n` rounds that have both, with its order-statistic
+    interval, NaN below six; `measured` is what that says. `base_seconds` is T_comp(1), `compute_seconds` T_comp(R),
+    `contention` the median of the second over the first within rounds, `sync_seconds` T_sync, the exposed communication
+    of `split`, `sync_share` T_sync / T_comp(R). `formula` is the tutorials' verdict, `with_contention` the same with
+    contention as it was measured, and `fewest_batch` what `fewest_batch` gives; NaN, or empty, where no launch without
+    exchange shares a round. Raises UserError for a damaged task.
+    """
+    if cells.empty:
+        return pd.DataFrame(columns=[*_COLUMNS])
+    shared = _is_data_parallel(launches, records)
+    is_told = cells["exchange"].astype(bool) & cells["synchronous"].astype(bool) & (cells["scaling"] == "weak")
+    is_told &= (cells["workers"] > 1) & cells["base_samples_per_second"].notna()
+    first = launches.drop_duplicates("regime").set_index("regime")["launch"]
+    rounds, counts, rows = _rounds(launches, plan), {}, []
+    parted = {(row["regime"], row["strategy"], row["workers"]): row for row in split.to_dict("records")}
+    for cell in cells[is_told].to_dict("records"):
+        key = (cell["regime"], cell["strategy"], cell["workers"])
+        if key not in shared:
+            continue
+        about = {name: cell[name] for name in _OF_A_CELL}
+        about |= _epochs(cell, _training_rows(task_of(records[first[cell["regime"]]].task), counts))
+        rows.append(about | _account(cell, _over_base(cell, rounds), parted.get(key, {"exposed_n": 0})))
+    return pd.DataFrame(rows, columns=[*_COLUMNS])
+
+
+def fewest_batch(batch: int, workers: int, base_seconds: float, contention: float, sync_seconds: float) -> float:
+    """Rows per worker from which on R workers would pay, if contention and T_sync stayed as they are.
+
+    With T_comp proportional to the rows, R workers have as many rows in a second as the base does at B* for which
+    R T_comp(1) B* / B = c T_comp(1) B* / B + T_sync, c being contention. Infinite where c is R or more; 0 where
+    exchange takes no time. NaN without contention or T_sync.
+    """
+    if math.isnan(contention) or math.isnan(sync_seconds):
+        return math.nan
+    if contention >= workers:
+        return math.inf
+    return max(0.0, batch * sync_seconds / (base_seconds * (workers - contention)))
+
+
+def finding(found: pd.DataFrame, regime: str) -> list[str]:
+    """What the rows of `table` of a regime come to: who pays, where the formula errs and why, and what might pay."""
+    own = found[found["regime"] == regime]
+    return [*_counted(own), *_differing(own), *_smallest(own)] if len(own) else []
+
+
+def section(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+    """Definitions, then for each regime that has rows in `table` sentences and two tables; nothing without any.
+
+    `names` are the short names of the regimes, in the order in which they are shown.
+    """
+    told = {regime: found[found["regime"] == regime] for regime in names}
+    told = {regime: rows for regime, rows in told.items() if len(rows)}
+    if not told:
+        return []
+    parts = [blocks.heading("When does synchronous SGD pay?", level=2)]
+    parts += [blocks.text(_about()), blocks.items(_definitions())]
+    for regime, rows in told.items():
+        parts += [blocks.heading(names[regime], level=3)] if len(told) > 1 else []
+        parts += [blocks.items([_sizes(rows), *finding(found, regime)]), *_tables(rows)]
+    return parts
+
+
+def _is_data_parallel(launches: pd.DataFrame, records: Mapping[str, Record]) -> set[tuple[str, str, int]]:
+    """Regime, strategy and workers of the launches whose workers each have rows of their own."""
+    keys = zip(launches["regime"], launches["strategy"], launches["workers"], launches["launch"], strict=True)
+    return {tuple(key) for *key, launch in keys if records[launch].shards == records[launch].world_size}
+
+
+def _rounds(launches: pd.DataFrame, plan: pd.DataFrame | None) -> _Rounds:
+    keys = ["work", "regime", "strategy", "workers", "exchange"]
+    times = pairs.with_rounds(launches, plan).groupby([*keys, "round"])["seconds"].median()
+    return {key: own.droplevel(keys) for key, own in times.groupby(level=keys)}
+
+
+def _training_rows(task: Task, counts: dict[tuple[str, int, int], float]) -> float:
+    """Rows of the task's training set, NaN where it isn't to be had here; `counts` has those that were asked for."""
+    key = (task.preset, task.dimensions[0], task.dimensions[-1])
+    if key not in counts:
+        try:
+            counts[key] = float(len(dataset.load(task).train_labels))
+        except UserError:
+            counts[key] = math.nan
+    return counts[key]
+
+
+def _epochs(cell: Mapping[str, object], rows: float) -> dict[str, float]:
+    return {
+        **{"rows": rows, "epoch_seconds": rows / cell["samples_per_second"]},
+        "base_epoch_seconds": rows / cell["base_samples_per_second"],
+    }
+
+
+def _over_base(cell: Mapping[str, object], rounds: _Rounds) -> dict[str, object]:
+    """The columns on the ratio of the epochs and on contention, from the rounds that a cell shares with its base."""
+    nothing = pd.Series(dtype=float)
+    bases = [key for key in rounds if (key[0], *key[2:]) == (cell["work"], cell["base"], 1, True)]
+    # As the cells choose it: the base of the same regime, else of the other scaling, where it is the same work.
+    base = rounds[min(bases, key=lambda key: key[1] != cell["regime"])] if bases else nothing
+    own = (cell["work"], cell["regime"], cell["strategy"], cell["workers"])
+    step, alone = (rounds.get((*own, exchange), nothing) for exchange in (True, False))
+    ratio, low, high, n = _median((cell["workers"] * base / step).dropna())
+    contention, contention_low, contention_high, contention_n = _median((alone / base).dropna())
+    return {
+        **{"ratio": ratio, "low": low, "high": high, "n": n, "measured": _verdict(low, high, n)},
+        **{"contention": contention, "contention_low": contention_low, "contention_high": contention_high},
+        "contention_n": contention_n,
+    }
+
+
+def _median(values: pd.Series) -> tuple[float, float, float, int]:
+    """Median, both ends of its interval and n; NaN for what doesn't exist."""
+    if values.empty:
+        return math.nan, math.nan, math.nan, 0
+    found = median_interval(values.tolist())
+    low, high = (math.nan if end is None else end for end in (found.low, found.high))
+    return found.median, low, high, found.n
+
+
+def _verdict(low: float, high: float, n: int) -> str:
+    """What the interval of a ratio over so many rounds says."""
+    if n < FEWEST_LAUNCHES:
+        return TOO_FEW if n else NO_ROUND
+    if low > 1:
+        return SURELY_PAYS
+    return SURELY_DOES_NOT if high < 1 else CAN_NOT_TELL
+
+
+def _account(
+    cell: Mapping[str, object], over_base: Mapping[str, object], parts: Mapping[str, object]
+) -> dict[str, object]:
+    """`over_base` with the times of the formula, by the row of `time_split`, and what the formula makes of them."""
+    workers, contention, nothing = cell["workers"], over_base["contention"], math.nan
+    base_seconds = cell["batch"] / cell["base_samples_per_second"]
+    names = {"compute_seconds": "compute_seconds", "sync_seconds": "exposed_seconds"}
+    names |= {"sync_low": "exposed_low", "sync_high": "exposed_high"}
+    times = {name: parts[key] if parts["exposed_n"] else nothing for name, key in names.items()}
+    share = times["sync_seconds"] / times["compute_seconds"]
+    fewest = fewest_batch(cell["batch"], workers, base_seconds, contention, times["sync_seconds"])
+    return {
+        **over_base,
+        **times,
+        **{"base_seconds": base_seconds, "sync_n": parts["exposed_n"], "sync_share": share, "fewest_batch": fewest},
+        "formula": "" if math.isnan(share) else PAYS if share < workers - 1 else DOES_NOT_PAY,
+        "with_contention": "" if math.isnan(fewest) else PAYS if fewest < cell["batch"] else DOES_NOT_PAY,
+    }
+
+
+def _counted(own: pd.DataFrame) -> list[str]:
+    """In how many rows it pays, measured and by the formula."""
+    counts = own["measured"].value_counts()
+    words = {
+        SURELY_PAYS: "surely pays in {}",
+        SURELY_DOES_NOT: "surely doesn't in {}",
+        CAN_NOT_TELL: "can't be told to in {}",
+        TOO_FEW: "has too few rounds to tell in {}",
+        NO_ROUND: "shares no round with the base in {}",
+    }
+    said = [text.format(counts[verdict]) for verdict, text in words.items() if verdict in counts]
+    rows = f"{len(own)} row{'s' if len(own) > 1 else ''}"
+    measured = f"Of {rows} of the table, synchronous SGD {blocks.listed(said)}"
+    known = own[own["formula"] != ""]
+    if known.empty:
+        return [f"{measured}. No launch without exchange shares a round, so the formula has no T_comp and no T_sync."]
+    return [f"{measured}. By the formula it pays in {(known['formula'] == PAYS).sum()} of {len(known)}."]
+
+
+def _differing(own: pd.DataFrame) -> list[str]:
+    """A sentence for each row of which the measurement surely says otherwise than the formula; of many, the first."""
+    wrongly_pays = (own["formula"] == PAYS) & (own["measured"] == SURELY_DOES_NOT)
+    wrongly_not = (own["formula"] == DOES_NOT_PAY) & (own["measured"] == SURELY_PAYS)
+    differing = own[wrongly_pays | wrongly_not].sort_values("contention", ascending=False)
+    said = [f"{_beside(row)} {_why(row)}" for row in differing.head(_MOST_NAMED).to_dict("records")]
+    more = len(differing) - len(said)
+    return [*said, f"Formula and measurement differ in {more} more of the table."] if more else said
+
+
+def _beside(row: Mapping[str, object]) -> str:
+    """The formula's verdict and the measured one, with their numbers."""
+    bound, pays = row["workers"] - 1, row["formula"] == PAYS
+    verdict = "would pay" if pays else "wouldn't pay"
+    ends = f"{_ratio(row['low'])} to {_ratio(row['high'])}, n = {row['n']}"
+    return (
+        f"{_name(row)} {verdict} by the formula, since T_sync / T_comp is {blocks.number(row['sync_share'])} and "
+        f"{'less' if pays else 'not less'} than {bound}, but measured it {row['measured']}: the base's epoch is "
+        f"{_ratio(row['ratio'])} times ({ends}) as long as its own."
+    )
+
+
+def _why(row: Mapping[str, object]) -> str:
+    """Whether contention explains that formula and measurement differ, and what T_comp(R) would have to be."""
+    workers = row["workers"]
+    if not row["with_contention"]:
+        return "No launch without exchange shares a round with the base, so contention isn't known."
+    contention = f"T_comp({workers}) is {blocks.ratio(row['contention'])} times T_comp(1)"
+    if row["with_contention"] == row["formula"]:
+        return f"Contention doesn't explain it: {contention}, and with that the formula says the same."
+    most = workers * row["base_seconds"] - row["sync_seconds"]
+    if most <= 0:
+        return f"Contention explains it: {contention}; T_sync alone is longer than {workers} T_comp(1)."
+    needed = f"{blocks.milliseconds(row['compute_seconds'])} ms where it pays below {blocks.milliseconds(most)} ms"
+    return f"Contention explains it: {contention}, {needed}."
+
+
+def _smallest(own: pd.DataFrame) -> list[str]:
+    """Who of those that don't surely pay would with the fewest rows, and who with no number of them."""
+    others = own[own["measured"] != SURELY_PAYS]
+    finite = others[others["fewest_batch"] > others["batch"]]
+    finite, never = finite[finite["fewest_batch"] < math.inf], others[others["fewest_batch"] == math.inf]
+    said = []
+    if len(finite):
+        row = finite.loc[finite["fewest_batch"].idxmin()].to_dict()
+        more = ", and R times that is more than the training set has" if _is_more_than_all(row) else ""
+        said.append(
+            f"Of those that don't surely pay, {_name(row)} would with the fewest rows: by this account from about "
+            f"{_batch(row['fewest_batch'])} rows per worker on, an extrapolation from {row['batch']:,} that wasn't "
+            f"tried{more}."
+        )
+    if len(never):
+        who = [_name(row) for row in never.to_dict("records")]
+        named = blocks.listed(who) if len(who) <= _MOST_NAMED else f"{len(who)} rows of the table"
+        said.append(f"By this account no batch is large enough, since contention is R or more: {named}.")
+    return said
+
+
+def _is_more_than_all(row: Mapping[str, object]) -> bool:
+    return row["workers"] * row["fewest_batch"] > row["rows"]
+
+
+def _name(row: Mapping[str, object]) -> str:
+    return f"{row['strategy']} with {blocks.workers(row['workers'])}{' †' if row['oversubscribed'] else ''}"
+
+
+def _about() -> str:
+    return (
+        "Tutorials reckon with T_epoch = N / (R B) (T_comp + T_sync): R workers share the N rows of an epoch, each "
+        "with B of them in a step, for which it computes for T_comp and synchronises for T_sync. One worker takes "
+        f"N / B T_comp, so R workers pay where T_sync / T_comp < R {_MINUS} 1, if T_comp is the same for R workers as "
+        f"for one. The data-parallel step that it divides is that of {_SOURCE}. Here both epochs are measured, under "
+        "weak scaling, and so is T_comp, for R workers and for one."
+    )
+
+
+def _definitions() -> list[str]:
+    return [
+        "Epoch: N over the samples per second, the median over launches. The base is the framework's undistributed "
+        "one, with B rows in a step.",
+        f"Ratio: the base's epoch over that of R workers, {pairs.PAIRED}. It surely pays where the whole interval is "
+        "above 1, and surely doesn't where it is below. Each interval covers its median in 95 % of experiments by "
+        "itself: of many rows some may be wrong.",
+        "T_comp(R): the step without exchange of the same strategy. T_comp(1): the step of the base. T_sync: T_step "
+        f"{_MINUS} T_comp(R) within rounds, the exposed communication, so without what is hidden behind computing.",
+        "Contention: T_comp(R) / T_comp(1), the median over pairs of launches of the same round. It has all that makes "
+        "a worker's computing slower than the base's: shared caches, memory and clock rate, and machinery of "
+        "distribution's own. The formula assumes 1.",
+        f"By the formula: whether T_sync / T_comp(R) < R {_MINUS} 1. With contention c the bound would be "
+        f"R / c {_MINUS} 1.",
+        f"Would pay from: B T_sync / (T_comp(1) (R {_MINUS} c)) rows per worker. This is an extrapolation that wasn't "
+        "tried: it takes T_comp to be proportional to the rows, and contention and T_sync to stay as they are.",
+    ]
+
+
+def _sizes(rows: pd.DataFrame) -> str:
+    count = rows["rows"].iloc[0]
+    known = f"N = {count:,.0f} rows" if count == count else "N isn't known here, since the training set isn't to be had"
+    return f"{known}; B = {rows['batch'].iloc[0]:,} rows per worker."
+
+
+def _tables(rows: pd.DataFrame) -> list[Block]:
+    """What was measured, and what the formula makes of it: a row for each strategy and number of workers."""
+    ordered = rows.assign(order=[blocks.natural(name) for name in rows["strategy"]]).sort_values(["order", "workers"])
+    lines, few = ordered.to_dict("records"), f"No interval is given for fewer than {FEWEST_LAUNCHES} rounds."
+    crowded = (
+        ["† more threads than cores: shows that it works, not how it scales."] if rows["oversubscribed"].any() else []
+    )
+    notes = ["Ratio: the base's epoch over that of R workers; n: rounds that have launches of both."]
+    notes += [few, *crowded] if rows["n"].between(1, FEWEST_LAUNCHES - 1).any() else crowded
+    columns = ["strategy", "R", "epoch, s", "the base's, s", "ratio", "95 % interval", "n", "synchronous SGD"]
+    measured = blocks.table(columns, [_measured(row) for row in lines], notes, left=(0, 7))
+    notes = ["In parentheses the 95 % interval of the median. The last column is extrapolated, and wasn't tried."]
+    counts = rows[["sync_n", "contention_n"]]
+    notes += [few] if ((counts > 0) & (counts < FEWEST_LAUNCHES)).any(axis=None) else []
+    if (counts == 0).any(axis=None):
+        notes.append(f"{blocks.DASH} no launch without exchange shares a round with the others.")
+    columns = ["strategy", "R", "T_comp(1),\nms", "T_comp(R),\nms", "contention", "T_sync, ms", "T_sync /\nT_comp(R)"]
+    columns += ["by the\nformula", "measured", "would pay\nfrom, rows"]
+    return [measured, blocks.table(columns, [_by_formula(row) for row in lines], [*notes, *crowded], left=(0, 7, 8))]
+
+
+def _who(row: Mapping[str, object]) -> list[str]:
+    return [row["strategy"], f"{row['workers']}{'†' if row['oversubscribed'] else ''}"]
+
+
+def _measured(row: Mapping[str, object]) -> list[str]:
+    interval = blocks.DASH if math.isnan(row["low"]) else f"{_ratio(row['low'])} to {_ratio(row['high'])}"
+    epochs = [blocks.number(row[name]) for name in ("epoch_seconds", "base_epoch_seconds")]
+    return [*_who(row), *epochs, _ratio(row["ratio"]), interval, str(row["n"]), row["measured"]]
+
+
+def _by_formula(row: Mapping[str, object]) -> list[str]:
+    milliseconds = blocks.milliseconds
+    return [
+        *[*_who(row), *[milliseconds(row[name]) for name in ("base_seconds", "compute_seconds")]],
+        _with_interval(blocks.ratio, row["contention"], row["contention_low"], row["contention_high"]),
+        _with_interval(milliseconds, row["sync_seconds"], row["sync_low"], row["sync_high"]),
+        *[blocks.number(row["sync_share"]), row["formula"] or blocks.DASH, row["measured"]],
+        _batch(row["fewest_batch"]),
+    ]
+
+
+def _with_interval(in_words: Callable[[float], str], value: float, low: float, high: float) -> str:
+    number = in_words(value)
+    return number if math.isnan(low) else f"{number}\n({in_words(low)} to {in_words(high)})"
+
+
+def _ratio(value: float) -> str:
+    """Three digits after the point, so that what is surely not 1 doesn't look like it; of a small one three in all."""
+    return f"{value:.3f}" if value >= 0.1 else blocks.number(value)
+
+
+def _batch(count: float) -> str:
+    """Rows per worker, in two significant digits: an extrapolation has no more."""
+    if math.isnan(count):
+        return blocks.DASH
+    if math.isinf(count):
+        return "none"
+    return f"{max(1, math.ceil(float(f'{count:.2g}'))):,}"

@@ -1,0 +1,278 @@
+"""When synchronous SGD pays, against times, ratios and batches worked out by hand, and what the report says of them."""
+
+import dataclasses
+import math
+
+import pandas as pd
+import pytest
+
+from common.contract.task import PRESETS
+from common.errors import UserError
+from common.measurement.record import Record
+from reports import paying, summaries
+from reports.blocks import DASH
+from reports.material import regime_names
+from tests.reports.records import MadeUpOptions, make_record, named, over_hosts
+
+DRIFT = (0.0, 1.0, 5.0, 2.0, 9.0, 3.0)
+"""How many per cent slower the machine is in each of six rounds."""
+
+
+def launch(
+    milliseconds: float, name: str = "amber_ring", workers: int = 2, *, strong: bool = False, **options: object
+) -> Record:
+    lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+    task = dataclasses.replace(PRESETS["digits"], scaling="strong" if strong else "weak", workers=workers, **lengths)
+    return make_record(name, workers, (milliseconds,) * 3, task=task, options=MadeUpOptions(**options))
+
+
+def base(milliseconds: float, **facts: object) -> Record:
+    return launch(milliseconds, "amber_single", 1, **facts)
+
+
+def rounds(
+    of_base: float | None,
+    step: float,
+    alone: float | None = None,
+    n: int = 6,
+    name: str = "amber_ring",
+    workers: int = 2,
+) -> list[Record]:
+    """n rounds of the base, the strategy and the strategy without exchange; what takes no time has no launch."""
+    found = []
+    for factor in (1 + per_cent / 100 for per_cent in DRIFT[:n]):
+        found += [base(factor * of_base)] if of_base else []
+        found.append(launch(factor * step, name, workers))
+        found += [launch(factor * alone, name, workers, exchange=False)] if alone else []
+    return found
+
+
+def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
+    stems = named(*records)
+    launches = summaries.launches(stems)
+    cells = summaries.cells(launches)
+    return paying.table(launches, cells, summaries.time_split(cells, launches, plan), stems, plan)
+
+
+def section(*records: Record) -> list[dict]:
+    cells = summaries.cells(summaries.launches(named(*records)))
+    return paying.section(table(*records), regime_names(cells))
+
+
+def said(*records: Record) -> list[str]:
+    """The sentences on the first regime, but the one on its sizes."""
+    found = [block["items"] for block in section(*records) if block["kind"] == "items"]
+    return found[1][1:]
+
+
+def shown(*records: Record) -> list[dict[str, str]]:
+    """The rows of both tables of the first regime, put together."""
+    tables = [block for block in section(*records) if block["kind"] == "table"]
+    halves = [[dict(zip(block["columns"], row, strict=True)) for row in block["rows"]] for block in tables]
+    return [left | right for left, right in zip(*halves, strict=True)]
+
+
+def test_the_columns_are_those_worked_out_by_hand():
+    # One worker computes for 2 ms; two compute for 3 ms each beside one another, and take 4 ms with their exchange.
+    [row] = table(base(2.0), launch(4.0), launch(3.0, exchange=False)).to_dict("records")
+    # The digits' training set has 1,797 rows less 360.
+    assert (row["rows"], row["batch"], row["workers"], row["base"]) == (1437, 64, 2, "amber_single")
+    assert row["epoch_seconds"] == pytest.approx(1437 / 128 * 0.004)
+    assert row["base_epoch_seconds"] == pytest.approx(1437 / 64 * 0.002)
+    assert (row["ratio"], row["contention"], row["sync_share"]) == pytest.approx((1.0, 1.5, 1 / 3))
+    assert [row[f"{name}_seconds"] for name in ("base", "compute", "sync")] == pytest.approx([0.002, 0.003, 0.001])
+    # 2 B* / (3 B* / 64 + 1) = B* / (2 B* / 64), so B* = 64.
+    assert row["fewest_batch"] == pytest.approx(64)
+
+
+def test_the_ratio_is_of_launches_of_the_same_round_with_its_interval():
+    [row] = table(*rounds(2.0, 3.2, 2.4)).to_dict("records")
+    assert (row["ratio"], row["low"], row["high"], row["n"]) == pytest.approx((1.25, 1.25, 1.25, 6))
+    assert (row["contention"], row["contention_low"], row["contention_high"]) == pytest.approx((1.2, 1.2, 1.2))
+    assert (row["measured"], row["formula"], row["with_contention"]) == ("surely pays", "pays", "pays")
+    # T_sync grows with the round: 0.8 ms and up to 9 % more.
+    assert row["sync_low"] == pytest.approx(0.0008)
+    assert row["sync_high"] == pytest.approx(0.0008 * 1.09)
+
+
+def test_below_six_rounds_there_is_no_interval_and_no_verdict():
+    [row] = table(*rounds(2.0, 3.2, 2.4, n=5)).to_dict("records")
+    assert (row["n"], row["measured"], row["formula"]) == (5, "too few rounds", "pays")
+    assert all(math.isnan(row[name]) for name in ("low", "high", "sync_low", "sync_high", "contention_low"))
+    [line] = shown(*rounds(2.0, 3.2, 2.4, n=5))
+    assert (line["ratio"], line["95 % interval"], line["n"]) == ("1.250", DASH, "5")
+    assert said(*rounds(2.0, 3.2, 2.4, n=5))[0] == (
+        "Of 1 row of the table, synchronous SGD has too few rounds to tell in 1. By the formula it pays in 1 of 1."
+    )
+
+
+def test_an_interval_that_reaches_one_can_not_tell():
+    times = (3.2, 3.6, 3.9, 4.2, 4.5, 4.9)
+    [row] = table(*(each for time in times for each in (base(2.0), launch(time)))).to_dict("records")
+    assert row["low"] < 1 < row["high"]
+    assert row["measured"] == "can't tell"
+
+
+def test_rounds_are_those_of_the_plan():
+    records = [base(2.0), base(8.0), launch(10.0), launch(2.5), launch(2.2, exchange=False)]
+    plan = pd.DataFrame({"launch": list(named(*records)), "repetition": [1, 2, 2, 1, 3]})
+    [row] = table(*records, plan=plan).to_dict("records")
+    assert (row["ratio"], row["n"]) == pytest.approx((1.6, 2))
+    # The launch without exchange is of another round.
+    assert (row["sync_n"], row["contention_n"], row["formula"]) == (0, 0, "")
+    [row] = table(*records, plan=plan.assign(repetition=[1, 2, 3, 4, 4])).to_dict("records")
+    assert (row["n"], row["measured"], row["formula"]) == (0, "no shared round", "pays")
+    assert row["with_contention"] == ""
+
+
+def test_where_contention_explains_why_it_does_not_pay_the_sentence_says_what_computing_would_have_to_take():
+    # 1.0 / 3.2 is less than 1, but two workers take 4.2 ms for what the base does in 4 ms.
+    sentences = said(*[each for _ in range(6) for each in rounds(2.0, 4.2, 3.2, n=1)])
+    assert sentences[1] == (
+        "amber_ring with 2 workers would pay by the formula, since T_sync / T_comp is 0.313 and less than 1, but "
+        "measured it surely doesn't: the base's epoch is 0.952 times (0.952 to 0.952, n = 6) as long as its own. "
+        "Contention explains it: T_comp(2) is 1.60 times T_comp(1), 3.20 ms where it pays below 3.00 ms."
+    )
+    # 64 rows times 1 ms over 2 ms (2 - 1.6).
+    assert sentences[2] == (
+        "Of those that don't surely pay, amber_ring with 2 workers would with the fewest rows: by this account from "
+        "about 80 rows per worker on, an extrapolation from 64 that wasn't tried."
+    )
+
+
+def test_a_strategy_that_computes_faster_than_its_base_may_pay_against_the_formula():
+    # 1.6 / 1.5 is more than 1, but 3.1 ms are less than twice 2 ms.
+    [_, sentence] = said(*[each for _ in range(6) for each in rounds(2.0, 3.1, 1.5, n=1)])
+    assert sentence.startswith("amber_ring with 2 workers wouldn't pay by the formula, since T_sync / T_comp is 1.07")
+    assert sentence.endswith("T_comp(2) is 0.75 times T_comp(1), 1.50 ms where it pays below 2.40 ms.")
+
+
+def test_exchange_longer_than_all_computing_leaves_nothing_to_contention():
+    [_, sentence, never] = said(*[each for _ in range(6) for each in rounds(2.0, 9.4, 5.0, n=1)])
+    assert sentence.endswith("T_comp(2) is 2.50 times T_comp(1); T_sync alone is longer than 2 T_comp(1).")
+    assert never == (
+        "By this account no batch is large enough, since contention is R or more: amber_ring with 2 workers."
+    )
+
+
+def test_what_contention_does_not_explain_is_said_not_to_be_explained():
+    # In the median round two workers beside one another compute as fast as one, and by that they'd pay.
+    found = table(*rounds(2.0, 4.2, 3.2)).assign(contention=1.0, with_contention="pays")
+    assert paying.finding(found, found["regime"].iloc[0])[1].endswith(
+        "Contention doesn't explain it: T_comp(2) is 1.00 times T_comp(1), and with that the formula says the same."
+    )
+
+
+def test_a_batch_beyond_the_training_set_is_said_to_be():
+    [sentence] = [each for each in said(*rounds(2.0, 60.0, 2.4)) if "fewest rows" in each]
+    # 64 rows times 57.6 ms over 2 ms (2 - 1.2), of 1,437.
+    assert sentence.endswith(
+        "about 2,300 rows per worker on, an extrapolation from 64 that wasn't tried, and R times that is more than the "
+        "training set has."
+    )
+
+
+def test_a_ratio_close_to_one_does_not_look_like_one():
+    [line] = shown(*rounds(2.0, 4.01))
+    assert (line["95 % interval"], line["measured"]) == ("0.998 to 0.998", "surely doesn't")
+
+
+def test_where_formula_and_measurement_agree_nothing_is_to_be_explained():
+    assert said(*rounds(2.0, 3.2, 2.4)) == [
+        "Of 1 row of the table, synchronous SGD surely pays in 1. By the formula it pays in 1 of 1."
+    ]
+
+
+def test_of_many_rows_that_differ_six_are_explained():
+    row = table(*rounds(2.0, 4.2, 3.2))
+    found = pd.concat([row.assign(strategy=f"amber_{index}") for index in range(8)], ignore_index=True)
+    sentences = paying.finding(found, found["regime"].iloc[0])
+    assert sum("Contention explains it" in sentence for sentence in sentences) == 6
+    assert "Formula and measurement differ in 2 more of the table." in sentences
+
+
+def test_without_runs_without_exchange_there_are_dashes():
+    [line] = shown(*rounds(2.0, 3.2))
+    unknown = ["T_comp(R),\nms", "contention", "T_sync, ms", "T_sync /\nT_comp(R)", "by the\nformula"]
+    assert [line[name] for name in [*unknown, "would pay\nfrom, rows"]] == [DASH] * 6
+    # The median of rounds that are 2 % and 3 % slower.
+    assert (line["ratio"], line["measured"], line["T_comp(1),\nms"]) == ("1.250", "surely pays", "2.05")
+    assert said(*rounds(2.0, 3.2)) == [
+        "Of 1 row of the table, synchronous SGD surely pays in 1. No launch without exchange shares a round, so the "
+        "formula has no T_comp and no T_sync."
+    ]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (),
+        (base(2.0), launch(2.5, workers=1)),
+        (base(2.0, strong=True), launch(1.5, strong=True)),
+        (launch(3.0), launch(2.5, exchange=False)),
+        (base(2.0), launch(3.0, "amber_parts")),
+    ],
+    ids=["nothing", "one worker", "strong scaling", "no base", "parts of one model"],
+)
+def test_what_the_formula_is_not_about_has_no_section(records):
+    assert section(*records) == []
+
+
+def test_asynchronous_workers_have_no_row():
+    cobalt = [launch(2.0, "cobalt_single", 1), launch(3.0, "cobalt_servers"), launch(3.0, "cobalt_replicas")]
+    assert table(*cobalt)["strategy"].tolist() == ["cobalt_replicas"]
+    together = launch(3.0, "cobalt_servers", updates="together")
+    assert table(cobalt[0], together)["strategy"].tolist() == ["cobalt_servers, together updates"]
+
+
+def test_the_base_may_be_of_strong_scaling_where_it_was_measured_in_that_alone():
+    [row] = table(base(2.0, strong=True), launch(3.2)).to_dict("records")
+    assert row["ratio"] == pytest.approx(1.25)
+
+
+def test_workers_on_several_hosts_are_a_row_with_their_placement():
+    [row] = table(over_hosts("amber_single", 1, 1), over_hosts(milliseconds=(3.0,) * 4)).to_dict("records")
+    assert (row["placement"], row["hosts"]) == ("2 hosts, 100 Mbit/s", 2)
+
+
+def test_crowded_rows_have_a_dagger_and_its_note():
+    records = rounds(2.0, 12.0, 8.4, workers=4)
+    [line] = shown(*records)
+    assert line["R"] == "4†"
+    assert "† more threads than cores: shows that it works, not how it scales." in section(*records)[-1]["notes"]
+    assert "amber_ring with 4 workers †" in " ".join(said(*records))
+
+
+def test_without_the_training_set_there_are_ratios_and_no_epochs(monkeypatch):
+    def missing(task: object) -> None:
+        raise UserError("A file is missing: fetch it.")
+
+    monkeypatch.setattr(paying.dataset, "load", missing)
+    [line] = shown(*rounds(2.0, 3.2))
+    assert (line["epoch, s"], line["the base's, s"], line["95 % interval"]) == (DASH, DASH, "1.250 to 1.250")
+    assert section(*rounds(2.0, 3.2))[3]["items"][0] == (
+        "N isn't known here, since the training set isn't to be had; B = 64 rows per worker."
+    )
+
+
+@pytest.mark.parametrize(
+    ("contention", "sync", "expected"),
+    [
+        (1.0, 0.002, 64.0),  # 2 ms over 2 ms (2 - 1).
+        (1.5, 0.001, 64.0),
+        (1.9, 0.002, 640.0),
+        (1.0, -0.0001, 0.0),
+        (2.0, 0.001, math.inf),
+        (2.5, -0.001, math.inf),
+    ],
+)
+def test_the_smallest_batch_is_that_of_equal_rates(contention, sync, expected):
+    assert paying.fewest_batch(64, 2, 0.002, contention, sync) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("batch", [80.0, 1_234.0])
+def test_at_the_smallest_batch_both_rates_are_equal(batch):
+    found = paying.fewest_batch(64, 4, 0.002, 2.2, 0.002 * (4 - 2.2) * batch / 64)
+    grown = found / 64
+    sync = 0.002 * (4 - 2.2) * batch / 64
+    assert 4 * found / (2.2 * 0.002 * grown + sync) == pytest.approx(found / (0.002 * grown))
