@@ -95,13 +95,13 @@ def compare(session: nox.Session) -> None:
 
 @nox.session
 def collectives(session: nox.Session) -> None:
-    """Measure single collectives of every library, in about five minutes (`-- --plan` tells more)."""
+    """Measure single collectives of every library, in about four minutes (`-- --plan` tells more)."""
     run_with_tools(session, "-m", "common.laboratory", *session.posargs, environments=environments_of(session.posargs))
 
 
 @nox.session
 def matrix_products(session: nox.Session) -> None:
-    """Multiply matrices over workers, and tell from which size on that pays, and why (about five minutes)."""
+    """Multiply matrices over workers, and tell from which size on that pays, and why (about two minutes)."""
     needed = tuple(dict.fromkeys(way.family.environment for way in catalogue.ways().values()))
     environments = () if {"--plan", "--help", "-h"} & {*session.posargs} else needed
     run_with_tools(session, "-m", "common.laboratory.matrix_products", *session.posargs, environments=environments)
