@@ -2,6 +2,7 @@
 
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,11 @@ def seconds_since_start() -> float:
     /proc/pid/stat, field 22). The time of day of that boot is known to whole seconds alone.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) - process_start_seconds()
+
+
+def started_at() -> str:
+    """When the kernel started this process: ISO 8601, UTC."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds_since_start())).isoformat(timespec="milliseconds")
 
 
 def process_start_seconds() -> float:

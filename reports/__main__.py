@@ -58,7 +58,7 @@ def write_report(
     images = draw_all(drawings)
     with ThreadPoolExecutor(1) as thread:
         page = thread.submit(web_page.build, content, drawings, images)
-        pdf = typeset(found, content, images)
+        pdf = typeset(found.started_at, content, images)
     write_atomically(out, pdf)
     write_atomically(page_file, page.result())
     tables.write(beside, tables.of(found, material))

@@ -2,15 +2,13 @@
 
 import dataclasses
 import math
-import statistics
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import groupby
 from typing import TypeVar
 
 from common.laboratory import fit
-from common.laboratory.analysis import Case, CaseFit, Comparison, Missing, Row
+from common.laboratory.analysis import Case, CaseFit, Comparison, Missing, Row, Timing
 from common.laboratory.fit import Estimate
-from common.laboratory.record import CollectivesRecord
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.paired import MARGIN
 from reports import blocks
@@ -40,12 +38,6 @@ _FLIPPED = {"faster": "slower", "slower": "faster"}
 def world(case: Case) -> Case:
     """What libraries have to share to be compared at all: the case, of no library."""
     return dataclasses.replace(case, library="", title="")
-
-
-def world_in_words(case: Case) -> str:
-    """Such as `4 ranks, 2 hosts, 100 Mbit/s, cpu, float32`."""
-    words = [f"{case.workers} ranks", *filter(None, [case.placement]), case.device, case.data_type]
-    return ", ".join(words + (["one call right after the other"] if case.pipelined else []))
 
 
 def answer(rows: Sequence[Row], fits: Sequence[CaseFit], compared: Sequence[Comparison]) -> list[str]:
@@ -146,7 +138,7 @@ def fits_section(fits: Sequence[CaseFit], of_crowded: Container[Case]) -> list[B
             "The residual is the largest of (fitted \N{MINUS SIGN} measured) / measured, without its sign."
         ),
     ]
-    for place, own in grouped(fits, lambda each: world_in_words(each.case)).items():
+    for place, own in grouped(fits, lambda each: each.case.world).items():
         rows = [line for each in sorted(own, key=_by_name) for line in _pieces(each, of_crowded)]
         notes = [_CROWDED] if any(each.case in of_crowded for each in own) else []
         parts += [
@@ -156,19 +148,19 @@ def fits_section(fits: Sequence[CaseFit], of_crowded: Container[Case]) -> list[B
     return parts
 
 
-def timing_section(records: Mapping[str, CollectivesRecord], rows: Sequence[Row]) -> list[Block]:
+def timing_section(timings: Sequence[Timing]) -> list[Block]:
     """What looking at the clock costs, beside the shortest call of each library."""
-    lines, said = [], []
-    for library, own in grouped(rows, lambda row: row.case.library).items():
-        cost = statistics.median(each.timing_seconds for each in records.values() if _has_times(each, library))
-        row = min(own, key=lambda row: row.seconds.median)
-        share = cost / row.seconds.median
-        where = f"{row.case.collective}, {row.size_bytes:,} B, {row.case.workers} ranks"
-        lines.append([_named(row), f"{1e9 * cost:.0f}", _micro(row.seconds.median), where, blocks.percent(share, 2)])
-        if share > MUCH_OF_A_CALL:
-            said.append(f"{library}: looking at the clock takes {blocks.percent(share, 1)} of its shortest call.")
-    if not lines:
+    if not timings:
         return []
+    lines, said = [], []
+    for each in timings:
+        row = each.row
+        where = f"{row.case.collective}, {row.size_bytes:,} B, {row.case.workers} ranks"
+        cost, shortest = f"{1e9 * each.seconds:.0f}", _micro(row.seconds.median)
+        lines.append([_named(row), cost, shortest, where, blocks.percent(each.share, 2)])
+        if each.share > MUCH_OF_A_CALL:
+            share = blocks.percent(each.share, 1)
+            said.append(f"{row.case.library}: looking at the clock takes {share} of its shortest call.")
     columns = ["library", "looking at\nthe clock, ns", f"shortest\ncall, {_MICROSECONDS}", "which", "share"]
     parts = [blocks.heading("What timing costs"), blocks.table(columns, lines, [], left=(0, 3))]
     return parts + ([blocks.items(said)] if said else [])
@@ -293,10 +285,6 @@ def _arrival(row: Row) -> str:
     if row.arrival_seconds is None and row.arrival_unknown_below_seconds:
         return f"< {_micro(row.arrival_unknown_below_seconds)}"
     return DASH if row.arrival_seconds is None else _micro(row.arrival_seconds)
-
-
-def _has_times(record: CollectivesRecord, library: str) -> bool:
-    return record.library == library and any(cell.status == "ok" for cell in record.cells)
 
 
 def _is_crowded(rows: Iterable[Row]) -> bool:

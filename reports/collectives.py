@@ -1,7 +1,7 @@
 """Make a PDF and an HTML page from a session of the laboratory: `python -m reports.collectives --results FOLDER`."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,29 +15,39 @@ from common.laboratory.record import CollectivesRecord, read_records
 from common.measurement.intervals import FEWEST_LAUNCHES
 from reports import blocks, collective_figures, collective_sections, figures, web_page
 from reports.blocks import Block
-from reports.collective_sections import grouped, world, world_in_words
+from reports.collective_sections import grouped, world
 from reports.document import typeset
 from reports.drawing import draw_all
 from reports.figures import Style
 from reports.material import Drawings
-from reports.results import Results
+from reports.results import digest_of, noted_command
 
 
-def read_session(folder: Path) -> Results:
+@dataclass(frozen=True)
+class Session:
+    """The records of one session by their files' stems, the command that fills such a folder, the files' SHA-256."""
+
+    records: Mapping[str, CollectivesRecord]
+    command: str
+    digest: str
+
+    @property
+    def started_at(self) -> list[str]:
+        """When each launch started."""
+        return [record.started_at for record in self.records.values()]
+
+
+def read_session(folder: Path) -> Session:
     """The records of a session. Raises UserError where the folder has none, or a damaged one."""
     records = read_records(folder)
     if not records:
         raise UserError(f"{folder} holds no records of collectives: measure some first, or name another --results.")
-    noted, content = folder / "command.txt", hashlib.sha256()
-    for name in records:
-        content.update((folder / f"{name}.json").read_bytes())
-    command = noted.read_text(errors="replace").strip() if noted.exists() else ""
-    return Results(folder, records, None, command=command, digest=content.hexdigest())
+    return Session(records, noted_command(folder), digest_of(folder / f"{name}.json" for name in records))
 
 
-def compose(session: Results) -> tuple[dict[str, object], Drawings]:
+def compose(session: Session) -> tuple[dict[str, object], Drawings]:
     """What the document says, in blocks, and how its figures are drawn."""
-    records: Mapping[str, CollectivesRecord] = session.records
+    records = session.records
     rows = analysis.rows(records)
     fits, compared = analysis.fits(rows), analysis.comparisons(rows)
     looks = figures.styles({each.library: each.colors for each in records.values()})
@@ -48,10 +58,10 @@ def compose(session: Results) -> tuple[dict[str, object], Drawings]:
         for case, own in grouped(of_all, lambda row: world(row.case)).items():
             parts += _measured(case, own, _of(case, fits), looks, drawings)
     parts += collective_sections.fits_section(fits, collective_sections.crowded(rows))
-    parts += collective_sections.timing_section(records, rows)
+    parts += collective_sections.timing_section(analysis.timings(records, rows))
     parts += collective_sections.missing_section(analysis.missing(records))
     parts += [*_method(), *_machine(session)]
-    dates = sorted({record.started_at[:10] for record in records.values()})
+    dates = sorted({moment[:10] for moment in session.started_at})
     content = {
         "title": "Lockstep",
         "subtitle": "Collectives of distributed training, measured one by one",
@@ -66,7 +76,7 @@ def _first_page(rows: Sequence[Row], fits: Sequence[CaseFit], compared: Sequence
     told = []
     for case, own in grouped(rows, lambda row: world(row.case)).items():
         about = [each for each in compared if world(each.row.case) == case]
-        question = f"{case.collective}, {world_in_words(case)}"
+        question = f"{case.collective}, {case.world}"
         told.append((question, collective_sections.answer(own, _of(case, fits), about)))
     return [blocks.answers(told)] if told else [blocks.text("No launch measured anything.")]
 
@@ -79,7 +89,7 @@ def _measured(
     case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style], drawings: Drawings
 ) -> list[Block]:
     """One collective in one world: its figure, which is added to `drawings`, its tables, and what its bytes tell."""
-    parts = [blocks.heading(blocks.capitalized(world_in_words(case)), level=2)]
+    parts = [blocks.heading(blocks.capitalized(case.world), level=2)]
     sized = [row for row in rows if row.size_bytes]
     if sized:
         file = f"times-{len(drawings) + 1}.svg"
@@ -95,7 +105,7 @@ def _measured(
 def _caption(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit]) -> str:
     counts = sorted({row.seconds.n for row in rows})
     n = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
-    said = [f"{case.collective}, {world_in_words(case)}: medians, every launch a faint mark, n = {n} launches."]
+    said = [f"{case.collective}, {case.world}: medians, every launch a faint mark, n = {n} launches."]
     if any(row.seconds.low is not None for row in rows):
         said.append("Upright: 95 % intervals of the medians.")
     if counts[0] < FEWEST_LAUNCHES:
@@ -115,7 +125,7 @@ def _alternative(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit]) -> st
     sizes = [row.size_bytes for row in rows]
     below = " A panel below it shows by how much the fitted lines miss them." if fits else ""
     return (
-        f"Time of {case.collective} among {world_in_words(case)}, over sizes from {min(sizes):,} to {max(sizes):,} "
+        f"Time of {case.collective} among {case.world}, over sizes from {min(sizes):,} to {max(sizes):,} "
         f"bytes, both logarithmic: a line for each of {names}.{below} The tables after it have all numbers."
     )
 
@@ -152,9 +162,9 @@ def _method() -> list[Block]:
     ]
 
 
-def _machine(session: Results) -> list[Block]:
+def _machine(session: Session) -> list[Block]:
     """What the launches ran on, with which libraries, versions and settings."""
-    records: list[CollectivesRecord] = list(session.records.values())
+    records = list(session.records.values())
     ok = [record for record in records if record.status == "ok"] or records
     known = [record.host for record in ok if record.host]
     started = sorted(record.started_at[:16].replace("T", " ") for record in ok)
@@ -222,7 +232,7 @@ def write_report(results: Path, out: Path = Path("reports/out/collectives.pdf"))
         ensure_writable(path)
     content, drawings = compose(session)
     images = draw_all(drawings)
-    write_atomically(out, typeset(session, content, images))
+    write_atomically(out, typeset(session.started_at, content, images))
     write_atomically(page_file, web_page.build(content, drawings, images))
     print(f"{out} and {page_file}: {len(session.records)} records")
 

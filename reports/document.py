@@ -4,7 +4,7 @@ The template reads everything from one JSON file, so no text of a record is ever
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,18 +44,17 @@ _PAGE_TOP, _NEARLY_EMPTY = 0.07, 0.22
 def build(results: Results) -> bytes:
     """The report on `results` as a PDF: the same bytes for the same records. Raises UserError for a damaged task."""
     content, drawings = compose(results)
-    return typeset(results, content, draw_all(drawings))
+    return typeset(results.started_at, content, draw_all(drawings))
 
 
-def typeset(results: Results, content: dict[str, object], images: Mapping[str, bytes]) -> bytes:
-    """The PDF of the content that `compose` gave for `results`, with its figures drawn."""
+def typeset(started_at: Iterable[str], content: dict[str, object], images: Mapping[str, bytes]) -> bytes:
+    """The PDF of the content, with its figures drawn, dated by the last launch: each started at one of these times."""
     files = {
         "main.typ": Path(__file__).with_name("template.typ").read_bytes(),
         "content.json": json.dumps(content, ensure_ascii=False).encode(),
         **images,
     }
-    started = [datetime.fromisoformat(record.started_at) for record in results.records.values()]
-    timestamp = int(max(started, default=datetime(1980, 1, 1, tzinfo=UTC)).timestamp())
+    timestamp = int(max(map(datetime.fromisoformat, started_at), default=datetime(1980, 1, 1, tzinfo=UTC)).timestamp())
     # Only the fonts inside the wheel: another machine's fonts would make another PDF. PDF/UA-1 (ISO 14289-1) is what
     # screen readers need: tags, a title, alternative texts, headings without gaps; the compiler refuses anything less.
     fonts = typst.Fonts(include_system_fonts=False)

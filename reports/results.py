@@ -1,7 +1,7 @@
 """A results folder as the report reads it: every record, and the plan of the comparison where there is one."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,11 @@ class Results:
     """SHA-256 of all files of records, one after another in the order of their names, in hexadecimal digits."""
 
     @property
+    def started_at(self) -> list[str]:
+        """When each launch started."""
+        return [record.started_at for record in self.records.values()]
+
+    @property
     def margin(self) -> float:
         """By how much strategies may differ and be called alike: set by the plan, before any launch."""
         if self.plan is None or self.plan.empty or "margin" not in self.plan:
@@ -54,14 +59,25 @@ def read_results(folder: Path) -> Results:
     plan = _read_plan(plan_file) if plan_file.exists() else None
     if not records and plan is None:
         raise UserError(f"{folder} holds no records: run a comparison first, or name the folder of one.")
-    noted, content = folder / "command.txt", hashlib.sha256()
-    for path in found:
-        content.update(path.read_bytes())
     return Results(
         *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
-        command=noted.read_text(errors="replace").strip() if noted.exists() else "",
-        digest=content.hexdigest(),
+        command=noted_command(folder),
+        digest=digest_of(found),
     )
+
+
+def noted_command(folder: Path) -> str:
+    """The command line that fills such a folder again; empty where nobody noted it."""
+    noted = folder / "command.txt"
+    return noted.read_text(errors="replace").strip() if noted.exists() else ""
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    """SHA-256 of these files' contents, one after another, in hexadecimal digits."""
+    content = hashlib.sha256()
+    for path in paths:
+        content.update(path.read_bytes())
+    return content.hexdigest()
 
 
 def newest_comparison(folder: Path) -> Path:

@@ -1,1 +1,1 @@
-"""The laboratory: single collectives, measured alone."""
+"""The laboratory: single collectives, and matrix products over workers, measured alone."""

@@ -37,6 +37,12 @@ class Case:
     """Whether the calls came one right after the other, with no barrier between them."""
     collective: str
 
+    @property
+    def world(self) -> str:
+        """Such as `4 ranks, 2 hosts, 100 Mbit/s, cpu, float32`: what libraries share that can be compared."""
+        words = [f"{self.workers} ranks", *filter(None, [self.placement]), self.device, self.data_type]
+        return ", ".join(words + (["one call right after the other"] if self.pipelined else []))
+
 
 @dataclass(frozen=True)
 class Row:
@@ -82,6 +88,21 @@ class Row:
     def bus_bytes_per_second(self) -> float | None:
         """What nccl-tests calls bus bandwidth (doc/PERFORMANCE.md); None for a barrier."""
         return self.factor_bytes_per_rank / self.seconds.median if self.size_bytes else None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What looking at the clock costs, beside the shortest call of a library."""
+
+    row: Row
+    """Of the shortest call."""
+    seconds: float
+    """Of both looks: the median over the launches."""
+
+    @property
+    def share(self) -> float:
+        """Of that call."""
+        return self.seconds / self.row.seconds.median
 
 
 @dataclass(frozen=True)
@@ -180,6 +201,21 @@ def fits(found: Iterable[Row]) -> list[CaseFit]:
         if whole and (lines := fit([row.size_bytes for row in own], seconds)):
             fitted.append(CaseFit(case, tuple(whole), lines))
     return fitted
+
+
+def timings(records: Mapping[str, CollectivesRecord], found: Iterable[Row]) -> list[Timing]:
+    """What timing costs each library that was measured, in the order of `found`, the rows of these records."""
+    by_library: dict[str, list[Row]] = {}
+    for row in found:
+        by_library.setdefault(row.case.library, []).append(row)
+    costs: dict[str, list[float]] = {}
+    for record in records.values():
+        if any(cell.status == "ok" for cell in record.cells):
+            costs.setdefault(record.library, []).append(record.timing_seconds)
+    return [
+        Timing(min(own, key=lambda row: row.seconds.median), statistics.median(costs[library]))
+        for library, own in by_library.items()
+    ]
 
 
 def comparisons(found: Iterable[Row], margin: float = MARGIN) -> list[Comparison]:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from common.errors import LaunchFailedError, UserError
 from common.laboratory.matrix_record import Cell, MatrixRecord, in_words, write_record
 from common.laboratory.matrix_way import Way
 from common.measurement import machine
-from common.measurement.world import World
+from common.measurement.world import World, facts_of
 
 MOST_ROWS = 8192
 """The largest size: with its check it takes about 2 GB."""
@@ -215,17 +214,11 @@ def _cell(
 
 
 def _record(way: Way, products: Products, world: World, cells: list[Cell]) -> MatrixRecord:
-    elapsed = startup.seconds_since_start()
     return MatrixRecord(
         **declared(way, products, world.size),
+        **facts_of(world, way.family.packages),
         status="ok",
-        backend=world.backend,
-        pinned_cores=world.placement.pinned_cores,
         oversubscribed=world.placement.oversubscribed,
-        private_network=machine.has_private_network(),
-        versions=machine.versions(way.family.packages),
-        host=machine.host_facts(),
-        started_at=(datetime.now(UTC) - timedelta(seconds=elapsed)).isoformat(timespec="milliseconds"),
-        elapsed_seconds=elapsed,
+        elapsed_seconds=startup.seconds_since_start(),
         cells=cells,
     )

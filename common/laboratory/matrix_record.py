@@ -1,16 +1,12 @@
 """The record of one launch that multiplied matrices: every part of every call on every rank, raw."""
 
-import dataclasses
-import json
 import statistics
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from common.errors import UserError
-from common.files import write_atomically
-from common.json_types import misfits
+from common.json_files import read_dataclass, write_dataclass
 
 SCHEMA_VERSION = 1
 
@@ -58,6 +54,8 @@ class MatrixRecord:
     """Processes that share each product."""
     backend: str = ""
     """What carried the matrices, such as gloo."""
+    device: str = "cpu"
+    """What multiplied them."""
     pinned_cores: list[int] = field(default_factory=list)
     """Cores that the first rank was kept on."""
     oversubscribed: bool = False
@@ -112,25 +110,13 @@ def _last_arrivals(cell: Cell) -> list[float]:
 
 def write_record(path: Path, record: MatrixRecord) -> None:
     """Write the JSON whole or not at all. Raises UserError when its folder can't be written to."""
-    write_atomically(path, (json.dumps(dataclasses.asdict(record), allow_nan=False) + "\n").encode())
+    write_dataclass(path, record)
 
 
 def read_record(path: Path) -> MatrixRecord:
     """The record in `path`. Raises UserError when it is damaged or of another schema version."""
     remedy = "delete it and measure again"
-    try:
-        values = json.loads(path.read_text())
-        version = values["schema_version"]
-        if version == SCHEMA_VERSION:
-            wrong = misfits(values | {"cells": []}, MatrixRecord)
-            wrong += sorted({name for cell in values["cells"] for name in misfits(cell, Cell)})
-            if not wrong:
-                return MatrixRecord(**values | {"cells": [Cell(**cell) for cell in values["cells"]]})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} isn't a record of matrix products that can be read ({error}): {remedy}.") from error
-    if version != SCHEMA_VERSION:
-        raise UserError(f"{path} is of schema version {version}, this program reads {SCHEMA_VERSION}: {remedy}.")
-    raise UserError(f"{path} is damaged (no record has such a value of {', '.join(wrong)}): {remedy}.")
+    return read_dataclass(path, MatrixRecord, "a record of matrix products", remedy, cells=Cell)
 
 
 def read_records(folder: Path) -> dict[str, MatrixRecord]:

@@ -6,9 +6,8 @@ A library's script makes an `Operation` of each collective, by the library's own
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from common.laboratory.record import Cell, append_line, cells_path
 from common.laboratory.sweep import Sweep
 from common.measurement import machine
 from common.measurement.site import site
-from common.measurement.world import World
+from common.measurement.world import World, facts_of
 
 _COUNTED_SECONDS, _MOST_COUNTED = 0.2, 200
 """About how long the calls take over which bytes are counted, and how many they are at most."""
@@ -58,9 +57,8 @@ def measure(
     `world.size` is the number of ranks, of which this process has one, or all where the library has them in one
     process. Raises LaunchFailedError where a library gave a wrong result: what came before is kept.
     """
-    timing_seconds = _timing_seconds()
     if world.rank == 0 and sweep.record:
-        append_line(cells_path(sweep.record), _about(library, sweep, world, facts, timing_seconds))
+        append_line(cells_path(sweep.record), _about(library, world, facts))
     for collective in sweep.collectives:
         for size_bytes in [0] if collective == Collective.BARRIER else sweep.size_bytes:
             cell = _cell(library, sweep, world, prepare, barrier, collective, size_bytes)
@@ -102,28 +100,16 @@ def arrival_seconds(cell: Cell) -> list[list[float]]:
     return [[own - least for own, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]
 
 
-def _about(
-    library: Library, sweep: Sweep, world: World, facts: Mapping[str, str], timing_seconds: float
-) -> dict[str, object]:
+def _about(library: Library, world: World, facts: Mapping[str, str]) -> dict[str, object]:
     """The fields of a record that only its first rank knows."""
     told = site()
     return {
         **(told.facts() if told else {}),
-        "backend": world.backend,
-        "device": world.device,
+        **facts_of(world, library.family.packages),
         "facts": dict(facts),
-        "timing_seconds": timing_seconds,
-        "pinned_cores": world.placement.pinned_cores,
+        "timing_seconds": _timing_seconds(),
         "oversubscribed": world.placement.oversubscribed,
-        "private_network": machine.has_private_network(),
-        "versions": machine.versions(library.family.packages),
-        "host": machine.host_facts(),
-        "started_at": _started_at(),
     }
-
-
-def _started_at() -> str:
-    return (datetime.now(UTC) - timedelta(seconds=startup.seconds_since_start())).isoformat(timespec="milliseconds")
 
 
 def _cell(
@@ -142,32 +128,42 @@ def _cell(
     operation = prepare(collective, messages.elements)
     ranks = [*range(world.size)] if library.one_process else [world.rank]
     mine, wrong = _timed(sweep, operation, barrier, messages, ranks)
-    counted = _counted(sweep, world, operation, mine)
-    everyone = world.all_gather((mine, wrong, counted)) if not library.one_process else [(mine, wrong, counted)]
-    if wrong := next((each for _, each, _ in everyone if each), None):
+    counted = _counted(world, operation, mine)
+    # Of ranks in one process it is that process's alone.
+    times, wrongs, counts = zip(*world.all_gather((mine, wrong, counted)), strict=True)
+    if wrong := next(filter(None, wrongs), None):
         return Cell(**known, status="failed", reason=f"{library.title}: {wrong}.")
     # All by the first rank's first moment, so that the numbers are small; hosts' clocks stay as they are.
-    start = everyone[0][0][0][0]
-    algorithm = library.algorithm(collective, size_bytes)
-    told = site()
-    # Of several hosts only what goes from host to host is counted, and the formula has what goes from rank to rank.
-    is_counted = told is None or len(told.hosts) in (1, world.size)
-    by_formula = algorithm.sent_bytes(size_bytes, world.size) if algorithm.sent_bytes and is_counted else None
-    counted_calls = everyone[0][2]["calls"]
-    sent = [each["sent_bytes"] for _, _, each in everyone if each["sent_bytes"] is not None]
+    start = times[0][0][0]
     return Cell(
         **known,
+        **_costs(counts),
+        **_by_formula(library, collective, size_bytes, world.size),
         status="ok",
-        entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls, _, _ in everyone],
-        left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls, _, _ in everyone],
-        counted_calls=counted_calls,
-        sent_bytes=sum(sent) / counted_calls if sent else None,
-        processor_seconds=sum(each["processor_seconds"] for _, _, each in everyone) / counted_calls,
-        formula_bytes=by_formula,
-        algorithm=algorithm.name,
-        formula=algorithm.formula,
-        source=algorithm.source,
+        entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls in times],
+        left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls in times],
     )
+
+
+def _costs(counts: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """The fields of a cell on what its calls cost, from what every process has counted."""
+    calls = counts[0]["calls"]
+    sent = [each["sent_bytes"] for each in counts if each["sent_bytes"] is not None]
+    return {
+        "counted_calls": calls,
+        "sent_bytes": sum(sent) / calls if sent else None,
+        "processor_seconds": sum(each["processor_seconds"] for each in counts) / calls,
+    }
+
+
+def _by_formula(library: Library, collective: Collective, size_bytes: int, ranks: int) -> dict[str, object]:
+    """The fields of a cell on the library's algorithm."""
+    algorithm, told = library.algorithm(collective, size_bytes), site()
+    # Of several hosts only what goes from host to host is counted, and the formula has what goes from rank to rank.
+    is_counted = told is None or len(told.hosts) in (1, ranks)
+    sent_bytes = algorithm.sent_bytes(size_bytes, ranks) if algorithm.sent_bytes and is_counted else None
+    about = {"algorithm": algorithm.name, "formula": algorithm.formula, "source": algorithm.source}
+    return {"formula_bytes": sent_bytes, **about}
 
 
 def refusal(library: Library, sweep: Sweep, collective: Collective, size_bytes: int, ranks: int) -> str | None:
@@ -245,9 +241,7 @@ def _what_is_wrong(operation: Operation, messages: Messages, ranks: list[int], c
     return None
 
 
-def _counted(
-    sweep: Sweep, world: World, operation: Operation, moments: list[tuple[int, int]]
-) -> dict[str, float | int | None]:
+def _counted(world: World, operation: Operation, moments: list[tuple[int, int]]) -> dict[str, float | None]:
     """What calls one right after the other take of the network and of this process's processor time.
 
     Meetings of the ranks before and after send something too, which as many meetings without calls tell.

@@ -4,15 +4,13 @@ While the launch runs its first rank appends a line of JSON for each cell to a f
 measured is kept whatever happens; when it has ended, whoever started it makes one immutable file of them.
 """
 
-import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from common.errors import UserError
-from common.files import write_atomically
-from common.json_types import misfits
+from common.json_files import read_dataclass, write_dataclass
 
 SCHEMA_VERSION = 1
 
@@ -147,30 +145,12 @@ def read_lines(path: Path) -> list[dict[str, object]]:
 
 def write_record(path: Path, record: CollectivesRecord) -> None:
     """Write the JSON whole or not at all. Raises UserError when its folder can't be written to."""
-    write_atomically(path, (json.dumps(dataclasses.asdict(record), allow_nan=False) + "\n").encode())
+    write_dataclass(path, record)
 
 
 def read_record(path: Path) -> CollectivesRecord:
     """The record in `path`. Raises UserError when it is damaged or of another schema version."""
-    remedy = "delete it and measure again"
-    try:
-        values = json.loads(path.read_text(), parse_constant=_refuse)
-        version = values["schema_version"]
-        if version == SCHEMA_VERSION:
-            cells = [Cell(**cell) for cell in values["cells"]]
-            wrong = [*misfits(values | {"cells": []}, CollectivesRecord)]
-            wrong += sorted({name for cell in values["cells"] for name in misfits(cell, Cell)})
-            if not wrong:
-                return CollectivesRecord(**values | {"cells": cells})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} isn't a record of collectives that can be read ({error}): {remedy}.") from error
-    if version != SCHEMA_VERSION:
-        raise UserError(f"{path} is of schema version {version}, this program reads {SCHEMA_VERSION}: {remedy}.")
-    raise UserError(f"{path} is damaged (no record has such a value of {', '.join(wrong)}): {remedy}.")
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} isn't a number that was measured")
+    return read_dataclass(path, CollectivesRecord, "a record of collectives", "delete it and measure again", cells=Cell)
 
 
 def read_records(folder: Path) -> dict[str, CollectivesRecord]:

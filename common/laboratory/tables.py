@@ -1,13 +1,12 @@
 """The tables of a session on the terminal: a row for each size, with the columns that nccl-tests' users know."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from rich.table import Table
 
 from common.laboratory import analysis
-from common.laboratory.analysis import Case, CaseFit, Missing, Row
+from common.laboratory.analysis import CaseFit, Missing, Row, Timing
 from common.laboratory.fit import Estimate
 from common.laboratory.record import CollectivesRecord
 
@@ -22,25 +21,20 @@ def of(records: Mapping[str, CollectivesRecord]) -> list[Table]:
         tables.append(_fits(fits))
     if gone := analysis.missing(records):
         tables.append(_missing(gone))
-    return [*tables, _timing(records)] if rows else tables
+    return [*tables, _timing(analysis.timings(records, rows))] if rows else tables
 
 
 def _by_title(rows: Sequence[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(f"{row.case.collective}, {_world(row.case)}", []).append(row)
+        found.setdefault(f"{row.case.collective}, {row.case.world}", []).append(row)
     return found
-
-
-def _world(case: Case) -> str:
-    words = [f"{case.workers} ranks", *filter(None, [case.placement]), case.data_type]
-    return ", ".join(words + (["one call right after the other"] if case.pipelined else []))
 
 
 def _sizes(title: str, rows: Sequence[Row]) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("library", no_wrap=True, min_width=max(len(row.case.library) for row in rows) + 1)
-    for name in ("size, B", "n", "time, us", "95 %", "algbw, GB/s", "busbw, GB/s", "arrival, us"):
+    for name in ("size, B", "n", "time, us", "95 %", "algbw, MB/s", "busbw, MB/s", "arrival, us"):
         table.add_column(name, justify="right")
     for name in ("sent, B/rank", "by formula", "by nccl-tests", "CPU, ns/B"):
         table.add_column(name, justify="right")
@@ -64,7 +58,7 @@ def _cells(row: Row, library: str) -> list[str]:
     return [
         *[f"{library}{crowded if library else ''}", f"{row.size_bytes:,}", str(seconds.n), _micro(seconds.median)],
         interval,
-        *[_DASH if rate is None else f"{rate / 1e9:.3g}" for rate in rates],
+        *[_DASH if rate is None else f"{rate / 1e6:.3g}" for rate in rates],
         arrival,
         *[_DASH if each is None else f"{each:,.0f}" for each in (row.sent_bytes_per_rank, row.formula_bytes_per_rank)],
         f"{row.factor_bytes_per_rank:,.0f}",
@@ -76,13 +70,13 @@ def _fits(fits: Sequence[CaseFit]) -> Table:
     table = Table(title="Time = alpha + size / beta, in pieces", title_justify="left")
     for name in ("library", "collective", "world"):
         table.add_column(name)
-    for name in ("from, B", "to, B", "alpha, us", "beta, GB/s", "n", "largest residual"):
+    for name in ("from, B", "to, B", "alpha, us", "beta, MB/s", "n", "largest residual"):
         table.add_column(name, justify="right")
     for each in fits:
         for piece in each.fit.pieces:
-            world = _world(each.case)
+            world = each.case.world
             ends = [f"{piece.from_bytes:,}", f"{piece.to_bytes:,}"]
-            found = [_estimate(piece.latency_seconds, 1e6), _estimate(piece.bytes_per_second, 1e-9)]
+            found = [_estimate(piece.latency_seconds, 1e6), _estimate(piece.bytes_per_second, 1e-6)]
             residual = f"{100 * max(map(abs, each.fit.residuals)):.0f} %"
             known = [each.case.library, each.case.collective, world]
             table.add_row(*known, *ends, *found, str(each.fit.launches), residual)
@@ -98,7 +92,7 @@ def _missing(gone: Sequence[Missing]) -> Table:
     table = Table("library", "collective", "world", "size, B", "status", "launches", "reason", title="Not measured")
     reasons: dict[tuple, list[Missing]] = {}
     for each in gone:
-        key = (each.case.library, each.case.collective, _world(each.case), each.status, each.reason)
+        key = (each.case.library, each.case.collective, each.case.world, each.status, each.reason)
         reasons.setdefault(key, []).append(each)
     for (library, collective, world, status, reason), own in reasons.items():
         sizes = sorted({each.size_bytes for each in own if each.size_bytes is not None})
@@ -108,21 +102,12 @@ def _missing(gone: Sequence[Missing]) -> Table:
     return table
 
 
-def _timing(records: Mapping[str, CollectivesRecord]) -> Table:
+def _timing(timings: Sequence[Timing]) -> Table:
     """What looking at the clock costs, beside the shortest call."""
     table = Table("library", "looking at the clock, ns", "shortest call, us", "share", title="What timing costs")
-    by_library: dict[str, list[CollectivesRecord]] = {}
-    for record in records.values():
-        if any(cell.status == "ok" for cell in record.cells):
-            by_library.setdefault(record.library, []).append(record)
-    shortest = {
-        library: min(row.seconds.median for row in analysis.rows({str(n): each for n, each in enumerate(own)}))
-        for library, own in by_library.items()
-    }
-    for library, own in by_library.items():
-        cost = statistics.median(record.timing_seconds for record in own)
-        share = f"{100 * cost / shortest[library]:.2f} %"
-        table.add_row(library, f"{1e9 * cost:.0f}", _micro(shortest[library]), share)
+    for each in timings:
+        shortest = _micro(each.row.seconds.median)
+        table.add_row(each.row.case.library, f"{1e9 * each.seconds:.0f}", shortest, f"{100 * each.share:.2f} %")
     return table
 
 

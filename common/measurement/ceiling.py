@@ -6,25 +6,20 @@ It leaves one JSON file, immutable as a launch's record is: raw windows, never d
 
 import dataclasses
 import itertools
-import json
 import math
 import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
 from common import startup
 from common.contract import mlp
 from common.contract.task import Task
-from common.errors import UserError
-from common.files import write_atomically
-from common.json_types import misfits
-from common.measurement import machine
-from common.measurement.world import World
+from common.json_files import read_dataclass, write_dataclass
+from common.measurement.world import World, facts_of
 from common.strategy import Strategy
 
 SCHEMA_VERSION = 1
@@ -186,23 +181,16 @@ def finish(
 ) -> None:
     """Print what a probe has measured, and write it to `--record` where that is given; for rank 0 alone."""
     tried = {name for variables in strategy.family.probe.tried for name in variables}
-    elapsed = startup.seconds_since_start()
     ceiling = Ceiling(
         **declared(strategy, dataclasses.replace(task, workers=world.size)),
         status="ok",
         variables={name: os.environ[name] for name in sorted(tried) if name in os.environ},
         products=products,
         exchange=exchange,
-        backend=world.backend,
-        device=world.device,
         facts=dict(facts),
         instruction_sets=instruction_sets(Path("/proc/cpuinfo").read_text()),
-        pinned_cores=world.placement.pinned_cores,
-        private_network=machine.has_private_network(),
-        versions=machine.versions(strategy.family.packages),
-        host=machine.host_facts(),
-        started_at=(datetime.now(UTC) - timedelta(seconds=elapsed)).isoformat(timespec="milliseconds"),
-        elapsed_seconds=elapsed,
+        elapsed_seconds=startup.seconds_since_start(),
+        **facts_of(world, strategy.family.packages),
     )
     if task.record:
         write_ceiling(task.record, ceiling)
@@ -245,22 +233,12 @@ def instruction_sets(cpuinfo: str) -> list[str]:
 
 def write_ceiling(path: Path, ceiling: Ceiling) -> None:
     """Write the JSON whole or not at all. Raises UserError when its folder can't be written to."""
-    write_atomically(path, (json.dumps(dataclasses.asdict(ceiling), indent=1, allow_nan=False) + "\n").encode())
+    write_dataclass(path, ceiling, indent=1)
 
 
 def read_ceiling(path: Path) -> Ceiling:
     """The ceiling in `path`. Raises UserError when it is damaged or of another schema version."""
-    remedy = "delete it and run the comparison again"
-    try:
-        values = json.loads(path.read_text())
-        version = values["schema_version"]
-        if version == SCHEMA_VERSION and not (wrong := misfits(values, Ceiling)):
-            return Ceiling(**values)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} isn't a ceiling that can be read ({error}): {remedy}.") from error
-    if version != SCHEMA_VERSION:
-        raise UserError(f"{path} is of schema version {version}, this program reads {SCHEMA_VERSION}: {remedy}.")
-    raise UserError(f"{path} is damaged (no ceiling has such a value of {', '.join(wrong)}): {remedy}.")
+    return read_dataclass(path, Ceiling, "a ceiling", "delete it and run the comparison again")
 
 
 def read_ceilings(folder: Path) -> list[Ceiling]:

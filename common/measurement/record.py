@@ -5,13 +5,11 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from common import startup
 from common.contract import mlp
 from common.contract.rows import shards_of
 from common.contract.task import Task
@@ -20,7 +18,7 @@ from common.files import write_atomically
 from common.json_types import misfits
 from common.measurement import machine
 from common.measurement.site import Site, placement, site
-from common.measurement.world import World
+from common.measurement.world import World, facts_of
 from common.quotation import distributing_lines
 from common.strategy import Options, Strategy, Work, label, name_of, other_maths
 
@@ -265,23 +263,16 @@ def of_launch(
     strategy: Strategy, task: Task, options: Options, world: World, parts: Sequence[Part], **facts: object
 ) -> Record:
     """The record of a launch that ended well, from what all its ranks measured; `facts` are more of its fields."""
-    since_start = timedelta(seconds=startup.seconds_since_start())
     slowest = max(parts, key=lambda part: sum(part.startup_seconds.values()))
     examples = [part.examples for part in parts]
     shard_losses = [list(losses) for part in parts for losses in zip(*part.losses, strict=True)]
     if strategy.work is Work.PARTS_OF_ONE_MODEL:
         examples = [max(examples), *[0] * (len(examples) - 1)]
     known = declared(strategy, task, options, world.size) | {
+        **facts_of(world, strategy.family.packages),
         "status": "ok",
-        "backend": world.backend,
-        "device": world.device,
         "oversubscribed": world.placement.oversubscribed,
-        "pinned_cores": world.placement.pinned_cores,
-        "private_network": machine.has_private_network(),
-        "versions": machine.versions(strategy.family.packages),
-        "host": machine.host_facts(),
         "git_commit": machine.git_commit(),
-        "started_at": (datetime.now(UTC) - since_start).isoformat(timespec="milliseconds"),
         "time_to_first_step_s": sum(slowest.startup_seconds.values()),
         "startup_seconds": slowest.startup_seconds,
         "startup_processor_seconds": slowest.startup_processor_seconds,

@@ -1,8 +1,10 @@
 """The workers of a launch, as one of their processes sees them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from common import startup
+from common.measurement import machine
 from common.measurement.machine import Placement
 
 
@@ -28,3 +30,16 @@ class World:
     """Hands every rank's object to every rank, in the order of the ranks."""
     synchronize: Callable[[], object] = lambda: None
     """Waits until the device has done all it was given."""
+
+
+def facts_of(world: World, packages: Iterable[str]) -> dict[str, object]:
+    """What every record of a launch says of its first rank: what carried and computed, where, by which `packages`."""
+    return {
+        "backend": world.backend,
+        "device": world.device,
+        "pinned_cores": world.placement.pinned_cores,
+        "private_network": machine.has_private_network(),
+        "versions": machine.versions(packages),
+        "host": machine.host_facts(),
+        "started_at": startup.started_at(),
+    }

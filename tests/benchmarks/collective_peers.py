@@ -1,6 +1,6 @@
 """Whether the laboratory's means are those of others: mpi4py's own benchmarks, and a bare all-reduce of each library.
 
-To start it: `.nox/tools/bin/python -m tests.benchmarks.collective_peers`. It takes about 20 minutes. A pair is a launch
+To start it: `.nox/tools/bin/python -m tests.benchmarks.collective_peers`. It takes about 15 minutes. A pair is a launch
 of the laboratory with checking off and one of the peer, by the same launcher, with two ranks, each on a core of its
 own, and with as many calls before the clock and under it. What is compared is the first rank's mean over a loop of
 calls one right after the other. The demos of mpi4py's source archive run unchanged but for their arguments. They go

@@ -100,7 +100,7 @@ def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(tmp_pat
 def test_the_same_records_make_the_same_pdf(tmp_path):
     found = session(tmp_path, *launches("amber", 1e-5, 1))
     first, second = (
-        document.typeset(found, content, draw_all(drawings))
+        document.typeset(found.started_at, content, draw_all(drawings))
         for content, drawings in (collectives.compose(found), collectives.compose(found))
     )
     assert first == second

@@ -59,7 +59,7 @@ def settings(monkeypatch) -> list[dict]:
 )
 def test_lines_stand_closer_where_the_last_page_would_have_but_a_few(results, settings, lines, closer):
     content = {"title": "A", "subtitle": "B", "date": "C", "blocks": [{"kind": "text", "text": "Line."}] * lines}
-    document.typeset(results, content, {})
+    document.typeset(results.started_at, content, {})
     assert settings == [{"closer": closer}]
 
 

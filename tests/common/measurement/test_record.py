@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from common import quotation
+from common import quotation, startup
 from common.contract import mlp
 from common.contract.mlp import parameter_bytes
 from common.contract.task import Task, task_of
@@ -336,7 +336,7 @@ def test_a_launchs_record_has_what_every_rank_measured(gathered):
 
 
 def test_a_launch_started_as_long_ago_as_its_process_lasts_by_utc(gathered, monkeypatch):
-    monkeypatch.setattr(record_module.startup, "seconds_since_start", lambda: 3600.0)
+    monkeypatch.setattr(startup, "seconds_since_start", lambda: 3600.0)
     started_at = datetime.fromisoformat(gathered(part_of(0), part_of(1)).started_at)
     assert started_at.utcoffset() == timedelta()
     assert timedelta(hours=1) <= datetime.now(UTC) - started_at < timedelta(hours=1, minutes=5)
