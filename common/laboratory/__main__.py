@@ -5,11 +5,9 @@ session goes on where it stopped when it is started again with the same options.
 """
 
 import dataclasses
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,19 +16,16 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import command_line
 from common.catalogue import ROOT
 from common.errors import exit_with_one_line
-from common.files import ensure_writable, locked, write_atomically
+from common.files import ensure_writable
 from common.hosts import cluster
 from common.hosts.selection import Selection
-from common.hosts.supervision import Cluster
-from common.laboratory import tables
-from common.laboratory.plan import PlannedSweep, Scope, chosen, rounds
-from common.laboratory.record import CollectivesRecord, read_record, read_records
+from common.laboratory import session, tables
+from common.laboratory.plan import Scope, chosen, rounds
+from common.laboratory.record import read_record, read_records
 from common.laboratory.supervision import run_over_hosts, run_planned
 from common.measurement import machine
-from common.results_folder import order_seed, unfinished_or_new
 
 KIND = "collectives"
 
@@ -74,56 +69,17 @@ def main() -> None:
     ensure_writable(arguments.out)
     hosts = None if selection.is_here else cluster.find(console, selection, ranks)
     scope = dataclasses.replace(arguments.scope, spread=hosts.spread if hosts else None)
-    with machine.alone():
-        identity = repr(scope) + ("" if selection.is_here else f"\n{selection}")
-        folder = unfinished_or_new(arguments.results, KIND, identity, "finished")
-        refusal = f"Another session fills {folder}: wait for its end, or name another folder with --results."
-        with locked(folder / "lock", refusal=refusal):
-            records = _measure(console, arguments, scope, hosts, folder)
+    identity = repr(scope) + ("" if selection.is_here else f"\n{selection}")
+    make = partial(run_over_hosts, cluster=hosts) if hosts else run_planned
+    in_rounds = partial(rounds, scope, gpus=len(machine.gpu_names()))
+    folder = session.run(console, KIND, arguments, identity, in_rounds, make, read_record)
+    records = read_records(folder)
     for table in tables.of(records):
         console.print(table)
-    statuses = [record.status for record in records.values()]
-    counts = ", ".join(f"{statuses.count(each)} {each}" for each in ("ok", "unsupported", "failed"))
-    console.print(f"{len(statuses)} launches: {counts}.")
+    failed = session.ended(console, records.values())
     report = ["--results", str(folder.resolve()), "--out", str(arguments.out.resolve())]
     status = subprocess.run([sys.executable, "-m", "reports.collectives", *report], cwd=ROOT).returncode
-    sys.exit(status or int("failed" in statuses))
-
-
-def _measure(
-    console: Console, arguments: Arguments, scope: Scope, hosts: Cluster | None, folder: Path
-) -> dict[str, CollectivesRecord]:
-    """Make every launch that has no good record yet; returns the records of all, by name."""
-    seed = order_seed(folder, arguments.order_seed)
-    again = command_line.of_session(KIND, dataclasses.replace(arguments, order_seed=seed))
-    write_atomically(folder / "command.txt", f"{again}\n".encode())
-    console.print(f"Records go to {folder}; the launches' order has seed {seed}.")
-    make = partial(run_over_hosts, cluster=hosts) if hosts else run_planned
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        for number, launches in enumerate(rounds(scope, seed, len(machine.gpu_names())), start=1):
-            console.print(f"round {number} of {scope.rounds}:")
-            for planned in launches:
-                _make(console, planned, folder, make)
-    except KeyboardInterrupt:
-        console.print("Interrupted: start it again with the same options and it goes on here.")
-        sys.exit(130)
-    (folder / "finished").touch()
-    return read_records(folder)
-
-
-def _make(
-    console: Console, planned: PlannedSweep, folder: Path, make: Callable[[PlannedSweep, Path], CollectivesRecord]
-) -> None:
-    path = folder / f"{planned.name}.json"
-    if path.exists() and read_record(path).status == "ok":
-        return
-    started = time.monotonic()
-    record = make(planned, folder)
-    measured = sum(cell.status == "ok" for cell in record.cells)
-    said = f"{measured} cells" if record.status == "ok" else f"{record.reason} (log: {record.log})"
-    console.print(f"{record.status:>11}  {planned.name}: {said} {time.monotonic() - started:>6.1f} s", markup=False)
+    sys.exit(status or failed)
 
 
 def _print_plan(console: Console, scope: Scope) -> None:

@@ -6,32 +6,30 @@ session goes on where it stopped when it is started again with the same options.
 
 import dataclasses
 import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import command_line, supervision
+from common import supervision
 from common.catalogue import ROOT, ways
 from common.errors import UserError, exit_with_one_line
-from common.files import ensure_writable, locked, write_atomically
+from common.files import ensure_writable
 from common.laboratory import matrix_analysis as analysis
+from common.laboratory import session
 from common.laboratory.matrix import Products, check_workers, declared, to_arguments
 from common.laboratory.matrix_analysis import Exponent, Row
 from common.laboratory.matrix_record import MatrixRecord, read_record, read_records, write_record
 from common.laboratory.matrix_way import Way
 from common.launch import python_for
-from common.measurement import machine
 from common.measurement.intervals import FEWEST_LAUNCHES
-from common.results_folder import order_seed, unfinished_or_new
 
 KIND = "matrix_products"
 
@@ -120,50 +118,15 @@ def main() -> None:
         _print_plan(console, arguments.scope)
         return
     ensure_writable(arguments.out)
-    with machine.alone():
-        folder = unfinished_or_new(arguments.results, KIND, repr(arguments.scope), "finished")
-        refusal = f"Another session fills {folder}: wait for its end, or name another folder with --results."
-        with locked(folder / "lock", refusal=refusal):
-            records = _measure(console, arguments, folder)
+    scope = arguments.scope
+    folder = session.run(console, KIND, arguments, repr(scope), partial(rounds, scope), run_planned, read_record)
+    records = read_records(folder)
     rows = analysis.rows(records)
     if rows:
         print_rows(console, rows)
     drawing = [sys.executable, "-m", "reports.matrix_figures", "--results", str(folder.resolve())]
     status = subprocess.run([*drawing, "--out", str(arguments.out.resolve())], cwd=ROOT).returncode if rows else 0
-    statuses = [record.status for record in records.values()]
-    counts = ", ".join(f"{statuses.count(each)} {each}" for each in ("ok", "unsupported", "failed"))
-    console.print(f"{len(statuses)} launches: {counts}.")
-    sys.exit(status or int("failed" in statuses))
-
-
-def _measure(console: Console, arguments: Arguments, folder: Path) -> dict[str, MatrixRecord]:
-    """Make every launch that has no good record yet; returns the records of all, by name."""
-    seed = order_seed(folder, arguments.order_seed)
-    again = command_line.of_session(KIND, dataclasses.replace(arguments, order_seed=seed))
-    write_atomically(folder / "command.txt", f"{again}\n".encode())
-    console.print(f"Records go to {folder}; the launches' order has seed {seed}.")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        for number, launches in enumerate(rounds(arguments.scope, seed), start=1):
-            console.print(f"round {number} of {arguments.scope.repetitions}:")
-            for planned in launches:
-                _make(console, planned, folder)
-    except KeyboardInterrupt:
-        console.print("Interrupted: start it again with the same options and it goes on here.")
-        sys.exit(130)
-    (folder / "finished").touch()
-    return read_records(folder)
-
-
-def _make(console: Console, planned: Planned, folder: Path) -> None:
-    path = folder / f"{planned.name}.json"
-    if path.exists() and read_record(path).status == "ok":
-        return
-    started = time.monotonic()
-    record = run_planned(planned, folder)
-    said = f"{len(record.cells)} sizes" if record.status == "ok" else f"{record.reason} (log: {record.log})"
-    console.print(f"{record.status:>11}  {planned.name}: {said} {time.monotonic() - started:>6.1f} s", markup=False)
+    sys.exit(session.ended(console, records.values()) or status)
 
 
 def run_planned(planned: Planned, folder: Path) -> MatrixRecord:

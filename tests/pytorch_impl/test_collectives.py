@@ -1,43 +1,30 @@
 """pytorch_impl/collectives.py and collectives_mpi.py, started as a session of the laboratory starts them."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
 from common import supervision
 from common.laboratory.collectives import Collective
-from common.laboratory.library import Library
 from common.laboratory.record import Cell, cells_path, read_lines
 from common.launch import python_for
 from pytorch_impl.libraries import GLOO, LIBRARY, NCCL, OPEN_MPI, gloo_reduce_bytes
 from tests.conftest import DEADLINE_SECONDS, run_command
+from tests.laboratory import CALLS, measured
 from tests.launching import require_private_networks
 
-CALLS, MIB = 3, 2**20
+MIB = 2**20
 SIZES = {"8": 8, "4K": 2**12, "1M": MIB, "8M": 8 * MIB}
-SWEEP = ["--sizes", *SIZES, "--iterations", str(CALLS), "--warmup-iterations", "1"]
-
-
-def measured(library: Library, folder: Path) -> tuple[dict[str, object], list[Cell]]:
-    """What a launch of two ranks told of itself, and measured of every collective there is."""
-    python_for(library)
-    record = folder / f"{library.name}.json"
-    command = [sys.executable, "-m", "common.laboratory.launch", library.name, "--workers", "2", *SWEEP]
-    status, output = run_command([*command, "--record", str(record), "--collectives", *Collective])
-    assert status == 0, output
-    about, *lines = read_lines(cells_path(record))
-    return about, [Cell(**line) for line in lines if "collective" in line]
 
 
 @pytest.fixture(scope="module")
 def over_gloo(tmp_path_factory):
-    return measured(GLOO, tmp_path_factory.mktemp("over_gloo"))
+    return measured(GLOO, tmp_path_factory.mktemp("over_gloo"), (*SIZES,))
 
 
 @pytest.fixture(scope="module")
 def over_mpi(tmp_path_factory):
-    return measured(OPEN_MPI, tmp_path_factory.mktemp("over_mpi"))
+    return measured(OPEN_MPI, tmp_path_factory.mktemp("over_mpi"), (*SIZES,))
 
 
 @pytest.fixture(params=["over_gloo", "over_mpi"])

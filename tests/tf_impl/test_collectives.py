@@ -1,17 +1,15 @@
 """tf_impl/collectives.py and tf_impl/reductions.py, started as a session of the laboratory starts them."""
 
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from common.catalogue import ROOT
 from common.laboratory.collectives import Collective
 from common.laboratory.library import Library
-from common.laboratory.record import Cell, cells_path, read_lines
+from common.laboratory.record import Cell
 from common.launch import python_for
-from tests.conftest import run_command
+from tests.laboratory import CALLS, measured
 from tests.launching import require_private_networks
 from tf_impl.libraries import (
     COLLECTIVES,
@@ -21,31 +19,20 @@ from tf_impl.libraries import (
     REDUCTION_TO_ONE_DEVICE,
 )
 
-CALLS, LARGEST = 3, 2**20
-SWEEP = ["--sizes", "8", "4K", "1M", "--iterations", str(CALLS), "--warmup-iterations", "1"]
+LARGEST = 2**20
 LIBRARIES = (COLLECTIVES, REDUCTION_TO_ONE_DEVICE, HIERARCHICAL_COPY, MIRRORED_COLLECTIVES)
-
-
-def cells_of(library: Library, folder: Path, workers: int = 2) -> list[Cell]:
-    """What a launch measured of every collective there is."""
-    python_for(library)
-    record = folder / f"{library.name}.json"
-    command = [sys.executable, "-m", "common.laboratory.launch", library.name, "--workers", str(workers), *SWEEP]
-    status, output = run_command([*command, "--record", str(record), "--collectives", *Collective])
-    assert status == 0, output
-    return [Cell(**line) for line in read_lines(cells_path(record)) if "collective" in line]
 
 
 @pytest.fixture(scope="module")
 def over_grpc(tmp_path_factory) -> list[Cell]:
     """What two processes measured."""
-    return cells_of(COLLECTIVES, tmp_path_factory.mktemp("over_grpc"))
+    return measured(COLLECTIVES, tmp_path_factory.mktemp("over_grpc"), ("8", "4K", "1M"))[1]
 
 
 @pytest.fixture(scope="module")
 def in_one_process(tmp_path_factory) -> list[Cell]:
     """What two devices of one process measured."""
-    return cells_of(REDUCTION_TO_ONE_DEVICE, tmp_path_factory.mktemp("in_one_process"))
+    return measured(REDUCTION_TO_ONE_DEVICE, tmp_path_factory.mktemp("in_one_process"), ("8", "4K", "1M"))[1]
 
 
 def assert_declared(cells: list[Cell], library: Library) -> None:

@@ -15,6 +15,7 @@ from common.laboratory import matrix_launch, matrix_products
 from common.laboratory.matrix import declared, parse_command_line
 from common.laboratory.matrix_products import Scope, print_rows, rounds, run_planned
 from common.laboratory.matrix_record import MatrixRecord, read_records, write_record
+from common.measurement import machine
 from tests.common.laboratory.matrix_records import cell, session
 
 QUICK = Scope(sizes=(8, 16), naive_sizes=(4, 8), repetitions=2, iterations=2)
@@ -141,9 +142,9 @@ def test_a_launch_that_leaves_none_gets_one_that_says_why(started, status, log, 
 
 def run(monkeypatch, *arguments):
     """Exit status of the program, whose picture nobody draws; it measures nothing, so others may meanwhile."""
-    monkeypatch.setattr(matrix_products.machine, "alone", contextlib.nullcontext)
+    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
     monkeypatch.setattr("subprocess.run", lambda *_, **__: dataclasses.make_dataclass("Done", [("returncode", int)])(0))
-    monkeypatch.setattr(matrix_products.machine, "git_commit", lambda: None)
+    monkeypatch.setattr(machine, "git_commit", lambda: None)
     monkeypatch.setattr(sys, "argv", ["matrix_products", *arguments])
     with pytest.raises(SystemExit) as ending:
         matrix_products.main()
