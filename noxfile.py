@@ -100,6 +100,14 @@ def collectives(session: nox.Session) -> None:
 
 
 @nox.session
+def exchanges(session: nox.Session) -> None:
+    """Replay strategies' exchanges alone, beside their whole steps, and try from which batch on they pay (20 min)."""
+    run_with_tools(
+        session, "-m", "common.laboratory.exchanges", *session.posargs, environments=environments_of(session.posargs)
+    )
+
+
+@nox.session
 def matrix_products(session: nox.Session) -> None:
     """Multiply matrices over workers, and tell from which size on that pays, and why (about two minutes)."""
     needed = tuple(dict.fromkeys(way.family.environment for way in catalogue.ways().values()))

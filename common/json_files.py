@@ -16,21 +16,22 @@ def write_dataclass(path: Path, values: object, indent: int | None = None) -> No
     write_atomically(path, f"{content}\n".encode())
 
 
-def read_dataclass(path: Path, kind: type, what: str, remedy: str, cells: type | None = None) -> Any:  # noqa: ANN401
+def read_dataclass(path: Path, kind: type, what: str, remedy: str, inside: tuple[str, type] | None = None) -> Any:  # noqa: ANN401
     """The `kind` in `path`, whose default `schema_version` is the one that this program reads.
 
-    `what` it is, such as `a record of collectives`, and the `remedy` are for the error. With `cells` its field of this
-    name is a list of such dataclasses. Raises UserError when it is damaged or of another schema version.
+    `what` it is, such as `a record of collectives`, and the `remedy` are for the error. `inside` names its field that
+    is a list of dataclasses, and which. Raises UserError when it is damaged or of another schema version.
     """
     try:
         values = json.loads(path.read_text(), parse_constant=_refuse)
         version = values["schema_version"]
         if version == kind.schema_version:
-            inside = values["cells"] if cells else []
-            wrong = misfits(values | {"cells": []}, kind)
-            wrong += sorted({name for cell in inside for name in misfits(cell, cells)})
+            field, of = inside or ("", object)
+            parts = {field: values[field]} if inside else {}
+            wrong = misfits(values | {each: [] for each in parts}, kind)
+            wrong += sorted({name for each in parts.values() for part in each for name in misfits(part, of)})
             if not wrong:
-                return kind(**values | ({"cells": [cells(**cell) for cell in inside]} if cells else {}))
+                return kind(**values | {field: [of(**part) for part in each] for field, each in parts.items()})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} isn't {what} that can be read ({error}): {remedy}.") from error
     if version != kind.schema_version:

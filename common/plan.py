@@ -143,6 +143,7 @@ class PlannedLaunch:
         details += [] if has_exchange(self.options) else ["no_exchange"]
         last = "certificate" if self.purpose == "certificate" else f"{self.repetition:02d}"
         world = [self.strategy.name, self.task.preset, self.task.scaling, f"{self.workers}w"]
+        world += [] if self.task.batch == PRESETS[self.task.preset].batch else [f"{self.task.batch}rows"]
         world += [] if self.hosts is None else [f"{self.hosts}h"]
         world += [f"{self.bandwidth_bits_per_second / 1e6:g}Mbit"] if self.bandwidth_bits_per_second else []
         return "-".join([*world, *details, last])

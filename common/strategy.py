@@ -290,6 +290,10 @@ class Family:
     """The dependency group in place of the other one where there are NVIDIA GPUs."""
     probe: Probe | None = None
     """What tells, in a comparison, how fast its framework's own operations are."""
+    tracer: str | None = None
+    """A module that runs a strategy's script and leaves the messages of a step (`common.laboratory.exchange`)."""
+    traced_with: Mapping[str, object] = field(default_factory=dict)
+    """The values of a strategy's options with which the tracer sees it."""
 
 
 def no_check(task: Task, options: Options, workers: int, gpus: int) -> None:

@@ -59,6 +59,8 @@ HOROVOD = Family(
         operation="one allreduce_ of Horovod",
         products=False,
     ),
+    tracer="horovod_impl.tracer",
+    traced_with={"trace": True},
 )
 
 

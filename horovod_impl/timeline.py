@@ -5,17 +5,25 @@ events, whose `ts` count microseconds (Horovod's docs/timeline.rst names the pha
 """
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from common.laboratory.exchange import seconds_under_way
 
 Span = tuple[float, float]
-"""Begin and end, in microseconds."""
+"""Begin and end, in seconds."""
 
 COPIES = ("MEMCPY_IN_FUSION_BUFFER", "MEMCPY_OUT_FUSION_BUFFER")
 WHOLE = "ALLREDUCE"
 """The event around everything that follows the negotiation of a tensor."""
-
+NEGOTIATION = "NEGOTIATE_"
+"""How the names of negotiations begin."""
 
 MEANINGS = {
     "negotiation": "from the first worker that had the gradient ready to the agreement that all have",
@@ -27,13 +35,36 @@ MEANINGS = {
 first ones."""
 
 
+class Event(NamedTuple):
+    """What Horovod did with a tensor, from when to when, in seconds."""
+
+    name: str
+    begin: float
+    end: float
+    arguments: dict[str, str]
+    """Of the outermost events the tensor's `dtype` and `shape`, else nothing."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One all-reduce, of a tensor or of several that Horovod fused."""
+
+    span: Span
+    size_bytes: int
+    """Of all its tensors: on CPUs Horovod puts nothing between them (`NumElements` in its gloo_operations.cc)."""
+    data_type: str
+    """NumPy's name of the elements' type."""
+    step: int
+    """Counted from 1: each tensor is exchanged once in every step."""
+
+
 def summarise(path: Path) -> list[dict[str, object]]:
     """How long, in seconds over a whole timeline, at least one gradient was in each phase: as a record's `phases`."""
     spans: dict[str, list[Span]] = {name: [] for name in MEANINGS}
     for events in _spans_by_tensor(_read(path)):
         agreed = None
-        for name, begin, end in events:
-            if name.startswith("NEGOTIATE_"):
+        for name, begin, end, _ in events:
+            if name.startswith(NEGOTIATION):
                 spans["negotiation"].append((begin, end))
                 agreed = end
             elif name != WHOLE:
@@ -42,8 +73,39 @@ def summarise(path: Path) -> list[dict[str, object]]:
                     agreed = None
                 spans["copying" if name in COPIES else "all-reduce"].append((begin, end))
     return [
-        {"name": name, "seconds": _covered(spans[name]) / 1e6, "meaning": meaning} for name, meaning in MEANINGS.items()
+        {"name": name, "seconds": seconds_under_way(spans[name]), "meaning": meaning}
+        for name, meaning in MEANINGS.items()
     ]
+
+
+def exchanges(path: Path) -> list[Exchange]:
+    """The all-reduces of a whole timeline, in the order in which they began."""
+    parts = []
+    for events in _spans_by_tensor(_read(path)):
+        own = [event for event in events if event.name.endswith(f"_{WHOLE}") and not event.name.startswith(NEGOTIATION)]
+        wholes = [event for event in events if event.name == WHOLE]
+        # A file that was cut short lacks the end of the last one.
+        parts += [(event, whole, step) for step, (event, whole) in enumerate(zip(own, wholes, strict=False), start=1)]
+    parts.sort(key=lambda part: part[0].begin)
+    return [_fused(together) for together in _overlapping(parts)]
+
+
+def _overlapping(parts: list[tuple[Event, Event, int]]) -> list[list[tuple[Event, Event, int]]]:
+    """The parts of each exchange: Horovod begins the next one when it has ended those of all tensors of the last."""
+    groups, reached = [], float("-inf")
+    for part in parts:
+        if part[0].begin >= reached:
+            groups.append([])
+        groups[-1].append(part)
+        reached = max(reached, part[0].end)
+    return groups
+
+
+def _fused(parts: list[tuple[Event, Event, int]]) -> Exchange:
+    tensors = [whole.arguments for _, whole, _ in parts]
+    sizes = [math.prod(json.loads(tensor["shape"])) * np.dtype(tensor["dtype"]).itemsize for tensor in tensors]
+    span = (min(event.begin for event, _, _ in parts), max(event.end for event, _, _ in parts))
+    return Exchange(span, sum(sizes), tensors[0]["dtype"], parts[0][2])
 
 
 def _read(path: Path) -> list[dict]:
@@ -59,25 +121,16 @@ def _read(path: Path) -> list[dict]:
         return json.loads(text.rstrip().rstrip(",") + "]")
 
 
-def _spans_by_tensor(events: Iterable[dict]) -> Iterator[list[tuple[str, float, float]]]:
-    """Of every tensor that was all-reduced its events as (name, begin, end), in the order of their begins."""
+def _spans_by_tensor(events: Iterable[dict]) -> Iterator[list[Event]]:
+    """The events of every tensor that was all-reduced, in the order of their begins."""
     open_spans, spans = defaultdict(list), defaultdict(list)
     for event in events:
         tensor = event.get("pid")
         if event.get("ph") == "B":
-            open_spans[tensor].append((event["name"], event["ts"]))
+            open_spans[tensor].append((event["name"], event["ts"] / 1e6))
         elif event.get("ph") == "E" and open_spans[tensor]:
             name, begin = open_spans[tensor].pop()
-            spans[tensor].append((name, begin, event["ts"]))
+            spans[tensor].append(Event(name, begin, event["ts"] / 1e6, event.get("args", {})))
     for own in spans.values():
-        if any(name == WHOLE for name, _, _ in own):
-            yield sorted(own, key=lambda span: span[1])
-
-
-def _covered(spans: list[Span]) -> float:
-    """How long at least one of the spans lasts."""
-    total, reached = 0.0, float("-inf")
-    for begin, end in sorted(spans):
-        total += max(0.0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total
+        if any(event.name == WHOLE for event in own):
+            yield sorted(own, key=lambda event: event.begin)

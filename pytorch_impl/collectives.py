@@ -41,6 +41,8 @@ class Ranks:
     size: int
     device: torch.device
     data_type: torch.dtype
+    sender: int = 0
+    """Who sends in send_receive: the first one, or the last."""
 
     def tensor(self, elements: int) -> torch.Tensor:
         """Room for so many, (elements,), on this rank's device."""
@@ -52,12 +54,15 @@ def main() -> None:
     library, sweep = _chosen(parse_command_line(__doc__))
     workers, device = world.join(library, sweep, library.options)
     ranks = Ranks(workers.rank, workers.size, device, getattr(torch, sweep.data_type))
+    turned = dataclasses.replace(ranks, sender=workers.size - 1)
     try:
         measure(
             library,
             sweep,
             workers,
-            prepare=lambda collective, elements: OPERATIONS[collective](ranks, elements),
+            prepare=lambda collective, elements, backwards=False: OPERATIONS[collective](
+                turned if backwards else ranks, elements
+            ),
             barrier=barrier(ranks, 0).run,
             facts=_facts(library),
         )
@@ -66,15 +71,15 @@ def main() -> None:
 
 
 def send_receive(ranks: Ranks, elements: int) -> Operation:
-    """The first rank's elements to the last one. The others, if any, have nothing to do."""
+    """The sender's elements to the rank at the other end. The others, if any, have nothing to do."""
     own, received = ranks.tensor(elements), ranks.tensor(elements)
-    last = ranks.size - 1
+    receiver = ranks.size - 1 - ranks.sender
 
     def call() -> None:
-        if ranks.rank == 0:
-            dist.send(own, dst=last)
-        elif ranks.rank == last:
-            dist.recv(received, src=0)
+        if ranks.rank == ranks.sender:
+            dist.send(own, dst=receiver)
+        elif ranks.rank == receiver:
+            dist.recv(received, src=ranks.sender)
 
     return _operation(own, call, received)
 

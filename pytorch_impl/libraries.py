@@ -44,6 +44,7 @@ GLOO = Library(
     launcher=TORCHRUN,
     options=BackendOptions(backend="gloo"),
     variables={LIBRARY: "gloo"},
+    both_ways=True,
     collectives={
         "send_receive": (Algorithm("one message", *_WHOLE, f"{_GLOO}, send"),),
         "broadcast": (Algorithm("binomial tree", *_WHOLE_OF_OTHERS, "gloo/broadcast.cc"),),
@@ -85,6 +86,7 @@ NCCL = Library(
     launcher=TORCHRUN,
     options=BackendOptions(backend="nccl"),
     variables={LIBRARY: "nccl"},
+    both_ways=True,
     collectives={
         "send_receive": (Algorithm("one message", *_WHOLE, f"{_NCCL}, send"),),
         "broadcast": _AS_NCCL_CHOOSES,
@@ -132,6 +134,7 @@ OPEN_MPI = Library(
         ),
         _AS_OPEN_MPI_CHOOSES,
     ),
+    both_ways=True,
     # MPI has no half precision.
     types=("float32", "float64", "int8", "uint8", "int32", "int64"),
 )

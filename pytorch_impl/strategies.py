@@ -57,6 +57,7 @@ PYTORCH = Family(
         # The first chooses MKL's kernels, by Intel's guide; the second did on other processors, before MKL 2020.1.
         tried=({"MKL_ENABLE_INSTRUCTIONS": "AVX512", "MKL_DEBUG_CPU_TYPE": "5"},),
     ),
+    tracer="pytorch_impl.tracer",
 )
 
 

@@ -12,6 +12,7 @@ from reports import (
     ceilings,
     certificate,
     disturbances,
+    exchanges,
     figures,
     hosts,
     memory,
@@ -43,6 +44,7 @@ class Material:
     split: pd.DataFrame
     scaling: pd.DataFrame
     paying: pd.DataFrame
+    exchanges: pd.DataFrame
     convenience: pd.DataFrame
     one_process: pd.DataFrame
     settings: pd.DataFrame
@@ -70,6 +72,7 @@ def gather(results: Results) -> Material:
         told = {
             "scaling": scaling.table(cells, launches, results.plan),
             "paying": paying.table(launches, cells, split, results.records, results.plan),
+            "exchanges": exchanges.table(launches, results.replays, results.plan),
             "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
             "one_process": pairs.factors(launches, results.plan, ONE_PROCESS_OF),
             "settings": pairs.against_default(launches, results.plan),
@@ -98,14 +101,20 @@ def gather(results: Results) -> Material:
 
 
 def regime_names(cells: pd.DataFrame) -> dict[str, str]:
-    """Short name of each regime: preset, scaling, whether hosts are virtual, and the task where those name several."""
+    """Short name of each regime: preset, scaling, whether hosts are virtual, and the task where those name several.
+
+    Where these differ in their batch alone that stands in place of the task.
+    """
     if cells.empty:
         return {}
     firsts = cells.drop_duplicates("regime")
     virtual = firsts["virtual"].map({True: ", virtual hosts", False: ""})
     short = firsts["preset"] + " " + firsts["scaling"] + virtual
-    ambiguous = short.duplicated(keep=False)
-    names = short.where(~ambiguous, short + " (" + firsts["task"] + ")")
+    ambiguous, batches = short.duplicated(keep=False), firsts["batch"].groupby(short)
+    but_for_batch = firsts["task"].map(paying.but_for_batch).groupby(short)
+    by_batch = (batches.transform("nunique") == batches.transform("size")) & (but_for_batch.transform("nunique") == 1)
+    longer = (", " + firsts["batch"].astype(str) + " rows").where(by_batch, " (" + firsts["task"] + ")")
+    names = short.where(~ambiguous, short + longer)
     # Where several machines did the same task.
     names = names.where(~names.duplicated(keep=False), names + ", " + firsts["work"].str.rpartition("; ")[2])
     return dict(zip(firsts["regime"], names, strict=True))

@@ -5,6 +5,7 @@ computing to be as fast beside R - 1 others as alone. T_comp(R) / T_comp(1) is c
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 
 import pandas as pd
@@ -13,6 +14,7 @@ from common.contract import dataset
 from common.contract.task import Task, task_of
 from common.errors import UserError
 from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from common.measurement.metrics import fewest_batch
 from common.measurement.record import Record
 from reports import blocks, pairs
 from reports.blocks import Block
@@ -53,8 +55,8 @@ def table(
     interval, NaN below six; `measured` is what that says. `base_seconds` is T_comp(1), `compute_seconds` T_comp(R),
     `contention` the median of the second over the first within rounds, `sync_seconds` T_sync, the exposed communication
     of `split`, `sync_share` T_sync / T_comp(R). `formula` is the tutorials' verdict, `with_contention` the same with
-    contention as it was measured, and `fewest_batch` what `fewest_batch` gives; NaN, or empty, where no launch without
-    exchange shares a round. Raises UserError for a damaged task.
+    contention as it was measured, and `fewest_batch` what `metrics.fewest_batch` gives; NaN, or empty, where no launch
+    without exchange shares a round. Raises UserError for a damaged task.
     """
     if cells.empty:
         return pd.DataFrame(columns=[*_COLUMNS])
@@ -74,24 +76,13 @@ def table(
     return pd.DataFrame(rows, columns=[*_COLUMNS])
 
 
-def fewest_batch(batch: int, workers: int, base_seconds: float, contention: float, sync_seconds: float) -> float:
-    """Rows per worker from which on R workers would pay, if contention and T_sync stayed as they are.
-
-    With T_comp proportional to the rows, R workers have as many rows in a second as the base does at B* for which
-    R T_comp(1) B* / B = c T_comp(1) B* / B + T_sync, c being contention. Infinite where c is R or more; 0 where
-    exchange takes no time. NaN without contention or T_sync.
-    """
-    if math.isnan(contention) or math.isnan(sync_seconds):
-        return math.nan
-    if contention >= workers:
-        return math.inf
-    return max(0.0, batch * sync_seconds / (base_seconds * (workers - contention)))
-
-
 def finding(found: pd.DataFrame, regime: str) -> list[str]:
-    """What the rows of `table` of a regime come to: who pays, where the formula errs and why, and what might pay."""
+    """What the rows of `table` of a regime come to: who pays, where the formula errs and why, and what might pay.
+
+    Where a batch that might pay was tried, it is another regime of `table`: then it's said what came of it.
+    """
     own = found[found["regime"] == regime]
-    return [*_counted(own), *_differing(own), *_smallest(own)] if len(own) else []
+    return [*_counted(own), *_differing(own), *_smallest(own, found)] if len(own) else []
 
 
 def section(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
@@ -104,11 +95,16 @@ def section(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     if not told:
         return []
     parts = [blocks.heading("When does synchronous SGD pay?", level=2)]
-    parts += [blocks.text(_about()), blocks.items(_definitions())]
+    parts += [blocks.text(_about()), blocks.items(_definitions(_is_any_tried(found, found)))]
     for regime, rows in told.items():
         parts += [blocks.heading(names[regime], level=3)] if len(told) > 1 else []
-        parts += [blocks.items([_sizes(rows), *finding(found, regime)]), *_tables(rows)]
+        parts += [blocks.items([_sizes(rows), *finding(found, regime)]), *_tables(rows, found)]
     return parts
+
+
+def but_for_batch(options: str) -> str:
+    """A regime, or a task in options, without its batch and without the lengths that are chosen by it."""
+    return re.sub(r" --(batch|steps|warmup-steps|window-steps) \d+", "", options)
 
 
 def _is_data_parallel(launches: pd.DataFrame, records: Mapping[str, Record]) -> set[tuple[str, str, int]]:
@@ -252,25 +248,83 @@ def _why(row: Mapping[str, object]) -> str:
     return f"Contention explains it: {contention}, {needed}."
 
 
-def _smallest(own: pd.DataFrame) -> list[str]:
-    """Who of those that don't surely pay would with the fewest rows, and who with no number of them."""
+def _smallest(own: pd.DataFrame, found: pd.DataFrame) -> list[str]:
+    """Who of those that don't surely pay would with the fewest rows, what came of trying, and who with no number."""
     others = own[own["measured"] != SURELY_PAYS]
-    finite = others[others["fewest_batch"] > others["batch"]]
-    finite, never = finite[finite["fewest_batch"] < math.inf], others[others["fewest_batch"] == math.inf]
+    might = _might_pay(own).sort_values("fewest_batch", kind="stable").to_dict("records")
     said = []
-    if len(finite):
-        row = finite.loc[finite["fewest_batch"].idxmin()].to_dict()
-        more = ", and R times that is more than the training set has" if _is_more_than_all(row) else ""
+    if might:
+        row, tried = might[0], _tried(might[0], found)
         said.append(
             f"Of those that don't surely pay, {_name(row)} would with the fewest rows: by this account from about "
-            f"{_batch(row['fewest_batch'])} rows per worker on, an extrapolation from {row['batch']:,} that wasn't "
-            f"tried{more}."
+            f"{_batch(row['fewest_batch'])} rows per worker on, {_extrapolated(row, tried)}"
         )
+        said += _of_others([row for row in might[1:] if len(_tried(row, found))], found)
+    never = others[others["fewest_batch"] == math.inf]
     if len(never):
         who = [_name(row) for row in never.to_dict("records")]
         named = blocks.listed(who) if len(who) <= _MOST_NAMED else f"{len(who)} rows of the table"
         said.append(f"By this account no batch is large enough, since contention is R or more: {named}.")
     return said
+
+
+def _of_others(rows: list[dict[str, object]], found: pd.DataFrame) -> list[str]:
+    """What came of the batches that were tried for all but the strategy with the fewest rows; of many, the first."""
+    named = rows[: _MOST_NAMED - 1]
+    said = [
+        f"{_name(row)} would pay from about {_batch(row['fewest_batch'])} rows per worker on, "
+        f"{_extrapolated(row, _tried(row, found))}"
+        for row in named
+    ]
+    more = len(rows) - len(named)
+    return [*said, f"What was tried of {more} more is in the tables of those batches."] if more else said
+
+
+def _might_pay(own: pd.DataFrame) -> pd.DataFrame:
+    """The rows that don't surely pay, and would by the account with more rows per worker than they had."""
+    more = (own["fewest_batch"] > own["batch"]) & (own["fewest_batch"] < math.inf)
+    return own[more & (own["measured"] != SURELY_PAYS)]
+
+
+def _tried(row: Mapping[str, object], found: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `found` that tell of `row` with larger batches; none where none is as large as the account's."""
+    same = (found["strategy"] == row["strategy"]) & (found["workers"] == row["workers"])
+    same &= (found["base"] == row["base"]) & (found["batch"] > row["batch"])
+    same &= found["regime"].map(but_for_batch) == but_for_batch(row["regime"])
+    larger = found[same].sort_values("batch")
+    # Who tries it may round as the sentence does.
+    account = min(row["fewest_batch"], float(f"{row['fewest_batch']:.2g}"))
+    return larger if (larger["batch"] >= account).any() else larger.iloc[:0]
+
+
+def _is_any_tried(rows: pd.DataFrame, found: pd.DataFrame) -> bool:
+    return any(len(_tried(row, found)) for row in _might_pay(rows).to_dict("records"))
+
+
+def _extrapolated(row: Mapping[str, object], tried: pd.DataFrame) -> str:
+    """The end of a sentence on an account, and what came of trying it."""
+    more = ", and R times that is more than the training set has" if _is_more_than_all(row) else ""
+    begin = f"an extrapolation from {row['batch']:,}"
+    if tried.empty:
+        return f"{begin} that wasn't tried{more}."
+    return " ".join([f"{begin}{more}.", *[_outcome(each) for each in tried.to_dict("records")]])
+
+
+def _outcome(row: Mapping[str, object]) -> str:
+    """What was measured at a batch that was tried."""
+    words = {
+        SURELY_PAYS: "it surely pays",
+        SURELY_DOES_NOT: "it surely doesn't pay",
+        CAN_NOT_TELL: "it can't be told whether it pays",
+        TOO_FEW: "there were too few rounds to tell whether it pays",
+    }
+    tried = f"Tried at {row['batch']:,}"
+    if row["measured"] == NO_ROUND:
+        return f"{tried}, it shares no round with the base."
+    between = "" if math.isnan(row["low"]) else f"{_ratio(row['low'])} to {_ratio(row['high'])}, "
+    ends = f"{between}n = {row['n']}"
+    times = f"{_ratio(row['ratio'])} times ({ends}) as long as its own"
+    return f"{tried}, {words[row['measured']]}: the base's epoch is {times}."
 
 
 def _is_more_than_all(row: Mapping[str, object]) -> bool:
@@ -291,7 +345,8 @@ def _about() -> str:
     )
 
 
-def _definitions() -> list[str]:
+def _definitions(is_any_tried: bool) -> list[str]:
+    tried = "" if is_any_tried else " that wasn't tried"
     return [
         "Epoch: N over the samples per second, the median over launches. The base is the framework's undistributed "
         "one, with B rows in a step.",
@@ -305,8 +360,8 @@ def _definitions() -> list[str]:
         "distribution's own. The formula assumes 1.",
         f"By the formula: whether T_sync / T_comp(R) < R {_MINUS} 1. With contention c the bound would be "
         f"R / c {_MINUS} 1.",
-        f"Would pay from: B T_sync / (T_comp(1) (R {_MINUS} c)) rows per worker. This is an extrapolation that wasn't "
-        "tried: it takes T_comp to be proportional to the rows, and contention and T_sync to stay as they are.",
+        f"Would pay from: B T_sync / (T_comp(1) (R {_MINUS} c)) rows per worker. This is an extrapolation{tried}: it "
+        "takes T_comp to be proportional to the rows, and contention and T_sync to stay as they are.",
     ]
 
 
@@ -316,7 +371,7 @@ def _sizes(rows: pd.DataFrame) -> str:
     return f"{known}; B = {rows['batch'].iloc[0]:,} rows per worker."
 
 
-def _tables(rows: pd.DataFrame) -> list[Block]:
+def _tables(rows: pd.DataFrame, found: pd.DataFrame) -> list[Block]:
     """What was measured, and what the formula makes of it: a row for each strategy and number of workers."""
     ordered = rows.assign(order=[blocks.natural(name) for name in rows["strategy"]]).sort_values(["order", "workers"])
     lines, few = ordered.to_dict("records"), f"No interval is given for fewer than {FEWEST_LAUNCHES} rounds."
@@ -327,7 +382,9 @@ def _tables(rows: pd.DataFrame) -> list[Block]:
     notes += [few, *crowded] if rows["n"].between(1, FEWEST_LAUNCHES - 1).any() else crowded
     columns = ["strategy", "R", "epoch, s", "the base's, s", "ratio", "95 % interval", "n", "synchronous SGD"]
     measured = blocks.table(columns, [_measured(row) for row in lines], notes, left=(0, 7))
-    notes = ["In parentheses the 95 % interval of the median. The last column is extrapolated, and wasn't tried."]
+    tried = "; where it was tried, a sentence above says so" if _is_any_tried(rows, found) else ", and wasn't tried"
+    extrapolated = f" The last column is extrapolated{tried}." if rows["fewest_batch"].notna().any() else ""
+    notes = [f"In parentheses the 95 % interval of the median.{extrapolated}"]
     counts = rows[["sync_n", "contention_n"]]
     notes += [few] if ((counts > 0) & (counts < FEWEST_LAUNCHES)).any(axis=None) else []
     if (counts == 0).any(axis=None):

@@ -8,6 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from common.errors import UserError
+from common.laboratory.record import CollectivesRecord
+from common.laboratory.record import read_records as read_replays
 from common.measurement.ceiling import Ceiling, read_ceilings
 from common.measurement.paired import MARGIN
 from common.measurement.record import Record, read_records
@@ -17,6 +19,9 @@ PLAN_COLUMNS = (
     *("position", "launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"),
     "order_seed",
 )
+
+REPLAYS = "replays"
+"""The folder, in that of the results, with the records of exchanges that were replayed alone."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +35,12 @@ class Results:
     """Strategies that the comparison had no time for, with the minutes that it would have needed with them."""
     ceilings: Sequence[Ceiling] = ()
     """What the probes of the frameworks told."""
+    replays: Mapping[str, CollectivesRecord] = field(default_factory=dict)
+    """Exchanges of strategies that were replayed alone, by their files' stems."""
     command: str = ""
     """The command line that makes the same comparison again; empty where nobody noted it."""
     digest: str = ""
-    """SHA-256 of all files of records, one after another in the order of their names, in hexadecimal digits."""
+    """SHA-256 of all files of records, one after another in the order of their names, then of replays; hexadecimal."""
 
     @property
     def started_at(self) -> list[str]:
@@ -61,8 +68,9 @@ def read_results(folder: Path) -> Results:
         raise UserError(f"{folder} holds no records: run a comparison first, or name the folder of one.")
     return Results(
         *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
+        replays=read_replays(folder / REPLAYS),
         command=noted_command(folder),
-        digest=digest_of(found),
+        digest=digest_of([*found, *sorted((folder / REPLAYS).glob("*.json"))]),
     )
 
 

@@ -85,9 +85,13 @@ def with_exchange(table: pd.DataFrame, regime: str) -> pd.DataFrame:
 
 
 def regime_name(cell_table: pd.DataFrame) -> str:
-    """Preset and scaling of the cells of one regime, such as `digits, weak scaling`, and whether hosts are virtual."""
+    """Preset and scaling of the cells of one regime, such as `digits, weak scaling`, a batch that isn't the preset's,
+    and whether hosts are virtual.
+    """
     first = cell_table.iloc[0]
-    return f"{first['preset']}, {first['scaling']} scaling{', virtual hosts' if first['virtual'] else ''}"
+    known = PRESETS.get(first["preset"])
+    rows = f", {first['batch']} rows" if known and first["batch"] != known.batch else ""
+    return f"{first['preset']}, {first['scaling']} scaling{rows}{', virtual hosts' if first['virtual'] else ''}"
 
 
 def regime_in_words(cell_table: pd.DataFrame) -> str:

@@ -171,6 +171,30 @@ COLUMNS: dict[str, dict[str, str]] = {
         "with_contention": "pays where it is below R over contention, less 1, else doesn't pay",
         "fewest_batch": "rows per worker from which on it would pay, extrapolated; inf: from none",
     },
+    "exchanges": {
+        **{name: _LAUNCH[name] for name in ("regime", "strategy", "workers", "oversubscribed")},
+        "library": "what carried the messages of a step in its replay",
+        "source": "what told these messages",
+        "fewest_messages": "of a step, in the replay that had fewest",
+        "most_messages": "in the one that had most",
+        "size_bytes": "of the messages of a step together, the median over replays",
+        "replay_seconds": "that they take alone, the median over launches",
+        "replay_low": "lower end of its 95 % order-statistic interval; empty below six launches",
+        "replay_high": "its upper end",
+        "replay_n": "launches",
+        "exposed_seconds": "exposed communication per step: median difference within rounds",
+        "exposed_low": "lower end of its 95 % order-statistic interval; empty below six rounds",
+        "exposed_high": "its upper end",
+        "exposed_n": "rounds with a launch with exchange and one without",
+        "leftover_seconds": "exposed communication less the replay of the same round: median over rounds",
+        "leftover_low": "lower end of its 95 % order-statistic interval; empty below six rounds",
+        "leftover_high": "its upper end",
+        "leftover_n": "rounds that have all three",
+        "under_way_seconds": "that at least one message was under way in a traced step; empty where no tracer tells",
+        "under_way_steps": "traced steps",
+        "verdict": "contention, overlap, can't tell, too few rounds, or no shared round",
+        "replays": "stems of the replays' records (JSON)",
+    },
     "hosts": {
         "launch": "stem of the record's file",
         **{name: _LAUNCH[name] for name in ("regime", "strategy", "placement", "hosts", "workers", "exchange")},
@@ -333,6 +357,8 @@ class Tables:
     paying: pd.DataFrame
     """One row for each strategy and number of workers under weak scaling: whether synchronous SGD pays, measured and by
     the tutorials' formula."""
+    exchanges: pd.DataFrame
+    """One row for each strategy and number of workers whose step's messages were replayed alone."""
     hosts: pd.DataFrame
     """One row for each host of each launch that names any: the link, the clocks, bytes sent, and who was last."""
     bandwidths: pd.DataFrame
@@ -372,6 +398,7 @@ def of(results: Results, material: Material) -> Tables:
         "exposed": material.split,
         "parts": material.scaling,
         "paying": material.paying,
+        "exchanges": material.exchanges,
         "hosts": material.hosts,
         "bandwidths": material.bandwidths,
         "ceilings": material.ceilings,
@@ -440,4 +467,4 @@ def _deviations(material: Material) -> pd.DataFrame:
 
 
 def _in_a_field(value: object) -> object:
-    return json.dumps(value) if isinstance(value, list | dict) else value
+    return json.dumps(value) if isinstance(value, list | dict | tuple) else value

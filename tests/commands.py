@@ -19,7 +19,7 @@ from common.catalogue import ROOT
 from common.contract.task import parse_command_line
 from common.errors import NotInstalledError, UserError
 from common.laboratory import __main__ as laboratory
-from common.laboratory import matrix_products
+from common.laboratory import exchanges, matrix_products
 from common.launch import python_for
 from common.strategy import Strategy
 from reports import collectives
@@ -153,6 +153,7 @@ PARSERS = {
     "common.calibration": lambda options: tyro.cli(calibration.Arguments, args=options),
     "common.compare": lambda options: tyro.cli(compare.Arguments, args=options),
     "common.laboratory": laboratory.parse,
+    "common.laboratory.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
     "common.laboratory.matrix_products": lambda options: tyro.cli(matrix_products.Arguments, args=options),
     "reports": partial(_parse_only, write_report),
     "reports.collectives": partial(_parse_only, collectives.write_report),

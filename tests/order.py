@@ -20,6 +20,7 @@ _STARTS_STRATEGIES = (
     "test_supervision",
     "laboratory/test_main",
     "laboratory/test_measure",
+    "laboratory/test_exchanges",
 )
 """In the paths of tests that start strategies, or install something."""
 
@@ -35,6 +36,7 @@ _NEEDS_NO_FRAMEWORK = (
 _COMPARING = (
     *("test_compare", "test_comparison", "test_noxfile", "test_additions", "test_readme"),
     "laboratory/test_main",
+    "laboratory/test_exchanges",
 )
 """In the paths of tests that compare: one comparison at a time runs on a machine."""
 

@@ -54,6 +54,7 @@ TENSORFLOW = Family(
         # Which of the two is the default depends on the processor (tensorflow.org/install, on oneDNN).
         tried=({"TF_ENABLE_ONEDNN_OPTS": "0"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
     ),
+    tracer="tf_impl.tracer",
 )
 
 

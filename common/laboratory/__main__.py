@@ -71,7 +71,11 @@ def main() -> None:
     scope = dataclasses.replace(arguments.scope, spread=hosts.spread if hosts else None)
     identity = repr(scope) + ("" if selection.is_here else f"\n{selection}")
     make = partial(run_over_hosts, cluster=hosts) if hosts else run_planned
-    in_rounds = partial(rounds, scope, gpus=len(machine.gpu_names()))
+    gpus = len(machine.gpu_names())
+
+    def in_rounds(seed: int, _: Path) -> list:
+        return session.numbered(rounds(scope, seed, gpus))
+
     folder = session.run(console, KIND, arguments, identity, in_rounds, make, read_record)
     records = read_records(folder)
     for table in tables.of(records):

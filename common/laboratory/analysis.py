@@ -255,7 +255,7 @@ def _measured(record: CollectivesRecord, cell: Cell) -> _Measured:
     """What a good cell says of its calls, in one clock."""
     own = _in_one_clock(record, cell)
     if record.sweep.get("pipelined"):
-        calls = len(own.left_seconds[0])
+        calls = cell.loop_calls * len(own.left_seconds[0])
         first = min(entered[0] for entered in own.entered_seconds)
         return _Measured(record, cell, (max(left[-1] for left in own.left_seconds) - first) / calls, None)
     seconds = statistics.median(transfer_seconds(own))

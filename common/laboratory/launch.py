@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from common import catalogue, launch
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
+from common.laboratory.exchange import read_trace
 from common.laboratory.library import Library
 from common.laboratory.sweep import Sweep, parse_command_line
 from common.measurement import machine
@@ -61,11 +62,24 @@ def refuse_early(library: Library, sweep: Sweep) -> None:
         raise UserError(
             f"{library.title} can't send {sweep.data_type}: give --data-type one of {', '.join(library.types)}."
         )
-    if not any(collective in library.collectives for collective in sweep.collectives):
+    if sweep.messages:
+        _refuse_messages(library, sweep)
+    elif not any(collective in library.collectives for collective in sweep.collectives):
         reasons = dict.fromkeys(library.lacks.get(each, f"it has no {each}.") for each in sweep.collectives)
         raise UserError(f"{library.title} lacks what is asked for: {' '.join(reasons)}")
     if sweep.record:
         ensure_writable(sweep.record)
+
+
+def _refuse_messages(library: Library, sweep: Sweep) -> None:
+    trace = read_trace(sweep.messages)
+    if (trace.workers, trace.data_type) != (sweep.workers, sweep.data_type):
+        raise UserError(
+            f"{sweep.messages} has {trace.data_type} of {trace.workers} ranks: give --workers {trace.workers} "
+            f"--data-type {trace.data_type}."
+        )
+    if trace.library != library.name:
+        raise UserError(f"{sweep.messages} is what {trace.library} carried: replay it by {trace.library}.")
 
 
 if __name__ == "__main__":

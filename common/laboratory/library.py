@@ -52,6 +52,8 @@ class Library:
     """NumPy's names of the element types that it can send."""
     one_process: bool = False
     """Whether its ranks are devices of one process."""
+    both_ways: bool = False
+    """Whether it can be told to send from the last rank to the first one too, as a pipeline does."""
     needs_gpus: bool = False
     """Whether it joins GPUs alone."""
 

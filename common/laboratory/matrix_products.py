@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import tyro
@@ -119,7 +118,11 @@ def main() -> None:
         return
     ensure_writable(arguments.out)
     scope = arguments.scope
-    folder = session.run(console, KIND, arguments, repr(scope), partial(rounds, scope), run_planned, read_record)
+
+    def in_rounds(seed: int, _: Path) -> list:
+        return session.numbered(rounds(scope, seed))
+
+    folder = session.run(console, KIND, arguments, repr(scope), in_rounds, run_planned, read_record)
     records = read_records(folder)
     rows = analysis.rows(records)
     if rows:

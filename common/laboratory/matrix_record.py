@@ -116,7 +116,7 @@ def write_record(path: Path, record: MatrixRecord) -> None:
 def read_record(path: Path) -> MatrixRecord:
     """The record in `path`. Raises UserError when it is damaged or of another schema version."""
     remedy = "delete it and measure again"
-    return read_dataclass(path, MatrixRecord, "a record of matrix products", remedy, cells=Cell)
+    return read_dataclass(path, MatrixRecord, "a record of matrix products", remedy, inside=("cells", Cell))
 
 
 def read_records(folder: Path) -> dict[str, MatrixRecord]:

@@ -3,7 +3,6 @@
 A library's script makes an `Operation` of each collective, by the library's own idiom; this keeps the clock.
 """
 
-import itertools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 from common import startup
 from common.errors import LaunchFailedError
 from common.laboratory.collectives import Collective, elements_of_rank
+from common.laboratory.exchange import STEP, Message, read_trace
 from common.laboratory.library import Library
 from common.laboratory.messages import Messages
 from common.laboratory.record import Cell, append_line, cells_path
@@ -26,6 +26,9 @@ _COUNTED_SECONDS, _MOST_COUNTED = 0.2, 200
 """About how long the calls take over which bytes are counted, and how many they are at most."""
 
 _EMPTY_CALLS = 1000
+
+_NAMES = (("algorithm", "name"), ("formula", "formula"), ("source", "source"))
+"""Fields of a cell, and those of an algorithm that they come from."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,12 @@ class Operation:
     """What each rank of this process has after a call. Outside the clock."""
 
 
-Prepare = Callable[[Collective, int], Operation]
-"""Makes the operation of a collective, whose ranks put in so many elements each."""
+Prepare = Callable[..., Operation]
+"""Makes the operation of a collective, whose ranks put in so many elements each. Of a library that sends both ways it
+has a third argument: whether the last rank sends to the first one."""
+
+_Call = Sequence[tuple[Operation, Messages]]
+"""What is timed as one call: an operation with what it is given, or those of a step, one after another."""
 
 
 def measure(
@@ -54,20 +61,20 @@ def measure(
 ) -> None:
     """Measure every collective of the sweep at every size, and keep each as a line beside the sweep's record.
 
-    `world.size` is the number of ranks, of which this process has one, or all where the library has them in one
-    process. Raises LaunchFailedError where a library gave a wrong result: what came before is kept.
+    Where the sweep has a step's messages they are measured in place of these, as one cell. `world.size` is the number
+    of ranks, of which this process has one, or all where the library has them in one process. Raises LaunchFailedError
+    where a library gave a wrong result: what came before is kept.
     """
     if world.rank == 0 and sweep.record:
         append_line(cells_path(sweep.record), _about(library, world, facts))
-    for collective in sweep.collectives:
-        for size_bytes in [0] if collective == Collective.BARRIER else sweep.size_bytes:
-            cell = _cell(library, sweep, world, prepare, barrier, collective, size_bytes)
-            if world.rank == 0:
-                if sweep.record:
-                    append_line(cells_path(sweep.record), asdict(cell))
-                print(in_words(cell), flush=True)
-            if cell.status == "failed":
-                raise LaunchFailedError(str(cell.reason))
+    for known, messages in _planned(sweep):
+        cell = _cell(library, sweep, world, prepare, barrier, known, messages)
+        if world.rank == 0:
+            if sweep.record:
+                append_line(cells_path(sweep.record), asdict(cell))
+            print(in_words(cell), flush=True)
+        if cell.status == "failed":
+            raise LaunchFailedError(str(cell.reason))
     if world.rank == 0 and sweep.record:
         append_line(cells_path(sweep.record), {"elapsed_seconds": startup.seconds_since_start()})
 
@@ -77,17 +84,17 @@ def in_words(cell: Cell) -> str:
     about = f"{cell.collective:<14} {cell.size_bytes:>12,} B"
     if cell.status != "ok":
         return f"{about}  {cell.status}: {cell.reason}"
-    seconds = statistics.median(transfer_seconds(cell))
-    return f"{about}  {1e6 * seconds:>12,.1f} us  ({len(cell.entered_seconds[0])} calls)"
+    seconds, calls = statistics.median(transfer_seconds(cell)), cell.loop_calls * len(cell.entered_seconds[0])
+    return f"{about}  {1e6 * seconds:>12,.1f} us  ({calls} calls)"
 
 
 def transfer_seconds(cell: Cell) -> list[float]:
     """Of each call what passes from when the last rank began it until the last rank has its result.
 
-    The ranks' clocks must be one, or have been set right.
+    Of a loop it's the mean over its calls. The ranks' clocks must be one, or have been set right.
     """
     return [
-        max(left) - max(entered)
+        (max(left) - max(entered)) / cell.loop_calls
         for entered, left in zip(
             zip(*cell.entered_seconds, strict=True), zip(*cell.left_seconds, strict=True), strict=True
         )
@@ -112,23 +119,38 @@ def _about(library: Library, world: World, facts: Mapping[str, str]) -> dict[str
     }
 
 
+def _planned(sweep: Sweep) -> list[tuple[dict[str, object], list[Message]]]:
+    """What tells each cell from the others, and its messages: one, or all of a step."""
+    if sweep.messages:
+        messages = read_trace(sweep.messages).messages
+        size_bytes = sum(each.size_bytes for each in messages)
+        return [
+            ({"collective": STEP, "size_bytes": size_bytes, "messages": [asdict(each) for each in messages]}, messages)
+        ]
+    sizes = {each: [0] if each == Collective.BARRIER else sweep.size_bytes for each in sweep.collectives}
+    return [
+        ({"collective": str(each), "size_bytes": size}, [Message(collective=str(each), size_bytes=size)])
+        for each in sweep.collectives
+        for size in sizes[each]
+    ]
+
+
 def _cell(
     library: Library,
     sweep: Sweep,
     world: World,
     prepare: Prepare,
     barrier: Callable[[], object],
-    collective: Collective,
-    size_bytes: int,
+    known: Mapping[str, object],
+    messages: Sequence[Message],
 ) -> Cell:
-    known = {"collective": str(collective), "size_bytes": size_bytes}
-    if reason := refusal(library, sweep, collective, size_bytes, world.size):
+    reasons = [refusal(library, sweep, each, world.size) for each in messages]
+    if reason := next(filter(None, reasons), None):
         return Cell(**known, status="unsupported", reason=reason)
-    messages = Messages(collective, size_bytes, sweep.data_type, world.size, sweep.seed)
-    operation = prepare(collective, messages.elements)
+    call = [_prepared(sweep, world, prepare, each, sweep.seed + place) for place, each in enumerate(messages)]
     ranks = [*range(world.size)] if library.one_process else [world.rank]
-    mine, wrong = _timed(sweep, operation, barrier, messages, ranks)
-    counted = _counted(world, operation, mine)
+    mine, wrong = _timed(sweep, call, barrier, ranks)
+    counted = _counted(world, call, mine, sweep.iterations if sweep.pipelined else 1)
     # Of ranks in one process it is that process's alone.
     times, wrongs, counts = zip(*world.all_gather((mine, wrong, counted)), strict=True)
     if wrong := next(filter(None, wrongs), None):
@@ -138,11 +160,30 @@ def _cell(
     return Cell(
         **known,
         **_costs(counts),
-        **_by_formula(library, collective, size_bytes, world.size),
+        **_by_formula(library, messages, world.size),
         status="ok",
+        loop_calls=sweep.iterations if sweep.pipelined else 1,
         entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls in times],
         left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls in times],
     )
+
+
+def _prepared(sweep: Sweep, world: World, prepare: Prepare, message: Message, seed: int) -> tuple[Operation, Messages]:
+    collective = Collective(message.collective)
+    messages = Messages(collective, message.size_bytes, sweep.data_type, world.size, seed, message.backwards)
+    turned = (True,) if message.backwards else ()
+    return prepare(collective, messages.elements, *turned), messages
+
+
+def _run_of(call: _Call) -> Callable[[], object]:
+    """What is timed: the one operation itself, so that nothing comes on top of it."""
+    runs = [operation.run for operation, _ in call]
+
+    def run() -> None:
+        for each in runs:
+            each()
+
+    return runs[0] if len(runs) == 1 else run
 
 
 def _costs(counts: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
@@ -156,18 +197,24 @@ def _costs(counts: Sequence[Mapping[str, float | None]]) -> dict[str, float | No
     }
 
 
-def _by_formula(library: Library, collective: Collective, size_bytes: int, ranks: int) -> dict[str, object]:
-    """The fields of a cell on the library's algorithm."""
-    algorithm, told = library.algorithm(collective, size_bytes), site()
+def _by_formula(library: Library, messages: Sequence[Message], ranks: int) -> dict[str, object]:
+    """The fields of a cell on the library's algorithms."""
+    algorithms, told = [library.algorithm(each.collective, each.size_bytes) for each in messages], site()
     # Of several hosts only what goes from host to host is counted, and the formula has what goes from rank to rank.
     is_counted = told is None or len(told.hosts) in (1, ranks)
-    sent_bytes = algorithm.sent_bytes(size_bytes, ranks) if algorithm.sent_bytes and is_counted else None
-    about = {"algorithm": algorithm.name, "formula": algorithm.formula, "source": algorithm.source}
-    return {"formula_bytes": sent_bytes, **about}
+    sent_bytes = None
+    if is_counted and all(algorithm.sent_bytes for algorithm in algorithms):
+        pairs = zip(algorithms, messages, strict=True)
+        sent_bytes = sum(algorithm.sent_bytes(each.size_bytes, ranks) for algorithm, each in pairs)
+    names = {name: "; ".join(dict.fromkeys(getattr(each, field) for each in algorithms)) for name, field in _NAMES}
+    return {"formula_bytes": sent_bytes, **names}
 
 
-def refusal(library: Library, sweep: Sweep, collective: Collective, size_bytes: int, ranks: int) -> str | None:
+def refusal(library: Library, sweep: Sweep, message: Message, ranks: int) -> str | None:
     """Why the library can't do this, in one sentence; None where it can."""
+    collective, size_bytes = Collective(message.collective), message.size_bytes
+    if message.backwards and not library.both_ways:
+        return f"{library.title} isn't told here to send from the last rank to the first one."
     if collective not in library.collectives:
         return library.lacks.get(collective, f"{library.title} has no {collective}.")
     if sweep.data_type not in library.types:
@@ -178,25 +225,33 @@ def refusal(library: Library, sweep: Sweep, collective: Collective, size_bytes: 
 
 
 def _timed(
-    sweep: Sweep, operation: Operation, barrier: Callable[[], object], messages: Messages, ranks: list[int]
+    sweep: Sweep, call: _Call, barrier: Callable[[], object], ranks: list[int]
 ) -> tuple[list[tuple[int, int]], str | None]:
     """When this process began and left each timed call, in nanoseconds, and what was wrong with a result, if anything.
 
     All calls are made even where one was wrong, since the other ranks make theirs.
     """
+    run = _run_of(call)
     if sweep.pipelined:
-        return _one_after_the_other(sweep, operation, messages, ranks), None
+        _load(call, ranks, 0)
+        return _one_after_the_other(sweep, run), None
     moments, wrong = [], None
-    for call in range(sweep.warmup_iterations + sweep.iterations):
-        operation.load([messages.of(rank, call) for rank in ranks])
+    for number in range(sweep.warmup_iterations + sweep.iterations):
+        _load(call, ranks, number)
         barrier()
-        moment = _clocked(operation.run)
-        if call < sweep.warmup_iterations:
+        moment = _clocked(run)
+        if number < sweep.warmup_iterations:
             continue
         moments.append(moment)
         if sweep.check and wrong is None:
-            wrong = _what_is_wrong(operation, messages, ranks, call)
+            found = (_what_is_wrong(operation, messages, ranks, number) for operation, messages in call)
+            wrong = next(filter(None, found), None)
     return moments, wrong
+
+
+def _load(call: _Call, ranks: list[int], number: int) -> None:
+    for operation, messages in call:
+        operation.load([messages.of(rank, number) for rank in ranks])
 
 
 def _clocked(run: Callable[[], object]) -> tuple[int, int]:
@@ -209,19 +264,15 @@ def _clocked(run: Callable[[], object]) -> tuple[int, int]:
     return entered, now(clock)
 
 
-def _one_after_the_other(
-    sweep: Sweep, operation: Operation, messages: Messages, ranks: list[int]
-) -> list[tuple[int, int]]:
-    """When each call began and ended in a loop of nothing else: each begins where the one before ended."""
-    now, clock, run = time.clock_gettime_ns, time.CLOCK_BOOTTIME, operation.run
-    operation.load([messages.of(rank, 0) for rank in ranks])
+def _one_after_the_other(sweep: Sweep, run: Callable[[], object]) -> list[tuple[int, int]]:
+    """When a loop of nothing but calls began and ended."""
+    now, clock = time.clock_gettime_ns, time.CLOCK_BOOTTIME
     for _ in range(sweep.warmup_iterations):
         run()
-    moments = [now(clock)]
+    started = now(clock)
     for _ in range(sweep.iterations):
         run()
-        moments.append(now(clock))
-    return list(itertools.pairwise(moments))
+    return [(started, now(clock))]
 
 
 def _what_is_wrong(operation: Operation, messages: Messages, ranks: list[int], call: int) -> str | None:
@@ -241,14 +292,14 @@ def _what_is_wrong(operation: Operation, messages: Messages, ranks: list[int], c
     return None
 
 
-def _counted(world: World, operation: Operation, moments: list[tuple[int, int]]) -> dict[str, float | None]:
+def _counted(world: World, call: _Call, moments: list[tuple[int, int]], loop_calls: int) -> dict[str, float | None]:
     """What calls one right after the other take of the network and of this process's processor time.
 
     Meetings of the ranks before and after send something too, which as many meetings without calls tell.
     """
-    interface = machine.counted_interface()
+    interface, run = machine.counted_interface(), _run_of(call)
     counts = interface is not None and _is_first_on_host(world)
-    typical = statistics.median(left - entered for entered, left in moments) / 1e9
+    typical = statistics.median(left - entered for entered, left in moments) / loop_calls / 1e9
     [calls, *_] = world.all_gather(max(1, min(_MOST_COUNTED, int(_COUNTED_SECONDS / max(typical, 1e-9)))))
     sent, processor = [], []
     for repetitions in (0, calls):
@@ -256,7 +307,7 @@ def _counted(world: World, operation: Operation, moments: list[tuple[int, int]])
         before, processor_before = machine.bytes_sent(interface) if counts else 0, time.process_time()
         world.all_gather(None)
         for _ in range(repetitions):
-            operation.run()
+            run()
         processor.append(time.process_time() - processor_before)
         world.all_gather(None)
         sent.append((machine.bytes_sent(interface) if counts else 0) - before)

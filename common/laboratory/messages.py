@@ -14,11 +14,19 @@ class Messages:
     Values are whole numbers drawn at random, small enough for any sum over the ranks to be exact in their type,
     whatever the order. Each rank's values of each call begin at a place of their own in one drawn sequence: a result
     that lacks a rank, has one twice, swaps two, is shifted, or is left from the call before differs in almost every
-    element.
+    element. `backwards` the last rank counts as the first.
     """
 
-    def __init__(self, collective: Collective, size_bytes: int, data_type: str, ranks: int, seed: int) -> None:
-        self.collective, self.size_bytes, self.ranks = collective, size_bytes, ranks
+    def __init__(
+        self,
+        collective: Collective,
+        size_bytes: int,
+        data_type: str,
+        ranks: int,
+        seed: int,
+        backwards: bool = False,
+    ) -> None:
+        self.collective, self.size_bytes, self.ranks, self.backwards = collective, size_bytes, ranks, backwards
         self.data_type = np.dtype(data_type)
         elements = elements_of_rank(collective, size_bytes, self.data_type.itemsize, ranks)
         if elements is None:
@@ -39,6 +47,8 @@ class Messages:
     def expected(self, rank: int, call: int) -> np.ndarray | None:
         """What a rank has to have after a call; None where it gets nothing."""
         parts = [self.of(each, call) for each in range(self.ranks)]
+        if self.backwards:
+            parts, rank = parts[::-1], self.ranks - 1 - rank
         return MEANINGS[self.collective].results(parts, rank)
 
 

@@ -2,8 +2,8 @@
 
 import dataclasses
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import tyro
@@ -105,12 +105,14 @@ class PlannedSweep:
     """How many hosts its ranks are on in a session over several; None: on this machine, without any ssh."""
     bandwidth_bits_per_second: float | None = None
     """Of the links of these hosts, where they are virtual and it was chosen."""
+    replayed: Mapping[str, object] = field(default_factory=dict)
+    """What a record has in this field: where a strategy's step is replayed, whose."""
 
     @property
     def name(self) -> str:
         """Unique in a session, and readable in a list of files."""
         bits = self.bandwidth_bits_per_second
-        world = [self.library.name, f"{self.sweep.workers}w"]
+        world = [str(self.replayed.get("strategy", self.library.name)), f"{self.sweep.workers}w"]
         world += [] if self.hosts is None else [f"{self.hosts}h"]
         world += [f"{bits / 1e6:g}Mbit"] if bits else []
         return "-".join([*world, f"{self.repetition:02d}"])

@@ -31,6 +31,8 @@ class Cell:
     """By rank and call, when the rank began the call: by its host's monotonic clock, since the cell's first call."""
     left_seconds: list[list[float]] = field(default_factory=list)
     """By rank and call, when it had the result, by the same clock."""
+    loop_calls: int = 1
+    """Calls between two looks at the clock: 1, or those of a whole loop, which then counts as one above."""
     counted_calls: int = 0
     """Calls after the timed ones, one right after the other, over which bytes and processor time are counted."""
     sent_bytes: float | None = None
@@ -47,6 +49,8 @@ class Cell:
     """Its formula in words."""
     source: str = ""
     """What says so."""
+    messages: list[dict[str, object]] = field(default_factory=list)
+    """Of a replayed step its messages, each the fields of a `Message`; its size is the sum of theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,9 @@ class CollectivesRecord:
     """Which of the launches of this library and world it is, from 1: the round that it belongs to."""
     sweep: dict[str, object]
     """The fields of its `Sweep`."""
+    replayed: dict[str, object] = field(default_factory=dict)
+    """Where a strategy's step is replayed: the `strategy`, the `launch` of the same round that made the whole step (the
+    stem of its record), the `source` of the messages, and `under_way_seconds`, as its `Trace` has them."""
     workers: int
     """Ranks."""
     one_process: bool = False
@@ -150,7 +157,9 @@ def write_record(path: Path, record: CollectivesRecord) -> None:
 
 def read_record(path: Path) -> CollectivesRecord:
     """The record in `path`. Raises UserError when it is damaged or of another schema version."""
-    return read_dataclass(path, CollectivesRecord, "a record of collectives", "delete it and measure again", cells=Cell)
+    return read_dataclass(
+        path, CollectivesRecord, "a record of collectives", "delete it and measure again", inside=("cells", Cell)
+    )
 
 
 def read_records(folder: Path) -> dict[str, CollectivesRecord]:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import Console
 
@@ -37,7 +37,11 @@ class Record(Protocol):
     status: str
     reason: str | None
     log: str | None
-    cells: Sequence[Any]
+
+
+Rounds = Callable[[int, Path], Iterable[tuple[str, Sequence[Launch]]]]
+"""From an order's seed and the session's folder the launches in their order: what a round is called, and its launches.
+Each round is asked for when the one before has been made."""
 
 
 def run(
@@ -45,15 +49,15 @@ def run(
     kind: str,
     arguments: Arguments,
     identity: str,
-    rounds: Callable[[int], Sequence[Sequence[Launch]]],
+    rounds: Rounds,
     make: Callable[[Launch, Path], Record],
     read: Callable[[Path], Record],
 ) -> Path:
     """Make every launch of the rounds that has no good record yet, alone on this machine; returns the folder.
 
     `kind` is the Nox session's name, `identity` what an interrupted session has in common with the one that goes on
-    with it. `rounds` are those of an order's seed, `make` leaves one launch's record in the folder, and `read` reads
-    one. Leaves by SystemExit where a signal asks for it. Raises UserError where another session fills the folder.
+    with it. `make` leaves one launch's record in the folder, and `read` reads one. Leaves by SystemExit where a signal
+    asks for it. Raises UserError where another session fills the folder.
     """
     with machine.alone():
         folder = unfinished_or_new(arguments.results, kind, identity, "finished")
@@ -63,8 +67,13 @@ def run(
             again = command_line.of_session(kind, dataclasses.replace(arguments, order_seed=seed))
             write_atomically(folder / "command.txt", f"{again}\n".encode())
             console.print(f"Records go to {folder}; the launches' order has seed {seed}.")
-            _fill(console, folder, rounds(seed), make, read)
+            _fill(console, folder, rounds(seed, folder), make, read)
     return folder
+
+
+def numbered(rounds: Sequence[Sequence[Launch]]) -> list[tuple[str, Sequence[Launch]]]:
+    """The rounds, each with what it is called where there are so many of them."""
+    return [(f"round {number} of {len(rounds)}", launches) for number, launches in enumerate(rounds, start=1)]
 
 
 def ended(console: Console, records: Iterable[Record]) -> int:
@@ -78,15 +87,15 @@ def ended(console: Console, records: Iterable[Record]) -> int:
 def _fill(
     console: Console,
     folder: Path,
-    rounds: Sequence[Sequence[Launch]],
+    rounds: Iterable[tuple[str, Sequence[Launch]]],
     make: Callable[[Launch, Path], Record],
     read: Callable[[Path], Record],
 ) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        for number, launches in enumerate(rounds, start=1):
-            console.print(f"round {number} of {len(rounds)}:")
+        for title, launches in rounds:
+            console.print(f"{title}:")
             for launch in launches:
                 path = folder / f"{launch.name}.json"
                 if path.exists() and read(path).status == "ok":
@@ -101,5 +110,5 @@ def _fill(
 
 
 def _line_of(launch: Launch, record: Record) -> str:
-    said = f"{len(record.cells)} cells" if record.status == "ok" else f"{record.reason} (log: {record.log})"
-    return f"{record.status:>11}  {launch.name}: {said}"
+    said = "" if record.status == "ok" else f": {record.reason} (log: {record.log})"
+    return f"{record.status:>11}  {launch.name}{said}"

@@ -20,7 +20,7 @@ from common.laboratory.record import (
     read_record,
     write_record,
 )
-from common.laboratory.sweep import to_arguments
+from common.laboratory.sweep import Sweep, to_arguments
 from common.launch import python_for
 from common.measurement import machine
 from common.measurement.site import Site
@@ -96,6 +96,11 @@ def _spanning(planned: PlannedSweep) -> Spanning:
     )
 
 
+def _asked(sweep: Sweep) -> dict[str, object]:
+    """The fields of the sweep as JSON has them."""
+    return dataclasses.asdict(sweep) | {"messages": str(sweep.messages) if sweep.messages else None}
+
+
 def _kept(
     planned: PlannedSweep, path: Path, ended: tuple[str, str] | None, started_at: str, site: Site | None = None
 ) -> CollectivesRecord:
@@ -110,8 +115,8 @@ def _kept(
     record = CollectivesRecord(
         **{"library": library.name, "title": library.title, "family": library.family.title},
         **{"colors": list(library.family.colors), "repetition": planned.repetition, "workers": planned.sweep.workers},
-        **{"sweep": dataclasses.asdict(planned.sweep), "one_process": library.one_process},
-        **{"git_commit": machine.git_commit(), "log": f"{planned.name}.log"},
+        **{"sweep": _asked(planned.sweep), "one_process": library.one_process},
+        **{"git_commit": machine.git_commit(), "log": f"{planned.name}.log", "replayed": dict(planned.replayed)},
         **about,
         **last,
         status=status,

@@ -34,6 +34,9 @@ class Sweep:
     """Largest size."""
     step_factor: Annotated[int, tyro.conf.arg(aliases=("-f",))] = 2
     """Each size is this times the one before."""
+    messages: Path | None = None
+    """In place of all these the messages of a strategy's step, as its tracer left them in this file: each call sends
+    all of them, one after another."""
     iterations: Annotated[int, tyro.conf.arg(aliases=("-n",))] = 20
     """Timed calls at each size."""
     warmup_iterations: Annotated[int, tyro.conf.arg(aliases=("-w",))] = 5

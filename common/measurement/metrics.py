@@ -1,5 +1,6 @@
 """Pure functions from raw records to numbers: throughput, speed-up and efficiency."""
 
+import math
 import statistics
 from dataclasses import dataclass
 
@@ -41,3 +42,17 @@ def speed_up(samples_per_second: float, base_samples_per_second: float) -> float
 def efficiency(samples_per_second: float, base_samples_per_second: float, world_size: int) -> float:
     """Speed-up per worker; 1 is ideal."""
     return speed_up(samples_per_second, base_samples_per_second) / world_size
+
+
+def fewest_batch(batch: int, workers: int, base_seconds: float, contention: float, sync_seconds: float) -> float:
+    """Rows per worker from which on R workers would pay, if contention and T_sync stayed as they are.
+
+    With T_comp proportional to the rows, R workers have as many rows in a second as the base does at B* for which
+    R T_comp(1) B* / B = c T_comp(1) B* / B + T_sync, c being contention. Infinite where c is R or more; 0 where
+    exchange takes no time. NaN without contention or T_sync.
+    """
+    if math.isnan(contention) or math.isnan(sync_seconds):
+        return math.nan
+    if contention >= workers:
+        return math.inf
+    return max(0.0, batch * sync_seconds / (base_seconds * (workers - contention)))

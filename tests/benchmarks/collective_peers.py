@@ -6,15 +6,15 @@ own, and with as many calls before the clock and under it. What is compared is t
 calls one right after the other. The demos of mpi4py's source archive run unchanged but for their arguments. They go
 through all powers of two, of which the three below are compared. What they do differs thus:
 
-- osu_latency sends back and forth and reports half of it. A loop of `send_receive` would stream, so here the laboratory
-  has a barrier before each call, and what is compared is the mean of what passes from when the last rank begins a call
-  until both have left it. There are new values in each call, while osu_latency never writes what it sends.
+- osu_latency sends back and forth and reports half of it. So does the laboratory here, with two messages for its step,
+  one each way: a launch for each size.
 - osu_allgather counts the bytes of one rank, which lie in place already (MPI.IN_PLACE). The laboratory counts those of
   all, so its size is twice as much here, and its call copies a rank's own part as well.
-- The demos hand MPI memory that processes could share, with count and type; the laboratory hands it NumPy's arrays, of
-  which mpi4py finds these out in each call. At 8 bytes that shows, and so do the two looks at the clock around a call.
+- The demos hand MPI memory that processes could share, with count and type; the laboratory hands it NumPy's arrays with
+  their type. At 8 bytes the difference may show.
 """
 
+import dataclasses
 import json
 import random
 import re
@@ -36,7 +36,7 @@ from common import supervision
 from common.catalogue import ROOT, find_library
 from common.errors import LaunchFailedError, UserError, exit_with_one_line
 from common.laboratory.collectives import Collective
-from common.laboratory.measure import transfer_seconds
+from common.laboratory.exchange import Message, Trace, write_trace
 from common.laboratory.plan import PlannedSweep
 from common.laboratory.record import Cell
 from common.laboratory.supervision import run_planned
@@ -89,8 +89,8 @@ class Peer:
     calls: int
     """Timed calls at each size; a tenth as many come before."""
     collective: Collective = Collective.ALL_REDUCE
-    pipelined: bool = True
-    """Whether our calls come one right after the other."""
+    there_and_back: bool = False
+    """Whether a call sends back and forth, and counts as two."""
     parts: int = 1
     """How many times the peer's size ours is."""
 
@@ -102,14 +102,14 @@ class Peer:
             iterations=self.calls,
             warmup_iterations=self.calls // 10,
             check=False,
-            pipelined=self.pipelined,
+            pipelined=True,
             workers=RANKS,
             device="cpu",
         )
 
 
 PEERS = {
-    "osu_latency": Peer("mpi", OSU, 3000, Collective.SEND_RECEIVE, pipelined=False),
+    "osu_latency": Peer("mpi", OSU, 3000, Collective.SEND_RECEIVE, there_and_back=True),
     "osu_bcast": Peer("mpi", OSU, 3000, Collective.BROADCAST),
     "osu_allgather": Peer("mpi", OSU, 3000, Collective.ALL_GATHER, parts=RANKS),
     "bare_gloo": Peer("gloo", "tests.benchmarks.bare_all_reduce_torch", 1000),
@@ -185,20 +185,34 @@ def pair_of(name: str, folder: Path) -> tuple[Means, Means]:
 
 def ours_of(name: str, folder: Path) -> Means:
     """The laboratory's means. Raises LaunchFailedError where its launch doesn't end well."""
-    peer = PEERS[name]
-    planned = PlannedSweep(find_library(peer.library), peer.sweep(peer.parts), 1)
-    record = run_planned(planned, folder)
-    if record.status != "ok":
-        raise LaunchFailedError(f"{planned.name} {record.status}: {record.reason}")
-    return {cell.size_bytes // peer.parts: mean_seconds(cell, peer.pipelined) for cell in record.cells}
+    peer, means = PEERS[name], {}
+    sweep = peer.sweep(peer.parts)
+    sweeps = [there_and_back(sweep, size_bytes, folder) for size_bytes in SIZES] if peer.there_and_back else [sweep]
+    for each in sweeps:
+        planned = PlannedSweep(find_library(peer.library), each, 1)
+        record = run_planned(planned, folder)
+        if record.status != "ok":
+            raise LaunchFailedError(f"{planned.name} {record.status}: {record.reason}")
+        parts = 2 if peer.there_and_back else peer.parts
+        sent = 2 if peer.there_and_back else 1
+        means |= {cell.size_bytes // parts: mean_seconds(cell) / sent for cell in record.cells}
+    return means
 
 
-def mean_seconds(cell: Cell, pipelined: bool) -> float:
-    """Seconds of a call: of pipelined ones the first rank's whole loop over their number, else the mean transfer."""
-    if not pipelined:
-        return statistics.fmean(transfer_seconds(cell))
-    entered, left = cell.entered_seconds[0], cell.left_seconds[0]
-    return (left[-1] - entered[0]) / len(left)
+def there_and_back(sweep: Sweep, size_bytes: int, folder: Path) -> Sweep:
+    """The sweep whose every call sends so many bytes from the first rank to the last, and as many back."""
+    known = {"collective": Collective.SEND_RECEIVE.value, "size_bytes": size_bytes}
+    messages = [Message(**known), Message(**known, backwards=True)]
+    about = {"strategy": "", "source": "this benchmark", "library": "mpi", "data_type": sweep.data_type}
+    path = folder / f"{size_bytes}.messages"
+    write_trace(path, Trace(**about, workers=sweep.workers, messages=messages))
+    return dataclasses.replace(sweep, messages=path)
+
+
+def mean_seconds(cell: Cell) -> float:
+    """Seconds of a call: the first rank's whole loop over the number of its calls."""
+    [entered], [left] = cell.entered_seconds[0], cell.left_seconds[0]
+    return (left - entered) / cell.loop_calls
 
 
 def peers_of(name: str, folder: Path) -> Means:

@@ -19,10 +19,18 @@ DRIFT = (0.0, 1.0, 5.0, 2.0, 9.0, 3.0)
 
 
 def launch(
-    milliseconds: float, name: str = "amber_ring", workers: int = 2, *, strong: bool = False, **options: object
+    milliseconds: float,
+    name: str = "amber_ring",
+    workers: int = 2,
+    *,
+    strong: bool = False,
+    batch: int = 64,
+    **options: object,
 ) -> Record:
-    lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+    # Windows of as many rows, as whoever tries another batch chooses them.
+    lengths = {"steps": 60 * 64 // batch, "warmup_steps": 20 * 64 // batch, "window_steps": 10 * 64 // batch}
     task = dataclasses.replace(PRESETS["digits"], scaling="strong" if strong else "weak", workers=workers, **lengths)
+    task = dataclasses.replace(task, batch=batch)
     return make_record(name, workers, (milliseconds,) * 3, task=task, options=MadeUpOptions(**options))
 
 
@@ -37,12 +45,13 @@ def rounds(
     n: int = 6,
     name: str = "amber_ring",
     workers: int = 2,
+    batch: int = 64,
 ) -> list[Record]:
     """n rounds of the base, the strategy and the strategy without exchange; what takes no time has no launch."""
     found = []
     for factor in (1 + per_cent / 100 for per_cent in DRIFT[:n]):
-        found += [base(factor * of_base)] if of_base else []
-        found.append(launch(factor * step, name, workers))
+        found += [base(factor * of_base, batch=batch)] if of_base else []
+        found.append(launch(factor * step, name, workers, batch=batch))
         found += [launch(factor * alone, name, workers, exchange=False)] if alone else []
     return found
 
@@ -169,6 +178,99 @@ def test_a_batch_beyond_the_training_set_is_said_to_be():
     assert sentence.endswith(
         "about 2,300 rows per worker on, an extrapolation from 64 that wasn't tried, and R times that is more than the "
         "training set has."
+    )
+
+
+MIGHT_PAY = "amber_ring with 2 workers would with the fewest rows: by this account from about 140 rows per worker on"
+
+
+def might_pay() -> list[Record]:
+    """By the account from 64 rows times 1.7 ms over 2 ms (2 - 1.6) on, which are 136: not with 64."""
+    return [each for _ in range(6) for each in rounds(2.0, 4.9, 3.2, n=1)]
+
+
+def account(*records: Record) -> list[str]:
+    """The sentences on who might pay."""
+    lists = [block["items"] for block in section(*might_pay(), *records) if block["kind"] == "items"]
+    return [each for items in lists[1:] for each in items if "rows per worker on" in each]
+
+
+@pytest.mark.parametrize(
+    ("step", "n", "outcome"),
+    [
+        (4.0, 6, "it surely pays: the base's epoch is 1.250 times (1.250 to 1.250, n = 6) as long as its own."),
+        (6.25, 6, "it surely doesn't pay: the base's epoch is 0.800 times (0.800 to 0.800, n = 6) as long as its own."),
+        (4.0, 5, "there were too few rounds to tell whether it pays: the base's epoch is 1.250 times (n = 5) as long"),
+    ],
+)
+def test_a_batch_that_was_tried_is_said_with_what_came_of_it(step, n, outcome):
+    [sentence] = account(*rounds(2.5, step, n=n, batch=140))
+    assert f"{MIGHT_PAY}, an extrapolation from 64. Tried at 140, {outcome}" in sentence
+    assert "wasn't tried" not in str(section(*might_pay(), *rounds(2.5, step, n=n, batch=140)))
+
+
+def test_a_tried_batch_of_which_nothing_can_be_told_is_said_to_be():
+    times = (4.0, 4.5, 4.9, 5.1, 5.5, 6.0)
+    records = [each for time in times for each in (base(2.5, batch=140), launch(time, batch=140))]
+    [sentence] = account(*records)
+    assert "Tried at 140, it can't be told whether it pays: the base's epoch is 1.000 times (0.833 to 1.250" in sentence
+
+
+def test_every_larger_batch_that_was_tried_is_named_from_the_smallest_on():
+    [sentence] = account(*rounds(5.0, 8.0, batch=280), *rounds(2.5, 6.25, batch=140))
+    assert "from 64. Tried at 140, it surely doesn't pay: " in sentence
+    assert ". Tried at 280, it surely pays: " in sentence
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        lambda: rounds(2.5, 4.0, batch=100),
+        lambda: rounds(2.5, 4.0, batch=140, name="amber_library"),
+        lambda: rounds(2.5, 4.0, batch=140, workers=4),
+    ],
+    ids=["fewer rows", "another strategy", "more workers"],
+)
+def test_what_was_tried_of_something_else_leaves_the_account_untried(others):
+    [sentence] = account(*others())
+    assert sentence.endswith("from 64 that wasn't tried.")
+
+
+def test_each_strategy_that_was_tried_has_a_sentence_and_those_that_were_not_have_none():
+    library = [each for _ in range(6) for each in rounds(None, 5.4, 3.2, n=1, name="amber_library")]
+    threads = [each for _ in range(6) for each in rounds(None, 6.4, 3.2, n=1, name="amber_threads")]
+    tried = [*rounds(2.5, 4.0, batch=140), *rounds(3.0, 8.0, batch=180, name="amber_library")]
+    [ring, other] = account(*library, *threads, *tried)
+    assert ring.startswith(f"Of those that don't surely pay, {MIGHT_PAY}")
+    # 64 rows times 2.2 ms over 2 ms (2 - 1.6).
+    assert other.startswith(
+        "amber_library with 2 workers would pay from about 180 rows per worker on, an extrapolation from 64. Tried at "
+        "180, it surely doesn't pay: the base's epoch is 0.750 times (0.750 to 0.750, n = 6)"
+    )
+
+
+def test_of_many_that_were_tried_six_have_a_sentence():
+    found = table(*might_pay(), *rounds(2.5, 4.0, batch=140))
+    found = pd.concat([found.assign(strategy=f"amber_{index}") for index in range(8)], ignore_index=True)
+    said = paying.finding(found, found.loc[found["batch"] == 64, "regime"].iloc[0])
+    assert sum("Tried at 140, it surely pays" in sentence for sentence in said) == 6
+    assert "What was tried of 2 more is in the tables of those batches." in said
+
+
+def test_a_batch_that_was_tried_is_a_regime_named_by_it():
+    found = [
+        block["text"] for block in section(*might_pay(), *rounds(2.5, 4.0, batch=140)) if block["kind"] == "heading"
+    ]
+    assert sorted(found[1:]) == ["digits weak, 140 rows", "digits weak, 64 rows"]
+
+
+def test_the_batch_that_was_tried_without_runs_without_exchange_has_dashes_there():
+    found = section(*might_pay(), *rounds(2.5, 4.0, batch=140))
+    tables = [block for block in found if block["kind"] == "table" and "contention" in block["columns"]]
+    assert sorted(row[3:8] == [DASH] * 5 for block in tables for row in block["rows"]) == [False, True]
+    assert any(
+        "The last column is extrapolated; where it was tried, a sentence above says so." in each["notes"][0]
+        for each in tables
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from common.laboratory.record import CollectivesRecord, write_record
 from common.measurement.paired import MARGIN
 from reports.results import read_results
 from tests.reports.records import make_record, named, write_all
@@ -54,4 +55,24 @@ def test_strategies_that_were_left_out_have_the_minutes_that_would_do(folder):
 def test_a_damaged_list_of_those_left_out_is_refused(folder, content, said):
     (folder / "left_out.csv").write_text(content)
     with pytest.raises(UserError, match=said):
+        read_results(folder)
+
+
+def test_replays_lie_in_a_folder_of_their_own_and_count_among_all_records(folder):
+    before = read_results(folder)
+    assert before.replays == {}
+    (folder / "replays").mkdir()
+    about = {"library": "amber", "title": "Amber", "family": "Amber", "colors": [], "status": "ok", "sweep": {}}
+    replay = CollectivesRecord(**about, workers=2, replayed={"strategy": "amber_ring"}, started_at="2026-01-02")
+    write_record(folder / "replays" / "one.json", replay)
+    found = read_results(folder)
+    assert found.replays == {"one": replay}
+    assert [*found.records] == [*before.records]
+    assert found.digest != before.digest
+
+
+def test_a_damaged_replay_is_named(folder):
+    (folder / "replays").mkdir()
+    (folder / "replays" / "damaged.json").write_text("{")
+    with pytest.raises(UserError, match=r"damaged\.json isn't a record of collectives"):
         read_results(folder)

@@ -10,12 +10,15 @@ import pandas as pd
 import pytest
 
 from common.errors import UserError
+from common.laboratory.record import write_record as write_replay
 from common.measurement import ceiling
 from common.measurement.record import Record
 from reports import load, tables
 from reports.tables import COLUMNS, Tables
 from tests.reports.probes import probe
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, unfinished, write_all
+from tests.reports.replays import replay
+from tests.reports.replays import replayed as replayed_as
 
 ROOT = Path(__file__).parents[2]
 AROUND = {
@@ -34,8 +37,8 @@ def launch(name: str, number: int, milliseconds: float, exchange: bool = True) -
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Six rounds of two strategies, one of them without exchange too, a launch that failed, and a framework's probe;
-    and launches over virtual hosts whose links have three bandwidths.
+    """Six rounds of two strategies, one of them without exchange and replayed too, a launch that failed, and a
+    framework's probe; and launches over virtual hosts whose links have three bandwidths.
     """
     records = [launch(name, number, 2.0) for name in ("amber_ring", "cobalt_replicas") for number in range(6)]
     records += [launch("amber_ring", number, 1.5, exchange=False) for number in range(6)]
@@ -44,6 +47,10 @@ def folder(tmp_path_factory) -> Path:
     results = write_all(tmp_path_factory.mktemp("results"), named(*records))
     (results / ceiling.FOLDER).mkdir()
     ceiling.write_ceiling(results / ceiling.FOLDER / "amber.json", probe(milliseconds=1.0))
+    (results / "replays").mkdir()
+    for number in range(6):
+        replayed = replay(0.2, number + 1, replayed=replayed_as(f"amber_ring-2w-{number:02d}", under_way=(0.001,)))
+        write_replay(results / "replays" / f"{number}.json", replayed)
     return results
 
 

@@ -199,9 +199,8 @@ def test_ranks_in_one_process_have_a_time_and_no_arrival():
 
 
 def test_pipelined_calls_have_the_mean_of_their_loop_and_no_arrival():
-    calls = [(0.0, 0.1), (1.0, 1.1), (2.0, 6.0)]
-    pipelined = dataclasses.asdict(Sweep(pipelined=True))
-    [row] = rows(named(record(cell(calls=calls, late=0.05), sweep=pipelined)))
+    loop = dataclasses.replace(cell(calls=[(0.0, 6.0)], late=0.05), loop_calls=3)
+    [row] = rows(named(record(loop, sweep=dataclasses.asdict(Sweep(pipelined=True)))))
     assert row.case.pipelined
     assert row.seconds.median == pytest.approx(2.0)
     assert row.arrival_seconds is None

@@ -197,3 +197,10 @@ def test_every_process_draws_the_same_and_another_seed_draws_others():
 def test_a_size_that_the_ranks_do_not_divide_is_refused():
     with pytest.raises(ValueError, match="12 bytes can't be divided among 2 ranks"):
         Messages(Collective.SCATTER, 12, "float32", 2, seed=0)
+
+
+def test_backwards_the_last_rank_sends_to_the_first():
+    messages = Messages(Collective.SEND_RECEIVE, 32, "float32", ranks=3, seed=0, backwards=True)
+    assert np.array_equal(messages.expected(0, call=5), messages.of(2, call=5))
+    assert messages.expected(1, call=5) is None
+    assert messages.expected(2, call=5) is None

@@ -1,0 +1,119 @@
+"""Replay the exchange of every strategy alone, in rounds with its whole step, and try from which batch on it pays.
+
+To start it: `nox -s exchanges`, or `nox -s exchanges -- --profile full --workers 4`. An interrupted session goes on
+where it stopped when it is started again with the same options.
+"""
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common import supervision
+from common.catalogue import ROOT
+from common.errors import exit_with_one_line
+from common.files import ensure_writable
+from common.laboratory import record as laboratory_record
+from common.laboratory import session
+from common.laboratory.exchange import trace_path
+from common.laboratory.exchange_plan import Planned, Scope, rounds
+from common.laboratory.record import CollectivesRecord
+from common.laboratory.supervision import run_planned
+from common.measurement import record as strategy_record
+from common.measurement.record import Record
+from common.plan import PlannedLaunch
+
+KIND = "exchanges"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Options of a session."""
+
+    scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
+    plan: bool = False
+    """Print the strategies, and run nothing."""
+    results: Path = Path("results")
+    """Folder in which each session gets a folder of its own."""
+    out: Path = Path("reports/out/exchanges.pdf")
+    """The report, with an HTML page beside it."""
+    order_seed: int | None = None
+    """Seed of the order of the launches; none: a new one, which the folder keeps."""
+
+
+def main() -> None:
+    """Run what the command line asks for. Raises UserError for what a user can mend."""
+    arguments = tyro.cli(Arguments, description=__doc__)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    if arguments.plan:
+        _print_plan(console, arguments.scope)
+        return
+    ensure_writable(arguments.out)
+    scope = arguments.scope
+    folder = session.run(console, KIND, arguments, repr(scope), partial(rounds, scope), make, read)
+    replays = laboratory_record.read_records(folder / "replays")
+    failed = session.ended(console, [*strategy_record.read_records(folder).values(), *replays.values()])
+    report = ["--results", str(folder.resolve()), "--out", str(arguments.out.resolve())]
+    status = subprocess.run([sys.executable, "-m", "reports", *report], cwd=ROOT).returncode
+    sys.exit(status or failed)
+
+
+def make(planned: Planned, folder: Path) -> Record | CollectivesRecord:
+    """Make one launch and return its record, left in its place in the session's folder."""
+    launch, place = planned.launch, folder / planned.folder
+    if planned.folder == "traces":
+        return _trace(launch, folder)
+    return supervision.run_planned(launch, place) if isinstance(launch, PlannedLaunch) else run_planned(launch, place)
+
+
+def read(path: Path) -> Record | CollectivesRecord:
+    """The record of a launch. Raises UserError for a damaged one."""
+    return (laboratory_record if path.parent.name == "replays" else strategy_record).read_record(path)
+
+
+def _trace(launch: PlannedLaunch, folder: Path) -> Record:
+    """Make one traced launch. Where it leaves no messages a record among the replays says why there is none."""
+    place, path = folder / "traces", folder / "replays" / f"{launch.strategy.name}-{launch.workers}w.json"
+    messages = trace_path(place.resolve() / f"{launch.name}.json")
+    for left in (messages, path):
+        left.unlink(missing_ok=True)
+    record = supervision.run_planned(launch, place, "common.laboratory.trace")
+    if messages.exists():
+        return record
+    family = launch.strategy.family
+    path.parent.mkdir(exist_ok=True)
+    status, reason = (
+        ("failed", "It left no messages.") if record.status == "ok" else (record.status, str(record.reason))
+    )
+    refused = CollectivesRecord(
+        **{"library": "", "title": "", "family": family.title, "colors": list(family.colors), "sweep": {}},
+        **{"status": status, "reason": reason, "log": record.log, "workers": launch.workers},
+        replayed={"strategy": launch.strategy.name, "launch": "", "source": "", "under_way_seconds": []},
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+    )
+    laboratory_record.write_record(path, refused)
+    return record
+
+
+def _print_plan(console: Console, scope: Scope) -> None:
+    """Every strategy with its base, and how many launches of each kind there are."""
+    table = Table("strategy", "base", "traces", "steps, of them without exchange", "replays")
+    for strategy in scope.chosen():
+        alone = scope.rounds if "exchange" in strategy.options.__dataclass_fields__ else 0
+        steps = f"{scope.rounds + alone}, {alone}"
+        table.add_row(strategy.name, str(strategy.base), "1", steps, f"up to {scope.rounds}")
+    console.print(table)
+    console.print(
+        f"{scope.rounds} rounds, in which each base is launched once. Then, where by the account a larger batch would "
+        f"pay, {scope.rounds} rounds of strategy and base at that batch and at twice as many rows."
+    )
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,227 @@
+"""Run a strategy's script under the torch profiler, and leave the messages of a step (`common.laboratory.exchange`).
+
+To start it: `python -m pytorch_impl.tracer SCRIPT OPTIONS`. The script stays as it is: what it calls after every step
+is replaced in this process alone. Every rank is profiled, so that all are slowed alike; the first one writes.
+"""
+
+import itertools
+import math
+import runpy
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from common.errors import UserError
+from common.laboratory.collectives import MEANINGS, Collective
+from common.laboratory.exchange import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path, write_trace
+from common.measurement.run import Run
+from pytorch_impl.libraries import GLOO, NCCL
+
+LIBRARIES = {"gloo": GLOO, "nccl": NCCL}
+"""What carries the messages, by the name of torch's backend, with which its calls' names begin."""
+
+BETWEEN_STEPS = "lockstep: between steps"
+"""What the profiler sees between a step and the next one."""
+
+# As ProcessGroupGloo.cpp and ProcessGroupNCCL.cpp in torch/csrc/distributed/c10d name them. Not scatter, of which one
+# of them tells the whole and the other one a part, and no call that joins several.
+_COLLECTIVES = {
+    "send": Collective.SEND_RECEIVE,
+    "recv": Collective.SEND_RECEIVE,
+    "broadcast": Collective.BROADCAST,
+    "gather": Collective.GATHER,
+    "all_gather": Collective.ALL_GATHER,
+    "_all_gather_base": Collective.ALL_GATHER,
+    "reduce": Collective.REDUCE,
+    "reduce_scatter": Collective.REDUCE_SCATTER,
+    "_reduce_scatter_base": Collective.REDUCE_SCATTER,
+    "all_reduce": Collective.ALL_REDUCE,
+    "all_to_all": Collective.ALL_TO_ALL,
+    "barrier": Collective.BARRIER,
+    "all_reduce_barrier": Collective.BARRIER,
+}
+
+_REDUCTIONS = (Collective.REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_REDUCE)
+
+# NumPy's names of torch's C++ types.
+_TYPES = {
+    "float": "float32",
+    "double": "float64",
+    "c10::Half": "float16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "int": "int32",
+    "long int": "int64",
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """What the profiler tells: a call, its tensors' shapes and types, and when it was under way."""
+
+    name: str
+    begin_ns: int
+    end_ns: int
+    shapes: Sequence[Sequence[int]] = ()
+    types: Sequence[str] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all its tensors on this rank."""
+        sizes = [math.prod(shape) for shape in self.shapes]
+        return sum(size * np.dtype(_TYPES[kind]).itemsize for size, kind in zip(sizes, self.types, strict=True))
+
+
+def main() -> None:
+    """Run the script that the first argument names, as if it had been started itself."""
+    del sys.argv[0]
+    Run.observe = with_profiler(Run.observe)
+    runpy.run_path(str(Path(sys.argv[0]).resolve()), run_name="__main__")
+
+
+def with_profiler(observe: Callable[..., None]) -> Callable[..., None]:
+    """`Run.observe`, which profiles the steps that are to be traced, and after the last of them leaves the trace.
+
+    It raises UserError where there is nothing to trace: after the first step if it can be told by then.
+    """
+    observed, profiler = 0, None
+
+    def observe_profiled(run: Run, *arguments: object, **named: object) -> None:
+        nonlocal observed, profiler
+        # Not above: it's for the script to say, in one line, that torch is missing.
+        from torch.profiler import ProfilerActivity, _ExperimentalConfig, profile, record_function
+
+        observed += 1
+        if observed == 1:
+            refuse_early(run)
+        with record_function(BETWEEN_STEPS):
+            observe(run, *arguments, **named)
+        if observed == FIRST_STEP - 1:
+            # All threads, since PowerSGD's hook goes on in one of Gloo's where the call before took that long.
+            config = _ExperimentalConfig(profile_all_threads=True)
+            profiler = profile(activities=[ProfilerActivity.CPU], record_shapes=True, experimental_config=config)
+            profiler.start()
+        elif observed == FIRST_STEP - 1 + STEPS:
+            profiler.stop()
+            _leave_trace(run, profiler.profiler.kineto_results.events())
+
+    return observe_profiled
+
+
+def _leave_trace(run: Run, events: Iterable) -> None:
+    seen = [Event(each.name(), each.start_ns(), each.end_ns(), each.shapes(), each.dtypes()) for each in events]
+    # Every rank looks at its own, so that all of them refuse what the first one does.
+    trace = trace_of(run.strategy.name, run.world.size, run.world.backend, seen)
+    if run.world.rank == 0:
+        write_trace(trace_path(run.record_path), trace)
+
+
+def refuse_early(run: Run) -> None:
+    """Raises UserError where torch.distributed carries nothing, or the launch has too few steps."""
+    name, workers, backend = run.strategy.name, run.world.size, run.world.backend
+    if backend.startswith("mpi"):
+        raise UserError(f"{name} sends by mpi4py, which the torch profiler doesn't see: leave --backend mpi out.")
+    if backend not in LIBRARIES or workers == 1:
+        does = "copies tensors" if workers > 1 else "computes"
+        raise UserError(f"{name} {does} within one process: torch.distributed carries nothing that could be replayed.")
+    steps, needed = run.task.steps - run.first_step, FIRST_STEP - 1 + STEPS
+    if steps < needed:
+        raise UserError(f"Messages are traced up to step {needed}, but this launch has {steps}: give it more --steps.")
+
+
+def trace_of(strategy: str, workers: int, backend: str, events: Iterable[Event]) -> Trace:
+    """The trace of a strategy, by all that the profiler saw on the first rank in the steps to trace.
+
+    Raises UserError where there are no messages, or some that can't be replayed.
+    """
+    steps = steps_of(events, backend)
+    data_type = data_type_of(strategy, [call for step in steps for call in step])
+    # Gloo's threads begin calls that are issued one right after the other in either order: mostly as they were issued.
+    sequences = Counter(tuple(message_of(call, workers) for call in step) for step in steps)
+    [(messages, _), *_] = sequences.most_common(1)
+    if any(Counter(sequence) != Counter(messages) for sequence in sequences):
+        raise UserError(f"{strategy} sends other messages in some steps than in others: no one step stands for all.")
+    # Over NCCL a call ends for the profiler once the GPU has been told of it (ProcessGroupNCCL.cpp, markCompleted).
+    under_way = [_seconds_under_way(step) for step in steps] if backend == "gloo" else []
+    return Trace(
+        strategy=strategy,
+        workers=workers,
+        source="the torch profiler",
+        library=LIBRARIES[backend].name,
+        data_type=data_type,
+        messages=list(messages),
+        under_way_seconds=under_way,
+    )
+
+
+def _seconds_under_way(step: list[Event]) -> float:
+    # Since the first one began, for a float has no room for the nanoseconds since 1970.
+    start = step[0].begin_ns
+    return seconds_under_way([((call.begin_ns - start) / 1e9, (call.end_ns - start) / 1e9) for call in step])
+
+
+def steps_of(events: Iterable[Event], backend: str) -> list[list[Event]]:
+    """The backend's calls of each step, in the order in which they began.
+
+    None of those between two steps, nor of those with empty tensors, which send nothing.
+    """
+    ordered = sorted(events, key=lambda event: event.begin_ns)
+    calls = [each for each in ordered if each.name.startswith(f"{backend}:") and _sends(each)]
+    gaps = [Event(BETWEEN_STEPS, 0, 0), *(event for event in ordered if event.name == BETWEEN_STEPS)]
+    return [
+        [call for call in calls if before.end_ns <= call.begin_ns < after.begin_ns]
+        for before, after in itertools.pairwise(gaps)
+    ]
+
+
+def _sends(call: Event) -> bool:
+    # A barrier has no tensors.
+    return not call.shapes or any(math.prod(shape) for shape in call.shapes)
+
+
+def data_type_of(strategy: str, calls: Sequence[Event]) -> str:
+    """NumPy's name of the type in which all calls can be replayed: that of the elements that are added up, if any are.
+
+    The other calls only move bytes, so theirs may be of any type. Raises UserError where nothing is sent, or what is
+    added up has several types, or there is one that isn't known.
+    """
+    moved = {kind for call in calls for kind in call.types}
+    if not moved:
+        raise UserError(f"{strategy} sent nothing in the steps that were traced: there is nothing to replay.")
+    added = {kind for call in calls for kind in call.types if collective_of(call) in _REDUCTIONS}
+    types = added or moved
+    if len(types) != 1 or not moved <= _TYPES.keys():
+        names = " and ".join(sorted(moved))
+        raise UserError(f"{strategy} sends elements of {names}, but a replay sends one type of {', '.join(_TYPES)}.")
+    return _TYPES[types.pop()]
+
+
+def collective_of(call: Event) -> Collective:
+    """What was called. Raises UserError for a call that isn't known."""
+    name = _name_of(call)
+    if name not in _COLLECTIVES:
+        raise UserError(f"{call.name} is a call that the tracer doesn't know: it knows {', '.join(_COLLECTIVES)}.")
+    return _COLLECTIVES[name]
+
+
+def _name_of(call: Event) -> str:
+    # NCCL's name of a message goes on with its ranks, such as `nccl:send 0->1`.
+    return call.name.partition(":")[2].partition(" ")[0]
+
+
+def message_of(call: Event, workers: int) -> Message:
+    """The message that a call sent. Raises UserError for one that isn't known, or that not all ranks can send."""
+    collective = collective_of(call)
+    if collective is Collective.SEND_RECEIVE and workers > 2:
+        raise UserError("Workers who send to one another send different messages: trace this strategy with 2 workers.")
+    size_bytes = call.size_bytes if collective is not Collective.BARRIER else 0
+    parts = workers if MEANINGS[collective].parts_in else 1
+    return Message(collective=collective.value, size_bytes=size_bytes * parts, backwards=_name_of(call) == "recv")
+
+
+if __name__ == "__main__":
+    main()

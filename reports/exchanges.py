@@ -1,0 +1,307 @@
+"""The exchange of a step replayed alone, beside what the step shows of it: what is left over is overlap or contention.
+
+A replay sends the messages of a step without its computing. Where the step shows less than they take alone, a part of
+them is hidden; where it shows more, they take longer beside computing.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+
+import pandas as pd
+
+from common.laboratory.exchange import STEP
+from common.laboratory.measure import transfer_seconds
+from common.laboratory.record import Cell, CollectivesRecord
+from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from reports import blocks, pairs
+from reports.blocks import Block
+
+OVERLAP, CONTENTION, CAN_NOT_TELL = "overlap", "contention", "can't tell"
+TOO_FEW, NO_ROUND = "too few rounds", "no shared round"
+
+_MINUS, _DAGGER = "\N{MINUS SIGN}", "\N{DAGGER}"
+_KEYS = ["regime", "strategy", "workers"]
+_OF_A_REPLAY = (*_KEYS, "oversubscribed", "replay", "round", "seconds", "messages", "size_bytes", "library", "source")
+_COLUMNS = (
+    *(*_KEYS, "oversubscribed", "library", "source", "fewest_messages", "most_messages", "size_bytes"),
+    *("replay_seconds", "replay_low", "replay_high", "replay_n"),
+    *("exposed_seconds", "exposed_low", "exposed_high", "exposed_n"),
+    *("leftover_seconds", "leftover_low", "leftover_high", "leftover_n"),
+    *("under_way_seconds", "under_way_steps", "verdict", "replays"),
+)
+
+
+def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], plan: pd.DataFrame | None) -> pd.DataFrame:
+    """One row for each regime, strategy and number of workers whose step was replayed, all times in seconds.
+
+    `launches` are those of `summaries`. `replay_seconds` is the median over launches of the replay, each of which
+    counts by the median over its calls, `exposed_seconds` that over rounds of the step with exchange less the one
+    without, and `leftover_seconds` that over rounds that have all three of the second less the first; each with its
+    order-statistic interval, NaN below six, and its n. `under_way_seconds` is what the traced steps tell, the median
+    over traces of each one's median, NaN where none does. `verdict` is what the interval of what is left over says, and
+    `replays` has the stems of the replays that the row is made of.
+    """
+    exposed = _exposed(launches, plan)
+    found = _measured(launches, replays)
+    rows = []
+    for key, group in found.groupby(_KEYS):
+        own = exposed.loc[key] if key in exposed.index.droplevel("round") else pd.Series(dtype=float)
+        rows.append(dict(zip(_KEYS, key, strict=True)) | _row(group, own))
+    return pd.DataFrame(rows, columns=[*_COLUMNS])
+
+
+def section(found: pd.DataFrame, replays: Mapping[str, CollectivesRecord], names: Mapping[str, str]) -> list[Block]:
+    """What was done and what it means, for each regime that has rows in `table` sentences and tables, what wasn't done.
+
+    `names` are the short names of the regimes, in the order in which they are shown. Nothing without replays.
+    """
+    if not replays:
+        return []
+    told = {regime: found[found["regime"] == regime] for regime in names}
+    told = {regime: rows for regime, rows in told.items() if len(rows)}
+    parts = [blocks.heading("The exchange replayed alone", level=2), blocks.text(_about())]
+    parts += [blocks.items(_meanings(found["under_way_steps"].sum() > 0))] if told else []
+    for regime, rows in told.items():
+        ordered = rows.assign(order=[blocks.natural(name) for name in rows["strategy"]])
+        lines = ordered.sort_values(["order", "workers"]).to_dict("records")
+        parts += [
+            blocks.heading(names[regime], level=3),
+            blocks.items([_sentence(row) for row in lines]),
+            _sent(lines),
+            _times(lines),
+        ]
+    refused = _refused(found, replays)
+    return [*parts, *([blocks.text("What wasn't replayed, and why:"), blocks.items(refused)] if refused else [])]
+
+
+def _exposed(launches: pd.DataFrame, plan: pd.DataFrame | None) -> pd.Series:
+    """By regime, strategy, workers and round the step with exchange less the one without, in seconds."""
+    rounds = pairs.with_rounds(launches, plan)
+    if rounds.empty:
+        return pd.Series(dtype=float, index=pd.MultiIndex.from_tuples([], names=[*_KEYS, "round"]))
+    # Without a plan rounds are counted from 0, and those of replays always from 1.
+    counted = rounds.assign(round=rounds["round"] + (plan is None), exchange=rounds["exchange"].astype(bool))
+    seconds = counted.groupby([*_KEYS, "round", "exchange"])["seconds"].median().unstack("exchange")
+    both = seconds.reindex(columns=[True, False])
+    return (both[True] - both[False]).dropna()
+
+
+def _measured(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) -> pd.DataFrame:
+    """One row for each good replay whose launch was measured."""
+    steps, rows = {row["launch"]: row for row in launches.to_dict("records")}, []
+    for stem, record in replays.items():
+        launch = steps.get(str(record.replayed.get("launch")))
+        if launch is None or _trouble(record):
+            continue
+        cell = _step(record)
+        rows.append(
+            {name: launch[name] for name in (*_KEYS, "oversubscribed")}
+            | {"replay": stem, "round": record.repetition, "seconds": statistics.median(transfer_seconds(cell))}
+            | {"messages": len(cell.messages), "size_bytes": cell.size_bytes, "library": record.title}
+            | {"source": str(record.replayed.get("source", ""))}
+            | {"under_way": tuple(record.replayed.get("under_way_seconds", ()))}
+        )
+    return pd.DataFrame(rows, columns=[*_OF_A_REPLAY, "under_way"])
+
+
+def _step(record: CollectivesRecord) -> Cell | None:
+    return next((cell for cell in record.cells if cell.collective == STEP), None)
+
+
+def _trouble(record: CollectivesRecord) -> str:
+    """Why a replay tells no time; empty where it does."""
+    cell = _step(record)
+    if record.status != "ok" or cell is None:
+        return record.reason or "It ended without having sent anything."
+    if cell.status != "ok":
+        return cell.reason or "It ended without a reason."
+    return "Its ranks were on several hosts, whose clocks aren't one." if len(record.hosts) > 1 else ""
+
+
+def _row(group: pd.DataFrame, exposed: pd.Series) -> dict[str, object]:
+    """The columns on the replays of one cell, beside what its step shows of its exchange by round."""
+    # All replays of a trace have what it told.
+    traces = {trace for trace in group["under_way"] if trace}
+    leftover = _median("leftover", (exposed - group.groupby("round")["seconds"].median()).dropna())
+    return {
+        **{name: group[name].iloc[0] for name in ("library", "source")},
+        **{"oversubscribed": bool(group["oversubscribed"].any()), "replays": tuple(group["replay"])},
+        **{"fewest_messages": group["messages"].min(), "most_messages": group["messages"].max()},
+        **{"size_bytes": group["size_bytes"].median(), "under_way_steps": sum(map(len, traces))},
+        "under_way_seconds": statistics.median(map(statistics.median, traces)) if traces else math.nan,
+        **_median("replay", group["seconds"]),
+        **_median("exposed", exposed),
+        **leftover,
+        "verdict": _verdict(leftover["leftover_low"], leftover["leftover_high"], leftover["leftover_n"]),
+    }
+
+
+def _median(name: str, seconds: pd.Series) -> dict[str, float]:
+    """Median, both ends of its interval and n, in columns that begin with `name`; NaN for what doesn't exist."""
+    if seconds.empty:
+        return {f"{name}_seconds": math.nan, f"{name}_low": math.nan, f"{name}_high": math.nan, f"{name}_n": 0}
+    found = median_interval(seconds.tolist())
+    low, high = (math.nan if end is None else end for end in (found.low, found.high))
+    return {f"{name}_seconds": found.median, f"{name}_low": low, f"{name}_high": high, f"{name}_n": found.n}
+
+
+def _verdict(low: float, high: float, n: int) -> str:
+    """What the interval of what is left over says, over so many rounds."""
+    if n < FEWEST_LAUNCHES:
+        return TOO_FEW if n else NO_ROUND
+    if low > 0:
+        return CONTENTION
+    return OVERLAP if high < 0 else CAN_NOT_TELL
+
+
+def _about() -> str:
+    return (
+        "The messages of a step, as a tracer saw them, were sent again by the same library in fresh processes that "
+        "compute nothing, one after another. A call has all messages of a step, and is clocked from when the last rank "
+        "begins it until the last one has left it; a launch counts by the median over its calls. Left over is what the "
+        f"step shows of its exchange, T_step {_MINUS} T_comp, less the replay of the same round, the median over "
+        "rounds with its order-statistic interval."
+    )
+
+
+def _meanings(is_traced: bool) -> list[str]:
+    meanings = [
+        "Overlap, below 0: a part of the exchange is hidden behind computing, or messages overlap one another, which a "
+        "replay, that waits for each of them, doesn't let them.",
+        "Contention, above 0: beside computing the same messages take longer. Processors and memory are shared, ranks "
+        "wait for one another, and buffers are copied.",
+        "There may be both in a step. Left over is contention less overlap, so each may be more than that. It is said "
+        f"where the whole interval is on one side of 0, from {FEWEST_LAUNCHES} rounds on.",
+    ]
+    if is_traced:
+        meanings.append(
+            "Under way: how long a traced step had at least one message under way on its first rank, a second "
+            "witness. By as much as that is longer than the replay, messages took longer while they were on their way, "
+            "which includes waiting for other ranks; by as much as it is longer than what the step shows, they were "
+            "hidden behind computing. Tracing makes a step slower, so it's too long rather than too short."
+        )
+    return meanings
+
+
+def _sentence(row: Mapping[str, object]) -> str:
+    """What the step shows, what its messages take alone, and what that comes to."""
+    messages = _messages(row)
+    alone = f"its {messages} alone take{'s' if messages == 'one message' else ''} {_ms(row, 'replay')}"
+    if row["verdict"] == NO_ROUND:
+        missing = "no round has that beside the step with and without exchange, so nothing tells what is left over"
+        return f"{_who(row)}: {alone}; {missing}{_traced(row)}."
+    shown = _ms(row, "exposed", " of exchange")
+    return f"{_who(row)}: the step shows {shown}, {alone}: {_leftover(row)}{_traced(row)}."
+
+
+def _leftover(row: Mapping[str, object]) -> str:
+    """The verdict with its numbers."""
+    seconds, low, high, n = (row[f"leftover_{name}"] for name in ("seconds", "low", "high", "n"))
+    between = f"{_signed(low)} to {_signed(high)}, n = {n}"
+    if row["verdict"] == CONTENTION:
+        return f"contention of {_signed(seconds)} ms ({between})"
+    if row["verdict"] == OVERLAP:
+        return f"overlap of {_signed(-seconds)} ms ({_signed(-high)} to {_signed(-low)}, n = {n})"
+    if row["verdict"] == TOO_FEW:
+        return f"{_signed(seconds)} ms left over, which too few rounds tell anything of (n = {n})"
+    return f"{_signed(seconds)} ms left over ({between}), which may be nothing"
+
+
+def _traced(row: Mapping[str, object]) -> str:
+    """What the traced steps say beside both times; nothing where none do."""
+    under_way = row["under_way_seconds"]
+    if math.isnan(under_way):
+        return ""
+    was = "it was" if _messages(row) == "one message" else "they were"
+    times = blocks.ratio(under_way / row["replay_seconds"])
+    steps = f"{row['under_way_steps']} traced step{'s' if row['under_way_steps'] > 1 else ''}"
+    said = f"; in {steps} {was} under way for {_signed(under_way)} ms, {times} times as long as alone"
+    # Ends of intervals are NaN below six launches, which leaves all of these unsaid.
+    took_longer = under_way > row["replay_high"]
+    said += f", so {was.split()[0]} took longer beside the computing" if took_longer else ""
+    shown = row["exposed_seconds"]
+    if under_way > row["exposed_high"]:
+        return f"{said}, and {_signed(under_way - shown)} ms of that lay behind {'it' if took_longer else 'computing'}"
+    if under_way < row["exposed_low"]:
+        return f"{said}, and {_signed(shown - under_way)} ms of what the step shows had no message under way"
+    return said
+
+
+def _messages(row: Mapping[str, object]) -> str:
+    fewest, most = row["fewest_messages"], row["most_messages"]
+    return "one message" if most == 1 else f"{blocks.span(pd.Series([fewest, most]))} messages"
+
+
+def _who(row: Mapping[str, object]) -> str:
+    return f"{row['strategy']} with {blocks.workers(row['workers'])}{f' {_DAGGER}' if row['oversubscribed'] else ''}"
+
+
+def _ms(row: Mapping[str, object], name: str, of: str = "") -> str:
+    return f"{_signed(row[f'{name}_seconds'])} ms{of} (n = {row[f'{name}_n']})"
+
+
+def _signed(seconds: float) -> str:
+    """Milliseconds without the unit, with a true minus."""
+    return blocks.milliseconds(seconds).replace("-", _MINUS)
+
+
+def _sent(lines: list[dict[str, object]]) -> Block:
+    """What was sent again: by whom, and who told of it."""
+    rows = []
+    for row in lines:
+        messages = blocks.span(pd.Series([row["fewest_messages"], row["most_messages"]]))
+        rows.append([*_place(row), messages, blocks.megabytes(row["size_bytes"]), row["library"], row["source"]])
+    columns = ["strategy", "workers", "messages\nof a step", "MB in all", "sent by", "as told by"]
+    notes = ["MB: sizes of the messages as nccl-tests counts them, not what goes over the wire."]
+    return blocks.table(columns, rows, notes, left=(0, 4, 5), wide={4: 1, 5: 1})
+
+
+def _times(lines: list[dict[str, object]]) -> Block:
+    rows = []
+    for row in lines:
+        times = [_with_interval(row, name) for name in ("exposed", "replay", "leftover")]
+        steps = f"{_signed(row['under_way_seconds'])} (n = {row['under_way_steps']})"
+        rows.append([*_place(row), *times, steps if row["under_way_steps"] else blocks.DASH, row["verdict"]])
+    columns = ["strategy", "workers", "the step\nshows, ms", "alone, ms", "left over, ms", "under way, ms", "which is"]
+    notes = [
+        "Below each time the 95 % interval of the median; n counts rounds, alone launches, under way traced steps."
+    ]
+    counts = pd.DataFrame(lines)[["replay_n", "exposed_n", "leftover_n"]]
+    few = f"No interval is given for fewer than {FEWEST_LAUNCHES}."
+    notes += [few] if ((counts > 0) & (counts < FEWEST_LAUNCHES)).any(axis=None) else []
+    if any(row["oversubscribed"] for row in lines):
+        notes.append(f"{_DAGGER} more threads than cores: shows that it works, not how it scales.")
+    return blocks.table(columns, rows, notes, left=(0, 6))
+
+
+def _place(row: Mapping[str, object]) -> list[str]:
+    return [row["strategy"], f"{row['workers']}{_DAGGER if row['oversubscribed'] else ''}"]
+
+
+def _with_interval(row: Mapping[str, object], name: str) -> str:
+    if not row[f"{name}_n"]:
+        return blocks.DASH
+    number = f"{_signed(row[f'{name}_seconds'])} (n = {row[f'{name}_n']})"
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return number if math.isnan(low) else f"{number}\n{_signed(low)} to {_signed(high)}"
+
+
+def _refused(found: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) -> list[str]:
+    """A sentence for each strategy, number of workers and reason of replays that `found` has nothing of."""
+    used = {stem for stems in found["replays"] for stem in stems}
+    counts: dict[tuple[str, int, str], int] = {}
+    for stem, record in replays.items():
+        if stem not in used:
+            step = f"its launch {record.replayed.get('launch', '')} of the whole step wasn't measured."
+            key = (str(record.replayed.get("strategy", record.title)), record.workers, _trouble(record) or step)
+            counts[key] = counts.get(key, 0) + 1
+    return [_refusal(*key, count) for key, count in sorted(counts.items(), key=lambda each: _in_order(each[0]))]
+
+
+def _in_order(key: tuple[str, int, str]) -> Iterable[object]:
+    return blocks.natural(key[0]), *key[1:]
+
+
+def _refusal(strategy: str, workers: int, reason: str, count: int) -> str:
+    return f"{strategy} with {blocks.workers(workers)} ({count} launch{'es' if count > 1 else ''}): {reason}"
