@@ -50,12 +50,25 @@ class Exchange:
     """One all-reduce, of a tensor or of several that Horovod fused."""
 
     span: Span
+    """From when a worker had the last of its tensors ready until they were back, negotiation and copies included: what
+    a program waits for that asks Horovod for it."""
     size_bytes: int
     """Of all its tensors: on CPUs Horovod puts nothing between them (`NumElements` in its gloo_operations.cc)."""
     data_type: str
     """NumPy's name of the elements' type."""
     step: int
     """Counted from 1: each tensor is exchanged once in every step."""
+
+
+class _Part(NamedTuple):
+    """What happened to one tensor in one step."""
+
+    negotiation: Event
+    own: Event
+    """The all-reduce itself."""
+    whole: Event
+    """All that follows the negotiation."""
+    step: int
 
 
 def summarise(path: Path) -> list[dict[str, object]]:
@@ -82,30 +95,32 @@ def exchanges(path: Path) -> list[Exchange]:
     """The all-reduces of a whole timeline, in the order in which they began."""
     parts = []
     for events in _spans_by_tensor(_read(path)):
+        negotiations = [event for event in events if event.name.startswith(NEGOTIATION)]
         own = [event for event in events if event.name.endswith(f"_{WHOLE}") and not event.name.startswith(NEGOTIATION)]
         wholes = [event for event in events if event.name == WHOLE]
         # A file that was cut short lacks the end of the last one.
-        parts += [(event, whole, step) for step, (event, whole) in enumerate(zip(own, wholes, strict=False), start=1)]
-    parts.sort(key=lambda part: part[0].begin)
+        steps = zip(negotiations, own, wholes, strict=False)
+        parts += [_Part(*of_step, step) for step, of_step in enumerate(steps, start=1)]
+    parts.sort(key=lambda part: part.own.begin)
     return [_fused(together) for together in _overlapping(parts)]
 
 
-def _overlapping(parts: list[tuple[Event, Event, int]]) -> list[list[tuple[Event, Event, int]]]:
+def _overlapping(parts: list[_Part]) -> list[list[_Part]]:
     """The parts of each exchange: Horovod begins the next one when it has ended those of all tensors of the last."""
     groups, reached = [], float("-inf")
     for part in parts:
-        if part[0].begin >= reached:
+        if part.own.begin >= reached:
             groups.append([])
         groups[-1].append(part)
-        reached = max(reached, part[0].end)
+        reached = max(reached, part.own.end)
     return groups
 
 
-def _fused(parts: list[tuple[Event, Event, int]]) -> Exchange:
-    tensors = [whole.arguments for _, whole, _ in parts]
+def _fused(parts: list[_Part]) -> Exchange:
+    tensors = [part.whole.arguments for part in parts]
     sizes = [math.prod(json.loads(tensor["shape"])) * np.dtype(tensor["dtype"]).itemsize for tensor in tensors]
-    span = (min(event.begin for event, _, _ in parts), max(event.end for event, _, _ in parts))
-    return Exchange(span, sum(sizes), tensors[0]["dtype"], parts[0][2])
+    span = (max(part.negotiation.begin for part in parts), max(part.whole.end for part in parts))
+    return Exchange(span, sum(sizes), tensors[0]["dtype"], parts[0].step)
 
 
 def _read(path: Path) -> list[dict]:

@@ -84,7 +84,11 @@ def compose(
     regimes, names = summaries.regimes(material.launches), regime_names(material.cells)
     shown = {name: names[name] for name in regimes}
     parts = [*first_page.section(material, results, regimes), blocks.contents()]
-    parts += _chapter("Curves", [sections.curves(material, name, name == regimes[0]) for name in regimes])
+    # Other batches of a regime were tried with one number of workers each, which makes no curve.
+    drawn = {paying.but_for_batch(name): name for name in reversed(regimes)}
+    parts += _chapter(
+        "Curves", [sections.curves(material, name, name == regimes[0]) for name in regimes if name in drawn.values()]
+    )
     parts += side_by_side.section(material.cells, results, against)
     parts += regression.section(results.folder)
     parts += _chapter(

@@ -40,11 +40,10 @@ def curves(material: Material, name: str, is_first: bool) -> list[Block]:
     draw = speed_figures.multiples if is_many else speed_figures.curves
     material.drawings[file] = partial(draw, shown, points, material.looks)
     what = "Throughput, a panel for each strategy" if is_many else "Throughput, speed-up and efficiency"
+    whose = " of a strategy on as many hosts" if shown["placement"].any() else ""
     caption = (
         f"{what}, {summaries.regime_name(shown)}. Every mark is one launch, hollow with more threads than cores; lines "
-        f"join the medians of a strategy on as many hosts. n = {blocks.span(shown['n'])} launches each.{only}"
-        if shown["placement"].any()
-        else f"join the medians. n = {blocks.span(shown['n'])} launches each."
+        f"join the medians{whose}. n = {blocks.span(shown['n'])} launches each.{only}"
     )
     alt = "A panel for each strategy with its samples per second over the number of workers, the others' in grey."
     if not is_many:

@@ -101,13 +101,13 @@ def rounds(scope: Scope, seed: int, folder: Path) -> Iterator[tuple[str, list[Pl
     for number in range(1, scope.rounds + 1):
         steps = whole_steps(scope, number)
         replays = [each for strategy in scope.chosen() for each in replay(scope, strategy, number, folder)]
-        yield _round(f"round {number} of {scope.rounds}", steps, replays, order, stages, folder)
+        yield _round(f"round {number} of {scope.rounds}", steps, replays, order, stages, seed, folder)
     batches = [each for strategy in scope.chosen() for each in worth_trying(scope, strategy, folder)]
     for number in range(1, scope.rounds + 1 if batches else 1):
         steps = [each for strategy, batch in batches for each in at_batch(scope, strategy, batch, number)]
         # Of two strategies that are tried at the same batch the base is the same.
         steps = [*{each.name: each for each in steps}.values()]
-        yield _round(f"larger batches, round {number} of {scope.rounds}", steps, [], order, stages, folder)
+        yield _round(f"larger batches, round {number} of {scope.rounds}", steps, [], order, stages, seed, folder)
 
 
 def traced(scope: Scope, strategy: Strategy) -> PlannedLaunch:
@@ -209,13 +209,14 @@ def _round(
     replays: Sequence[Planned],
     order: random.Random,
     stages: list[Stage],
+    seed: int,
     folder: Path,
 ) -> tuple[str, list[Planned]]:
     """The round in a shuffled order; the plan in the folder has its steps from now on."""
     launches = [*(Planned("", each) for each in steps), *replays]
     order.shuffle(launches)
     stages.append(Stage("round", title, [each.launch for each in launches if each.folder == ""]))
-    table = plan.plan_table(stages, 0, plan.MARGIN)
+    table = plan.plan_table(stages, seed, plan.MARGIN)
     write_atomically(folder / "plan.csv", table.to_csv(index=False).encode())
     return title, launches
 

@@ -189,6 +189,18 @@ def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path
     content, drawings = document.compose(Results(tmp_path, named(*weak, *strong), None))
     assert {"Digits, weak scaling", "Digits, strong scaling"} <= set(headings(content["blocks"]))
     assert len([name for name in drawings if name.startswith("curves")]) == 2
+    for kind in ("weak", "strong"):
+        assert f"digits, {kind} scaling. Every mark is one launch" in said(content)
+
+
+def test_a_batch_that_was_tried_with_one_number_of_workers_has_tables_and_no_curve(tmp_path):
+    records = [make_record("amber_ring", workers) for workers in (1, 2)]
+    task = dataclasses.replace(task_of(records[0].task), batch=128, steps=150)
+    content, drawings = document.compose(
+        Results(tmp_path, named(*records, make_record("amber_ring", 2, task=task)), None)
+    )
+    assert "Speed: digits, weak scaling, 128 rows" in headings(content["blocks"])
+    assert len([name for name in drawings if name.startswith("curves")]) == 1
 
 
 def test_without_an_ok_record_the_pdf_says_so(tmp_path):

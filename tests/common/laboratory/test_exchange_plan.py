@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pandas
 import pytest
 
 from common import catalogue
@@ -48,7 +49,7 @@ def leave_steps(folder, base, step, alone):
 def test_a_session_begins_with_the_traces_and_goes_on_with_rounds(tmp_path):
     leave_trace(tmp_path)
     titles, launches = [], []
-    for title, planned in rounds(SCOPE, 0, tmp_path):
+    for title, planned in rounds(SCOPE, 7, tmp_path):
         titles.append(title)
         launches.append(sorted(each.name for each in planned))
         if title == "round 2 of 2":
@@ -61,7 +62,8 @@ def test_a_session_begins_with_the_traces_and_goes_on_with_rounds(tmp_path):
         "torch_ddp-pathway-weak-2w-no_exchange-02",
         "torch_single-pathway-weak-1w-02",
     ]
-    assert (tmp_path / "plan.csv").read_text().count("\n") == 1 + 2 * 3
+    plan = pandas.read_csv(tmp_path / "plan.csv")
+    assert (len(plan), *plan["order_seed"].unique(), *plan["repetition"].unique()) == (2 * 3, 7, 1, 2)
 
 
 def test_without_a_trace_nothing_is_replayed(tmp_path):
