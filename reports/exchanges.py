@@ -22,9 +22,13 @@ TOO_FEW, NO_ROUND = "too few rounds", "no shared round"
 
 _MINUS, _DAGGER = "\N{MINUS SIGN}", "\N{DAGGER}"
 _KEYS = ["regime", "strategy", "workers"]
-_OF_A_REPLAY = (*_KEYS, "oversubscribed", "replay", "round", "seconds", "messages", "size_bytes", "library", "source")
+_OF_A_REPLAY = (
+    *(*_KEYS, "oversubscribed", "step_sent_bytes", "replay", "round", "seconds", "messages", "size_bytes"),
+    *("sent_bytes", "library", "source"),
+)
 _COLUMNS = (
     *(*_KEYS, "oversubscribed", "library", "source", "fewest_messages", "most_messages", "size_bytes"),
+    *("sent_bytes", "step_sent_bytes"),
     *("replay_seconds", "replay_low", "replay_high", "replay_n"),
     *("exposed_seconds", "exposed_low", "exposed_high", "exposed_n"),
     *("leftover_seconds", "leftover_low", "leftover_high", "leftover_n"),
@@ -39,8 +43,9 @@ def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], plan
     counts by the median over its calls, `exposed_seconds` that over rounds of the step with exchange less the one
     without, and `leftover_seconds` that over rounds that have all three of the second less the first; each with its
     order-statistic interval, NaN below six, and its n. `under_way_seconds` is what the traced steps tell, the median
-    over traces of each one's median, NaN where none does. `verdict` is what the interval of what is left over says, and
-    `replays` has the stems of the replays that the row is made of.
+    over traces of each one's median, NaN where none does. `sent_bytes` are what the ranks sent in a replayed step, and
+    `step_sent_bytes` in a whole one, medians, NaN where nothing counted them. `verdict` is what the interval of what is
+    left over says, and `replays` has the stems of the replays that the row is made of.
     """
     exposed = _exposed(launches, plan)
     found = _measured(launches, replays)
@@ -97,6 +102,7 @@ def _measured(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) 
         cell = _step(record)
         rows.append(
             {name: launch[name] for name in (*_KEYS, "oversubscribed")}
+            | {"step_sent_bytes": launch["wire_bytes"], "sent_bytes": cell.sent_bytes}
             | {"replay": stem, "round": record.repetition, "seconds": statistics.median(transfer_seconds(cell))}
             | {"messages": len(cell.messages), "size_bytes": cell.size_bytes, "library": record.title}
             | {"source": str(record.replayed.get("source", ""))}
@@ -129,6 +135,7 @@ def _row(group: pd.DataFrame, exposed: pd.Series) -> dict[str, object]:
         **{"oversubscribed": bool(group["oversubscribed"].any()), "replays": tuple(group["replay"])},
         **{"fewest_messages": group["messages"].min(), "most_messages": group["messages"].max()},
         **{"size_bytes": group["size_bytes"].median(), "under_way_steps": sum(map(len, traces))},
+        **{name: group[name].astype(float).median() for name in ("sent_bytes", "step_sent_bytes")},
         "under_way_seconds": statistics.median(map(statistics.median, traces)) if traces else math.nan,
         **_median("replay", group["seconds"]),
         **_median("exposed", exposed),
@@ -251,10 +258,14 @@ def _sent(lines: list[dict[str, object]]) -> Block:
     rows = []
     for row in lines:
         messages = blocks.span(pd.Series([row["fewest_messages"], row["most_messages"]]))
-        rows.append([*_place(row), messages, blocks.megabytes(row["size_bytes"]), row["library"], row["source"]])
-    columns = ["strategy", "workers", "messages\nof a step", "MB in all", "sent by", "as told by"]
-    notes = ["MB: sizes of the messages as nccl-tests counts them, not what goes over the wire."]
-    return blocks.table(columns, rows, notes, left=(0, 4, 5), wide={4: 1, 5: 1})
+        sizes = [blocks.megabytes(row[name]) for name in ("size_bytes", "sent_bytes", "step_sent_bytes")]
+        rows.append([*_place(row), messages, *sizes, row["library"], row["source"]])
+    columns = ["strategy", "workers", "messages\nof a step", "their\nMB", "MB sent,\nreplay", "MB sent,\nstep"]
+    notes = [
+        "Their MB: sizes of the messages as nccl-tests counts them. MB sent: by all ranks over the launch's own "
+        "network, packet headers included; where the replay sends what the step sends, the trace has all of it."
+    ]
+    return blocks.table([*columns, "sent by", "as told by"], rows, notes, left=(0, 6, 7), wide={6: 1, 7: 1})
 
 
 def _times(lines: list[dict[str, object]]) -> Block:

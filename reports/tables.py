@@ -178,6 +178,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "fewest_messages": "of a step, in the replay that had fewest",
         "most_messages": "in the one that had most",
         "size_bytes": "of the messages of a step together, the median over replays",
+        "sent_bytes": "that all ranks sent in a replayed step, packet headers included, the median over replays",
+        "step_sent_bytes": "the same in a whole step",
         "replay_seconds": "that they take alone, the median over launches",
         "replay_low": "lower end of its 95 % order-statistic interval; empty below six launches",
         "replay_high": "its upper end",

@@ -1,5 +1,6 @@
 """The exchange of a step replayed alone, against times worked out by hand, and what the report says of it."""
 
+import dataclasses
 import math
 
 import pandas as pd
@@ -218,11 +219,21 @@ def test_without_any_launch_the_reasons_are_said():
     assert lists(section({}, {"1": refused("It copies.")})) == [["amber_threads with 2 workers (1 launch): It copies."]]
 
 
+def test_what_the_replay_sent_stands_beside_what_the_step_sent():
+    sent = replays(1.2)
+    cells = {stem: [dataclasses.replace(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
+    sent = {stem: dataclasses.replace(record, cells=cells[stem]) for stem, record in sent.items()}
+    whole = {stem: dataclasses.replace(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.9).items()}
+    [row] = table(whole, sent).to_dict("records")
+    assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
+    assert rows(section(whole, sent), 0)[0][3:6] == ["0.500", "1.20", "1.25"]
+
+
 def test_more_threads_than_cores_are_marked():
     sent = {f"{n}": replay(1.2, n, replayed=replayed(f"amber_ring-4w-{n:02d}"), workers=4) for n in range(1, 7)}
     blocks = section(steps(1.9, workers=4), sent)
     assert lists(blocks)[1][0].startswith("amber_ring with 4 workers †: ")
-    assert rows(blocks, 0)[0] == ["amber_ring", "4†", "1", "0.500", "The library amber", "a tracer"]
+    assert rows(blocks, 0)[0] == ["amber_ring", "4†", "1", "0.500", DASH, DASH, "The library amber", "a tracer"]
     assert any(note.startswith("†") for note in blocks[-1]["notes"])
 
 
