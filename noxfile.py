@@ -101,7 +101,7 @@ def collectives(session: nox.Session) -> None:
 
 @nox.session
 def exchanges(session: nox.Session) -> None:
-    """Replay strategies' exchanges alone, beside their whole steps, and try from which batch on they pay (20 min)."""
+    """Replay strategies' exchanges alone, beside their whole steps, and try from which batch on they pay (15 min)."""
     run_with_tools(
         session, "-m", "common.laboratory.exchanges", *session.posargs, environments=environments_of(session.posargs)
     )

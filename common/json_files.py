@@ -19,8 +19,8 @@ def write_dataclass(path: Path, values: object, indent: int | None = None) -> No
 def read_dataclass(path: Path, kind: type, what: str, remedy: str, inside: tuple[str, type] | None = None) -> Any:  # noqa: ANN401
     """The `kind` in `path`, whose default `schema_version` is the one that this program reads.
 
-    `what` it is, such as `a record of collectives`, and the `remedy` are for the error. `inside` names its field that
-    is a list of dataclasses, and which. Raises UserError when it is damaged or of another schema version.
+    `what` it is, such as `a record of collectives`, and the `remedy` are for the error. `inside` is the name of
+    a field that lists dataclasses, and their type. Raises UserError when it is damaged or of another schema version.
     """
     try:
         values = json.loads(path.read_text(), parse_constant=_refuse)

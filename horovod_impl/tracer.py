@@ -76,13 +76,16 @@ def trace_of(exchanges: list[Exchange], *, strategy: str, workers: int, library:
     traced = [own for own in of_steps if own]
     if not traced:
         raise UserError(f"Horovod's timeline has no all-reduce in step {FIRST_STEP} or later: train more steps.")
+    types = sorted({each.data_type for own in traced for each in own})
+    if len(types) > 1:
+        raise UserError(f"{strategy} exchanges elements of {' and '.join(types)}: a replay sends one type.")
     [(sizes, times)] = Counter(tuple(each.size_bytes for each in own) for own in traced).most_common(1)
     return Trace(
         strategy=strategy,
         workers=workers,
         source=f"Horovod's timeline, as {times} of {len(traced)} steps fused the gradients",
         library=library,
-        data_type=traced[0][0].data_type,
+        data_type=types[0],
         messages=[Message(collective=Collective.ALL_REDUCE, size_bytes=size) for size in sizes],
         under_way_seconds=[seconds_under_way([each.span for each in own]) for own in traced],
     )

@@ -42,6 +42,8 @@ def read_session(folder: Path) -> Session:
     records = read_records(folder)
     if not records:
         raise UserError(f"{folder} holds no records of collectives: measure some first, or name another --results.")
+    if any(record.replayed for record in records.values()):
+        raise UserError(f"{folder} holds replays of steps: give its parent to `nox -s report -- --results`.")
     return Session(records, noted_command(folder), digest_of(folder / f"{name}.json" for name in records))
 
 

@@ -84,11 +84,8 @@ def compose(
     regimes, names = summaries.regimes(material.launches), regime_names(material.cells)
     shown = {name: names[name] for name in regimes}
     parts = [*first_page.section(material, results, regimes), blocks.contents()]
-    # Other batches of a regime were tried with one number of workers each, which makes no curve.
-    drawn = {paying.but_for_batch(name): name for name in reversed(regimes)}
-    parts += _chapter(
-        "Curves", [sections.curves(material, name, name == regimes[0]) for name in regimes if name in drawn.values()]
-    )
+    drawn = _with_curves(regimes, material)
+    parts += _chapter("Curves", [sections.curves(material, name, name == regimes[0]) for name in drawn])
     parts += side_by_side.section(material.cells, results, against)
     parts += regression.section(results.folder)
     parts += _chapter(
@@ -122,6 +119,19 @@ def compose(
         "blocks": parts,
     }
     return content, material.drawings
+
+
+def _with_curves(regimes: list[str], material: Material) -> list[str]:
+    """The regimes without those that differ from one before in their batch alone, and have one number of workers of
+    each strategy: that is a batch that was tried, and makes no curve.
+    """
+    found: dict[str, list[str]] = {}
+    for name in regimes:
+        counts = summaries.with_exchange(material.cells, name).groupby("strategy")["workers"].nunique()
+        alike = found.setdefault(paying.but_for_batch(name), [])
+        if not alike or counts.max() > 1:
+            alike.append(name)
+    return [name for name in regimes if name in found[paying.but_for_batch(name)]]
 
 
 def _on_hosts(material: Material, results: Results, shown: Mapping[str, str]) -> list[list[Block]]:

@@ -26,9 +26,10 @@ _OF_A_REPLAY = (
     *(*_KEYS, "oversubscribed", "step_sent_bytes", "replay", "round", "seconds", "messages", "size_bytes"),
     *("sent_bytes", "library", "source"),
 )
+_SENT = ("sent_bytes", "step_sent_bytes")
 _COLUMNS = (
     *(*_KEYS, "oversubscribed", "library", "source", "fewest_messages", "most_messages", "size_bytes"),
-    *("sent_bytes", "step_sent_bytes"),
+    *_SENT,
     *("replay_seconds", "replay_low", "replay_high", "replay_n"),
     *("exposed_seconds", "exposed_low", "exposed_high", "exposed_n"),
     *("leftover_seconds", "leftover_low", "leftover_high", "leftover_n"),
@@ -135,7 +136,7 @@ def _row(group: pd.DataFrame, exposed: pd.Series) -> dict[str, object]:
         **{"oversubscribed": bool(group["oversubscribed"].any()), "replays": tuple(group["replay"])},
         **{"fewest_messages": group["messages"].min(), "most_messages": group["messages"].max()},
         **{"size_bytes": group["size_bytes"].median(), "under_way_steps": sum(map(len, traces))},
-        **{name: group[name].astype(float).median() for name in ("sent_bytes", "step_sent_bytes")},
+        **{name: group[name].astype(float).median() for name in _SENT},
         "under_way_seconds": statistics.median(map(statistics.median, traces)) if traces else math.nan,
         **_median("replay", group["seconds"]),
         **_median("exposed", exposed),
@@ -175,7 +176,7 @@ def _about() -> str:
 def _meanings(is_traced: bool) -> list[str]:
     meanings = [
         "Overlap, below 0: a part of the exchange is hidden behind computing, or messages overlap one another, which a "
-        "replay, that waits for each of them, doesn't let them.",
+        "replay doesn't let them: it waits for each before it sends the next.",
         "Contention, above 0: beside computing the same messages take longer. Processors and memory are shared, ranks "
         "wait for one another, and buffers are copied.",
         "There may be both in a step. Left over is contention less overlap, so each may be more than that. It is said "
@@ -223,13 +224,13 @@ def _traced(row: Mapping[str, object]) -> str:
     was = "it was" if _messages(row) == "one message" else "they were"
     times = blocks.ratio(under_way / row["replay_seconds"])
     steps = f"{row['under_way_steps']} traced step{'s' if row['under_way_steps'] > 1 else ''}"
-    said = f"; in {steps} {was} under way for {_signed(under_way)} ms, {times} times as long as alone"
+    said = f"; in {steps} of one launch {was} under way for {_signed(under_way)} ms, {times} times as long as alone"
     # Ends of intervals are NaN below six launches, which leaves all of these unsaid.
     took_longer = under_way > row["replay_high"]
-    said += f", so {was.split()[0]} took longer beside the computing" if took_longer else ""
+    said += f", so {was.split()[0]} took longer there, waiting for other ranks included" if took_longer else ""
     shown = row["exposed_seconds"]
     if under_way > row["exposed_high"]:
-        return f"{said}, and {_signed(under_way - shown)} ms of that lay behind {'it' if took_longer else 'computing'}"
+        return f"{said}, and {_signed(under_way - shown)} ms of that lay behind computing"
     if under_way < row["exposed_low"]:
         return f"{said}, and {_signed(shown - under_way)} ms of what the step shows had no message under way"
     return said
@@ -258,14 +259,20 @@ def _sent(lines: list[dict[str, object]]) -> Block:
     rows = []
     for row in lines:
         messages = blocks.span(pd.Series([row["fewest_messages"], row["most_messages"]]))
-        sizes = [blocks.megabytes(row[name]) for name in ("size_bytes", "sent_bytes", "step_sent_bytes")]
+        sizes = [blocks.megabytes(row["size_bytes"]), *(_sent_megabytes(row[name]) for name in _SENT)]
         rows.append([*_place(row), messages, *sizes, row["library"], row["source"]])
     columns = ["strategy", "workers", "messages\nof a step", "their\nMB", "MB sent,\nreplay", "MB sent,\nstep"]
     notes = [
         "Their MB: sizes of the messages as nccl-tests counts them. MB sent: by all ranks over the launch's own "
-        "network, packet headers included; where the replay sends what the step sends, the trace has all of it."
+        "network, packet headers included; where the replay sends what the step sends, the trace has all of it. What "
+        "doesn't cross the network isn't counted."
     ]
     return blocks.table([*columns, "sent by", "as told by"], rows, notes, left=(0, 6, 7), wide={6: 1, 7: 1})
+
+
+def _sent_megabytes(count: float) -> str:
+    """A dash for nothing: within a process, or where ranks share memory, there was nothing to count."""
+    return blocks.megabytes(count) if count > 0 else blocks.DASH
 
 
 def _times(lines: list[dict[str, object]]) -> Block:

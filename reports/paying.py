@@ -382,7 +382,11 @@ def _tables(rows: pd.DataFrame, found: pd.DataFrame) -> list[Block]:
     notes += [few, *crowded] if rows["n"].between(1, FEWEST_LAUNCHES - 1).any() else crowded
     columns = ["strategy", "R", "epoch, s", "the base's, s", "ratio", "95 % interval", "n", "synchronous SGD"]
     measured = blocks.table(columns, [_measured(row) for row in lines], notes, left=(0, 7))
-    tried = "; where it was tried, a sentence above says so" if _is_any_tried(rows, found) else ", and wasn't tried"
+    tried = (
+        "; where it was tried, a sentence above or a table of that batch says so"
+        if _is_any_tried(rows, found)
+        else ", and wasn't tried"
+    )
     extrapolated = f" The last column is extrapolated{tried}." if rows["fewest_batch"].notna().any() else ""
     notes = [f"In parentheses the 95 % interval of the median.{extrapolated}"]
     counts = rows[["sync_n", "contention_n"]]

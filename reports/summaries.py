@@ -70,12 +70,16 @@ def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
 
 
 def regimes(launch_table: pd.DataFrame) -> list[str]:
-    """Every regime, the one to show first at its head: weak before strong, most worker counts, most launches."""
+    """Every regime, the one to show first at its head: weak before strong, the preset's own batch before others, most
+    worker counts, most launches.
+    """
     if launch_table.empty:
         return []
     order = {}
     for name, group in launch_table[launch_table["exchange"]].groupby("regime"):
-        order[name] = (group["scaling"].iloc[0] != "weak", -group["workers"].nunique(), -len(group), name)
+        first = group.iloc[0]
+        is_own = first["batch"] == _batch_of(first["preset"])
+        order[name] = (first["scaling"] != "weak", not is_own, -group["workers"].nunique(), -len(group), name)
     return sorted(order, key=order.__getitem__)
 
 
@@ -89,9 +93,14 @@ def regime_name(cell_table: pd.DataFrame) -> str:
     and whether hosts are virtual.
     """
     first = cell_table.iloc[0]
-    known = PRESETS.get(first["preset"])
-    rows = f", {first['batch']} rows" if known and first["batch"] != known.batch else ""
+    known = _batch_of(first["preset"])
+    rows = f", {first['batch']} rows" if known and first["batch"] != known else ""
     return f"{first['preset']}, {first['scaling']} scaling{rows}{', virtual hosts' if first['virtual'] else ''}"
+
+
+def _batch_of(preset: str) -> int | None:
+    """The batch of a preset; None of one that this version doesn't know."""
+    return PRESETS[preset].batch if preset in PRESETS else None
 
 
 def regime_in_words(cell_table: pd.DataFrame) -> str:

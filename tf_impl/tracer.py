@@ -118,6 +118,9 @@ def trace_of(run: Run, operations: Sequence[tf.Operation]) -> Trace:
             f"The graph of {run.strategy.name} over {run.world.backend} has no sum over workers that a library of "
             "TensorFlow's collectives here could replay."
         )
+    types = sorted({tensor.dtype.name for _, tensor in found})
+    if len(types) > 1:
+        raise UserError(f"{run.strategy.name} sums elements of {' and '.join(types)}: a replay sends one type.")
     among_processes = any(tensor.op.type.startswith(ALL_REDUCE) for _, tensor in found)
     library = COLLECTIVES if among_processes else REDUCTION_TO_ONE_DEVICE
     return Trace(
@@ -125,7 +128,7 @@ def trace_of(run: Run, operations: Sequence[tf.Operation]) -> Trace:
         workers=run.world.size,
         source="TensorFlow's graph of the step, optimized",
         library=library.name,
-        data_type=found[0][1].dtype.name,
+        data_type=types[0],
         messages=[Message(collective=collective, size_bytes=size_bytes(tensor)) for collective, tensor in found],
     )
 

@@ -11,7 +11,8 @@ from common.errors import UserError
 from common.json_files import read_dataclass, write_dataclass
 
 FIRST_STEP, STEPS = 10, 10
-"""Which steps are traced, counted from the launch's first: frameworks settle how they exchange in the steps before."""
+"""Which steps are traced, counted from the launch's first: frameworks settle how they exchange in the steps before. A
+graph that all steps run needs no tracing."""
 
 STEP = "step"
 """What a cell is called, in place of a collective, that has all messages of a step, one after another."""
@@ -64,7 +65,9 @@ def write_trace(path: Path, trace: Trace) -> None:
 
 def read_trace(path: Path) -> Trace:
     """The trace in `path`. Raises UserError when it is missing, damaged, of another schema version, or empty."""
-    found = read_dataclass(path, Trace, "a trace of messages", "trace the strategy again", inside=("messages", Message))
+    found = read_dataclass(
+        path, Trace, "a trace of messages", "delete it and start the session again", inside=("messages", Message)
+    )
     if not found.messages:
         raise UserError(f"{path} has no messages: the strategy sends none that its tracer sees.")
     return found

@@ -27,7 +27,10 @@ from common.plan import PlannedLaunch, Stage
 from common.strategy import Strategy, has_exchange
 
 TRIED = (1, 2)
-"""How many times the batch from which on it would pay is tried: there it breaks even, so twice as many rows tell."""
+"""Multiples of the batch from which on it would pay, at which it is tried: the first only breaks even, twice tells."""
+
+_FEWEST_WARMUP_STEPS = 3
+"""The first step compiles, and what frameworks settle after that isn't to be clocked either."""
 
 _WINDOW_STEPS = 10
 
@@ -37,7 +40,7 @@ class Scope:
     """What a session covers; every option narrows or widens its profile."""
 
     profile: Literal["quick", "full"] = "quick"
-    """quick: the strategies that the quick profile of a comparison has, 6 rounds, about 20 minutes. full: hours; every
+    """quick: the strategies that the quick profile of a comparison has, 6 rounds, about 15 minutes. full: hours; every
     strategy, 10 rounds."""
     strategies: tuple[str, ...] = ()
     """Only these strategies; none named: the profile's. Their bases come with them."""
@@ -114,9 +117,13 @@ def traced(scope: Scope, strategy: Strategy) -> PlannedLaunch:
     """The launch in which the tracer sees the strategy's messages."""
     steps = FIRST_STEP + STEPS + 2 * _WINDOW_STEPS
     task = dataclasses.replace(
-        *(PRESETS[scope.preset],),
-        **{"scaling": "weak", "workers": scope.workers, "deadline_seconds": 180.0, "steps": steps},
-        **{"warmup_steps": FIRST_STEP, "window_steps": _WINDOW_STEPS},
+        PRESETS[scope.preset],
+        scaling="weak",
+        workers=scope.workers,
+        deadline_seconds=180.0,
+        steps=steps,
+        warmup_steps=FIRST_STEP,
+        window_steps=_WINDOW_STEPS,
     )
     options = strategy.options(**strategy.family.traced_with)
     return PlannedLaunch(strategy, scope.workers, "throughput", 0, task, options)
@@ -198,7 +205,8 @@ def with_batch(task: Task, batch: int) -> Task:
     """`task` with another batch and as many windows, in which about as many rows are trained on."""
     share = task.batch / batch
     windows = (task.steps - task.warmup_steps) // task.window_steps
-    window_steps, warmup_steps = (max(1, math.ceil(count * share)) for count in (task.window_steps, task.warmup_steps))
+    window_steps = max(1, math.ceil(task.window_steps * share))
+    warmup_steps = max(_FEWEST_WARMUP_STEPS, math.ceil(task.warmup_steps * share))
     steps = warmup_steps + windows * window_steps
     return dataclasses.replace(task, batch=batch, window_steps=window_steps, warmup_steps=warmup_steps, steps=steps)
 

@@ -4,6 +4,7 @@ To start it: `nox -s exchanges`, or `nox -s exchanges -- --profile full --worker
 where it stopped when it is started again with the same options.
 """
 
+import dataclasses
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -28,8 +29,11 @@ from common.laboratory.supervision import run_planned
 from common.measurement import record as strategy_record
 from common.measurement.record import Record
 from common.plan import PlannedLaunch
+from common.strategy import ExchangeOptions
 
 KIND = "exchanges"
+
+_NO_MESSAGES = "It left no messages."
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,10 @@ def main() -> None:
     ensure_writable(arguments.out)
     scope = arguments.scope
     folder = session.run(console, KIND, arguments, repr(scope), partial(rounds, scope), make, read)
-    replays = laboratory_record.read_records(folder / "replays")
-    failed = session.ended(console, [*strategy_record.read_records(folder).values(), *replays.values()])
+    traces, steps = ([*map(read, sorted(place.glob("*.json")))] for place in (folder / "traces", folder))
+    replays = laboratory_record.read_records(folder / "replays").values()
+    # What couldn't be traced stands among the replays for the report, and counts as a trace.
+    failed = session.ended(console, [*traces, *steps, *(each for each in replays if each.replayed["launch"])])
     report = ["--results", str(folder.resolve()), "--out", str(arguments.out.resolve())]
     status = subprocess.run([sys.executable, "-m", "reports", *report], cwd=ROOT).returncode
     sys.exit(status or failed)
@@ -73,8 +79,13 @@ def make(planned: Planned, folder: Path) -> Record | CollectivesRecord:
 
 
 def read(path: Path) -> Record | CollectivesRecord:
-    """The record of a launch. Raises UserError for a damaged one."""
-    return (laboratory_record if path.parent.name == "replays" else strategy_record).read_record(path)
+    """The record of a launch; a trace without messages has failed. Raises UserError for a damaged one."""
+    if path.parent.name == "replays":
+        return laboratory_record.read_record(path)
+    record = strategy_record.read_record(path)
+    if path.parent.name == "traces" and record.status == "ok" and not trace_path(path).exists():
+        return dataclasses.replace(record, status="failed", reason=_NO_MESSAGES)
+    return record
 
 
 def _trace(launch: PlannedLaunch, folder: Path) -> Record:
@@ -87,13 +98,12 @@ def _trace(launch: PlannedLaunch, folder: Path) -> Record:
     if messages.exists():
         return record
     family = launch.strategy.family
-    path.parent.mkdir(exist_ok=True)
-    status, reason = (
-        ("failed", "It left no messages.") if record.status == "ok" else (record.status, str(record.reason))
-    )
+    if record.status == "ok":
+        record = dataclasses.replace(record, status="failed", reason=_NO_MESSAGES)
+    log = f"../traces/{record.log}" if record.log else None
     refused = CollectivesRecord(
         **{"library": "", "title": "", "family": family.title, "colors": list(family.colors), "sweep": {}},
-        **{"status": status, "reason": reason, "log": record.log, "workers": launch.workers},
+        **{"status": record.status, "reason": record.reason, "log": log, "workers": launch.workers},
         replayed={"strategy": launch.strategy.name, "launch": "", "source": "", "under_way_seconds": []},
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
@@ -105,7 +115,7 @@ def _print_plan(console: Console, scope: Scope) -> None:
     """Every strategy with its base, and how many launches of each kind there are."""
     table = Table("strategy", "base", "traces", "steps, of them without exchange", "replays")
     for strategy in scope.chosen():
-        alone = scope.rounds if "exchange" in strategy.options.__dataclass_fields__ else 0
+        alone = scope.rounds if issubclass(strategy.options, ExchangeOptions) else 0
         steps = f"{scope.rounds + alone}, {alone}"
         table.add_row(strategy.name, str(strategy.base), "1", steps, f"up to {scope.rounds}")
     console.print(table)

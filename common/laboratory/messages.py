@@ -14,7 +14,7 @@ class Messages:
     Values are whole numbers drawn at random, small enough for any sum over the ranks to be exact in their type,
     whatever the order. Each rank's values of each call begin at a place of their own in one drawn sequence: a result
     that lacks a rank, has one twice, swaps two, is shifted, or is left from the call before differs in almost every
-    element. `backwards` the last rank counts as the first.
+    element. With `backwards` the last rank counts as the first one.
     """
 
     def __init__(

@@ -44,9 +44,9 @@ class Cell:
     """What they send by the algorithm's formula; None where there is none, and where several ranks of a host send one
     another what isn't counted."""
     algorithm: str = ""
-    """The algorithm that the library takes at this size, in words."""
+    """The algorithm that the library takes at this size, in words; of a step's messages all of them."""
     formula: str = ""
-    """Its formula in words."""
+    """Its formula in words, or theirs."""
     source: str = ""
     """What says so."""
     messages: list[dict[str, object]] = field(default_factory=list)

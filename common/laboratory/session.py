@@ -11,7 +11,7 @@ from typing import Protocol
 from rich.console import Console
 
 from common import command_line
-from common.files import locked, write_atomically
+from common.files import ensure_writable, locked, write_atomically
 from common.measurement import machine
 from common.results_folder import order_seed, unfinished_or_new
 
@@ -62,6 +62,7 @@ def run(
     with machine.alone():
         folder = unfinished_or_new(arguments.results, kind, identity, "finished")
         refusal = f"Another session fills {folder}: wait for its end, or name another folder with --results."
+        ensure_writable(folder / "lock")
         with locked(folder / "lock", refusal=refusal):
             seed = order_seed(folder, arguments.order_seed)
             again = command_line.of_session(kind, dataclasses.replace(arguments, order_seed=seed))

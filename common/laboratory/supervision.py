@@ -97,8 +97,8 @@ def _spanning(planned: PlannedSweep) -> Spanning:
 
 
 def _asked(sweep: Sweep) -> dict[str, object]:
-    """The fields of the sweep as JSON has them."""
-    return dataclasses.asdict(sweep) | {"messages": str(sweep.messages) if sweep.messages else None}
+    """The fields of the sweep as JSON has them: of a file its name alone, since folders are moved."""
+    return dataclasses.asdict(sweep) | {"messages": sweep.messages.name if sweep.messages else None}
 
 
 def _kept(

@@ -6,6 +6,7 @@ import pytest
 
 from common import supervision
 from common.laboratory.collectives import Collective
+from common.laboratory.exchange import STEP, Message, Trace, write_trace
 from common.laboratory.record import Cell, cells_path, read_lines
 from common.launch import python_for
 from pytorch_impl.libraries import GLOO, LIBRARY, NCCL, OPEN_MPI, gloo_reduce_bytes
@@ -82,6 +83,28 @@ def test_the_record_tells_what_carries(over_gloo, over_mpi):
 )
 def test_the_formula_of_gloos_reduce_counts_the_sums_that_go_too_far(size, ranks, factor):
     assert gloo_reduce_bytes(size, ranks) == pytest.approx(factor * size)
+
+
+@pytest.mark.parametrize("library", [GLOO, OPEN_MPI], ids=lambda library: library.name)
+def test_the_messages_of_a_step_are_sent_in_both_directions(library, tmp_path):
+    python_for(library)
+    path, record = tmp_path / "trace", tmp_path / "replay.json"
+    # Of sizes that no other one has: a message that went elsewhere would be wrong, and end the launch.
+    messages = [
+        Message(collective="send_receive", size_bytes=4096),
+        Message(collective="send_receive", size_bytes=1024, backwards=True),
+        Message(collective="all_reduce", size_bytes=2048),
+    ]
+    trace = Trace(strategy="mine", workers=2, source="x", library=library.name, data_type="float32", messages=messages)
+    write_trace(path, trace)
+    few = ["--workers", "2", "--iterations", "2", "--warmup-iterations", "0", "--messages", str(path)]
+    command = [sys.executable, "-m", "common.laboratory.launch", library.name, *few, "--record", str(record)]
+    status, output = run_command(command)
+    assert status == 0, output
+    [cell] = [Cell(**line) for line in read_lines(cells_path(record)) if "collective" in line]
+    assert (cell.status, cell.collective, cell.size_bytes) == ("ok", STEP, 7168)
+    assert [Message(**each) for each in cell.messages] == messages
+    assert [len(rank) for rank in (*cell.entered_seconds, *cell.left_seconds)] == 4 * [2]
 
 
 def test_a_result_with_one_wrong_element_ends_the_launch_with_one_line(tmp_path):

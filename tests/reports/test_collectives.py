@@ -15,6 +15,7 @@ from reports.drawing import draw_all
 from reports.results import Results
 from tests.reports.drawings import words
 from tests.reports.pieces import answers, headings, table_under
+from tests.reports.replays import replay
 
 SIZES = (8, 1024, 131_072, 1_048_576)
 HERE = "2 ranks, cpu, float32"
@@ -114,6 +115,12 @@ def test_a_folder_without_records_is_one_line(tmp_path, monkeypatch, capsys):
     [line] = capsys.readouterr().err.splitlines()
     assert "holds no records of collectives: measure some first" in line
     assert not (tmp_path / "a.pdf").exists()
+
+
+def test_a_folder_of_replays_is_one_line_that_names_the_report_on_them(tmp_path):
+    write_record(tmp_path / "replay.json", replay(1.0))
+    with pytest.raises(UserError, match="holds replays of steps: give its parent to `nox -s report"):
+        collectives.read_session(tmp_path)
 
 
 def test_a_damaged_record_is_named(tmp_path):

@@ -203,6 +203,16 @@ def test_a_batch_that_was_tried_with_one_number_of_workers_has_tables_and_no_cur
     assert len([name for name in drawings if name.startswith("curves")]) == 1
 
 
+def test_another_batch_with_several_numbers_of_workers_keeps_its_curve_after_the_presets_own(tmp_path):
+    records = [make_record("amber_ring", workers) for workers in (1, 2)]
+    task = dataclasses.replace(task_of(records[0].task), batch=128, steps=150)
+    larger = [make_record("amber_ring", workers, task=task) for workers in (1, 2)]
+    content, drawings = document.compose(Results(tmp_path, named(*larger, *records), None))
+    assert len([name for name in drawings if name.startswith("curves")]) == 2
+    titles = headings(content["blocks"])
+    assert titles.index("Digits, weak scaling") < titles.index("Digits, weak scaling, 128 rows")
+
+
 def test_without_an_ok_record_the_pdf_says_so(tmp_path):
     results = Results(tmp_path, named(unfinished("failed", "It ended with status 1.")), None)
     assert document.build(results).startswith(b"%PDF-")

@@ -120,8 +120,8 @@ def test_below_six_rounds_nothing_is_sure_however_large_it_is():
     [[said]] = [lists(blocks)[1]]
     assert said == (
         "amber_ring with 2 workers: the step shows 9.02 ms of exchange (n = 5), its one message alone takes 1.10 ms "
-        "(n = 5): 7.92 ms left over, which too few rounds tell anything of (n = 5); in 1 traced step it was under way "
-        "for 9.90 ms, 9.00 times as long as alone."
+        "(n = 5): 7.92 ms left over, which too few rounds tell anything of (n = 5); in 1 traced step of one launch it "
+        "was under way for 9.90 ms, 9.00 times as long as alone."
     )
     assert rows(blocks, 1)[0][-1] == "too few rounds"
     assert (
@@ -158,8 +158,9 @@ def test_a_replay_is_set_against_the_step_of_its_own_round():
 
 def test_a_trace_is_a_second_witness_of_contention_and_of_what_is_hidden():
     assert sentence(steps(1.9), traced(1.2, (2.5, 2.6, 2.7))).endswith(
-        "contention of 0.725 ms (0.700 to 0.750, n = 6); in 3 traced steps it was under way for 2.60 ms, 2.17 times as "
-        "long as alone, so it took longer beside the computing, and 0.675 ms of that lay behind it."
+        "contention of 0.725 ms (0.700 to 0.750, n = 6); in 3 traced steps of one launch it was under way for 2.60 ms, "
+        "2.17 times as long as alone, so it took longer there, waiting for other ranks included, and 0.675 ms of that "
+        "lay behind computing."
     )
 
 
@@ -167,12 +168,13 @@ def test_a_trace_is_a_second_witness_of_contention_and_of_what_is_hidden():
     ("under_way", "told"),
     [
         (1.1, "for 1.10 ms, 0.92 times as long as alone, and 0.825 ms of what the step shows had no message under way"),
-        (1.92, "for 1.92 ms, 1.60 times as long as alone, so it took longer beside the computing"),
+        (1.92, "for 1.92 ms, 1.60 times as long as alone, so it took longer there, waiting for other ranks included"),
     ],
     ids=["less than the step shows", "as much as it shows"],
 )
 def test_a_trace_says_no_more_than_its_times_do(under_way, told):
-    assert sentence(steps(1.9), traced(1.2, (under_way,))).endswith(f"in 1 traced step it was under way {told}.")
+    said = sentence(steps(1.9), traced(1.2, (under_way,)))
+    assert said.endswith(f"in 1 traced step of one launch it was under way {told}.")
 
 
 def test_all_replays_of_one_trace_count_its_steps_once():

@@ -9,11 +9,11 @@ import pytest
 from common import catalogue
 from common.catalogue import ROOT
 from common.laboratory import exchanges
-from common.laboratory.exchange import STEP, read_trace
+from common.laboratory.exchange import STEP, Message, Trace, read_trace, trace_path, write_trace
 from common.laboratory.exchange_plan import Planned, Scope, traced
 from common.laboratory.record import read_record, read_records
 from common.launch import python_for
-from common.measurement.record import Record, declared
+from common.measurement.record import Record, declared, write_record
 from common.strategy import ExchangeOptions
 
 PARTS_OF_A_MODEL = [
@@ -52,11 +52,15 @@ def test_the_messages_of_the_trace_are_what_the_replay_sends(made):
 
 
 def test_a_replay_names_the_whole_step_of_its_round(made):
-    folder, printed, _ = made
+    folder, _, _ = made
     [replay] = read_records(folder / "replays").values()
     assert (replay.replayed["strategy"], replay.repetition) == (STRATEGY.name, 1)
     assert (folder / f"{replay.replayed['launch']}.json").exists()
-    assert "3 launches: 3 ok, 0 unsupported, 0 failed." in printed
+
+
+def test_trace_steps_and_replay_count_as_launches(made):
+    _, printed, _ = made
+    assert "\n4 launches: 4 ok, 0 unsupported, 0 failed.\n" in printed
 
 
 def test_the_report_tells_of_the_replay(made):
@@ -65,16 +69,88 @@ def test_the_report_tells_of_the_replay(made):
     assert "The exchange replayed alone" in report.with_suffix(".html").read_text()
 
 
-def test_a_strategy_that_can_not_be_traced_is_kept_with_the_reason(monkeypatch, tmp_path):
-    launch = traced(Scope(), STRATEGY)
+def record_of(launch, **ended):
+    """The record of a traced launch that ended so."""
     known = declared(STRATEGY, launch.task, launch.options, launch.workers)
-    refused = Record(**known, status="unsupported", reason="It sends nothing.", started_at="2026-01-31T12:00:00+00:00")
-    monkeypatch.setattr(exchanges.supervision, "run_planned", lambda *_: refused)
-    exchanges.make(Planned("traces", launch), tmp_path)
-    [path] = (tmp_path / "replays").iterdir()
-    found = read_record(path)
-    assert (found.status, found.reason, found.replayed["strategy"]) == (
-        "unsupported",
-        "It sends nothing.",
-        STRATEGY.name,
+    return Record(**known, **ended, started_at="2026-01-31T12:00:00+00:00")
+
+
+@pytest.fixture
+def trace(monkeypatch, tmp_path):
+    """A function that makes a session's trace, which ends so and leaves these messages, if any; returns what is among
+    the replays then.
+    """
+    launch = traced(Scope(), STRATEGY)
+
+    def make(messages=(), **ended):
+        def run_planned(planned, folder, starter):
+            assert (planned, starter) == (launch, "common.laboratory.trace")
+            path = folder / f"{launch.name}.json"
+            path.parent.mkdir(exist_ok=True)
+            write_record(path, record := record_of(launch, **ended))
+            if messages:
+                write_trace(trace_path(path), trace_of(messages))
+            return record
+
+        monkeypatch.setattr(exchanges.supervision, "run_planned", run_planned)
+        exchanges.make(Planned("traces", launch), tmp_path)
+        return [read_record(path) for path in sorted(tmp_path.glob("replays/*"))]
+
+    return make
+
+
+def trace_of(messages):
+    return Trace(
+        strategy=STRATEGY.name, workers=2, source="a profiler", library="x", data_type="float32", messages=[*messages]
     )
+
+
+MESSAGE = Message(collective="all_reduce", size_bytes=8)
+
+
+@pytest.mark.parametrize(
+    ("ended", "kept"),
+    [
+        ({"status": "unsupported", "reason": "It sends nothing."}, ("unsupported", "It sends nothing.")),
+        ({"status": "failed", "reason": "It broke."}, ("failed", "It broke.")),
+        ({"status": "ok"}, ("failed", "It left no messages.")),
+    ],
+)
+def test_a_strategy_that_can_not_be_traced_is_kept_among_the_replays_with_the_reason(trace, ended, kept):
+    [found] = trace(**ended)
+    assert (found.status, found.reason, found.replayed["strategy"]) == (*kept, STRATEGY.name)
+
+
+def test_a_trace_without_messages_has_failed_for_the_session_too(trace, monkeypatch):
+    made, make = [], exchanges.make
+    monkeypatch.setattr(exchanges, "make", lambda *what: made.append(make(*what)))
+    trace(status="ok")
+    assert [(each.status, each.reason) for each in made] == [("failed", "It left no messages.")]
+
+
+def test_what_says_why_there_was_no_trace_goes_when_there_is_one(trace):
+    assert len(trace(status="ok")) == 1
+    assert trace([MESSAGE], status="ok") == []
+
+
+def test_messages_of_an_earlier_trace_do_not_count_for_one_that_leaves_none(trace):
+    assert trace([MESSAGE], status="ok") == []
+    [found] = trace(status="ok")
+    assert found.reason == "It left no messages."
+
+
+def test_a_trace_without_its_messages_is_read_as_one_that_failed(tmp_path):
+    launch = traced(Scope(), STRATEGY)
+    path = tmp_path / "traces" / f"{launch.name}.json"
+    path.parent.mkdir()
+    write_record(path, record_of(launch, status="ok"))
+    assert (exchanges.read(path).status, exchanges.read(path).reason) == ("failed", "It left no messages.")
+    write_trace(trace_path(path), trace_of([MESSAGE]))
+    assert (exchanges.read(path).status, exchanges.read(path).reason) == ("ok", None)
+
+
+def test_a_trace_that_was_refused_keeps_its_own_reason(tmp_path):
+    path = tmp_path / "traces" / "refused.json"
+    path.parent.mkdir()
+    write_record(path, record_of(traced(Scope(), STRATEGY), status="unsupported", reason="It sends nothing."))
+    assert (exchanges.read(path).status, exchanges.read(path).reason) == ("unsupported", "It sends nothing.")

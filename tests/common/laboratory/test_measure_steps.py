@@ -50,12 +50,12 @@ def prepare(collective, elements, sent, spoil=lambda collective, results: result
     return Operation(load, run, lambda: results)
 
 
-def measured(folder, messages=tuple(MESSAGES), **how):
+def measured(folder, messages=tuple(MESSAGES), pipelined=False, **how):
     """The cell, and the collectives in the order in which they were called."""
     trace = Trace(strategy="mine", workers=2, source="x", library="numpy", data_type="float32", messages=[*messages])
     path, record, sent = folder / "trace", folder / "replay.json", []
     write_trace(path, trace)
-    sweep = Sweep(messages=path, iterations=3, warmup_iterations=1, record=record)
+    sweep = Sweep(messages=path, iterations=3, warmup_iterations=1, pipelined=pipelined, record=record)
     world = World(placement=CROWDED, size=RANKS)
     try:
         measure(LIBRARY, sweep, world, lambda *what: prepare(*what, sent, **how), lambda: None, {})
@@ -71,6 +71,15 @@ def test_every_call_sends_all_messages_in_their_order(tmp_path):
     assert sent[:12] == 4 * ["all_reduce", "broadcast", "all_reduce"]
     assert [Message(**each) for each in cell.messages] == MESSAGES
     assert list(map(len, cell.entered_seconds)) == [3]
+    assert cell.loop_calls == 1
+
+
+def test_pipelined_steps_are_clocked_as_one_loop(tmp_path):
+    cell, sent = measured(tmp_path, pipelined=True)
+    assert (cell.status, cell.collective, cell.loop_calls) == ("ok", STEP, 3)
+    # Both ranks are in one process, whose times they share.
+    assert [*map(len, cell.entered_seconds), *map(len, cell.left_seconds)] == [1, 1]
+    assert sent[:12] == 4 * ["all_reduce", "broadcast", "all_reduce"]
 
 
 def test_the_formula_of_a_step_is_the_sum_of_its_messages(tmp_path):
