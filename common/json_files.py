@@ -26,12 +26,12 @@ def read_dataclass(path: Path, kind: type, what: str, remedy: str, inside: tuple
         values = json.loads(path.read_text(), parse_constant=_refuse)
         version = values["schema_version"]
         if version == kind.schema_version:
-            field, of = inside or ("", object)
-            parts = {field: values[field]} if inside else {}
-            wrong = misfits(values | {each: [] for each in parts}, kind)
-            wrong += sorted({name for each in parts.values() for part in each for name in misfits(part, of)})
+            field, of = inside or (None, kind)
+            parts = values[field] if field else []
+            wrong = misfits(values | ({field: []} if field else {}), kind)
+            wrong += sorted({name for part in parts for name in misfits(part, of)})
             if not wrong:
-                return kind(**values | {field: [of(**part) for part in each] for field, each in parts.items()})
+                return kind(**values | ({field: [of(**part) for part in parts]} if field else {}))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} isn't {what} that can be read ({error}): {remedy}.") from error
     if version != kind.schema_version:

@@ -5,16 +5,14 @@ first step and after its last one is replaced in this process alone. Horovod fus
 so the sizes may differ from step to step: a step's messages are the most frequent sequence among the traced steps.
 """
 
-import runpy
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 from common.errors import UserError
 from common.laboratory.collectives import Collective
 from common.laboratory.exchange import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path, write_trace
 from common.measurement.run import Run
+from common.runner import run_script
 from horovod_impl import timeline
 from horovod_impl.libraries import OVER_GLOO, OVER_MPI
 from horovod_impl.timeline import Exchange
@@ -25,10 +23,9 @@ LIBRARIES = {"gloo": OVER_GLOO, "mpi": OVER_MPI}
 
 def main() -> None:
     """Run the script that the first argument names, as if it had been started itself."""
-    del sys.argv[0]
     Run.export_with = when_it_can_be_traced(Run.export_with)
     Run.finish = leaving_a_trace(Run.finish)
-    runpy.run_path(str(Path(sys.argv[0]).resolve()), run_name="__main__")
+    run_script()
 
 
 def when_it_can_be_traced(export_with: Callable[..., None]) -> Callable[..., None]:

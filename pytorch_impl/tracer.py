@@ -6,12 +6,9 @@ is replaced in this process alone. Every rank is profiled, so that all are slowe
 
 import itertools
 import math
-import runpy
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +16,7 @@ from common.errors import UserError
 from common.laboratory.collectives import MEANINGS, Collective
 from common.laboratory.exchange import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path, write_trace
 from common.measurement.run import Run
+from common.runner import run_script
 from pytorch_impl.libraries import GLOO, NCCL
 
 LIBRARIES = {"gloo": GLOO, "nccl": NCCL}
@@ -78,9 +76,8 @@ class Event:
 
 def main() -> None:
     """Run the script that the first argument names, as if it had been started itself."""
-    del sys.argv[0]
     Run.observe = with_profiler(Run.observe)
-    runpy.run_path(str(Path(sys.argv[0]).resolve()), run_name="__main__")
+    run_script()
 
 
 def with_profiler(observe: Callable[..., None]) -> Callable[..., None]:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from common.contract import mlp
 from common.contract.task import task_of
-from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
 from common.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
 from reports import bandwidth_figures, blocks, figures, pairs, summaries
@@ -186,11 +186,7 @@ def _over_base(cell: Mapping[str, object], rates: Mapping[tuple, pd.Series]) -> 
     nothing = pd.Series(dtype=float)
     own = rates.get((cell["work"], cell["strategy"], cell["workers"]), nothing)
     ratios = (own / rates.get((cell["work"], cell["base"], 1), nothing)).dropna()
-    if ratios.empty:
-        return {"ratio": math.nan, "low": math.nan, "high": math.nan, "rounds": 0}
-    interval = median_interval(ratios.tolist())
-    low, high = (math.nan if end is None else end for end in (interval.low, interval.high))
-    return {"ratio": interval.median, "low": low, "high": high, "rounds": interval.n}
+    return dict(zip(("ratio", "low", "high", "rounds"), pairs.median(ratios), strict=True))
 
 
 def _one_world(found: pd.DataFrame) -> pd.DataFrame:

@@ -13,12 +13,12 @@ import pandas as pd
 from common.laboratory.exchange import STEP
 from common.laboratory.measure import transfer_seconds
 from common.laboratory.record import Cell, CollectivesRecord
-from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from common.measurement.intervals import FEWEST_LAUNCHES
 from reports import blocks, pairs
 from reports.blocks import Block
+from reports.pairs import NO_ROUND, TOO_FEW
 
-OVERLAP, CONTENTION, CAN_NOT_TELL = "overlap", "contention", "can't tell"
-TOO_FEW, NO_ROUND = "too few rounds", "no shared round"
+OVERLAP, CONTENTION = "overlap", "contention"
 
 _MINUS, _DAGGER = "\N{MINUS SIGN}", "\N{DAGGER}"
 _KEYS = ["regime", "strategy", "workers"]
@@ -131,6 +131,7 @@ def _row(group: pd.DataFrame, exposed: pd.Series) -> dict[str, object]:
     # All replays of a trace have what it told.
     traces = {trace for trace in group["under_way"] if trace}
     leftover = _median("leftover", (exposed - group.groupby("round")["seconds"].median()).dropna())
+    ends = [leftover[f"leftover_{name}"] for name in ("low", "high", "n")]
     return {
         **{name: group[name].iloc[0] for name in ("library", "source")},
         **{"oversubscribed": bool(group["oversubscribed"].any()), "replays": tuple(group["replay"])},
@@ -141,26 +142,14 @@ def _row(group: pd.DataFrame, exposed: pd.Series) -> dict[str, object]:
         **_median("replay", group["seconds"]),
         **_median("exposed", exposed),
         **leftover,
-        "verdict": _verdict(leftover["leftover_low"], leftover["leftover_high"], leftover["leftover_n"]),
+        "verdict": pairs.side(*ends, 0, (OVERLAP, CONTENTION)),
     }
 
 
 def _median(name: str, seconds: pd.Series) -> dict[str, float]:
     """Median, both ends of its interval and n, in columns that begin with `name`; NaN for what doesn't exist."""
-    if seconds.empty:
-        return {f"{name}_seconds": math.nan, f"{name}_low": math.nan, f"{name}_high": math.nan, f"{name}_n": 0}
-    found = median_interval(seconds.tolist())
-    low, high = (math.nan if end is None else end for end in (found.low, found.high))
-    return {f"{name}_seconds": found.median, f"{name}_low": low, f"{name}_high": high, f"{name}_n": found.n}
-
-
-def _verdict(low: float, high: float, n: int) -> str:
-    """What the interval of what is left over says, over so many rounds."""
-    if n < FEWEST_LAUNCHES:
-        return TOO_FEW if n else NO_ROUND
-    if low > 0:
-        return CONTENTION
-    return OVERLAP if high < 0 else CAN_NOT_TELL
+    found, low, high, count = pairs.median(seconds)
+    return {f"{name}_seconds": found, f"{name}_low": low, f"{name}_high": high, f"{name}_n": count}
 
 
 def _about() -> str:

@@ -11,6 +11,9 @@ from reports import blocks
 PAIRED = "the median over pairs of launches of the same round, with its order-statistic interval over those pairs"
 """What a factor is, in words."""
 
+CAN_NOT_TELL, TOO_FEW, NO_ROUND = "can't tell", "too few rounds", "no shared round"
+"""What is said where no interval lies on one side."""
+
 _COLUMNS = ["regime", "first", "second", "workers", "pairs", "first_seconds", "second_seconds", "factor", "low", "high"]
 
 
@@ -65,6 +68,23 @@ def with_rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.Dat
     return launch_table.assign(round=launch_table["launch"].map(rounds)).dropna(subset=["round"])
 
 
+def median(values: pd.Series) -> tuple[float, float, float, int]:
+    """The median over rounds, both ends of its interval, and n; NaN for what doesn't exist."""
+    if values.empty:
+        return math.nan, math.nan, math.nan, 0
+    found = median_interval(values.tolist())
+    low, high = (math.nan if end is None else end for end in (found.low, found.high))
+    return found.median, low, high, found.n
+
+
+def side(low: float, high: float, n: int, middle: float, words: tuple[str, str]) -> str:
+    """What an interval over n rounds says: one of the `words` where it lies below or above the `middle`."""
+    if n < FEWEST_LAUNCHES:
+        return TOO_FEW if n else NO_ROUND
+    below, above = words
+    return above if low > middle else below if high < middle else CAN_NOT_TELL
+
+
 def in_words(row: Mapping[str, object]) -> list[str]:
     """Of a row of either table: milliseconds per step of the second and of the first, the factor, its interval, n."""
     interval = blocks.DASH
@@ -87,13 +107,13 @@ def _rows(matched: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 def _factor(group: pd.DataFrame) -> dict[str, object]:
     """`group` are the pairs of one row: a launch of the first strategy (`_first`) and one of the second."""
-    factor = median_interval((group["seconds"] / group["seconds_first"]).tolist())
+    factor, low, high, count = median(group["seconds"] / group["seconds_first"])
     first = group.iloc[0]
     return {
-        **{"regime": first["regime"], "workers": first["workers"], "pairs": factor.n, "factor": factor.median},
+        **{"regime": first["regime"], "workers": first["workers"], "pairs": count, "factor": factor},
         **{"first": first["strategy_first"], "second": first["strategy"]},
         "first_seconds": group["seconds_first"].median(),
         "second_seconds": group["seconds"].median(),
-        "low": float("nan") if factor.low is None else factor.low,
-        "high": float("nan") if factor.high is None else factor.high,
+        "low": low,
+        "high": high,
     }

@@ -13,15 +13,15 @@ import pandas as pd
 from common.contract import dataset
 from common.contract.task import Task, task_of
 from common.errors import UserError
-from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.metrics import fewest_batch
 from common.measurement.record import Record
 from reports import blocks, pairs
 from reports.blocks import Block
+from reports.pairs import CAN_NOT_TELL, NO_ROUND, TOO_FEW
 
 PAYS, DOES_NOT_PAY = "pays", "doesn't pay"
-SURELY_PAYS, SURELY_DOES_NOT, CAN_NOT_TELL = "surely pays", "surely doesn't", "can't tell"
-TOO_FEW, NO_ROUND = "too few rounds", "no shared round"
+SURELY_PAYS, SURELY_DOES_NOT = "surely pays", "surely doesn't"
 
 _MOST_NAMED = 6
 _MINUS = "\N{MINUS SIGN}"
@@ -145,31 +145,14 @@ def _over_base(cell: Mapping[str, object], rounds: _Rounds) -> dict[str, object]
     base = rounds[min(bases, key=lambda key: key[1] != cell["regime"])] if bases else nothing
     own = (cell["work"], cell["regime"], cell["strategy"], cell["workers"])
     step, alone = (rounds.get((*own, exchange), nothing) for exchange in (True, False))
-    ratio, low, high, n = _median((cell["workers"] * base / step).dropna())
-    contention, contention_low, contention_high, contention_n = _median((alone / base).dropna())
+    ratio, low, high, n = pairs.median((cell["workers"] * base / step).dropna())
+    contention, contention_low, contention_high, contention_n = pairs.median((alone / base).dropna())
     return {
-        **{"ratio": ratio, "low": low, "high": high, "n": n, "measured": _verdict(low, high, n)},
+        **{"ratio": ratio, "low": low, "high": high, "n": n},
+        "measured": pairs.side(low, high, n, 1, (SURELY_DOES_NOT, SURELY_PAYS)),
         **{"contention": contention, "contention_low": contention_low, "contention_high": contention_high},
         "contention_n": contention_n,
     }
-
-
-def _median(values: pd.Series) -> tuple[float, float, float, int]:
-    """Median, both ends of its interval and n; NaN for what doesn't exist."""
-    if values.empty:
-        return math.nan, math.nan, math.nan, 0
-    found = median_interval(values.tolist())
-    low, high = (math.nan if end is None else end for end in (found.low, found.high))
-    return found.median, low, high, found.n
-
-
-def _verdict(low: float, high: float, n: int) -> str:
-    """What the interval of a ratio over so many rounds says."""
-    if n < FEWEST_LAUNCHES:
-        return TOO_FEW if n else NO_ROUND
-    if low > 1:
-        return SURELY_PAYS
-    return SURELY_DOES_NOT if high < 1 else CAN_NOT_TELL
 
 
 def _account(

@@ -7,16 +7,14 @@ graph from then on: it is read as optimized, with a device for each operation. I
 
 from __future__ import annotations
 
-import runpy
-import sys
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.errors import UserError
 from common.laboratory.collectives import Collective
 from common.laboratory.exchange import Message, Trace, trace_path, write_trace
 from common.measurement.run import Run
+from common.runner import run_script
 from common.strategy import Work, has_exchange
 from tf_impl.libraries import COLLECTIVES, REDUCTION_TO_ONE_DEVICE
 
@@ -32,10 +30,9 @@ ADD = "AddN"
 
 def main() -> None:
     """Run the script that the first argument names, as if it had been started itself."""
-    del sys.argv[0]
     Run.export_with = collecting_graphs(Run.export_with)
     Run.observe = leaving_a_trace(Run.observe)
-    runpy.run_path(str(Path(sys.argv[0]).resolve()), run_name="__main__")
+    run_script()
 
 
 def collecting_graphs(export_with: Callable[..., None]) -> Callable[..., None]:

@@ -4,13 +4,11 @@ To start it: `python -m common.calibration.busy SCRIPT OPTIONS`. The script stay
 step is replaced in this process alone.
 """
 
-import runpy
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from common.measurement.run import Run
+from common.runner import run_script
 
 SHARE = 0.05
 """Of the time of a step, what the busy work after it takes."""
@@ -18,9 +16,8 @@ SHARE = 0.05
 
 def main() -> None:
     """Run the script that the first argument names, as if it had been started itself."""
-    del sys.argv[0]
     Run.observe = with_busy_work(Run.observe)
-    runpy.run_path(str(Path(sys.argv[0]).resolve()), run_name="__main__")
+    run_script()
 
 
 def with_busy_work(observe: Callable[..., None], share: float = SHARE) -> Callable[..., None]:

@@ -31,7 +31,9 @@ class Collective(StrEnum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a collective does among N ranks. The root is rank 0; send_receive goes from there to the last rank."""
+    """What a collective does among N ranks. The root is rank 0; send_receive goes from there to the last rank, or
+    backwards where a message says so.
+    """
 
     parts_in: bool
     """Whether a rank puts in one N-th of the size."""

@@ -103,7 +103,7 @@ def rounds(scope: Scope, seed: int, folder: Path) -> Iterator[tuple[str, list[Pl
     yield "traces", [Planned("traces", traced(scope, strategy)) for strategy in scope.chosen()]
     for number in range(1, scope.rounds + 1):
         steps = whole_steps(scope, number)
-        replays = [each for strategy in scope.chosen() for each in replay(scope, strategy, number, folder)]
+        replays = [*filter(None, (replay(scope, step, folder) for step in steps if has_exchange(step.options)))]
         yield _round(f"round {number} of {scope.rounds}", steps, replays, order, stages, seed, folder)
     batches = [each for strategy in scope.chosen() for each in worth_trying(scope, strategy, folder)]
     for number in range(1, scope.rounds + 1 if batches else 1):
@@ -141,28 +141,17 @@ def whole_steps(scope: Scope, repetition: int) -> list[PlannedLaunch]:
     ]
 
 
-def replay(scope: Scope, strategy: Strategy, repetition: int, folder: Path) -> list[Planned]:
-    """The launch that sends the strategy's messages alone; none where its trace isn't there."""
-    path = trace_path(folder.resolve() / "traces" / f"{traced(scope, strategy).name}.json")
+def replay(scope: Scope, step: PlannedLaunch, folder: Path) -> Planned | None:
+    """The launch that sends alone what this one sends in a step; None where there is no trace of its strategy."""
+    path = trace_path(folder.resolve() / "traces" / f"{traced(scope, step.strategy).name}.json")
     if not path.exists():
-        return []
+        return None
     trace = read_trace(path)
-    sweep = Sweep(
-        messages=path,
-        data_type=trace.data_type,
-        workers=trace.workers,
-        iterations=scope.iterations,
-        warmup_iterations=5,
-    )
-    [step] = [
-        launch
-        for launch in whole_steps(scope, repetition)
-        if launch.strategy is strategy and has_exchange(launch.options)
-    ]
-    told = {"strategy": strategy.name, "launch": step.name, "source": trace.source}
+    sweep = Sweep(messages=path, data_type=trace.data_type, workers=trace.workers, iterations=scope.iterations)
+    told = {"strategy": step.strategy.name, "launch": step.name, "source": trace.source}
     told["under_way_seconds"] = trace.under_way_seconds
-    launch = PlannedSweep(catalogue.find_library(trace.library), sweep, repetition, replayed=told)
-    return [Planned("replays", launch)]
+    launch = PlannedSweep(catalogue.find_library(trace.library), sweep, step.repetition, replayed=told)
+    return Planned("replays", launch)
 
 
 def worth_trying(scope: Scope, strategy: Strategy, folder: Path) -> list[tuple[Strategy, int]]:

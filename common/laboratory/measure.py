@@ -27,9 +27,6 @@ _COUNTED_SECONDS, _MOST_COUNTED = 0.2, 200
 
 _EMPTY_CALLS = 1000
 
-_NAMES = (("algorithm", "name"), ("formula", "formula"), ("source", "source"))
-"""Fields of a cell, and those of an algorithm that they come from."""
-
 
 @dataclass(frozen=True)
 class Operation:
@@ -150,7 +147,8 @@ def _cell(
     call = [_prepared(sweep, world, prepare, each, sweep.seed + place) for place, each in enumerate(messages)]
     ranks = [*range(world.size)] if library.one_process else [world.rank]
     mine, wrong = _timed(sweep, call, barrier, ranks)
-    counted = _counted(world, call, mine, sweep.iterations if sweep.pipelined else 1)
+    loop_calls = sweep.iterations if sweep.pipelined else 1
+    counted = _counted(world, call, mine, loop_calls)
     # Of ranks in one process it is that process's alone.
     times, wrongs, counts = zip(*world.all_gather((mine, wrong, counted)), strict=True)
     if wrong := next(filter(None, wrongs), None):
@@ -162,7 +160,7 @@ def _cell(
         **_costs(counts),
         **_by_formula(library, messages, world.size),
         status="ok",
-        loop_calls=sweep.iterations if sweep.pipelined else 1,
+        loop_calls=loop_calls,
         entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls in times],
         left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls in times],
     )
@@ -206,8 +204,12 @@ def _by_formula(library: Library, messages: Sequence[Message], ranks: int) -> di
     if is_counted and all(algorithm.sent_bytes for algorithm in algorithms):
         pairs = zip(algorithms, messages, strict=True)
         sent_bytes = sum(algorithm.sent_bytes(each.size_bytes, ranks) for algorithm, each in pairs)
-    names = {name: "; ".join(dict.fromkeys(getattr(each, field) for each in algorithms)) for name, field in _NAMES}
-    return {"formula_bytes": sent_bytes, **names}
+    return {
+        "formula_bytes": sent_bytes,
+        "algorithm": "; ".join(dict.fromkeys(each.name for each in algorithms)),
+        "formula": "; ".join(dict.fromkeys(each.formula for each in algorithms)),
+        "source": "; ".join(dict.fromkeys(each.source for each in algorithms)),
+    }
 
 
 def refusal(library: Library, sweep: Sweep, message: Message, ranks: int) -> str | None:

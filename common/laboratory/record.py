@@ -74,7 +74,7 @@ class CollectivesRecord:
     log: str | None = None
     """Name of the log file, in the same folder."""
     repetition: int = 1
-    """Which of the launches of this library and world it is, from 1: the round that it belongs to."""
+    """Which of the launches of this library, or of this replayed strategy, and world it is, from 1: its round."""
     sweep: dict[str, object]
     """The fields of its `Sweep`."""
     replayed: dict[str, object] = field(default_factory=dict)

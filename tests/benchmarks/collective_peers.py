@@ -10,8 +10,8 @@ through all powers of two, of which the three below are compared. What they do d
   one each way: a launch for each size.
 - osu_allgather counts the bytes of one rank, which lie in place already (MPI.IN_PLACE). The laboratory counts those of
   all, so its size is twice as much here, and its call copies a rank's own part as well.
-- The demos hand MPI memory that processes could share, with count and type; the laboratory hands it NumPy's arrays with
-  their type. At 8 bytes the difference may show.
+- The demos hand MPI memory that processes could share, with count and type, and most never write to it; the laboratory
+  hands it the memory of NumPy's arrays, with its type. At 8 bytes the difference may show.
 """
 
 import dataclasses

@@ -3,19 +3,17 @@
 To start it: `python -m tests.pytorch_impl.wrong_sum SCRIPT OPTIONS`.
 """
 
-import runpy
-import sys
-from pathlib import Path
 from unittest.mock import patch
 
 import torch.distributed as dist
 
+from common.runner import run_script
+
 
 def main():
     """Run the script that the first argument names, as if it had been started itself."""
-    del sys.argv[0]
     with patch.object(dist, "all_reduce", off_by_one(dist.all_reduce)):
-        runpy.run_path(str(Path(sys.argv[0]).resolve()), run_name="__main__")
+        run_script()
 
 
 def off_by_one(all_reduce):

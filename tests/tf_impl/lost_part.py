@@ -8,14 +8,13 @@ that one again.
 import itertools
 import json
 import os
-import runpy
-import sys
-from pathlib import Path
 from unittest.mock import patch
 
 import psutil
 import tensorflow as tf
 from tensorflow.python.distribute.coordinator.values import RemoteValueImpl
+
+from common.runner import run_script
 
 LOST = 20
 """Which of the parts is lost, counted from 1 over all workers."""
@@ -23,9 +22,8 @@ LOST = 20
 
 def main():
     """Run the script that the first argument names, as if it had been started itself."""
-    del sys.argv[0]
     with patch.object(RemoteValueImpl, "_set_values", losing_one(RemoteValueImpl._set_values)):
-        runpy.run_path(str(Path(sys.argv[0]).resolve()), run_name="__main__")
+        run_script()
 
 
 def losing_one(set_values):

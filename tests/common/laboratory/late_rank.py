@@ -4,22 +4,19 @@ To start it: `python -m tests.common.laboratory.late_rank SCRIPT OPTIONS`.
 """
 
 import itertools
-import runpy
-import sys
 import time
-from pathlib import Path
 from unittest.mock import patch
 
 from common.laboratory import measure as laboratory
+from common.runner import run_script
 
 LATE_SECONDS = 0.005
 
 
 def main():
     """Run the script that the first argument names, as if it had been started itself."""
-    del sys.argv[0]
     with patch.object(laboratory, "measure", with_late_rank(laboratory.measure)):
-        runpy.run_path(str(Path(sys.argv[0]).resolve()), run_name="__main__")
+        run_script()
 
 
 def with_late_rank(measure):

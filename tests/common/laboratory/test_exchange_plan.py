@@ -19,6 +19,13 @@ SCOPE = Scope(strategies=("torch_ddp",), repetitions=2)
 BATCH = PRESETS["pathway"].batch
 
 
+def whole_step(repetition):
+    """The launch of a round that trains with exchange."""
+    launches = exchange_plan.whole_steps(SCOPE, repetition)
+    [step] = [each for each in launches if each.strategy is DDP and has_exchange(each.options)]
+    return step
+
+
 def leave_trace(folder):
     """What the traced launch of the strategy leaves."""
     trace = Trace(
@@ -106,12 +113,12 @@ def test_strategies_that_are_tried_at_the_same_batch_have_one_launch_of_their_ba
 
 
 def test_without_a_trace_nothing_is_replayed(tmp_path):
-    assert replay(SCOPE, DDP, 1, tmp_path) == []
+    assert replay(SCOPE, whole_step(1), tmp_path) is None
 
 
 def test_a_replay_sends_the_trace_by_its_library_and_knows_the_whole_step_of_its_round(tmp_path):
     path = leave_trace(tmp_path)
-    [planned] = replay(SCOPE, DDP, 2, tmp_path)
+    planned = replay(SCOPE, whole_step(2), tmp_path)
     assert planned.launch.library is catalogue.find_library("gloo")
     sweep = planned.launch.sweep
     assert (sweep.messages, sweep.data_type, sweep.workers) == (path, "float16", 2)
