@@ -1,6 +1,7 @@
 """PyTorch's libraries of collectives: torch.distributed over Gloo and over NCCL, and beside them mpi4py."""
 
 import math
+from dataclasses import replace
 
 from common.laboratory.library import PATARASUK, Algorithm, Library
 from common.strategy import Launcher, mpirun, mpirun_across_hosts
@@ -112,13 +113,11 @@ NCCL = Library(
     needs_gpus=True,
 )
 
-_AS_OPEN_MPI_CHOOSES = (
-    Algorithm(
-        "as Open MPI chooses",
-        None,
-        "none: ranks of a host share memory, and between hosts Open MPI chooses the algorithm by size and ranks",
-        "docs.open-mpi.org, Tuning Collectives",
-    ),
+_AS_OPEN_MPI_CHOOSES = Algorithm(
+    "as Open MPI chooses",
+    None,
+    "none: ranks of a host share memory, and between hosts Open MPI chooses the algorithm by size and ranks",
+    "docs.open-mpi.org, Tuning Collectives",
 )
 
 OPEN_MPI = Library(
@@ -132,8 +131,13 @@ OPEN_MPI = Library(
             *("send_receive", "broadcast", "scatter", "gather", "all_gather"),
             *("reduce", "reduce_scatter", "all_reduce", "all_to_all", "barrier"),
         ),
-        _AS_OPEN_MPI_CHOOSES,
-    ),
+        (_AS_OPEN_MPI_CHOOSES,),
+    )
+    | {
+        "all_gather": (
+            replace(_AS_OPEN_MPI_CHOOSES, name="as Open MPI chooses; a rank's own part is in its place before"),
+        )
+    },
     both_ways=True,
     # MPI has no half precision.
     types=("float32", "float64", "int8", "uint8", "int32", "int64"),

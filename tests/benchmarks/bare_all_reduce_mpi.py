@@ -1,33 +1,23 @@
 """The bare loop of mpi4py's all-reduce that the laboratory's mpi is measured against: no harness in it.
 
-tests/benchmarks/collective_peers.py has it started in place of the library's script, whose path comes first, and with
-the options of a sweep.
+It tells the type of its arrays, as mpi4py's tutorial does where speed counts. tests/benchmarks/collective_peers.py has
+it started in place of the library's script, whose path comes first, and which it takes turns with.
 """
 
-import json
-import sys
 import time
 
 import numpy as np
-from mpi4py import MPI
 
-from common.laboratory.sweep import Sweep, parse_command_line
-from common.measurement import machine
-
-
-def main() -> None:
-    """Join the world that mpirun started, and print the first rank's mean at each size, in seconds."""
-    sweep, world = parse_command_line(__doc__, sys.argv[2:]), MPI.COMM_WORLD
-    # Where a rank computes isn't what is compared.
-    machine.pin(sweep, world.rank, world.size)
-    means = {size_bytes: mean_seconds(size_bytes, sweep, world) for size_bytes in sweep.size_bytes}
-    if world.rank == 0:
-        print(json.dumps({"mean_seconds": means}), flush=True)
+from common.laboratory.sweep import Sweep
+from tests.benchmarks import peers
 
 
-def mean_seconds(size_bytes: int, sweep: Sweep, world: MPI.Comm) -> float:
+def mean_seconds(size_bytes: int, sweep: Sweep) -> float:
     """Seconds of an all-reduce of so many bytes of float32: the mean over calls one right after the other."""
-    own, total = np.ones(size_bytes // 4, np.float32), np.ones(size_bytes // 4, np.float32)
+    from mpi4py import MPI  # Starts MPI, for which the script has its settings.
+
+    world = MPI.COMM_WORLD
+    own, total = ([np.ones(size_bytes // 4, np.float32), MPI.FLOAT] for _ in range(2))
     for _ in range(sweep.warmup_iterations):
         world.Allreduce(own, total)
     started = time.perf_counter()
@@ -37,4 +27,4 @@ def mean_seconds(size_bytes: int, sweep: Sweep, world: MPI.Comm) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    peers.take_turns(mean_seconds)

@@ -1,0 +1,137 @@
+"""Programs that the laboratory is measured beside, and how it takes turns with one of them in a launch.
+
+Both make their calls in the same processes, over the same connections, and at every turn in other memory: where the
+kernel puts it changes a mean by more than what is compared.
+"""
+
+import dataclasses
+import json
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from common.laboratory import measure as laboratory
+from common.laboratory.collectives import Collective
+from common.laboratory.exchange import Message, Trace, write_trace
+from common.laboratory.record import Cell, append_line, cells_path
+from common.laboratory.sweep import Sweep
+from common.runner import run_script
+
+PEER = "LOCKSTEP_PEER"
+"""Environment variable with the peer's name."""
+
+RANKS = 2
+SIZES = (8, 256 * 2**10, 4 * 2**20)
+"""Bytes, as the peer counts them."""
+
+ROUNDS = 15
+"""Loops of each at each size, in a launch."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another program that makes the same calls."""
+
+    library: str
+    """Ours, which it is measured beside."""
+    runner: str
+    """The module that runs our library's script and takes turns with it."""
+    calls: tuple[int, ...]
+    """Timed calls of a loop, at each of the sizes; a tenth as many come before."""
+    collective: Collective = Collective.ALL_REDUCE
+    there_and_back: bool = False
+    """Whether a call sends back and forth, and counts as two."""
+    parts: int = 1
+    """How many times the peer's size ours is."""
+
+    def sweep(self, size_bytes: int) -> Sweep:
+        """A loop of the laboratory's at this size of the peer's."""
+        calls = self.calls[SIZES.index(size_bytes)]
+        return Sweep(
+            collectives=(self.collective,),
+            sizes=(str(self.parts * size_bytes),),
+            iterations=calls,
+            warmup_iterations=calls // 10,
+            check=False,
+            pipelined=True,
+            workers=RANKS,
+            device="cpu",
+        )
+
+
+_DEMOS, _MPI_CALLS, _HOROVOD_CALLS = "tests.benchmarks.osu_demos", (20_000, 2000, 300), (150, 60, 40)
+
+PEERS = {
+    "osu_latency": Peer("mpi", _DEMOS, _MPI_CALLS, Collective.SEND_RECEIVE, there_and_back=True),
+    "osu_bcast": Peer("mpi", _DEMOS, _MPI_CALLS, Collective.BROADCAST),
+    "osu_allgather": Peer("mpi", _DEMOS, _MPI_CALLS, Collective.ALL_GATHER, parts=RANKS),
+    "bare_gloo": Peer("gloo", "tests.benchmarks.bare_all_reduce_torch", (500, 100, 50)),
+    "bare_mpi": Peer("mpi", "tests.benchmarks.bare_all_reduce_mpi", _MPI_CALLS),
+    "bare_horovod_gloo": Peer("horovod_gloo", "tests.benchmarks.bare_all_reduce_horovod", _HOROVOD_CALLS),
+    "bare_horovod_mpi": Peer("horovod_mpi", "tests.benchmarks.bare_all_reduce_horovod", _HOROVOD_CALLS),
+    "bare_tensorflow": Peer("tensorflow", "tests.benchmarks.bare_all_reduce_tensorflow", (150, 100, 30)),
+}
+
+
+def take_turns(peers_mean: Callable[[int, Sweep], float]) -> None:
+    """Run the script that this process's first argument names; where it would measure, it takes turns with a peer.
+
+    `peers_mean` gives the seconds of one of the peer's calls of so many bytes, the mean over a loop.
+    """
+    # What the network carries is counted beside the clock, in more calls, which no peer makes.
+    uncounted = patch.object(laboratory, "_COUNTED_SECONDS", 0.0)
+    with uncounted, patch.object(laboratory, "measure", in_turn(laboratory.measure, peers_mean)):
+        run_script()
+
+
+def in_turn(measure: Callable[..., None], peers_mean: Callable[[int, Sweep], float]) -> Callable[..., None]:
+    """`measure`, which leaves in the sweep's record a line for each round and size, with both means."""
+    peer = PEERS[os.environ[PEER]]
+
+    def measured(library, sweep, world, prepare, barrier, facts) -> None:
+        def ours_mean(size_bytes: int, loop: Sweep) -> float:
+            with tempfile.TemporaryDirectory() as scratch:
+                ours = dataclasses.replace(loop, record=Path(scratch) / "record.json")
+                if peer.there_and_back:
+                    ours = dataclasses.replace(ours, messages=there_and_back(size_bytes, loop, Path(scratch)))
+                measure(library, ours, world, prepare, barrier, facts)
+                return mean_seconds(ours.record) / (2 if peer.there_and_back else 1) if world.rank == 0 else 0.0
+
+        chance, occupied = random.Random(sweep.seed), []
+        for _ in range(ROUNDS):
+            for size_bytes in SIZES:
+                means = {}
+                for mean in chance.sample((ours_mean, peers_mean), 2):
+                    # Else each would get back the memory that it had at its last turn.
+                    occupied.append(np.ones(chance.randrange(SIZES[-1]), np.uint8))
+                    world.all_gather(None)
+                    means[mean] = mean(size_bytes, peer.sweep(size_bytes))
+                if world.rank == 0:
+                    both = {"ours_seconds": means[ours_mean], "peer_seconds": means[peers_mean]}
+                    append_line(sweep.record, {"size_bytes": size_bytes, **both})
+
+    return measured
+
+
+def there_and_back(size_bytes: int, sweep: Sweep, folder: Path) -> Path:
+    """The file of messages of which each call sends so many bytes from the first rank to the last, and as many back."""
+    known = {"collective": Collective.SEND_RECEIVE.value, "size_bytes": size_bytes}
+    messages = [Message(**known), Message(**known, backwards=True)]
+    about = {"strategy": "", "source": "this benchmark", "library": "mpi", "data_type": sweep.data_type}
+    path = folder / "messages.json"
+    write_trace(path, Trace(**about, workers=sweep.workers, messages=messages))
+    return path
+
+
+def mean_seconds(record: Path) -> float:
+    """Seconds of a call in the record's one cell: the first rank's whole loop over the number of its calls."""
+    [cell] = [line for line in map(json.loads, cells_path(record).read_text().splitlines()) if "collective" in line]
+    cell = Cell(**cell)
+    [entered], [left] = cell.entered_seconds[0], cell.left_seconds[0]
+    return (left - entered) / cell.loop_calls
