@@ -59,7 +59,7 @@ class HostsOutcome:
     """One sentence; None where it went well, was ended by the deadline, or a command ended by itself, which the log
     tells of."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """What lay in the folder of the first host that had one, by name; empty where the launch failed."""
+    """What lay in the folder of the first host that had one, by name; where the launch failed, what could be had."""
 
 
 @dataclass
@@ -113,10 +113,11 @@ def run_over_hosts(
                 parts.append(_start(assignment, deadline_seconds, launch_id))
                 watch.add(parts[-1])
             ended = _until_one_fails(parts, watch, deadline_seconds + _START_SECONDS)
-            if not ended.status:
+            if ended.status:
+                outcome = dataclasses.replace(ended, files=_left(parts, ended))
+            else:
                 _end(parts, watch)
-                ended = _collected(parts)
-            outcome = ended
+                outcome = _collected(parts)
         finally:
             with signals_held():
                 _end(parts, watch)
@@ -215,8 +216,25 @@ def _collected(parts: Sequence[_Part]) -> HostsOutcome:
         if answer.failure:
             status = ssh.LOST_STATUS if answer.lost else FAILED_STATUS
             return HostsOutcome(status, failed_host=answer.host.name, reason=answer.failure)
-    files = answers[0].values if answers else {}
-    return HostsOutcome(0, files={name: base64.b64decode(content) for name, content in files.items()})
+    return HostsOutcome(0, files=_files(answers[0]) if answers else {})
+
+
+def _left(parts: Sequence[_Part], ended: HostsOutcome) -> dict[str, bytes]:
+    """What a launch that failed had left by then; nothing where the host that has it isn't reached.
+
+    It is asked for before what still runs is ended, since the folder goes with that.
+    """
+    keeper = next((part for part in parts if part.is_waited_for and part.folder), None)
+    is_lost = ended.status == ssh.LOST_STATUS and keeper is not None and keeper.host.name == ended.failed_host
+    if keeper is None or is_lost:
+        return {}
+    [answer] = ssh.ask([ssh.Question(keeper.host, "collect", {"folder": keeper.folder})], _SWEEP_SECONDS)
+    return _files(answer)
+
+
+def _files(answer: ssh.Answer) -> dict[str, bytes]:
+    """Of what `collect` answered, by name; empty where it didn't."""
+    return {name: base64.b64decode(content) for name, content in answer.values.items()}
 
 
 def _end(parts: Sequence[_Part], watch: _Watch) -> None:

@@ -88,10 +88,11 @@ def run_planned(planned: PlannedLaunch, folder: Path, cluster: Cluster) -> Recor
         write_atomically(log_path, f"lockstep: {error}\n".encode())
         status, reason = "unsupported", str(error)
     else:
-        for name, content in ended.files.items():
-            write_atomically(folder / name, content)
-        if ended.status == 0 and path.exists():
-            return read_record(path)
+        if ended.status == 0:
+            for name, content in ended.files.items():
+                write_atomically(folder / name, content)
+            if path.exists():
+                return read_record(path)
         status, reason = outcome(ended, spanning.limits.deadline_seconds, log_path)
     known = declared(planned.strategy, planned.task, planned.options, planned.workers, site)
     write_record(path, Record(**known, status=status, reason=reason, log=log_path.name, started_at=started_at))

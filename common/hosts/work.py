@@ -20,7 +20,7 @@ from typing import IO
 
 import psutil
 
-from common.errors import FAILED_STATUS, UserError
+from common.errors import UserError
 from common.processes import TIMED_OUT_STATUS, run_group
 
 LAUNCH = "LOCKSTEP_LAUNCH"
@@ -59,12 +59,11 @@ class Order:
 def run(order: Order, lifeline: IO[bytes], answer: Callable[[dict[str, object]], None]) -> int:
     """Answer with the folder, then run the commands, whose output is this process's; returns the exit status.
 
-    They end with the lifeline, and then this process leaves by SystemExit. The folder stays for `collect` where all
-    went well. Raises UserError where there can't be one.
+    They end with the lifeline, and then this process leaves by SystemExit, and the folder with it. Where the commands
+    ended before, well or not, it stays for `collect`. Raises UserError where there can't be one.
     """
     threading.Thread(target=_leave_at_end, args=(lifeline,), daemon=True).start()
     folder = make_folder(order.launch) if order.folder else None
-    status = FAILED_STATUS
     try:
         answer({"folder": folder and str(folder)})
         environment = os.environ | _in_folder(order.environment, folder) | {LAUNCH: order.launch}
@@ -72,11 +71,11 @@ def run(order: Order, lifeline: IO[bytes], answer: Callable[[dict[str, object]],
         # What ssh itself prints on its other output tells why a connection ended, so nothing else is there.
         streams = {"stdin": subprocess.DEVNULL, "stdout": sys.stdout, "stderr": subprocess.STDOUT}
         outcome = run_group(commands, environment, order.deadline_seconds, order.waited_for, streams=streams)
-        status = TIMED_OUT_STATUS if outcome.timed_out else _exit_status(outcome.status)
-        return status
-    finally:
-        if folder and status:
+    except BaseException:
+        if folder:
             shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return TIMED_OUT_STATUS if outcome.timed_out else _exit_status(outcome.status)
 
 
 def make_folder(launch: str) -> Path:

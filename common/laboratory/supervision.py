@@ -49,7 +49,7 @@ def run_planned(planned: PlannedSweep, folder: Path) -> CollectivesRecord:
 def run_over_hosts(planned: PlannedSweep, folder: Path, cluster: Cluster) -> CollectivesRecord:
     """Make one planned launch over its hosts and return its record, left in `folder` beside its log.
 
-    A launch that failed brings nothing back from its hosts but its log.
+    What a launch had measured before it failed is in its record, unless the first host was lost.
     """
     path, log_path = _fresh(planned, folder.resolve())
     started_at, spanning = _now(), _spanning(planned)

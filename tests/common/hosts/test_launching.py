@@ -82,6 +82,18 @@ class TestOnHostsThatArePlayed:
         assert "host2| lockstep: failed: It is Sunday." in lines
         assert not outcome.files
 
+    @pytest.mark.parametrize(
+        ("own", "others"),
+        [("exit 7", "sleep 600"), ("sleep 600", "until [ -e {seen} ]; do sleep 0.02; done; exit 7")],
+        ids=["the first host fails", "another host fails"],
+    )
+    def test_what_the_first_host_had_left_before_one_fails_comes_back(self, own, others, launch, tmp_path):
+        seen = tmp_path / "seen"
+        write = f"echo half > {{folder}}/record; touch {seen}; {own}"
+        outcome, _ = launch([shell(write), shell(others.format(seen=seen))])
+        assert outcome.status == 7
+        assert outcome.files == {"record": b"half\n"}
+
     def test_the_deadline_ends_all(self, launch):
         outcome, _ = launch([SLEEP, SLEEP], deadline_seconds=0.3)
         assert (outcome.status, outcome.timed_out, outcome.reason) == (124, True, None)

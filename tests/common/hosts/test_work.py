@@ -73,13 +73,12 @@ def test_all_ends_with_the_lifeline_or_by_a_signal(end, order, tmp_path):
     assert left_in(tmp_path) == []
 
 
-def test_the_deadline_ends_all(order, tmp_path):
+def test_the_deadline_ends_all(order):
     process = order(SLEEPER, deadline_seconds=0.3, folder=True)
     process.answer()
     pid = int(process.stdout.readline())
     assert process.wait(30) == 124
     assert not is_running(pid)
-    assert left_in(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -87,9 +86,16 @@ def test_the_deadline_ends_all(order, tmp_path):
     [("exit 7", 7), ("kill -9 $$", 137), ("exit 255", 254)],
     ids=["a status", "a signal", "ssh's own status"],
 )
-def test_the_status_is_that_of_what_failed(shell, status, order, tmp_path):
-    process = order(["sh", "-c", shell], SLEEPER, folder=True)
+def test_the_status_is_that_of_what_failed(shell, status, order):
+    process = order(["sh", "-c", shell], SLEEPER)
     assert process.wait(30) == status
+
+
+def test_what_is_left_by_commands_of_which_one_failed_is_collected(order, agent, tmp_path):
+    process = order(["sh", "-c", "echo half > $0/record; exit 7", "{folder}"], SLEEPER, folder=True)
+    folder = process.answer()["folder"]
+    assert process.wait(30) == 7
+    assert agent("collect", folder=folder).answer() == {"record": base64.b64encode(b"half\n").decode()}
     assert left_in(tmp_path) == []
 
 

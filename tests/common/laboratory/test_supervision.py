@@ -6,10 +6,11 @@ import pytest
 
 from common import catalogue
 from common.errors import NotInstalledError
+from common.hosts.launching import HostsOutcome
 from common.laboratory import supervision
 from common.laboratory.plan import PlannedSweep
 from common.laboratory.record import Cell, append_line, cells_path
-from common.laboratory.supervision import run_planned
+from common.laboratory.supervision import run_over_hosts, run_planned
 from common.laboratory.sweep import Sweep
 from common.processes import TIMED_OUT_STATUS
 
@@ -54,6 +55,25 @@ def test_what_was_measured_before_a_rank_died_is_kept(launch, planned, tmp_path)
     launch([ABOUT, dataclasses.asdict(CELL)], 1, "lockstep: failed: rank 1 ended with signal 9.\n")
     record = run_planned(planned, tmp_path)
     assert (record.status, record.reason) == ("failed", "rank 1 ended with signal 9.")
+    assert record.cells == [CELL]
+
+
+def test_what_was_measured_over_hosts_before_one_of_them_failed_is_kept(monkeypatch, planned, tmp_path):
+    spread = dataclasses.replace(planned, hosts=2)
+    cells = cells_path(tmp_path / f"{spread.name}.json")
+    for line in (ABOUT, dataclasses.asdict(CELL)):
+        append_line(cells, line)
+    brought = {cells.name: cells.read_bytes()}
+
+    def run(spanning, cluster, site, log_path):
+        log_path.write_text("host2| lockstep: failed: rank 1 ended with signal 9.\n")
+        return HostsOutcome(1, failed_host="host2", files=brought)
+
+    for name in ("site_of", "refuse_early", "measured"):
+        monkeypatch.setattr(supervision.hosts_supervision, name, lambda *known: None)
+    monkeypatch.setattr(supervision.hosts_supervision, "run", run)
+    record = run_over_hosts(spread, tmp_path, cluster=None)
+    assert (record.status, record.reason) == ("failed", "host2: rank 1 ended with signal 9.")
     assert record.cells == [CELL]
 
 
