@@ -101,7 +101,8 @@ def launch_of(name: str, folder: Path) -> pd.DataFrame:
     found.unlink(missing_ok=True)
     sweep = Sweep(workers=RANKS, device="cpu", seed=random.randrange(2**31), record=found)
     arguments = ["-c", START, peer.runner, peer.library, *to_arguments(sweep)]
-    variables = {PEER: name, "PYTHONPATH": str(folder)}
+    # NumPy asks for huge pages from 4 MiB on. Who gets them, and when, is chance, and shared memory is faster in them.
+    variables = {PEER: name, "PYTHONPATH": str(folder), "NUMPY_MADVISE_HUGEPAGE": "0"}
     status = supervision.start(arguments, ROOT, log, sweep.deadline_seconds, variables)
     if status:
         raise LaunchFailedError(f"{name} ended with {status}:\n{log.read_text(errors='replace')[-1000:]}")

@@ -71,7 +71,7 @@ PEERS = {
     "osu_latency": Peer("mpi", _DEMOS, _MPI_CALLS, Collective.SEND_RECEIVE, there_and_back=True),
     "osu_bcast": Peer("mpi", _DEMOS, _MPI_CALLS, Collective.BROADCAST),
     "osu_allgather": Peer("mpi", _DEMOS, _MPI_CALLS, Collective.ALL_GATHER, parts=RANKS),
-    "bare_gloo": Peer("gloo", "tests.benchmarks.bare_all_reduce_torch", (500, 100, 50)),
+    "bare_gloo": Peer("gloo", "tests.benchmarks.bare_all_reduce_torch", (1000, 100, 50)),
     "bare_mpi": Peer("mpi", "tests.benchmarks.bare_all_reduce_mpi", _MPI_CALLS),
     "bare_horovod_gloo": Peer("horovod_gloo", "tests.benchmarks.bare_all_reduce_horovod", _HOROVOD_CALLS),
     "bare_horovod_mpi": Peer("horovod_mpi", "tests.benchmarks.bare_all_reduce_horovod", _HOROVOD_CALLS),

@@ -139,3 +139,33 @@ def test_a_library_is_compared_on_the_same_hosts_over_the_same_link():
     library = over_hosts("amber_library", milliseconds=(3.0,) * 3, megabits=10.0)
     [row] = convenience(summaries.launches(named(*own, library)), None).to_dict("records")
     assert (row["first"], row["second"]) == ("amber_ring, 2 hosts, 10 Mbit/s", "amber_library, 2 hosts, 10 Mbit/s")
+
+
+def test_the_median_over_rounds_has_an_interval_from_six_on():
+    assert pairs.median(pd.Series([3.0, 1.0, 2.0, 6.0, 4.0, 5.0])) == (3.5, 1.0, 6.0, 6)
+    found, low, high, count = pairs.median(pd.Series([1.0, 2.0, 4.0]))
+    assert (found, count) == (2.0, 3)
+    assert math.isnan(low)
+    assert math.isnan(high)
+
+
+def test_without_rounds_no_median_exists():
+    found, low, high, count = pairs.median(pd.Series(dtype=float))
+    assert count == 0
+    assert all(math.isnan(value) for value in (found, low, high))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "count", "said"),
+    [
+        (0.5, 0.9, 6, "slower"),
+        (1.1, 1.5, 6, "faster"),
+        (0.9, 1.1, 6, pairs.CAN_NOT_TELL),
+        (0.9, 1.0, 6, pairs.CAN_NOT_TELL),
+        (1.0, 1.1, 6, pairs.CAN_NOT_TELL),
+        (math.nan, math.nan, 5, pairs.TOO_FEW),
+        (math.nan, math.nan, 0, pairs.NO_ROUND),
+    ],
+)
+def test_an_interval_lies_on_one_side_of_the_middle_or_cannot_tell(low, high, count, said):
+    assert pairs.side(low, high, count, 1, ("slower", "faster")) == said
