@@ -180,7 +180,7 @@ def _counted(own: pd.DataFrame) -> list[str]:
     counts = own["measured"].value_counts()
     words = {
         SURELY_PAYS: "surely pays in {}",
-        SURELY_DOES_NOT: "surely doesn't in {}",
+        SURELY_DOES_NOT: "surely doesn't pay in {}",
         CAN_NOT_TELL: "can't be told to in {}",
         TOO_FEW: "has too few rounds to tell in {}",
         NO_ROUND: "shares no round with the base in {}",
