@@ -129,7 +129,7 @@ def all_gather(ranks: Ranks, elements: int) -> Operation:
 
 
 def reduce(ranks: Ranks, elements: int) -> Operation:
-    """The first rank gets the sums over all ranks: which operation and which rank, unless MPI is told another one."""
+    """The first rank gets the sums over all ranks: MPI's choice where it's told neither the operation nor the root."""
     own, total = ranks.array(elements), ranks.array(elements)
     sent, there = ranks.message(own), ranks.message(total) if ranks.is_root else None
     return _operation(own, partial(ranks.world.Reduce, sent, there), total)

@@ -5,7 +5,6 @@ kernel puts it changes a mean by more than what is compared.
 """
 
 import dataclasses
-import json
 import os
 import random
 import tempfile
@@ -19,7 +18,7 @@ import numpy as np
 from common.laboratory import measure as laboratory
 from common.laboratory.collectives import Collective
 from common.laboratory.exchange import Message, Trace, write_trace
-from common.laboratory.record import Cell, append_line, cells_path
+from common.laboratory.record import Cell, append_line, cells_path, read_lines
 from common.laboratory.sweep import Sweep
 from common.runner import run_script
 
@@ -131,7 +130,6 @@ def there_and_back(size_bytes: int, sweep: Sweep, folder: Path) -> Path:
 
 def mean_seconds(record: Path) -> float:
     """Seconds of a call in the record's one cell: the first rank's whole loop over the number of its calls."""
-    [cell] = [line for line in map(json.loads, cells_path(record).read_text().splitlines()) if "collective" in line]
-    cell = Cell(**cell)
+    [cell] = [Cell(**line) for line in read_lines(cells_path(record)) if "collective" in line]
     [entered], [left] = cell.entered_seconds[0], cell.left_seconds[0]
     return (left - entered) / cell.loop_calls
