@@ -7,9 +7,10 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from common.contract.oracle import LOSS_TOLERANCE, TOLERATED_STEPS
+from common.certificate import Comparison
+from common.contract.oracle import LOSS_TOLERANCE
 from reports import blocks, chart_parts, deviation_figures
-from reports.certificate import Comparison, step_deviations
+from reports.certificate import step_deviations
 from reports.chart_parts import (
     BAND,
     DASHES,
@@ -40,15 +41,15 @@ def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style]) -> Cha
     keys += [chart_parts.style_key(name, looks[name], has_marker=False) for name in names]
     longest = max((comparison.oracle_losses for comparison in comparisons), key=len)
     most = float(np.clip(chart_parts.MOST_POINTS / len(comparisons), *_STEPS_OF_A_LINE))
-    every, end = math.ceil(len(longest) / most), min(len(longest), TOLERATED_STEPS)
+    every = math.ceil(len(longest) / most)
     data = {
         "oracle": [{"step": step, "loss": rounded(longest[step], digits=4)} for step in range(0, len(longest), every)],
         "runs": [_run(comparison, every, looks[comparison.strategy]) for comparison in comparisons],
-        "tolerance": [{"step": step, "deviation": LOSS_TOLERANCE} for step in (0, end)],
+        "tolerance": [{"step": step, "deviation": LOSS_TOLERANCE} for step in (0, len(longest))],
     }
     panels = [
         Panel("loss, the mean over the global batch", _loss_lines()),
-        Panel(f"relative deviation from the oracle; rule: tolerated over {end} steps", _deviation_lines()),
+        Panel("relative deviation from the oracle; rule: tolerated", _deviation_lines()),
     ]
     note = f"The chart has one loss of every {every} steps, and their largest deviation."
     return Chart(panels, keys, data, note if every > 1 else "")

@@ -50,10 +50,14 @@ def certificate(summary: pd.DataFrame) -> str:
     """How many settings follow the oracle and which don't, and how far other maths deviate from it."""
     if summary.empty:
         return "No launch could be compared with the oracle."
-    counts = summary["verdict"].value_counts()
-    follows, deviates = int(counts.get("follows", 0)), int(counts.get("deviates", 0))
+    verdicts = summary["verdict"]
+    counts = verdicts.value_counts()
+    follows, deviates = int(verdicts.str.startswith("follows").sum()), int(counts.get("deviates", 0))
     compared = follows + deviates
     text = f"{follows} of {compared} compared settings follow the float64 oracle."
+    if partly := int(counts.get("follows up to a kink", 0)):
+        them = "1 of them follows" if partly == 1 else f"{partly} of them follow"
+        text += f" {them} it up to a kink, from which float32 may leave it."
     if deviates:
         rows = summary[summary["verdict"] == "deviates"].to_dict("records")
         names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
@@ -63,6 +67,23 @@ def certificate(summary: pd.DataFrame) -> str:
     for verdict, phrase in (("asynchronous", several), ("not compared", "not compared")):
         if counts.get(verdict):
             text += f" {int(counts[verdict])} more {'is' if counts[verdict] == 1 else 'are'} {phrase}."
+    return text
+
+
+def without_exchange(summary: pd.DataFrame) -> str:
+    """Whether launches without exchange computed what their declarations say; empty where there are none."""
+    if summary.empty:
+        return ""
+    verdicts = summary["verdict"]
+    follows, deviates = int(verdicts.str.startswith("follows").sum()), int((verdicts == "deviates").sum())
+    text = f"Without exchange {follows} of {follows + deviates} compared settings follow their own oracles."
+    if deviates:
+        rows = summary[verdicts == "deviates"].to_dict("records")
+        names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
+        text += f" Not taken as T_comp, since it computes something else: {blocks.some([*dict.fromkeys(names)])}."
+    others = len(verdicts) - follows - deviates
+    if others:
+        text += f" {others} more {'is' if others == 1 else 'are'} held to no oracle."
     return text
 
 

@@ -43,6 +43,7 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
             "Which to take",
             [
                 *ranking.sentences(material.ranking, regime),
+                *ranking.not_ranked(material.ranking, regime, material.left_out),
                 *_gain(shown),
                 *bandwidths.finding(material.bandwidths, regime),
             ],
@@ -61,7 +62,10 @@ def _answered(
     told: list[tuple[str, list[str]]], material: Material, results: Results, regime: str = ""
 ) -> list[tuple[str, list[str]]]:
     """All answers: those that are `told` of speed, and those that any folder of records has."""
-    summary = certificate.summary(material.comparisons)
+    maths = [
+        findings.certificate(certificate.summary(material.comparisons)),
+        findings.without_exchange(certificate.summary(material.without_exchange)),
+    ]
     sure = [
         *filter(None, [ranking.resolution(material.ranking, regime)]),
         *disturbances.finding(material.disturbances),
@@ -70,7 +74,7 @@ def _answered(
         *findings.out_of_time(material.left_out),
         *_cautioned(material, results),
     ]
-    every = [*told, ("The same maths", [findings.certificate(summary)]), ("How sure", sure)]
+    every = [*told, ("The same maths", [*filter(None, maths)]), ("How sure", sure)]
     every.append(("What next", _next_steps(material, results, regime)))
     return [(question, sentences) for question, sentences in every if sentences]
 

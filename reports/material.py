@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from common.certificate import DEVIATES, Comparison, reasons_not_ranked
 from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from reports import (
     bandwidths,
@@ -23,7 +24,6 @@ from reports import (
     scaling,
     summaries,
 )
-from reports.certificate import Comparison
 from reports.figures import Style
 from reports.ranking import Ranking
 from reports.results import Results
@@ -39,6 +39,8 @@ class Material:
     launches: pd.DataFrame
     cells: pd.DataFrame
     comparisons: list[Comparison]
+    """Of launches with exchange."""
+    without_exchange: list[Comparison]
     asynchronous: pd.DataFrame
     ranking: Ranking
     split: pd.DataFrame
@@ -63,10 +65,14 @@ class Material:
 
 def gather(results: Results) -> Material:
     """Every table of the report, and one style per strategy and label. Raises UserError for a damaged task."""
+    comparisons = certificate.compare(results)
+    is_something_else = {each.launch for each in comparisons if not each.exchange and each.verdict == DEVIATES}
     # The oracle's matrix products are computed outside of Python: the tables that don't need it come meanwhile.
     with ThreadPoolExecutor(1) as thread:
-        comparing = thread.submit(lambda: (certificate.compare(results), certificate.asynchronous(results)))
+        comparing = thread.submit(certificate.asynchronous, results)
         launches = summaries.launches(results.records)
+        # What computes something else without exchange isn't the T_comp of what computes this with it.
+        launches = launches[~launches["launch"].isin(is_something_else)]
         cells = summaries.cells(launches)
         split = summaries.time_split(cells, launches, results.plan)
         told = {
@@ -86,12 +92,13 @@ def gather(results: Results) -> Material:
             "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
             "looks": figures.styles({record.name: record.colors for record in results.records.values()}),
         }
-    comparisons, asynchronous = comparing.result()
+    asynchronous = comparing.result()
     return Material(
         launches=launches,
         cells=cells,
-        comparisons=comparisons,
-        ranking=ranking.rank(launches, results.plan, results.margin, certificate.deviating(comparisons)),
+        comparisons=[each for each in comparisons if each.exchange],
+        without_exchange=[each for each in comparisons if not each.exchange],
+        ranking=ranking.rank(launches, results.plan, results.margin, reasons_not_ranked(comparisons, results.records)),
         split=split,
         asynchronous=asynchronous,
         left_out=results.left_out,

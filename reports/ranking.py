@@ -9,14 +9,13 @@ from itertools import combinations, pairwise
 import numpy as np
 import pandas as pd
 
+from common.certificate import ALL_REASONS, ASYNCHRONOUS, DEVIATES, OTHER_MATHS, REASONS
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.paired import MOST_ROUNDS, Judgement, judge
 from reports import blocks, deviation_figures, pairs, summaries
 from reports.blocks import Block, listed
 
-_DEVIATING = "for not following the oracle"
-_OTHER_MATHS = "for computing other maths"
-_ASYNCHRONOUS = "for asynchronous updates"
+_OTHER_MATHS, _ASYNCHRONOUS = REASONS[OTHER_MATHS], REASONS[ASYNCHRONOUS]
 _CROWDED = "for more threads than cores"
 _FEW = "for too few rounds"
 
@@ -71,14 +70,13 @@ class Ranking:
 
 
 def rank(
-    launch_table: pd.DataFrame, plan: pd.DataFrame | None, margin: float, deviating: Collection[tuple[str, int]] = ()
+    launch_table: pd.DataFrame, plan: pd.DataFrame | None, margin: float, certificate: Mapping[tuple[str, int], str]
 ) -> Ranking:
     """Judge every family in the rows of `summaries.launches`, by the rounds of `pairs.with_rounds`.
 
     A family is all pairs of strategies, by name with label, of a regime, number of workers and placement, so on the
-    same hosts over the same link, but those with other maths, with more threads than cores, asynchronous ones of
-    several workers, and those of `deviating`: names with the numbers of workers at which a launch didn't follow the
-    oracle.
+    same hosts over the same link, but those with more threads than cores, and those that the certificate gives a
+    reason for: `common.certificate.reasons_not_ranked`, which has one, or none, for every strategy that was launched.
     """
     trained = pairs.with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
     comparisons, unranked = [], []
@@ -86,7 +84,7 @@ def rank(
     families = links.groupby(["regime", "workers", "hosts", "speed", "placement"])
     for (regime, workers, hosts, _, placement), group in families:
         place = {"regime": regime, "workers": int(workers), "hosts": int(hosts), "placement": placement}
-        reasons = {name: _reason(own, deviating) for name, own in group.groupby("strategy")}
+        reasons = {name: _reason(own, certificate) for name, own in group.groupby("strategy")}
         family = _family(group[group["strategy"].map(reasons) == ""], margin)
         comparisons += [place | row for row in family]
         refused = [{"strategy": name, "reason": reason, "n": 0} for name, reason in reasons.items() if reason]
@@ -130,7 +128,7 @@ def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) ->
     nothing = _judged(_of_regime(ranking.comparisons, regime)).empty
     unranked = unranked[(unranked["reason"] != _FEW) | ~(bare.isin(left_out) | nothing)]
     said = []
-    for reason in (_DEVIATING, _OTHER_MATHS, _ASYNCHRONOUS, _CROWDED, _FEW):
+    for reason in (*ALL_REASONS, _CROWDED, _FEW):
         found = unranked[unranked["reason"] == reason]
         if len(found):
             if reason in (_OTHER_MATHS, _ASYNCHRONOUS):
@@ -228,16 +226,13 @@ def _explanation(margin: float) -> str:
     )
 
 
-def _reason(launch_table: pd.DataFrame, deviating: Collection[tuple[str, int]]) -> str:
+def _reason(launch_table: pd.DataFrame, certificate: Mapping[tuple[str, int], str]) -> str:
     """Why the strategy with these launches isn't ranked; empty where it is."""
     first = launch_table.iloc[0]
-    if (first["strategy"], first["workers"]) in deviating:
-        return _DEVIATING
-    if launch_table["oversubscribed"].any():
-        return _CROWDED
-    if first["workers"] > 1 and not first["synchronous"]:
-        return _ASYNCHRONOUS
-    return "" if first["same_maths"] else _OTHER_MATHS
+    reason = certificate[first["strategy"], first["workers"]]
+    if reason == REASONS[DEVIATES]:
+        return reason
+    return _CROWDED if launch_table["oversubscribed"].any() else reason
 
 
 def _family(launch_table: pd.DataFrame, margin: float) -> list[dict[str, object]]:
@@ -379,8 +374,8 @@ def _nothing(comparisons: pd.DataFrame) -> str:
     """Why nothing is ranked, where no comparison has six rounds."""
     if comparisons.empty:
         return (
-            "Nothing is ranked: that takes two strategies with the same number of workers, the same maths and no more "
-            "threads than cores."
+            "Nothing is ranked: that takes two strategies with the same number of workers, a certificate for each, and "
+            "no more threads than cores."
         )
     return (
         f"There are too few rounds to rank anything: {_rounds(comparisons)}, and {FEWEST_LAUNCHES} are needed (more "

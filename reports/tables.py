@@ -258,13 +258,14 @@ COLUMNS: dict[str, dict[str, str]] = {
         "launch": "stem of the record's file",
         "strategy": _LAUNCH["strategy"],
         "own": "the strategy with its own options, whatever its hosts",
-        **{name: _LAUNCH[name] for name in ("hosts", "workers", "preset")},
+        **{name: _LAUNCH[name] for name in ("hosts", "workers", "exchange", "preset", "scaling")},
         "maths": "what of the task decides the maths, as options of the command line",
         "global_batch": _LAUNCH["global_batch"],
         "seed": "of the initial weights and of the order of the rows",
         "first_step": "the step that the run began with",
         "other_maths": "names of the options that change the maths on purpose",
-        "verdict": "follows, deviates, other maths, asynchronous, or not compared",
+        "verdict": "follows, follows up to a kink, deviates, other maths, asynchronous, or not compared",
+        "followed_up_to": "the step of the kink after which it left the oracle",
         "note": "why it wasn't compared, or what its deviation starts at",
         "loss": "largest relative deviation of a loss from the float64 oracle's",
         "shard": "the same of any shard's loss",
@@ -368,7 +369,7 @@ class Tables:
     ceilings: pd.DataFrame
     """One row for each base, and each strategy without exchange, whose framework was probed."""
     deviations: pd.DataFrame
-    """One row for each launch with exchange that ended ok: how far it is from the float64 oracle."""
+    """One row for each launch that ended ok: how far it is from the float64 oracle."""
     accuracies: pd.DataFrame
     """One row for each strategy, number of workers and task on real data: accuracy and time to the target."""
     startups: pd.DataFrame
@@ -462,7 +463,7 @@ def _startups(table: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFram
 
 def _deviations(material: Material) -> pd.DataFrame:
     rows = []
-    for comparison in material.comparisons:
+    for comparison in [*material.comparisons, *material.without_exchange]:
         values = {each.name: getattr(comparison, each.name) for each in dataclasses.fields(comparison)}
         rows.append({name: value for name, value in values.items() if not isinstance(value, np.ndarray)})
     return pd.DataFrame(rows)

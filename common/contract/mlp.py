@@ -124,23 +124,34 @@ def accuracy(task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray
 
 @dataclass(frozen=True)
 class Kink:
-    """The smallest pre-activation before a ReLU that a run met: its distance from zero and where it stood."""
+    """The smallest pre-activation before a ReLU in a step: its distance from zero and where it stood."""
 
     distance: float
     step: int
     layer: int
     unit: int
 
+    @property
+    def is_near(self) -> bool:
+        """Whether float32 may take the other side of the ReLU here."""
+        return self.distance <= KINK_DISTANCE
+
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a run of the oracle computed: the loss of every step, the final state, and its kink (None without ReLU)."""
+    """What a run of the oracle computed: the loss of every step, the final state, and every step's kink."""
 
     losses: list[float]
     state: State
-    kink: Kink | None
+    kinks: list[Kink] = field(default_factory=list)
+    """The smallest pre-activation of each step; empty without a hidden ReLU."""
     row_losses: list[np.ndarray] = field(default_factory=list)
     """The loss of each row of every step, (rows,)."""
+
+    @property
+    def kink(self) -> Kink | None:
+        """The smallest pre-activation of all steps; None without a hidden ReLU."""
+        return min(self.kinks, key=lambda kink: kink.distance, default=None)
 
     def shard_losses(self, shards: int) -> np.ndarray:
         """The loss of every step's shards, (shards, steps): means over so many equal, consecutive parts of its rows."""
@@ -154,25 +165,26 @@ def train(
 ) -> Trajectory:
     """Train from the contract's initial weights on `batches` of (features, labels), everything in `dtype`."""
     state = {name: value.astype(dtype) for name, value in initial_weights(task).items()}
-    losses, of_rows, kink = [], [], None
+    trajectory = Trajectory([], state)
     for step, (features, labels) in enumerate(batches):
         loss, gradients, pre_activations = loss_and_gradients(task, state, features.astype(dtype), labels)
-        if task.activation == "relu":
-            kink = _nearest_kink(kink, step, pre_activations[:-1])
+        trajectory.kinks.extend(kinks(task, step, pre_activations))
         update(task, state, gradients, step)
-        losses.append(loss)
-        of_rows.append(row_losses(pre_activations[-1], labels))
-    return Trajectory(losses, state, kink, of_rows)
+        trajectory.losses.append(loss)
+        trajectory.row_losses.append(row_losses(pre_activations[-1], labels))
+    return trajectory
 
 
-def _nearest_kink(nearest: Kink | None, step: int, hidden: list[np.ndarray]) -> Kink | None:
-    for layer, values in enumerate(hidden):
+def kinks(task: Task, step: int, pre_activations: list[np.ndarray]) -> list[Kink]:
+    """The smallest of a step's pre-activations before a ReLU, as a list of one; empty without a hidden ReLU."""
+    if task.activation != "relu":
+        return []
+    smallest = []
+    for layer, values in enumerate(pre_activations[:-1]):
         distances = np.abs(values)
         position = int(distances.argmin())
-        distance = float(distances.flat[position])
-        if nearest is None or distance < nearest.distance:
-            nearest = Kink(distance, step, layer, position % values.shape[1])
-    return nearest
+        smallest.append(Kink(float(distances.flat[position]), step, layer, position % values.shape[1]))
+    return [min(smallest, key=lambda kink: kink.distance)] if smallest else []
 
 
 def _log_probabilities(logits: np.ndarray) -> np.ndarray:

@@ -55,6 +55,8 @@ class Record:
     """Workers: processes, or replicas that one process holds or feeds."""
     synchronous: bool
     """Whether every step sees every worker's gradients, so that the oracle is followed step by step."""
+    alone: str = ""
+    """What its workers compute where they exchange nothing, as the name of an `Alone`; empty: no oracle computes it."""
     other_maths: list[str] = field(default_factory=list)
     """Names of the options by which the launch computes something else than the oracle on purpose."""
     formula_bytes_per_step: float | None = None
@@ -255,6 +257,7 @@ def declared(
         **{"formula_bytes_per_step": traffic.bytes_per_step, "formula": traffic.formula},
         **{"formula_source": traffic.source, "threads_per_worker": task.threads},
         "processes_beside": strategy.processes_beside(options),
+        "alone": strategy.alone.name if strategy.alone else "",
         **{"task": dataclasses.asdict(task), "options": dataclasses.asdict(options)},
     }
 

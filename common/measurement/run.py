@@ -14,7 +14,7 @@ from common import startup
 from common.catalogue import ROOT
 from common.contract import dataset, mlp
 from common.contract.mlp import State
-from common.contract.rows import Batch, share_of
+from common.contract.rows import Batch, shards_of, share_of
 from common.contract.task import Task
 from common.errors import LaunchFailedError
 from common.files import ensure_writable
@@ -124,6 +124,8 @@ class Run:
 
         Every rank must call it, before the framework's own teardown. `examples` are the rows that this process's losses
         were taken of in all steps, where that is known only now. `facts` are more fields of the record.
+
+        Raises LaunchFailedError on every rank where a step or a shard has no loss: nothing would prove its maths.
         """
         state, held_bytes = self._state(), self._held_bytes()
         part = record.Part(
@@ -139,6 +141,7 @@ class Run:
             sent_bytes=self.clock.sent_bytes,
         )
         parts = self.world.all_gather(part)
+        self._check_losses([each.losses for each in parts])
         drifted = self._drifted_replicas()
         if self.world.rank == 0:
             self._save(state)
@@ -151,6 +154,23 @@ class Run:
             written = record.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
             record.write_record(self.record_path, written)
             _print_result(written, self.record_path)
+
+    def _check_losses(self, losses: list[list[list[float]]]) -> None:
+        """Raises LaunchFailedError unless there is a loss of every step and shard: `losses` by rank, step and shard."""
+        steps = self.task.steps - self.first_step
+        shards = shards_of(self.strategy.work, self.strategy.is_synchronous(self.options), self.world.size)
+        observed = [each for each in losses if each]
+        widths = [{len(of_step) for of_step in each} for each in observed]
+        count = sum(max(width) for width in widths)
+        if any(len(each) != steps for each in observed) or any(len(width) > 1 for width in widths):
+            cause = f"it gave observe() losses of {min(map(len, observed))} of {steps} steps"
+        elif not observed or count != shards > 1:
+            cause = f"it gave observe() the losses of {count} of {shards} shards"
+        else:
+            return
+        raise LaunchFailedError(
+            f"{self.strategy.name} leaves no record, since {cause}: call observe() with the loss after every step."
+        )
 
     def _drifted_replicas(self) -> list[State]:
         """The states of all replicas but the first where the weights are kept of workers that exchanged nothing."""

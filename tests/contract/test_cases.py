@@ -11,7 +11,7 @@ from common.contract.mlp import parameter_names
 from common.contract.oracle import (
     LOSS_TOLERANCE,
     WEIGHT_TOLERANCE,
-    loss_deviation,
+    loss_deviations,
     run_alone,
     run_oracle,
     weight_deviation,
@@ -40,8 +40,7 @@ def named(cases):
 
 
 def assert_near(task, losses, states, expected_losses, expected_states):
-    found = max(map(loss_deviation, losses, expected_losses))
-    assert found < LOSS_TOLERANCE / 3
+    assert np.max([*map(loss_deviations, losses, expected_losses)]) < LOSS_TOLERANCE / 3
     names = parameter_names(task)
     for state, expected in zip(states, expected_states, strict=True):
         parts = [{name: each[name] for name in names} for each in (state, expected)]
@@ -59,4 +58,4 @@ def test_float32_follows_the_oracle_and_each_shard_within_a_third_of_the_toleran
 @pytest.mark.parametrize(("task", "batch", "steps", "workers"), named(without_exchange))
 def test_float32_without_exchange_stays_as_near(task, batch, steps, workers, alone):
     found, expected = (run_alone(task, batch, steps, workers, alone, dtype) for dtype in (np.float32, np.float64))
-    assert_near(task, *found, *expected)
+    assert_near(task, found.losses, found.states, expected.losses, expected.states)

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from common.contract import dataset, mlp
 from common.contract.rows import Batch, RowOrder, global_batch
-from common.contract.task import PRESETS, Task
+from common.contract.task import PRESETS, Task, task_of
 from common.measurement.record import Record, declared, write_record
 from common.measurement.site import Site
 from common.strategy import (
@@ -217,7 +217,23 @@ def write_all(folder: Path, records: dict[str, Record]) -> Path:
     return folder
 
 
-def write_weights(path: Path, seed: int, batch: int, steps: int, factor: float = 1.0) -> None:
+def certified(folder: Path, *records: Record) -> list[Record]:
+    """The records, of which the first of each strategy and number of workers has weights in `folder` that follow."""
+    seen, kept = set(), []
+    for record in records:
+        key = (record.name, record.world_size)
+        is_first = record.status == "ok" and record.exchange and key not in seen
+        if is_first:
+            seen.add(key)
+            task = task_of(record.task)
+            name = f"{task.preset}-{task.seed}-{record.examples_per_step}-{task.steps}.safetensors"
+            write_weights(folder / name, task.seed, record.examples_per_step, task.steps, preset=task.preset)
+            record = dataclasses.replace(record, checkpoint=name)
+        kept.append(record)
+    return kept
+
+
+def write_weights(path: Path, seed: int, batch: int, steps: int, factor: float = 1.0, preset: str = "digits") -> None:
     """The final weights of a run without a mistake, times `factor`."""
-    state = {name: np.float32(factor) * value for name, value in trained(seed, batch, steps).state.items()}
+    state = {name: np.float32(factor) * value for name, value in trained(seed, batch, steps, preset).state.items()}
     save_file(state, path)

@@ -10,6 +10,7 @@ import pytest
 from common.contract.oracle import WEIGHT_TOLERANCE
 from common.contract.task import PRESETS
 from reports import certificate, findings
+from reports.material import gather
 from reports.results import Results, read_results
 from tests.reports.records import make_record, named, varied, write_all, write_weights
 
@@ -111,8 +112,46 @@ def test_labels_of_a_strategy_share_the_oracle_of_the_maths_that_they_have_in_co
     assert summary["maths"].nunique() == 1
 
 
-def test_launches_without_exchange_take_no_part_in_the_certificate(tmp_path):
-    assert compared(tmp_path, varied("amber_ring", 2, exchange=False)) == []
+def test_a_summary_keeps_launches_without_exchange_apart(tmp_path):
+    records = [make_record("amber_ring", 2), varied("amber_ring", 2, exchange=False)]
+    summary = certificate.summary(compared(tmp_path, *records))
+    assert dict(zip(summary["exchange"], summary["verdict"], strict=True)) == {True: "follows", False: "not compared"}
+
+
+def test_a_verdict_up_to_a_kink_names_its_step(tmp_path):
+    [comparison] = compared(tmp_path, make_record())
+    late = [
+        dataclasses.replace(comparison, verdict="follows up to a kink", followed_up_to=step, note=f"left after {step}")
+        for step in (40, 30)
+    ]
+    [row] = certificate.summary([comparison, *late]).to_dict("records")
+    assert certificate.verdict_in_words(row) == "follows up to step 30"
+    assert findings.certificate(certificate.summary([comparison, *late])) == (
+        "1 of 1 compared settings follow the float64 oracle. 1 of them follows it up to a kink, from which float32 may "
+        "leave it."
+    )
+    assert certificate.verdict_in_words(certificate.summary([comparison]).iloc[0]) == "follows"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "text"),
+    [
+        ([], ""),
+        (["follows"], "Without exchange 1 of 1 compared settings follow their own oracles."),
+        (
+            ["follows", "deviates", "not compared"],
+            "Without exchange 1 of 2 compared settings follow their own oracles. Not taken as T_comp, since it "
+            "computes something else: strategy1 at 1 (digits). 1 more is held to no oracle.",
+        ),
+    ],
+)
+def test_what_launches_without_exchange_computed_is_said_in_words(tmp_path, verdicts, text):
+    [comparison] = compared(tmp_path, make_record())
+    comparisons = [
+        dataclasses.replace(comparison, strategy=f"strategy{place}", verdict=verdict)
+        for place, verdict in enumerate(verdicts)
+    ]
+    assert findings.without_exchange(certificate.summary(comparisons)) == text
 
 
 def test_weights_that_are_gone_are_reported_as_not_compared(tmp_path):
@@ -167,7 +206,20 @@ def test_a_loss_of_another_shard_deviates_though_the_mean_over_all_is_the_oracle
     assert "taken of other rows than the shard's" in comparison.note
 
 
-def test_a_record_without_losses_of_shards_is_held_to_the_others(tmp_path):
+def test_a_record_without_losses_of_shards_deviates(tmp_path):
     [row] = certificate.summary(compared(tmp_path, make_record(workers=2, shard_losses=[]))).to_dict("records")
-    assert row["verdict"] == "follows"
-    assert math.isnan(row["shard"])
+    assert (row["verdict"], row["shard"]) == ("deviates", math.inf)
+    assert row["note"] == "losses of 60 steps and 2 shards are needed, and there are 60 of 0"
+
+
+def test_launches_without_exchange_that_compute_something_else_are_no_t_comp(tmp_path):
+    with_exchange = [make_record("amber_ring", 2, (3.0 + index / 100,) * 3) for index in range(6)]
+    without = [
+        dataclasses.replace(varied("amber_ring", 2, (2.0 + index / 100,) * 3, exchange=False), alone=alone)
+        for index, alone in enumerate(["OWN_SHARD"] * 3 + [""] * 3)
+    ]
+    # The losses are those of workers that do exchange, so the three that are compared deviate.
+    material = gather(Results(tmp_path, named(*with_exchange, *without), None))
+    [row] = material.split.to_dict("records")
+    assert (row["step_n"], row["compute_n"], row["exposed_n"]) == (6, 3, 3)
+    assert [each.verdict for each in material.without_exchange] == ["deviates"] * 3 + ["not compared"] * 3

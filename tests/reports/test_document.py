@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import json
 import re
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -17,7 +16,7 @@ from reports.blocks import DASH
 from reports.material import Drawings
 from reports.results import Results, read_results
 from tests.reports.pieces import headings, table_under
-from tests.reports.records import make_record, named, unfinished, varied, write_all, write_weights
+from tests.reports.records import certified, make_record, named, unfinished, varied, write_all, write_weights
 
 
 def said(content: dict) -> str:
@@ -64,14 +63,15 @@ def test_lines_stand_closer_where_the_last_page_would_have_but_a_few(results, se
 
 
 @pytest.fixture(scope="module")
-def results() -> Results:
+def results(tmp_path_factory) -> Results:
     records = [make_record(name) for name in ("amber_single", "cobalt_single")]
     records += [make_record("amber_ring", workers, (2.0, 2.2, 2.4)) for workers in (1, 2, 4)]
     records += [
         make_record("cobalt_replicas", 2, (3.0, 3.0)),
         unfinished("unsupported", "It has *no* #GPU.", "cobalt_central"),
     ]
-    return Results(Path("nowhere"), named(*records), None)
+    folder = tmp_path_factory.mktemp("results")
+    return Results(folder, named(*certified(folder, *records)), None)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,8 @@ def test_a_strategy_that_deviates_is_not_ranked_however_fast_it_is(tmp_path):
         for name, milliseconds in (("amber_ring", 2.0), ("cobalt_replicas", 3.0))
         for index in range(6)
     ]
-    text = said(document.compose(Results(tmp_path, named(*broken, *others), None))[0])
+    records = named(*certified(tmp_path, *broken, *others))
+    text = said(document.compose(Results(tmp_path, records, None))[0])
     assert "amber_ring was the fastest" in text
     assert "Not ranked: amber_broken at 1, for not following the oracle." in text
 
@@ -154,10 +155,9 @@ def test_strategies_that_the_time_did_not_suffice_for_are_named_once_with_the_mi
 
 
 def test_pairs_are_tested_by_the_rounds_and_the_margin_of_the_plan(tmp_path):
-    records = named(
-        *(make_record("amber_ring", 2, (2.0 + index,) * 4) for index in range(6)),
-        *(make_record("amber_library", 2, (2.2 + 1.1 * index,) * 4) for index in range(6)),
-    )
+    rings = [make_record("amber_ring", 2, (2.0 + index,) * 4) for index in range(6)]
+    libraries = [make_record("amber_library", 2, (2.2 + 1.1 * index,) * 4) for index in range(6)]
+    records = named(*certified(tmp_path, *rings, *libraries))
     plan = pd.DataFrame({"launch": [*records], "repetition": [*range(1, 7)] * 2, "margin": 0.12, "order_seed": 1})
     about = {"strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak", "workers": 2}
     plan = plan.assign(**about, exchange=True, purpose="throughput")

@@ -9,7 +9,7 @@ from reports import document, first_page
 from reports.results import Results
 from tests.reports.pieces import answers
 from tests.reports.probes import AS_TRAINED, probe
-from tests.reports.records import make_record, named, unfinished, varied
+from tests.reports.records import certified, make_record, named, unfinished, varied
 
 
 def figure(tmp_path, *records: Record) -> dict:
@@ -19,7 +19,7 @@ def figure(tmp_path, *records: Record) -> dict:
 
 
 def page(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
-    return answers(document.compose(Results(tmp_path, named(*records), None, **facts))[0])
+    return answers(document.compose(Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts))[0])
 
 
 def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts: object) -> list[Record]:
@@ -111,7 +111,7 @@ def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
     asked = "nox -s calibrate tells whether these tests keep their promises on this machine."
     assert asked in page(tmp_path, *records)["What next"]
     (tmp_path / verdict.FILE).touch()
-    results = Results(tmp_path, named(*records), None)
+    results = Results(tmp_path, named(*certified(tmp_path, *records)), None)
     material = document.gather(results)
     assert asked not in first_page._next_steps(material, results, material.cells["regime"].iloc[0])
 

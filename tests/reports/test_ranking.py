@@ -1,12 +1,14 @@
 """Who is called faster than whom, on made-up launches of which it is known what the tests say."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from common.certificate import ALL_REASONS, OTHER_MATHS, REASONS
 from common.measurement import paired
 from reports import ranking, summaries
 from reports.blocks import DASH
@@ -39,8 +41,12 @@ def planned(launch_table: pd.DataFrame) -> pd.DataFrame:
     return launch_table[["launch"]].assign(repetition=launch_table["round"])
 
 
-def judged(launch_table: pd.DataFrame, margin: float = 0.05, deviating: Sequence[tuple[str, int]] = ()) -> Ranking:
-    return ranking.rank(launch_table, planned(launch_table), margin, deviating)
+CERTIFIED = defaultdict(str)
+"""A certificate that has no reason not to rank anybody."""
+
+
+def judged(launch_table: pd.DataFrame, margin: float = 0.05) -> Ranking:
+    return ranking.rank(launch_table, planned(launch_table), margin, CERTIFIED)
 
 
 def said(launch_table: pd.DataFrame, margin: float = 0.05) -> list[str]:
@@ -93,16 +99,16 @@ def test_a_comparison_takes_the_rounds_that_have_both():
 def test_without_a_plan_launches_are_paired_by_their_places_and_with_one_its_launches_alone_count():
     table = launches({"a": 1.0, "b": 1.2}, n=8)
     late = table[(table["strategy"] == "a") | (table["round"] > 1)]
-    [alone] = ranking.rank(late, None, 0.05).comparisons.to_dict("records")
+    [alone] = ranking.rank(late, None, 0.05, CERTIFIED).comparisons.to_dict("records")
     assert (alone["n"], alone["rounds"]) == (7, [0, 1, 2, 3, 4, 5, 6])
-    [row] = ranking.rank(table, planned(late), 0.05).comparisons.to_dict("records")
+    [row] = ranking.rank(table, planned(late), 0.05, CERTIFIED).comparisons.to_dict("records")
     assert (row["n"], row["rounds"]) == (7, [2, 3, 4, 5, 6, 7, 8])
 
 
 def test_each_regime_and_number_of_workers_is_a_family_of_its_own():
     two, four = launches({"a": 1.0, "b": 1.02}), launches({"a": 1.0, "b": 1.02, "c": 2.0}, workers=4)
     strong = launches({"a": 1.0, "d": 1.02}).assign(regime="strong")
-    found = ranking.rank(pd.concat([two, four, strong]), None, 0.05).comparisons
+    found = ranking.rank(pd.concat([two, four, strong]), None, 0.05, CERTIFIED).comparisons
     assert found.groupby(["regime", "workers"]).size().to_dict() == {("strong", 2): 1, ("weak", 2): 1, ("weak", 4): 3}
     alone, among = (judged(table).comparisons["high"].iloc[0] for table in (two, four))
     assert found[found["regime"] == "weak"]["high"].iloc[[0, 1]].tolist() == pytest.approx([alone, among])
@@ -117,29 +123,26 @@ def test_launches_without_exchange_take_no_part():
     )
 
 
-@pytest.mark.parametrize(
-    ("facts", "workers", "reason"),
-    [
-        ({"same_maths": False}, 2, "for computing other maths"),
-        ({"oversubscribed": True}, 2, "for more threads than cores"),
-        ({"synchronous": False}, 2, "for asynchronous updates"),
-        ({"synchronous": False}, 1, None),
-    ],
-)
-def test_who_computes_or_runs_otherwise_is_not_ranked_and_named(facts, workers, reason):
-    table = launches({"a": 1.0, "b": 1.2}, workers)
-    other = launches({"other": 0.5}, workers, **facts)
-    found = ranking.rank(pd.concat([table, other]), None, 0.05)
-    assert pairs_of(found)[0] == (("a", "b") if reason else ("other", "a"))
-    assert len(found.comparisons) == (1 if reason else 3)
-    assert not_ranked(found) == (f"Not ranked: other at {workers}, {reason}." if reason else "")
-
-
-def test_who_deviates_from_the_oracle_is_not_ranked_where_it_does_and_named():
+@pytest.mark.parametrize("reason", [*ALL_REASONS, ""])
+def test_who_the_certificate_has_a_reason_for_is_not_ranked_where_it_has_and_named(reason):
     table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
-    found = ranking.rank(table, None, 0.05, [("a", 2)])
-    assert found.comparisons["workers"].tolist() == [1]
-    assert not_ranked(found) == "Not ranked: a at 2, for not following the oracle."
+    found = ranking.rank(table, None, 0.05, defaultdict(str, {("a", 2): reason}))
+    assert found.comparisons["workers"].tolist() == ([1] if reason else [1, 2])
+    assert not_ranked(found) == (f"Not ranked: a at 2, {reason}." if reason else "")
+
+
+def test_what_the_certificate_does_not_know_is_a_mistake():
+    with pytest.raises(KeyError):
+        ranking.rank(launches({"a": 1.0, "b": 1.2}), None, 0.05, {("a", 2): ""})
+
+
+@pytest.mark.parametrize("reason", [*ALL_REASONS, ""])
+def test_who_has_more_threads_than_cores_is_not_ranked_and_named_for_that_unless_it_deviates(reason):
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), launches({"other": 0.5}, oversubscribed=True)])
+    found = ranking.rank(table, None, 0.05, defaultdict(str, {("other", 2): reason}))
+    assert pairs_of(found) == [("a", "b")]
+    stands = reason if reason == "for not following the oracle" else "for more threads than cores"
+    assert not_ranked(found) == f"Not ranked: other at 2, {stands}."
 
 
 def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
@@ -151,8 +154,8 @@ def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
             launches({"c": 1.0, "d": 1.0}, n=2),
         ]
     )
-    table.loc[table["strategy"] == "half", "same_maths"] = False
-    found = ranking.rank(table, None, 0.05)
+    reasons = dict.fromkeys([("half", 1), ("half", 2)], REASONS[OTHER_MATHS])
+    found = ranking.rank(table, None, 0.05, defaultdict(str, reasons))
     assert not_ranked(found) == (
         "Not ranked: half at 1 and 2, for computing other maths; 1 strategy with 2 workers and 4 strategies with 4 "
         "workers, for more threads than cores; c at 2 and d at 2, for too few rounds (n = 2, 6 needed)."
@@ -308,7 +311,7 @@ def test_one_strategy_alone_is_not_ranked():
 
 def test_without_launches_there_is_nothing_to_rank():
     for plan in (None, pd.DataFrame({"launch": [], "repetition": []})):
-        found = ranking.rank(summaries.launches({}), plan, 0.05)
+        found = ranking.rank(summaries.launches({}), plan, 0.05, CERTIFIED)
         assert found.comparisons.empty
         assert ranking.resolution(found, "weak") == ""
         assert ranking.section(found, {}, {}) == []
@@ -321,7 +324,8 @@ def test_records_are_ranked_by_the_rows_that_they_compute():
     rounded = [varied("amber_ring", 2, (1.0 + index / 100,) * 2, half_precision=True) for index in range(6)]
     records = named(*whole, *half, *rounded)
     table = summaries.launches(records)
-    found = ranking.rank(table, None, 0.05)
+    reasons = {("amber_ring, half_precision, other maths", 2): REASONS[OTHER_MATHS]}
+    found = ranking.rank(table, None, 0.05, defaultdict(str, reasons))
     assert pairs_of(found) == [("amber_ring", "amber_parts")]
     assert found.unranked["strategy"].tolist() == ["amber_ring, half_precision, other maths"]
     assert "amber_ring was the fastest" in ranking.sentences(found, table["regime"].iloc[0])[0]
@@ -416,7 +420,7 @@ def placed(milliseconds: Mapping[str, float], hosts: int, megabits: float | None
 
 def test_each_placement_is_a_family_of_its_own_and_nobody_is_compared_across():
     table = pd.concat([launches({"a": 1.0, "b": 1.2}), placed({"a": 3.0, "b": 2.0}, 2, 10), placed({"a": 1.0}, 2)])
-    found = ranking.rank(table, None, 0.05)
+    found = ranking.rank(table, None, 0.05, CERTIFIED)
     assert pairs_of(found) == [("a", "b"), ("b, 2 hosts, 10 Mbit/s", "a, 2 hosts, 10 Mbit/s")]
     assert found.comparisons["placement"].tolist() == ["", "2 hosts, 10 Mbit/s"]
     assert found.comparisons["hosts"].tolist() == [1, 2]
@@ -425,7 +429,7 @@ def test_each_placement_is_a_family_of_its_own_and_nobody_is_compared_across():
 def test_of_several_links_the_fastest_is_told_and_the_others_are_counted():
     links = [placed({"a": 1.0 + 10 / each, "b": 2.0}, 2, each) for each in (10, 1000, 100)]
     table = pd.concat([launches({"a": 1.0, "b": 1.2}), *links])
-    first, second, others = ranking.sentences(ranking.rank(table, None, 0.05), "weak")
+    first, second, others = ranking.sentences(ranking.rank(table, None, 0.05, CERTIFIED), "weak")
     assert first.startswith("With 2 workers on 2 hosts, 1000 Mbit/s a was the fastest: ")
     # Its hosts are said once.
     assert " faster than b (" in first
@@ -435,10 +439,14 @@ def test_of_several_links_the_fastest_is_told_and_the_others_are_counted():
 
 def test_what_the_machine_can_show_is_that_of_most_workers_and_hosts_over_the_fastest_link():
     table = pd.concat([launches({"a": 1.0, "b": 1.2}), *(placed({"a": 1.0, "b": 1.2}, 2, each) for each in (100, 10))])
-    assert " with 2 workers on 2 hosts, 100 Mbit/s and " in ranking.resolution(ranking.rank(table, None, 0.05), "weak")
+    assert " with 2 workers on 2 hosts, 100 Mbit/s and " in ranking.resolution(
+        ranking.rank(table, None, 0.05, CERTIFIED), "weak"
+    )
 
 
 def test_other_maths_on_any_hosts_is_named_once():
     tables = [placed({"half": 1.0}, 2, each, same_maths=False) for each in (10, 100)]
     table = pd.concat([launches({"a": 1.0, "half": 0.5}, same_maths=False), *tables])
-    assert not_ranked(ranking.rank(table, None, 0.05)) == "Not ranked: a at 2 and half at 2, for computing other maths."
+    names = set(table["strategy"]) - {"b"}
+    found = ranking.rank(table, None, 0.05, defaultdict(str, {(name, 2): REASONS[OTHER_MATHS] for name in names}))
+    assert not_ranked(found) == "Not ranked: a at 2 and half at 2, for computing other maths."

@@ -21,7 +21,7 @@ from reports.material import Drawings, gather
 from reports.results import Results
 from reports.rules import Rule
 from tests.reports.drawings import looks_of
-from tests.reports.records import HOST, STRATEGIES, make_record, named, unfinished, varied
+from tests.reports.records import HOST, STRATEGIES, certified, make_record, named, unfinished, varied
 
 DRIFT = (1.0, 1.4, 0.8, 1.9, 1.1, 2.5)
 """How many times as long everything takes in each round."""
@@ -34,7 +34,7 @@ def composed(tmp_path) -> Callable[..., tuple[list[dict], Drawings]]:
     """A function that gives the document on these records: its blocks, and how its figures are drawn."""
 
     def compose(*records: Record, **more: object) -> tuple[list[dict], Drawings]:
-        content, drawings = document.compose(Results(tmp_path, named(*records), None, **more))
+        content, drawings = document.compose(Results(tmp_path, named(*certified(tmp_path, *records)), None, **more))
         return content["blocks"], drawings
 
     return compose
@@ -212,7 +212,7 @@ def rules_on(tmp_path) -> Callable[..., dict[int, Rule]]:
     """A function that gives the rules on these records, by number; `more` are tables that the report has as well."""
 
     def twelve(*records: Record, **more: object) -> dict[int, Rule]:
-        results = Results(tmp_path, named(*records), None)
+        results = Results(tmp_path, named(*certified(tmp_path, *records)), None)
         material = SimpleNamespace(**vars(gather(results)) | more)
         return {rule.number: rule for rule in rules.twelve(material, results)}
 

@@ -25,6 +25,7 @@ from common.measurement.record import Record, read_record, write_record
 from common.measurement.run import Run
 from common.measurement.world import World
 from common.strategy import Work
+from tests.common.conftest import CROWDED, Processes
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
@@ -182,6 +183,35 @@ def test_a_worker_that_sees_no_loss_leaves_it_to_those_that_do(numpy_launch, dec
     assert launched.record.losses == pytest.approx(numpy_launch(TASK).record.losses)
     assert launched.record.examples_by_rank == [30 * 64, 0]
     assert "step    30/30   " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("work", "losses_of", "cause"),
+    [
+        (Work.DATA_PARALLEL, lambda rank, step: None if step else 1.0, "losses of 1 of 30 steps"),
+        (Work.DATA_PARALLEL, lambda rank, step: None if rank and step == 29 else 1.0, "losses of 29 of 30 steps"),
+        (Work.DATA_PARALLEL, lambda rank, step: [1.0, 1.0] if step == 3 else 1.0, "losses of 30 of 30 steps"),
+        (Work.DATA_PARALLEL, lambda rank, step: None if rank else 1.0, "the losses of 1 of 2 shards"),
+        (Work.DATA_PARALLEL, lambda rank, step: [1.0, 1.0], "the losses of 4 of 2 shards"),
+        (Work.PARTS_OF_ONE_MODEL, lambda rank, step: None, "the losses of 0 of 1 shards"),
+    ],
+    ids=["the first alone", "all but one", "of other shards once", "of one worker", "of too many shards", "none"],
+)
+def test_a_strategy_that_keeps_losses_to_itself_leaves_no_record(tmp_path, declare, work, losses_of, cause):
+    processes, path = Processes(2), tmp_path / "record.json"
+    strategy, task = declare(work=work), dataclasses.replace(TASK, record=path)
+
+    def train(rank):
+        world = World(placement=CROWDED, rank=rank, size=2, all_gather=partial(processes.gather, rank))
+        run = Run(strategy, task, strategy.options(), world)
+        run.export_with(lambda: run.initial_state)
+        for batch in run.steps():
+            run.observe(losses_of(rank, batch.step), 32)
+        run.finish()
+
+    with pytest.raises(LaunchFailedError, match=f"leaves no record, since it gave observe.. {cause}"):
+        processes.play(train)
+    assert not path.exists()
 
 
 def test_what_a_worker_holds_is_in_the_record_with_its_peak(one_worker):
