@@ -1,9 +1,10 @@
 """Whether every launch computed what it should: each beside its float64 oracle, with exchange and without."""
 
+import contextlib
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ import numpy as np
 from common.contract import oracle, oracles
 from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
+from common.contract.rows import share_of
 from common.contract.task import Task, maths_of, task_of, to_arguments
 from common.errors import UserError
 from common.measurement.record import Record
-from common.strategy import Alone, Options, name_of
+from common.plan import PlannedLaunch
+from common.strategy import Alone, Options, has_exchange, name_of
 
 FOLLOWS, DEVIATES, NOT_COMPARED = "follows", "deviates", "not compared"
 FOLLOWS_UP_TO = "follows up to a kink"
@@ -133,16 +136,19 @@ def _place(reason: str) -> int:
     return ALL_REASONS.index(reason) if reason else len(ALL_REASONS)
 
 
-def compute_oracles(tasks: Sequence[tuple[Task, int, int, Alone | None]]) -> None:
-    """Compute, and keep for later, the oracles of these tasks: each with its global batch, workers and kind.
-
-    The kind is None with exchange. Raises UserError for data that can't be loaded.
-    """
-    for task, global_batch, workers, alone in dict.fromkeys(tasks):
-        if alone is None:
-            oracles.of_batch(maths_of(task), global_batch, task.steps, with_state=bool(task.checkpoint))
-        else:
-            oracles.of_workers_alone(maths_of(task), global_batch, task.steps, workers, alone, bool(task.checkpoint))
+def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
+    """Compute, and keep for later, every oracle that the report on these launches will need and can have here."""
+    for launch in launches:
+        strategy, task = launch.strategy, launch.task
+        is_synchronous = strategy.is_synchronous(launch.options) or launch.workers == 1
+        # Without data, or with a batch that doesn't divide, there is no launch to compare either.
+        with contextlib.suppress(UserError):
+            share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
+            known = maths_of(task), share.global_batch, task.steps
+            if has_exchange(launch.options) and (is_synchronous or task.checkpoint):
+                oracles.of_batch(*known, with_state=bool(task.checkpoint))
+            elif not has_exchange(launch.options) and strategy.alone:
+                oracles.of_workers_alone(*known, launch.workers, strategy.alone, bool(task.checkpoint))
 
 
 def trajectory_of(record: Record) -> Trajectory:

@@ -28,6 +28,7 @@ from rich.table import Table
 from common import catalogue, ceilings, command_line, regression
 from common.calibration import verdict
 from common.catalogue import ROOT
+from common.certificate import compute_oracles
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, locked, write_atomically
 from common.hosts import cluster
@@ -38,7 +39,16 @@ from common.measurement import machine, metrics
 from common.measurement.intervals import median_interval
 from common.measurement.record import Record, read_record, read_records
 from common.other_checkout import Against, find, other_checkout
-from common.plan import PlannedLaunch, Scope, Stage, certified_presets, kink_free_seeds, plan_table
+from common.plan import (
+    PlannedLaunch,
+    Scope,
+    Stage,
+    certificates,
+    certified_presets,
+    kink_free_seeds,
+    plan_table,
+    worlds,
+)
 from common.results_folder import order_seed, unfinished_or_new
 from common.schedule import MORE, Durations, stages
 from common.strategy import has_exchange, label, name_of
@@ -186,7 +196,15 @@ def _run_all(
     done: list[Stage] = []
 
     def probe() -> None:
-        durations.probes = _probed(console, scope, durations, folder)
+        started = time.monotonic()
+        # What the report compares the launches with: computed once, and its time counts.
+        made = [launch for stage in done for launch in stage.launches]
+        wanted = [each for strategy, size in worlds(scope) for each in certificates(scope, strategy, size, seeds)]
+        compute_oracles(
+            [*made, *(each for each in wanted if each.strategy.name in {one.strategy.name for one in made})]
+        )
+        durations.probes = time.monotonic() - started
+        durations.probes += _probed(console, scope, durations, folder)
 
     # Drawn between launches alone, which have the machine for themselves.
     with Progress(*_COLUMNS, console=console, transient=True, auto_refresh=False) as progress:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from pathlib import Path
 
 import pytest
 
@@ -23,8 +24,9 @@ from common.certificate import (
 from common.contract import mlp, oracle
 from common.contract.oracle import run_alone
 from common.contract.task import PRESETS
+from common.plan import PlannedLaunch
 from common.strategy import Alone
-from tests.reports.records import make_record, named, unfinished, varied, write_weights
+from tests.reports.records import STRATEGIES, MadeUpOptions, make_record, named, unfinished, varied, write_weights
 
 TASK = dataclasses.replace(
     PRESETS["digits"], scaling="weak", seed=3, workers=2, steps=60, warmup_steps=20, window_steps=10
@@ -221,13 +223,25 @@ def test_what_deviates_is_named_once_for_each_strategy_workers_and_preset():
     assert found == ["a with 2 workers, digits (wrong)", "a with 1 worker without exchange, digits (wrong)"]
 
 
-def test_oracles_that_were_computed_before_are_not_computed_again(tmp_path, monkeypatch):
+def test_every_oracle_that_a_report_needs_is_computed_before_and_not_again(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    task = dataclasses.replace(TASK, steps=60)
-    tasks = [(task, 128, 2, None), (task, 128, 2, Alone.OWN_SHARD), (task, 128, 2, None)]
-    certificate.compute_oracles(tasks)
-    assert len([*(tmp_path / "lockstep" / "oracles").iterdir()]) == 2
+    strategy = dataclasses.replace(STRATEGIES["amber_ring"], alone=Alone.OWN_SHARD)
+
+    def planned(exchange=True, **fields):
+        task = dataclasses.replace(TASK, **fields)
+        return PlannedLaunch(strategy, 2, "throughput", 1, task, MadeUpOptions(exchange=exchange))
+
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=128, steps=60)
+    launches = [planned(), planned(), planned(exchange=False), planned(checkpoint=Path("w.safetensors"))]
+    without_data = planned(preset="mnist", dimensions=(784, 10), data_dir=tmp_path)
+    certificate.compute_oracles([*launches, without_data, planned(scaling="strong", batch=63)])
+    assert len([*(tmp_path / "lockstep" / "oracles").iterdir()]) == 3
+    records = [
+        make_record(workers=2),
+        make_record(workers=2, checkpoint="w.safetensors"),
+        alone_record(Alone.OWN_SHARD),
+    ]
     for name in ("run_oracle", "run_alone"):
         monkeypatch.setattr(oracle, name, None)
-    certificate.compute_oracles(tasks)
-    assert [each.verdict for each in compared(tmp_path, make_record(workers=2))] == [FOLLOWS]
+    certificate.compute_oracles(launches)
+    assert [each.verdict for each in compared(tmp_path, *records)] == [FOLLOWS] * 3
