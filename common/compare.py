@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -197,12 +197,8 @@ def _run_all(
 
     def probe() -> None:
         started = time.monotonic()
-        # What the report compares the launches with: computed once, and its time counts.
-        made = [launch for stage in done for launch in stage.launches]
-        wanted = [each for strategy, size in worlds(scope) for each in certificates(scope, strategy, size, seeds)]
-        compute_oracles(
-            [*made, *(each for each in wanted if each.strategy.name in {one.strategy.name for one in made})]
-        )
+        # The report needs them, and the first time they take long: the schedule has to know it.
+        compute_oracles(_with_certificates(scope, seeds, durations.launches.values()))
         durations.probes = time.monotonic() - started
         durations.probes += _probed(console, scope, durations, folder)
 
@@ -227,6 +223,13 @@ def _run_all(
     write_atomically(folder / "left_out.csv", _table(left_out, "strategy", "minutes"))
     for strategy, minutes in left_out.items():
         console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
+
+
+def _with_certificates(scope: Scope, seeds: dict[str, int], launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:
+    """These launches, and the certificates of every world of their strategies."""
+    names = {launch.strategy.name for launch in launches}
+    of_names = [(strategy, size) for strategy, size in worlds(scope) if strategy.name in names]
+    return [*launches, *(each for world in of_names for each in certificates(scope, *world, seeds))]
 
 
 def _probed(console: Console, scope: Scope, durations: Durations, folder: Path) -> float:
