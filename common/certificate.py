@@ -199,6 +199,8 @@ def _compare(launch: str, record: Record, folder: Path, is_changed: bool) -> Com
     if record.exchange and not record.synchronous and record.world_size > 1:
         note = "workers don't wait for each other, so no step by step comparison exists"
         return dataclasses.replace(comparison, verdict=ASYNCHRONOUS, note=note)
+    if record.examples_per_step < 1:
+        return dataclasses.replace(comparison, verdict=DEVIATES, note="its steps have no rows")
     if not record.exchange and not record.alone:
         return dataclasses.replace(comparison, note="no oracle computes this strategy without exchange")
     try:

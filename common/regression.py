@@ -6,20 +6,21 @@ To start it: `nox -s compare -- --against-commit REV`.
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas
 from rich.console import Console
 from rich.table import Table
 
-from common import supervision
+from common import certificate, supervision
 from common.catalogue import ROOT
 from common.errors import UserError
 from common.files import write_atomically
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.metrics import throughput
-from common.measurement.paired import MOST_ROUNDS, Judgement, Needed, judge
+from common.measurement.paired import MOST_ROUNDS, POWER, Judgement, Needed, judge
 from common.measurement.record import Record, read_records
 from common.other_checkout import RECORDS, Against
 from common.plan import PlannedLaunch, Stage
@@ -28,7 +29,7 @@ FILE = "against.csv"
 """The file in a comparison's folder with what came of it: one row for each setting that both checkouts launched."""
 
 COMPARED = ("slower", "faster", "within", "can't tell")
-"""Verdicts on settings with enough rounds; the others are `too few rounds`, `fails` and `not compared`."""
+"""Verdicts on settings with enough rounds; the others are `deviates`, `fails`, `too few rounds` and `not compared`."""
 
 _SETTING = ("strategy", "workers", "preset", "scaling", "exchange")
 _NUMBERS = ("n", "here_seconds", "there_seconds", "ratio", "low", "high", "fewest", "most")
@@ -36,8 +37,47 @@ _WORDS = ("verdict", "note")
 _ABOUT = ("rev", "commit", "here", "tolerance", "notes")
 """Columns of the table: what a row is about, what was measured, what is said of it; and what all rows have alike."""
 
+_MORE_FAILURES = 2
+"""In so many rounds more than there launches have to fail here. Where 5 % of launches fail on both sides, each made
+again once, a false alarm in a family of twelve settings is rarer than one in a thousand."""
+
 _NOT_WORK = {"record", "checkpoint", "data_dir", "deadline_seconds"}
 """Fields of a task that decide neither what is computed nor how it is clocked."""
+
+
+_FIRST_ATTEMPT = ".first"
+"""What the log and the record of a launch that failed, and was made again, have behind their names."""
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A launch as both checkouts made it: each side's record, None where it has none, and whether it was made again."""
+
+    here: Record | None
+    there: Record | None
+    again_here: bool = False
+    again_there: bool = False
+
+    @property
+    def gap(self) -> str:
+        """Why both make no pair; empty: they do."""
+        for record, place in ((self.here, "here"), (self.there, "there")):
+            if record is None:
+                return f"not launched {place}"
+            if record.status != "ok":
+                # The rest says how to mend it.
+                cause = (record.reason or "").partition(": ")[0].rstrip(".")
+                return f"{record.status} {place}: {cause}"
+            if not record.windows:
+                return f"nothing was clocked {place}"
+        work = [{k: v for k, v in record.task.items() if k not in _NOT_WORK} for record in (self.here, self.there)]
+        rows = [{"rows per step": record.examples_per_step} for record in (self.here, self.there)]
+        differences = _differences(*work) or _differences(*rows)
+        return f"not the same work: {', '.join(differences)}" if differences else ""
+
+    def seconds_per_step(self) -> tuple[float, float]:
+        """Of both sides, which make a pair."""
+        return throughput(self.here).seconds_per_step, throughput(self.there).seconds_per_step
 
 
 def is_paired(stage: Stage, launch: PlannedLaunch) -> bool:
@@ -53,8 +93,25 @@ def run_both(launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = R
     sides = [(folder, root), (folder / RECORDS, checkout)]
     if launch.repetition % 2 == 0:
         sides.reverse()
-    records = {code: supervision.run_planned(launch, records, root=code) for records, code in sides}
+    records = {code: _run(launch, records, code) for records, code in sides}
     return records[root], records[checkout]
+
+
+def _run(launch: PlannedLaunch, folder: Path, code: Path) -> Record:
+    """Make a launch with this checkout, and once more where it failed; the first attempt's log and record are kept."""
+    record = supervision.run_planned(launch, folder, root=code)
+    if record.status != "failed":
+        return record
+    for path in (folder / f"{launch.name}.json", folder / f"{launch.name}.log"):
+        if path.exists():
+            path.replace(path.with_name(f"{path.name}{_FIRST_ATTEMPT}"))
+    return supervision.run_planned(launch, folder, root=code)
+
+
+def _failed_at_first(folder: Path) -> set[str]:
+    """The launches in the folder that failed and were made again, by name."""
+    ending = f".json{_FIRST_ATTEMPT}"
+    return {path.name.removesuffix(ending) for path in folder.glob(f"*{ending}")}
 
 
 def conclude(console: Console, against: Against, folder: Path) -> str | None:
@@ -62,11 +119,12 @@ def conclude(console: Console, against: Against, folder: Path) -> str | None:
 
     Raises UserError for a damaged record.
     """
-    here, there = (
-        {path.stem: record for path, record in read_records(each).items()} for each in (folder, folder / RECORDS)
-    )
+    folders = (folder, folder / RECORDS)
+    here, there = ({path.stem: record for path, record in read_records(each).items()} for each in folders)
+    again = tuple(map(_failed_at_first, folders))
+    table = changes(here, there, against.tolerance, _deviating(here, there, folder), again)
     about = (against.rev, against.commit, against.here, against.tolerance, " ".join(against.notes))
-    table = changes(here, there, against.tolerance).assign(**dict(zip(_ABOUT, about, strict=True)))
+    table = table.assign(**dict(zip(_ABOUT, about, strict=True)))
     write_atomically(folder / FILE, table.to_csv(index=False).encode())
     _print(console, table)
     return failure(table)
@@ -93,43 +151,72 @@ def read(folder: Path) -> pandas.DataFrame | None:
     return table
 
 
-def changes(here: Mapping[str, Record], there: Mapping[str, Record], tolerance: float) -> pandas.DataFrame:
+def _deviating(here: Mapping[str, Record], there: Mapping[str, Record], folder: Path) -> dict[tuple, str]:
+    """By setting why a launch doesn't follow its oracle here, where the same strategy and workers do follow there."""
+    ours, theirs = certificate.compare(here, folder), certificate.compare(there, folder / RECORDS)
+    known = {(each.strategy, each.workers, each.exchange) for each in theirs if each.verdict == certificate.DEVIATES}
+    return {
+        (each.strategy, each.workers, each.preset, each.scaling, each.exchange): each.note
+        for each in ours
+        if each.verdict == certificate.DEVIATES and (each.strategy, each.workers, each.exchange) not in known
+    }
+
+
+def changes(
+    here: Mapping[str, Record],
+    there: Mapping[str, Record],
+    tolerance: float,
+    deviating: Mapping[tuple, str] | None = None,
+    again: tuple[Collection[str], Collection[str]] = ((), ()),
+) -> pandas.DataFrame:
     """How many times as long a step takes here as there: a row for each setting that both checkouts launched.
 
     Both are records by launch. A pair is a launch that ended ok in both, at the same work; `n` counts the pairs,
     `here_seconds` and `there_seconds` are medians over them, of the seconds per step. `ratio` is their geometric mean,
     `low` to `high` the simultaneous 95 % interval over all rows with six pairs, which are one family. `verdict`:
 
+    - `deviates`: the setting is one of the `deviating`, which have the reason; each of them has a row;
+    - `fails`: launches didn't end ok here in at least two rounds more than there, or here in none and there in one;
     - `slower`, `faster`: the interval lies wholly above 1 + tolerance, or wholly below 1 / (1 + tolerance);
     - `within`: it lies wholly between them;
-    - `can't tell`: it doesn't; `fewest` to `most` rounds would make its half-width as small as the tolerance;
+    - `can't tell`: it doesn't; `fewest` to `most` rounds would bring it between them with 80 % power, were both equal;
     - `too few rounds`: fewer than six pairs;
-    - `fails`: no pair, since no launch ended ok here, and one did there;
-    - `not compared`: no pair for another reason. `note` says why pairs are missing.
+    - `not compared`: no pair for another reason. `note` says why pairs are missing, and what was made `again`.
     """
-    settings: dict[tuple, list[tuple[Record, Record]]] = {}
-    for launch in sorted(here.keys() & there.keys()):
-        record = here[launch]
-        setting = (record.name, record.world_size, record.task["preset"], record.scaling, record.exchange)
-        settings.setdefault(setting, []).append((record, there[launch]))
+    deviating = deviating or {}
+    settings: dict[tuple, list[_Pair]] = {setting: [] for setting in deviating}
+    paired_settings = {_setting(here[launch]) for launch in here.keys() & there.keys()}
+    for launch in sorted(here.keys() | there.keys()):
+        pair = _Pair(here.get(launch), there.get(launch), launch in again[0], launch in again[1])
+        setting = _setting(pair.here or pair.there)
+        # What only one checkout launches at all, such as its certificates, isn't compared.
+        if setting in paired_settings:
+            settings.setdefault(setting, []).append(pair)
     seconds = {
-        setting: [tuple(throughput(record).seconds_per_step for record in pair) for pair in launched if not _gap(*pair)]
+        setting: [pair.seconds_per_step() for pair in launched if not pair.gap]
         for setting, launched in settings.items()
     }
     paired = [setting for setting in settings if seconds[setting]]
     logs = [[math.log(ours / theirs) for ours, theirs in seconds[setting]] for setting in paired]
-    judged = dict(zip(paired, judge(logs, tolerance), strict=True))
-    rows = [
-        dict(zip(_SETTING, setting, strict=True))
-        | _numbers(seconds[setting], judged.get(setting))
-        | {"verdict": _verdict(judged.get(setting), tolerance, launched), "note": _note(launched)}
-        for setting, launched in settings.items()
-    ]
+    judged = dict(zip(paired, judge(logs, tolerance, by_interval=True), strict=True))
+    rows = []
+    for setting, launched in settings.items():
+        row = dict(zip(_SETTING, setting, strict=True)) | _numbers(seconds[setting], judged.get(setting))
+        verdict, note = _verdict(judged.get(setting), tolerance, launched), _note(launched)
+        if setting in deviating:
+            verdict, note = "deviates", "; ".join(filter(None, [deviating[setting], note]))
+        rows.append(row | {"verdict": verdict, "note": note})
     return pandas.DataFrame(rows, columns=[*_SETTING, *_NUMBERS, *_WORDS])
 
 
+def _setting(record: Record) -> tuple:
+    return record.name, record.world_size, record.task["preset"], record.scaling, record.exchange
+
+
 def failure(table: pandas.DataFrame) -> str | None:
-    """Why the gate is shut, in one sentence: something is slower or fails, or nothing was compared. None: it is open.
+    """Why the gate is shut, in one sentence; None where it is open.
+
+    Something is slower, fails, or doesn't follow the oracle here alone; or nothing was compared.
 
     `table` is what `conclude` writes.
     """
@@ -140,6 +227,8 @@ def failure(table: pandas.DataFrame) -> str | None:
     fails = [f"{setting_in_words(row)} ({row['note']})" for row in rows if row["verdict"] == "fails"]
     said = [f"slower than {commit_in_words(about)} by more than {share(about)}: {', '.join(slower)}"] if slower else []
     said += [f"fails here, and not with {commit_in_words(about)}: {', '.join(fails)}"] if fails else []
+    deviates = [f"{setting_in_words(row)} ({row['note']})" for row in rows if row["verdict"] == "deviates"]
+    said += [f"doesn't follow the oracle here: {', '.join(deviates)}"] if deviates else []
     if not said and not table["verdict"].isin(COMPARED).any():
         said = [f"nothing could be compared with {commit_in_words(about)}: {_why_nothing(table)}"]
     text = "; ".join(said)
@@ -151,7 +240,8 @@ def summary(table: pandas.DataFrame) -> str:
     about, counts = table.iloc[0], table["verdict"].value_counts()
     others = {"too few rounds", "not compared"}
     words = {"within": f"within {share(about)}", "can't tell": "can't be told", "fails": "fails here"}
-    found = [f"{counts[each]} {words.get(each, each)}" for each in (*COMPARED, "fails") if each in counts]
+    words["deviates"] = "deviates from the oracle"
+    found = [f"{counts[each]} {words.get(each, each)}" for each in (*COMPARED, "fails", "deviates") if each in counts]
     found += [f"{count} not compared"] if (count := int(table["verdict"].isin(others).sum())) else []
     settings = "1 setting" if len(table) == 1 else f"{len(table)} settings"
     return f"{here_in_words(about)} against {commit_in_words(about)}, of {settings}: {', '.join(found)}."
@@ -164,9 +254,9 @@ def verdict_in_words(row: Mapping[str, object]) -> str:
     if row["most"] <= row["n"]:
         return "can't tell: it is about as large as the tolerance"
     if math.isnan(row["fewest"]):
-        return f"can't tell: it takes more than {MOST_ROUNDS:,} rounds"
+        return f"can't tell: it takes more than {MOST_ROUNDS:,} rounds for {100 * POWER:g} % power"
     most = f"more than {MOST_ROUNDS:,}" if math.isnan(row["most"]) else f"{row['most']:,.0f}"
-    return f"can't tell: it takes {row['fewest']:,.0f} to {most} rounds"
+    return f"can't tell: it takes {row['fewest']:,.0f} to {most} rounds for {100 * POWER:g} % power"
 
 
 def setting_in_words(row: Mapping[str, object]) -> str:
@@ -207,10 +297,14 @@ def _numbers(seconds: Sequence[tuple[float, float]], judgement: Judgement | None
     }
 
 
-def _verdict(judgement: Judgement | None, tolerance: float, launched: Sequence[tuple[Record, Record]]) -> str:
+def _verdict(judgement: Judgement | None, tolerance: float, launched: Sequence[_Pair]) -> str:
+    failed_here = sum(_has_failed(pair.here) for pair in launched)
+    failed_there = sum(_has_failed(pair.there) for pair in launched)
+    is_ok_nowhere = failed_here == len(launched) > failed_there
+    if is_ok_nowhere or failed_here - failed_there >= _MORE_FAILURES:
+        return "fails"
     if judgement is None:
-        ours, theirs = ({record.status for record in side} for side in zip(*launched, strict=True))
-        return "fails" if "ok" not in ours and "ok" in theirs else "not compared"
+        return "not compared"
     if judgement.n < FEWEST_LAUNCHES:
         return "too few rounds"
     longest, shortest = 1 + tolerance, 1 / (1 + tolerance)
@@ -221,28 +315,21 @@ def _verdict(judgement: Judgement | None, tolerance: float, launched: Sequence[t
     return "within" if shortest <= judgement.low and judgement.high <= longest else "can't tell"
 
 
-def _note(launched: Sequence[tuple[Record, Record]]) -> str:
-    """Why launches of a setting make no pairs, and which options of the strategy differ between those that do."""
-    gaps = Counter(gap for pair in launched if (gap := _gap(*pair)))
+def _has_failed(record: Record | None) -> bool:
+    return record is None or record.status != "ok"
+
+
+def _note(launched: Sequence[_Pair]) -> str:
+    """Why launches of a setting make no pairs, which were made again, and which options of the strategy differ."""
+    gaps = Counter(pair.gap for pair in launched if pair.gap)
     said = [f"{reason} ({count} of {len(launched)})" for reason, count in gaps.items()]
-    pairs = [pair for pair in launched if not _gap(*pair)]
-    options = _differences(pairs[0][0].options, pairs[0][1].options) if pairs else []
+    counts = {"here": sum(pair.again_here for pair in launched), "there": sum(pair.again_there for pair in launched)}
+    for place, count in counts.items():
+        if count:
+            said.append(f"failed at first {place}, and was made again ({count} of {len(launched)})")
+    pairs = [pair for pair in launched if not pair.gap]
+    options = _differences(pairs[0].here.options, pairs[0].there.options) if pairs else []
     return "; ".join([*said, f"options differ: {', '.join(options)}"] if options else said)
-
-
-def _gap(ours: Record, theirs: Record) -> str:
-    """Why both launches make no pair; empty: they do."""
-    for record, place in ((ours, "here"), (theirs, "there")):
-        if record.status != "ok":
-            # The rest says how to mend it.
-            cause = (record.reason or "").partition(": ")[0].rstrip(".")
-            return f"{record.status} {place}: {cause}"
-        if not record.windows:
-            return f"nothing was clocked {place}"
-    work = [{k: v for k, v in record.task.items() if k not in _NOT_WORK} for record in (ours, theirs)]
-    rows = [{"rows per step": record.examples_per_step} for record in (ours, theirs)]
-    differences = _differences(*work) or _differences(*rows)
-    return f"not the same work: {', '.join(differences)}" if differences else ""
 
 
 def _differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from common.certificate import ALL_REASONS, ASYNCHRONOUS, DEVIATES, OTHER_MATHS, REASONS
 from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.paired import MOST_ROUNDS, Judgement, judge
+from common.measurement.paired import MOST_ROUNDS, POWER, Judgement, judge, smallest_difference
 from reports import blocks, deviation_figures, pairs, summaries
 from reports.blocks import Block, listed
 
@@ -143,18 +143,18 @@ def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) ->
 def resolution(ranking: Ranking, regime: str) -> str:
     """From which difference on this machine could tell two strategies apart; empty where nothing was tested.
 
-    That is half the width of an interval of the regime's largest family that has any: of the median one.
+    It is what the tests of the regime's largest family find with a probability of `POWER`, by the median spread.
     """
     family = _main_family(_of_regime(ranking.comparisons, regime))
     if family.empty:
         return ""
-    half_widths = _half_widths(family)
-    which = "the interval of the only comparison"
+    smallest = np.array([smallest_difference(np.std(logs, ddof=1), len(logs), len(family)) for logs in family["logs"]])
+    which = "by the spread of the only comparison"
     if len(family) > 1:
-        which = f"the median interval of {len(family)} comparisons; that of the widest is {_percent(half_widths.max())}"
+        which = f"by the median spread of {len(family)} comparisons; {_percent(smallest.max())} by the largest"
     return (
-        f"Today this machine can show differences from {_percent(half_widths.median())} on with {_workers(family)} and "
-        f"{_rounds(family)} (half the width of {which})."
+        f"Today this machine can show differences from {_percent(float(np.median(smallest)))} on with "
+        f"{_workers(family)} and {_rounds(family)} (with {100 * POWER:g} % power, {which})."
     )
 
 
@@ -172,11 +172,12 @@ def next_steps(ranking: Ranking, regime: str) -> list[str]:
         return []
     leader = _leader(judged)
     of_leader = wide[(wide["strategy"] == leader) | (wide["other"] == leader)]
-    which, rows = (f"{leader} from the others", of_leader) if len(of_leader) else ("the others from each other", wide)
+    which, rows = (f"{leader} and the others", of_leader) if len(of_leader) else ("the others", wide)
     rounds = _range(rows["fewest"].max(), rows["most"].max())
     return [
-        f"More rounds: {rounds} would tell {which} to within {_percent(ranking.margin)} with {_workers(judged)} "
-        "(--repetitions, or more --minutes), the machine being as quiet as it was."
+        f"More rounds: if they are equal, {rounds} would show with {100 * POWER:g} % power that {which} are alike "
+        f"within {_percent(ranking.margin)} with {_workers(judged)} (--repetitions, or more --minutes), the machine "
+        "being as quiet as it was."
     ]
 
 
@@ -221,8 +222,8 @@ def _explanation(margin: float) -> str:
         "that test, so that of a pair that differs may just reach 1. Alike: two one-sided t tests (Schuirmann, 1987), "
         "at 5 % over the number of comparisons, so that any false one is as unlikely, find a difference of less than "
         f"{_percent(margin)}, the margin that was set beforehand (--margin). Where neither is shown, the last column "
-        "says how many rounds would narrow the interval to that much either way: a range, since it rests on the spread "
-        "that was measured, and never on the difference."
+        f"says how many rounds would show two equal ones to be alike with {100 * POWER:g} % power: a range, since it "
+        "rests on the spread that was measured, and never on the difference."
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.paired import FAMILY_ERROR, MARGIN, Decisions, decide, judge
+from common.measurement.paired import MARGIN, Decisions, decide, judge, smallest_difference
 
 BLOCK = FEWEST_LAUNCHES
 """Rounds of a block in which equal strategies must not be told apart: as many as a quick comparison makes."""
@@ -83,21 +83,8 @@ def measured(first: np.ndarray, second: np.ndarray, busy: np.ndarray) -> Measure
         long_blocks=len(long_blocks),
         found=sum(block.different and block.ratio < 1 for block in long_blocks),
         busy_share=float(np.median(first / busy)) - 1,
-        smallest_difference=smallest_difference(spread, LONG_BLOCK),
+        smallest_difference=smallest_difference(spread, LONG_BLOCK, power=POWER),
     )
-
-
-def smallest_difference(spread: float, rounds: int) -> float:
-    """The share by which a rate must differ for one paired t test to find it in 90 % of experiments of so many rounds.
-
-    `spread` is the standard deviation of the log ratios. The test statistic has a noncentral t distribution, whose
-    noncentrality is the log ratio over its standard error (Lehmann & Romano, Testing Statistical Hypotheses, 2005,
-    section 5.2); that the test finds the wrong sign is too improbable to count.
-    """
-    from scipy.special import nctdtrinc, stdtrit
-
-    critical = stdtrit(rounds - 1, 1 - FAMILY_ERROR / 2)
-    return float(np.expm1(nctdtrinc(rounds - 1, 1 - POWER, critical) * spread / np.sqrt(rounds)))
 
 
 def simulate(families: int, generator: np.random.Generator) -> list[Simulated]:

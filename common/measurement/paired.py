@@ -9,6 +9,7 @@ compared with whom: nothing here allows for comparisons that were chosen for wha
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -20,13 +21,19 @@ FAMILY_ERROR = 0.05
 MARGIN = 0.05
 """By how much two strategies may differ and be called alike, where nobody asks for another margin."""
 
+POWER = 0.8
+"""The probability with which a number of rounds is to tell what is there."""
+
 MOST_ROUNDS = 10_000
 """Where an answer would take more rounds than this, it is said that it takes more."""
 
 
 @dataclass(frozen=True)
 class Needed:
-    """How many rounds an interval as narrow as the margin takes: from `fewest` to `most`; None: over `MOST_ROUNDS`."""
+    """How many rounds show two equal ones to be within the margin, with a probability of `POWER`.
+
+    From `fewest` to `most`; None: over `MOST_ROUNDS`.
+    """
 
     fewest: int | None
     most: int | None
@@ -75,9 +82,10 @@ class Decisions:
     alike: np.ndarray
 
 
-def judge(family: Sequence[Sequence[float]], margin: float = MARGIN) -> list[Judgement]:
+def judge(family: Sequence[Sequence[float]], margin: float = MARGIN, by_interval: bool = False) -> list[Judgement]:
     """Judge every comparison of a family, each given as the log ratios of its rounds, second rate over first.
 
+    The rounds needed are those for `alike`, or, with `by_interval`, for an interval wholly within the margin.
     Comparisons of fewer than six rounds take no part in the correction: how many a comparison has doesn't depend on
     what they show. Raises ValueError for one without rounds.
     """
@@ -88,6 +96,7 @@ def judge(family: Sequence[Sequence[float]], margin: float = MARGIN) -> list[Jud
     deviations = [float(np.std(family[index], ddof=1)) for index in told]
     counts = [len(family[index]) for index in told]
     decisions = decide(np.array([means[index] for index in told]), np.array(deviations), np.array(counts), margin)
+    level = FAMILY_ERROR / max(len(told), 1) / (2 if by_interval else 1)
     found = {}
     for place, index in enumerate(told):
         half_width = decisions.half_width[place]
@@ -99,7 +108,7 @@ def judge(family: Sequence[Sequence[float]], margin: float = MARGIN) -> list[Jud
             p=float(decisions.p[place]),
             different=bool(decisions.different[place]),
             alike=bool(decisions.alike[place]),
-            needed=rounds_needed(deviations[place], counts[place], len(told), margin),
+            needed=rounds_needed(deviations[place], counts[place], level, margin),
         )
     unknown = float("nan")
     return [
@@ -150,21 +159,63 @@ def half_width(deviation: float | np.ndarray, n: int | np.ndarray, comparisons: 
     return -stdtrit(np.asarray(n) - 1, FAMILY_ERROR / 2 / max(comparisons, 1)) * deviation / np.sqrt(n)
 
 
-def rounds_needed(deviation: float, n: int, comparisons: int, margin: float) -> Needed:
-    """With how many rounds the interval's half-width would reach the margin, by the spread and never by the difference.
+def smallest_difference(spread: float, rounds: int, comparisons: int = 1, power: float = POWER) -> float:
+    """The share by which a rate must differ for a family's test to find it with this probability in so many rounds.
 
-    The spread of n rounds has a 95 % interval itself (chi squared with n - 1 degrees of freedom), hence two numbers.
-    Neither is below the six rounds that a verdict takes.
+    `spread` is the standard deviation of the log ratios. The test statistic has a noncentral t distribution, whose
+    noncentrality is the log ratio over its standard error (Lehmann & Romano, Testing Statistical Hypotheses, 2005,
+    section 5.2). Holm's first step is taken, which is that of one difference among equals. That the test finds the
+    wrong sign is too improbable to count.
+    """
+    from scipy.special import nctdtrinc, stdtrit
+
+    critical = stdtrit(rounds - 1, 1 - FAMILY_ERROR / 2 / comparisons)
+    return float(np.expm1(nctdtrinc(rounds - 1, 1 - power, critical) * spread / np.sqrt(rounds)))
+
+
+def rounds_needed(deviation: float, n: int, level: float, margin: float) -> Needed:
+    """With how many rounds two equal ones would be shown to be within the margin, with a probability of `POWER`.
+
+    They are within it where the one-sided interval of that `level` is, on both sides. The number rests on the spread,
+    never on the difference. The spread of n rounds has a 95 % interval itself (chi squared with n - 1 degrees of
+    freedom), hence two numbers. Neither is below the six rounds that a verdict takes.
     """
     from scipy.special import chdtri
 
     spreads = deviation * np.sqrt((n - 1) / chdtri(n - 1, [0.025, 0.975]))
-    fewest, most = (_first_within(spread, comparisons, margin) for spread in spreads)
+    fewest, most = (_first_within(float(spread), level, margin) for spread in spreads)
     return Needed(fewest, most)
 
 
-def _first_within(deviation: float, comparisons: int, margin: float) -> int | None:
+def _first_within(deviation: float, level: float, margin: float) -> int | None:
     counts = range(FEWEST_LAUNCHES, MOST_ROUNDS + 1)
-    # The more rounds, the narrower.
-    place = bisect_left(counts, -np.log1p(margin), key=lambda n: -half_width(deviation, n, comparisons))
+    room = np.log1p(margin)
+    # The more rounds, the larger a spread will do.
+    place = bisect_left(counts, deviation, key=lambda n: room * _largest_spread(n, level))
     return counts[place] if place < len(counts) else None
+
+
+@cache
+def _largest_spread(n: int, level: float) -> float:
+    """The largest spread, as a multiple of the margin's logarithm, at which n rounds have the power to show equality.
+
+    With spread s and estimate S the mean M is shown to be within d where |M| + t S / sqrt(n) <= d, t being Student's
+    quantile. M has a normal distribution, S^2 a chi squared one, and both are independent: the power is the mean over S
+    of 2 F(sqrt(n) d / s - t S / s) - 1, where that is positive (Phillips, "Power of the two one-sided tests procedure
+    in bioequivalence", 1990).
+    """
+    from scipy.optimize import brentq
+    from scipy.special import chdtri, ndtr, stdtrit
+
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    estimates = np.sqrt(chdtri(n - 1, (nodes + 1) / 2) / (n - 1))
+    critical = -stdtrit(n - 1, level)
+
+    def missing_power(room: float) -> float:
+        return float(weights @ np.maximum(2 * ndtr(room - critical * estimates) - 1, 0) / 2) - POWER
+
+    return float(np.sqrt(n) / brentq(missing_power, 0.0, 10.0 + 10.0 * critical))
+
+
+_NODES = 64
+"""Points of the Gauss-Legendre rule by which the power is integrated over the quantiles of the spread."""

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import math
 
+import numpy as np
 import pandas
 import pytest
 from hypothesis import given
@@ -12,10 +13,13 @@ from rich.console import Console
 
 from common import regression, supervision
 from common.catalogue import ROOT
-from common.contract.task import PRESETS
-from common.measurement.record import Record, write_record
+from common.contract import oracle
+from common.contract.task import PRESETS, task_of
+from common.measurement.record import Record, read_records, write_record
 from common.other_checkout import RECORDS, Against
 from common.plan import PlannedLaunch, Stage
+from common.strategy import Alone
+from tests.reports.records import make_record, named
 
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, "")
 
@@ -103,13 +107,13 @@ def test_what_cannot_be_told_is_said_with_the_rounds_that_it_takes():
     assert row["verdict"] == "can't tell"
     assert 6 < row["fewest"] < row["most"]
     said = regression.verdict_in_words(row)
-    assert said == f"can't tell: it takes {row['fewest']:.0f} to {row['most']:.0f} rounds"
+    assert said == f"can't tell: it takes {row['fewest']:.0f} to {row['most']:.0f} rounds for 80 % power"
     never = only(regression.changes(side(noisy), side([1.0] * 6), 0.0))
-    assert regression.verdict_in_words(never) == "can't tell: it takes more than 10,000 rounds"
+    assert regression.verdict_in_words(never) == "can't tell: it takes more than 10,000 rounds for 80 % power"
     near = only(regression.changes(side(times(1.05, STEADY[::-1])), side(STEADY), 0.05))
     assert regression.verdict_in_words(near) == "can't tell: it is about as large as the tolerance"
     some = only(regression.changes(side(noisy), side([1.0] * 6), 0.007))
-    assert regression.verdict_in_words(some).endswith(" to more than 10,000 rounds")
+    assert regression.verdict_in_words(some).endswith(" to more than 10,000 rounds for 80 % power")
 
 
 def test_settings_have_rows_of_their_own():
@@ -145,11 +149,61 @@ def test_rounds_in_which_either_failed_make_no_pair_and_are_told():
         ([None] * 6, STEADY, "fails"),
         (STEADY, [None] * 6, "not compared"),
         ([None] * 6, [None] * 6, "not compared"),
-        ([None] * 5 + [1.0], STEADY, "too few rounds"),
+        ([None] * 5 + [1.0], STEADY, "fails"),
+        ([None] * 2 + [1.0] * 4, STEADY, "fails"),
+        ([None] * 2 + [1.0] * 8, [*STEADY, 1.0, 1.0, 1.0, 1.0], "fails"),
+        ([None] * 3 + [1.0] * 3, [None] + [1.0] * 5, "fails"),
+        ([None] * 2 + [1.0] * 4, [None] + [1.0] * 5, "too few rounds"),
+        ([None] + [1.0] * 5, STEADY, "too few rounds"),
+        ([None], [1.0], "fails"),
+        (STEADY, [None] * 5 + [1.0], "too few rounds"),
     ],
 )
 def test_what_fails_here_alone_is_told_from_what_cannot_be_compared(here, there, verdict):
     assert only(regression.changes(side(here), side(there), 0.05))["verdict"] == verdict
+
+
+def test_a_launch_that_is_refused_or_missing_here_counts_as_failed():
+    refused = {"status": "unsupported", "reason": "It has no GPU: find one."}
+    ours = side(STEADY)
+    for name in ("numpy_threads-01", "numpy_threads-02"):
+        ours[name] = dataclasses.replace(ours[name], **refused)
+    assert only(regression.changes(ours, side(STEADY), 0.05))["verdict"] == "fails"
+    for name in ("numpy_threads-01", "numpy_threads-02"):
+        del ours[name]
+    row = only(regression.changes(ours, side(STEADY), 0.05))
+    assert (row["verdict"], row["note"]) == ("fails", "not launched here (2 of 6)")
+
+
+@pytest.mark.parametrize("rounds", [6, 10])
+def test_where_five_per_cent_of_launches_fail_on_both_sides_false_alarms_are_rarer_than_five_per_cent(rounds):
+    """Twelve settings, each launch of which is made again once where it failed."""
+    random = np.random.default_rng(rounds)
+    # (families, settings, sides, rounds): a launch fails where both of its attempts do.
+    failed = (random.random((500, 12, 2, rounds, 2)) < 0.05).all(axis=-1)
+    verdicts = {}
+
+    def verdict_on(counts):
+        if counts not in verdicts:
+            sides = [side([None] * count + [1.0] * (rounds - count)) for count in counts]
+            verdicts[counts] = only(regression.changes(*sides, 0.05))["verdict"]
+        return verdicts[counts]
+
+    alarms = [any(verdict_on(tuple(counts)) == "fails" for counts in family) for family in failed.sum(axis=-1).tolist()]
+    assert sum(alarms) <= 0.05 * 500
+
+
+def test_what_was_made_again_is_told():
+    row = only(regression.changes(side(STEADY), side(STEADY), 0.05, again=(["numpy_threads-02"], [])))
+    assert (row["verdict"], row["note"]) == ("within", "failed at first here, and was made again (1 of 6)")
+
+
+def test_a_setting_that_deviates_here_alone_has_that_verdict_and_a_row_even_without_rounds():
+    setting = ("numpy_threads", 2, "digits", "weak", True)
+    certified = ("numpy_threads", 1, "digits", "strong", True)
+    table = regression.changes(side(STEADY), side(STEADY), 0.05, {setting: "losses leave", certified: "weights off"})
+    rows = {row["workers"]: (row["verdict"], row["note"], row["n"]) for row in table.to_dict("records")}
+    assert rows == {2: ("deviates", "losses leave", 6), 1: ("deviates", "weights off", 0)}
 
 
 @pytest.mark.parametrize(
@@ -186,10 +240,15 @@ def test_another_default_of_an_option_is_compared_and_told():
 
 
 @pytest.fixture
-def concluded(tmp_path):
-    """A function that concludes a comparison of these records: why its gate is shut, what was said, and the table."""
+def concluded(tmp_path, monkeypatch):
+    """A function that concludes a comparison of these records: why its gate is shut, what was said, and the table.
 
-    def conclude(here, there, against=AGAINST):
+    Whether they follow the oracle is looked at only with a `certificate`: made-up ones have no losses.
+    """
+
+    def conclude(here, there, against=AGAINST, certificate=False):
+        if not certificate:
+            monkeypatch.setattr(regression, "_deviating", lambda *sides: {})
         for folder, records in ((tmp_path, here), (tmp_path / RECORDS, there)):
             folder.mkdir(exist_ok=True)
             for name, record in records.items():
@@ -244,6 +303,33 @@ def test_the_gate_is_shut_where_nothing_was_launched(concluded):
     assert table.empty
 
 
+@pytest.mark.parametrize(("here", "there", "shuts"), [(1.001, 1.0, True), (1.0, 1.001, False), (1.001, 1.001, False)])
+def test_the_gate_is_shut_where_something_deviates_here_and_not_there(concluded, here, there, shuts):
+    def rounds(factor):
+        records = [make_record("amber_ring", 2, (2.0 + number / 100,) * 3) for number in range(6)]
+        losses = [factor * loss for loss in records[0].losses]
+        return named(*(dataclasses.replace(record, losses=losses) for record in records))
+
+    shut, said, _ = concluded(rounds(here), rounds(there), certificate=True)
+    if shuts:
+        assert shut.startswith("Doesn't follow the oracle here: amber_ring with 2 workers, digits weak (losses leave")
+        assert "1 deviates from the oracle." in said
+    else:
+        assert shut is None
+
+
+def test_a_change_that_drops_the_exchange_shuts_the_gate_however_fast_it_is(concluded):
+    def rounds(milliseconds):
+        return [make_record("amber_ring", 2, (milliseconds + number / 100,) * 3) for number in range(6)]
+
+    alone = oracle.run_alone(task_of(rounds(1.0)[0].task), 128, 60, 2, Alone.OWN_SHARD).losses
+    losses = {"losses": alone.mean(axis=0).tolist(), "shard_losses": alone.tolist()}
+    here = [dataclasses.replace(record, **losses) for record in rounds(1.0)]
+    shut, _, table = concluded(named(*here), named(*rounds(2.0)), certificate=True)
+    assert shut.startswith("Doesn't follow the oracle here: amber_ring with 2 workers")
+    assert table["ratio"].tolist() == pytest.approx([0.5], rel=0.05)
+
+
 def test_what_was_written_is_what_is_read(concluded, tmp_path):
     against = dataclasses.replace(AGAINST, rev="NA", commit="0" * 40, here="1" * 40, notes=("One.", "Two."))
     here, there = side(times(1.2)) | side([None] * 6, "numpy_broken"), side(STEADY) | side(STEADY, "numpy_broken")
@@ -270,15 +356,40 @@ def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, monkeypat
 
     def run(launch, folder, *, root):
         made.append((launch.repetition, folder, root))
-        return root
+        return records[root]
 
     monkeypatch.setattr(supervision, "run_planned", run)
     strategy, other = declare(), tmp_path / "against"
+    records = dict(zip((ROOT, other), side([1.0, 2.0]).values(), strict=True))
     for repetition in (1, 2):
         launch = PlannedLaunch(strategy, 2, "throughput", repetition, PRESETS["digits"], strategy.options())
-        assert regression.run_both(launch, tmp_path, other, ROOT) == (ROOT, other)
+        assert regression.run_both(launch, tmp_path, other, ROOT) == (records[ROOT], records[other])
     ours, theirs = (tmp_path, ROOT), (tmp_path / RECORDS, other)
     assert made == [(1, *ours), (1, *theirs), (2, *theirs), (2, *ours)]
+
+
+@pytest.mark.parametrize("second", ["ok", "failed"])
+def test_a_launch_that_fails_is_made_again_once_and_its_first_attempt_is_kept(declare, monkeypatch, tmp_path, second):
+    statuses = {ROOT: ["failed", second], tmp_path / "other": ["ok"]}
+    ok, failed = side([1.0, None]).values()
+
+    def run(launch, folder, *, root):
+        folder.mkdir(exist_ok=True)
+        record = ok if statuses[root].pop(0) == "ok" else failed
+        (folder / f"{launch.name}.log").write_text(f"attempt with {len(statuses[root])} to come")
+        write_record(folder / f"{launch.name}.json", record)
+        return record
+
+    monkeypatch.setattr(supervision, "run_planned", run)
+    strategy = declare()
+    launch = PlannedLaunch(strategy, 2, "throughput", 1, PRESETS["digits"], strategy.options())
+    here, there = regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)
+    assert (here.status, there.status) == (second, "ok")
+    assert not any(statuses.values())
+    assert (tmp_path / f"{launch.name}.log.first").read_text() == "attempt with 1 to come"
+    assert regression._failed_at_first(tmp_path) == {launch.name}
+    assert regression._failed_at_first(tmp_path / RECORDS) == set()
+    assert [*read_records(tmp_path)] == [tmp_path / f"{launch.name}.json"]
 
 
 def test_both_checkouts_make_what_tells_the_speed_in_rounds_and_nothing_else(declare):

@@ -10,6 +10,7 @@ import pytest
 
 from common.certificate import ALL_REASONS, OTHER_MATHS, REASONS
 from common.measurement import paired
+from common.measurement.paired import smallest_difference
 from reports import ranking, summaries
 from reports.blocks import DASH
 from reports.ranking import Ranking
@@ -246,7 +247,10 @@ def test_where_the_first_cannot_be_told_from_others_nobody_is_the_fastest_and_th
     of_a = unknown[(unknown["strategy"] == "a") | (unknown["other"] == "a")]
     widest = f"{of_a['fewest'].max():.0f} to {of_a['most'].max():.0f}"
     [more] = ranking.next_steps(judged(table), "weak")
-    assert more.startswith(f"More rounds: {widest} would tell a from the others to within 5 % with 2 workers")
+    assert more.startswith(
+        f"More rounds: if they are equal, {widest} would show with 80 % power that a and the others are alike within "
+        "5 % with 2 workers"
+    )
 
 
 def test_who_is_alike_with_a_first_that_cannot_be_told_from_others_is_said_too():
@@ -331,17 +335,16 @@ def test_records_are_ranked_by_the_rows_that_they_compute():
     assert "amber_ring was the fastest" in ranking.sentences(found, table["regime"].iloc[0])[0]
 
 
-def test_what_the_machine_can_show_is_half_the_width_of_the_median_interval():
-    table = pd.concat([launches({"a": 1.0, "b": 1.2, "c": 1.5}), launches({"a": 1.0, "b": 1.2}, workers=1)])
-    found = judged(table)
-    shown = found.comparisons[found.comparisons["workers"] == 2]
-    widths = sorted(100 * (math.exp((math.log(row.high) - math.log(row.low)) / 2) - 1) for row in shown.itertuples())
+def test_what_the_machine_can_show_is_what_the_test_finds_with_eighty_per_cent_power():
+    found = judged(launches({"a": 1.0, "b": 1.2, "c": 1.5}))
+    spreads = [np.std(logs, ddof=1) for logs in found.comparisons["logs"]]
+    smallest = sorted(100 * smallest_difference(spread, 6, 3) for spread in spreads)
     assert ranking.resolution(found, "weak") == (
-        f"Today this machine can show differences from {widths[1]:.2g} % on with 2 workers and n = 6 rounds (half the "
-        f"width of the median interval of 3 comparisons; that of the widest is {widths[2]:.2g} %)."
+        f"Today this machine can show differences from {smallest[1]:.2g} % on with 2 workers and n = 6 rounds (with "
+        f"80 % power, by the median spread of 3 comparisons; {smallest[2]:.2g} % by the largest)."
     )
     alone = ranking.resolution(judged(launches({"a": 1.0, "b": 1.2})), "weak")
-    assert alone.endswith("with 2 workers and n = 6 rounds (half the width of the interval of the only comparison).")
+    assert alone.endswith("with 2 workers and n = 6 rounds (with 80 % power, by the spread of the only comparison).")
     assert ranking.resolution(judged(launches({"a": 1.0, "b": 1.2}, n=5)), "weak") == ""
 
 
@@ -407,7 +410,7 @@ def test_an_open_answer_with_narrow_intervals_asks_for_no_number_of_rounds():
 def test_more_rounds_than_anybody_makes_are_said_to_be_over_ten_thousand():
     wild = {"a": [1, 1e4, 1, 1e4, 1, 1e4], "b": [1e4, 1, 1e4, 1, 1e4, 2]}
     [more] = ranking.next_steps(judged(launches(wild)), "weak")
-    assert more.startswith("More rounds: over 10,000 would tell")
+    assert more.startswith("More rounds: if they are equal, over 10,000 would show")
 
 
 def placed(milliseconds: Mapping[str, float], hosts: int, megabits: float | None = None, **facts: object):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.calibration import analysis
-from common.calibration.analysis import LONG_BLOCK, measured, simulate, smallest_difference
+from common.calibration.analysis import measured, simulate
 from common.measurement.paired import decide
 
 
@@ -52,20 +52,6 @@ def test_the_bound_of_four_alarms_in_thirty_blocks_is_that_of_clopper_and_pearso
     assert found.alarms == 4
     # By R: binom.test(4, 30)$conf.int.
     assert found.alarms_bound == pytest.approx(0.3072184, abs=1e-6)
-
-
-@pytest.mark.parametrize("rounds", [6, 10])
-def test_the_smallest_difference_is_found_in_nine_of_ten_simulated_experiments(rounds):
-    difference = smallest_difference(0.03, rounds)
-    logs = np.random.default_rng(1).normal(np.log1p(difference), 0.03, (20_000, rounds, 1))
-    decisions = decide(logs.mean(axis=1), logs.std(axis=1, ddof=1), np.array(rounds), 0.05)
-    # Three standard errors are 0.0064.
-    assert decisions.different.mean() == pytest.approx(0.9, abs=0.0064)
-
-
-def test_more_spread_needs_a_larger_difference_and_more_rounds_a_smaller_one():
-    assert smallest_difference(0.0, LONG_BLOCK) == 0.0
-    assert smallest_difference(0.01, 10) < smallest_difference(0.02, 10) < smallest_difference(0.02, 6)
 
 
 def test_simulated_families_of_every_size_are_wrong_no_more_often_than_promised():

@@ -215,22 +215,78 @@ def test_a_comparison_without_rounds_is_refused_and_a_family_of_none_is_judged()
     assert paired.judge([]) == []
 
 
-@given(st.floats(1e-4, 0.5), st.integers(6, 40), st.integers(1, 60), st.sampled_from([0.01, MARGIN, 0.2]))
-def test_the_rounds_needed_are_the_first_with_intervals_as_narrow_as_the_margin(deviation, n, comparisons, margin):
-    needed = paired.rounds_needed(deviation, n, comparisons, margin)
+def simulated_logs(comparisons: int, n: int, spread: float, difference: float = 0.0) -> np.ndarray:
+    """Log ratios of 4,000 families, (families, n, comparisons), of which the first comparison differs."""
+    logs = spread * np.random.default_rng(comparisons).standard_normal((4_000, n, comparisons))
+    logs[..., 0] += difference
+    return logs
+
+
+def decided(logs: np.ndarray, margin: float = MARGIN) -> paired.Decisions:
+    n, comparisons = logs.shape[1:]
+    return paired.decide(logs.mean(axis=1), logs.std(axis=1, ddof=1), np.full(comparisons, n), margin)
+
+
+@pytest.mark.parametrize("comparisons", [1, 3, 10])
+@pytest.mark.parametrize("spread", [0.03, 0.08])
+def test_the_rounds_needed_show_equal_ones_to_be_alike_in_four_of_five_families(comparisons, spread):
+    n = paired._first_within(spread, FAMILY_ERROR / comparisons, MARGIN)
+    alike = [decided(simulated_logs(comparisons, rounds, spread)).alike[:, 0].mean() for rounds in (n, n - 1)]
+    # Two standard errors are 0.013. With few rounds one more adds much power.
+    assert alike[0] > 0.787
+    assert n == 6 or alike[1] < 0.813
+    assert n < 20 or alike[0] < 0.83
+
+
+@pytest.mark.parametrize("comparisons", [1, 10])
+def test_the_rounds_needed_by_an_interval_bring_it_within_the_margin_in_four_of_five_families(comparisons):
+    n = paired._first_within(0.1, FAMILY_ERROR / 2 / comparisons, MARGIN)
+    logs = simulated_logs(comparisons, n, 0.1)
+    widths = decided(logs).half_width[:, 0]
+    within = np.abs(logs.mean(axis=1)[:, 0]) + widths <= MARGIN_LOG
+    assert 0.78 < within.mean() < 0.83
+    # Where the interval is but as narrow as the margin, most often it isn't within it.
+    narrow = next(rounds for rounds in range(6, n) if paired.half_width(0.1, rounds, comparisons) <= MARGIN_LOG)
+    few = logs[:, :narrow]
+    assert (np.abs(few.mean(axis=1)) + decided(few).half_width <= MARGIN_LOG)[:, 0].mean() < 0.4
+
+
+@pytest.mark.parametrize("comparisons", [1, 3, 10])
+@pytest.mark.parametrize("n", [6, 10])
+@pytest.mark.parametrize("power", [0.8, 0.9])
+def test_the_smallest_difference_is_found_with_its_power(comparisons, n, power):
+    difference = paired.smallest_difference(0.03, n, comparisons, power)
+    found = decided(simulated_logs(comparisons, n, 0.03, np.log1p(difference))).different[:, 0]
+    assert found.mean() == pytest.approx(power, abs=0.02)
+
+
+def test_more_spread_needs_a_larger_difference_and_more_rounds_a_smaller_one():
+    assert paired.smallest_difference(0.0, 10) == 0.0
+    smallest = [paired.smallest_difference(spread, n) for spread, n in ((0.01, 10), (0.02, 10), (0.02, 6))]
+    assert smallest == sorted(smallest)
+    assert paired.smallest_difference(0.02, 6) < paired.smallest_difference(0.02, 6, comparisons=3)
+
+
+LEVELS, MARGINS = st.sampled_from([0.05, 0.005, 0.0005]), st.sampled_from([0.01, MARGIN])
+
+
+@given(st.floats(1e-4, 0.5), st.integers(6, 40), LEVELS, MARGINS)
+def test_the_rounds_needed_are_the_first_that_the_spreads_interval_allows(deviation, n, level, margin):
+    needed = paired.rounds_needed(deviation, n, level, margin)
     low, high = deviation * np.sqrt((n - 1) / stats.chi2.ppf([0.975, 0.025], n - 1))
     for count, spread in ((needed.fewest, low), (needed.most, high)):
-        widths = [paired.half_width(spread, rounds, comparisons) for rounds in ((count or 10_001) - 1, count or 10_000)]
-        assert widths[0] > math.log1p(margin) or count == 6
-        assert (widths[1] <= math.log1p(margin)) == (count is not None)
+        rounds = (max(6, (count or 10_001) - 1), count or 10_000)
+        fewer, enough = (np.log1p(margin) * paired._largest_spread(each, level) for each in rounds)
+        assert fewer < spread or count == 6
+        assert (enough >= spread) == (count is not None)
     assert 6 <= (needed.fewest or 10_001) <= (needed.most or 10_001)
 
 
 def test_the_rounds_needed_are_a_range_that_holds_the_true_number_in_ninety_five_per_cent_of_experiments():
-    truth = paired._first_within(0.05, 10, MARGIN)
+    truth = paired._first_within(0.05, 0.005, MARGIN)
     random = np.random.default_rng(5)
     ranges = [
-        paired.rounds_needed(np.std(logs, ddof=1), 6, 10, MARGIN) for logs in 0.05 * random.standard_normal((400, 6))
+        paired.rounds_needed(np.std(logs, ddof=1), 6, 0.005, MARGIN) for logs in 0.05 * random.standard_normal((400, 6))
     ]
     missed = sum(not each.fewest <= truth <= each.most for each in ranges)
     assert 0 < missed <= 400 * highest_share(400)
@@ -239,13 +295,21 @@ def test_the_rounds_needed_are_a_range_that_holds_the_true_number_in_ninety_five
 def test_the_rounds_needed_do_not_depend_on_the_difference():
     [logs] = drawn(6, 8, 0.0, spread=0.05)
     assert paired.judge([logs])[0].needed == paired.judge([logs + 0.5])[0].needed
-    assert paired.rounds_needed(100.0, 6, 1, MARGIN) == paired.Needed(None, None)
+    assert paired.rounds_needed(100.0, 6, 0.05, MARGIN) == paired.Needed(None, None)
+    assert paired.rounds_needed(0.01, 6, 0.05, 0.0) == paired.Needed(None, None)
+
+
+def test_an_interval_within_the_margin_takes_more_rounds_than_both_one_sided_tests():
+    [logs] = drawn(6, 8, 0.0, spread=0.05)
+    tests, interval = (paired.judge([logs], by_interval=by_interval)[0].needed for by_interval in (False, True))
+    assert tests.fewest < interval.fewest
+    assert tests.most < interval.most
 
 
 def test_more_rounds_than_the_most_are_not_named():
-    largest = MARGIN_LOG / float(paired.half_width(1.0, paired.MOST_ROUNDS, 1))
-    assert paired._first_within(0.999999 * largest, 1, MARGIN) == paired.MOST_ROUNDS
-    assert paired._first_within(1.000001 * largest, 1, MARGIN) is None
+    largest = MARGIN_LOG * paired._largest_spread(paired.MOST_ROUNDS, 0.05)
+    assert paired._first_within(0.999999 * largest, 0.05, MARGIN) == paired.MOST_ROUNDS
+    assert paired._first_within(1.000001 * largest, 0.05, MARGIN) is None
 
 
 def test_who_only_makes_a_plan_does_not_import_scipy():
