@@ -104,11 +104,10 @@ def run_planned(planned: PlannedLaunch, folder: Path, cluster: Cluster) -> Recor
 
 def _spanning(planned: PlannedLaunch) -> Spanning:
     files = {"record": Path(FOLDER, f"{planned.name}.json")}
+    names = [files["record"].name]
     if planned.task.checkpoint:
-        files["checkpoint"] = Path(FOLDER, f"{planned.name}.safetensors")
-    names = [path.name for path in files.values()]
-    if planned.task.checkpoint:
-        names += [replica_path(files["checkpoint"], number).name for number in range(1, planned.workers)]
+        files["checkpoint"] = path = Path(FOLDER, f"{planned.name}.safetensors")
+        names += [path.name, *(replica_path(path, number).name for number in range(1, planned.workers))]
     if getattr(planned.options, "trace", False):
         names.append(files["record"].with_suffix(".trace").name)
     task = dataclasses.replace(planned.task, **files)
