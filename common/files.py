@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,20 +13,22 @@ from common.errors import UserError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `path` under a temporary name, then rename it. Raises UserError when its folder isn't writable."""
+    """Write `path` under a temporary name, then rename it. Raises UserError when its folder isn't writable.
+
+    The file has the mode that the user's umask leaves, as one that `open` makes.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
+        with temporary.open("xb") as file:
+            try:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+                os.replace(temporary, path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
     except OSError as error:
         raise _unwritable(path, error) from error
 

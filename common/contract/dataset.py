@@ -3,9 +3,9 @@
 import gzip
 import hashlib
 import math
+import secrets
 import shutil
 import struct
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -218,7 +218,8 @@ def read_idx(path: Path, expected_sha256: str | None = None) -> np.ndarray:
 
 def _fill(folder: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write the arrays into a folder beside the final one, then rename it: readers see all of it or nothing."""
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=folder.name))
+    temporary = folder.with_name(f"{folder.name}{secrets.token_hex(4)}")
+    temporary.mkdir()
     try:
         digest = hashlib.sha256()
         for name in _NAMES:
@@ -228,7 +229,6 @@ def _fill(folder: Path, arrays: dict[str, np.ndarray]) -> None:
             np.save(temporary / f"{name}.npy", array)
         (temporary / "sha256").write_text(digest.hexdigest())
         shutil.rmtree(folder, ignore_errors=True)
-        temporary.chmod(0o755)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

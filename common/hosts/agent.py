@@ -37,7 +37,7 @@ def main() -> None:
         case "run":
             sys.exit(work.run(work.Order(**request), lines, answer))
         case "collect":
-            answer(work.collect(request["folder"]))
+            answer(work.collect(request["folder"], request["names"]))
         case "sweep":
             answer({"ended": work.sweep(request["launch"])})
         case "counters":

@@ -18,6 +18,7 @@ from common.hosts.link import Link
 from common.hosts.selection import Selection
 from common.hosts.supervision import Cluster, Spanning
 from common.hosts.survey import HostFacts
+from common.measurement import machine
 from common.plan import Hosts
 from common.virtual_hosts import calibration
 from common.virtual_hosts.cluster import virtual_hosts
@@ -32,13 +33,16 @@ def is_to_be_made(selection: Selection) -> bool:
     return selection.virtual_hosts is not None and described() is None
 
 
-def run_on_virtual_hosts(selection: Selection, command: list[str]) -> int:
+def run_on_virtual_hosts(selection: Selection, command: list[str], lock: int) -> int:
     """Make the virtual hosts, run the command on their head, and take them down; returns its exit status.
 
-    Raises UserError where the system doesn't let this user make them.
+    The command inherits the `lock` that `machine.alone` gave. Raises UserError where the system doesn't let this
+    user make them.
     """
     with virtual_hosts(selection.virtual_hosts, selection.first_wire, selection.cores_per_host) as made:
-        process = subprocess.Popen(made.enter(*command), cwd=ROOT)
+        process = subprocess.Popen(
+            made.enter(*command), cwd=ROOT, env=os.environ | {machine.MEASURES: str(lock)}, pass_fds=[lock]
+        )
 
         def pass_on(number: int, _frame: FrameType | None) -> None:
             process.send_signal(number)

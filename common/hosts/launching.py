@@ -59,7 +59,8 @@ class HostsOutcome:
     """One sentence; None where it went well, was ended by the deadline, or a command ended by itself, which the log
     tells of."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """What lay in the folder of the first host that had one, by name; where the launch failed, what could be had."""
+    """The files that were asked for, as the first host that had a folder left them there, by name; where the launch
+    failed, what could be had."""
 
 
 @dataclass
@@ -95,13 +96,19 @@ class _Stream:
 
 
 def run_over_hosts(
-    assignments: Sequence[Assignment], hosts: Sequence[Host], deadline_seconds: float, log_path: Path, launch_id: str
+    assignments: Sequence[Assignment],
+    hosts: Sequence[Host],
+    deadline_seconds: float,
+    log_path: Path,
+    launch_id: str,
+    files: Sequence[str],
 ) -> HostsOutcome:
     """Run every host's commands until all have ended, one has failed or the deadline is over; then nothing is left.
 
     The log gets the output of all, with the host's name before each line. Where the launch fails, or a signal ends it,
     every one of the comparison's `hosts` is swept of the launch's processes: launchers start some on hosts of their
-    own accord. Raises UserError where ssh isn't installed.
+    own accord. `files` names what is to come back from the first host that has a folder: a host that sends anything
+    else fails the launch. Raises UserError where ssh isn't installed.
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     parts: list[_Part] = []
@@ -114,10 +121,10 @@ def run_over_hosts(
                 watch.add(parts[-1])
             ended = _until_one_fails(parts, watch, deadline_seconds + _START_SECONDS)
             if ended.status:
-                outcome = dataclasses.replace(ended, files=_left(parts, ended))
+                outcome = _left(parts, files, ended)
             else:
                 _end(parts, watch)
-                outcome = _collected(parts)
+                outcome = _collected(parts, files)
         finally:
             with signals_held():
                 _end(parts, watch)
@@ -207,34 +214,53 @@ def _failure(part: _Part) -> HostsOutcome:
     return HostsOutcome(status, failed_host=part.host.name, reason=reason)
 
 
-def _collected(parts: Sequence[_Part]) -> HostsOutcome:
+def _collected(parts: Sequence[_Part], files: Sequence[str]) -> HostsOutcome:
     """The outcome of a launch that went well on all hosts, whose folders are gone then."""
     folders = [part for part in parts if part.is_waited_for and part.folder]
-    questions = [ssh.Question(part.host, "collect", {"folder": part.folder}) for part in folders]
-    answers = ssh.ask(questions, _COLLECT_SECONDS)
-    for answer in answers:
+    questions = [_collect(part, files if part is folders[0] else ()) for part in folders]
+    outcome = HostsOutcome(0)
+    for question, answer in zip(questions, ssh.ask(questions, _COLLECT_SECONDS), strict=True):
         if answer.failure:
             status = ssh.LOST_STATUS if answer.lost else FAILED_STATUS
             return HostsOutcome(status, failed_host=answer.host.name, reason=answer.failure)
-    return HostsOutcome(0, files=_files(answers[0]) if answers else {})
+        outcome = _received(question, answer, outcome)
+    return outcome
 
 
-def _left(parts: Sequence[_Part], ended: HostsOutcome) -> dict[str, bytes]:
-    """What a launch that failed had left by then; nothing where the host that has it isn't reached.
+def _left(parts: Sequence[_Part], files: Sequence[str], ended: HostsOutcome) -> HostsOutcome:
+    """The outcome with what a launch that failed had left by then, unless the host that has it isn't reached.
 
     It is asked for before what still runs is ended, since the folder goes with that.
     """
     keeper = next((part for part in parts if part.is_waited_for and part.folder), None)
     is_lost = ended.status == ssh.LOST_STATUS and keeper is not None and keeper.host.name == ended.failed_host
     if keeper is None or is_lost:
-        return {}
-    [answer] = ssh.ask([ssh.Question(keeper.host, "collect", {"folder": keeper.folder})], _SWEEP_SECONDS)
-    return _files(answer)
+        return ended
+    question = _collect(keeper, files)
+    [answer] = ssh.ask([question], _SWEEP_SECONDS)
+    return _received(question, answer, ended)
 
 
-def _files(answer: ssh.Answer) -> dict[str, bytes]:
-    """Of what `collect` answered, by name; empty where it didn't."""
-    return {name: base64.b64decode(content) for name, content in answer.values.items()}
+def _collect(part: _Part, names: Sequence[str]) -> ssh.Question:
+    return ssh.Question(part.host, "collect", {"folder": part.folder, "names": names})
+
+
+def _received(question: ssh.Question, answer: ssh.Answer, outcome: HostsOutcome) -> HostsOutcome:
+    """The outcome with the files that a host sent; a failure without any where it sent what it wasn't asked for."""
+    files = dict(outcome.files)
+    for name, content in answer.values.items():
+        try:
+            if name not in question.request["names"]:
+                raise ValueError(name)
+            files[name] = base64.b64decode(content, validate=True)
+        except (TypeError, ValueError):
+            host = answer.host.name
+            reason = (
+                f"{host} sent back something else than the files that it was asked for ({name[:99]!a}), and nothing of "
+                f"it was kept: see who has changed the checkout on {host}."
+            )
+            return HostsOutcome(outcome.status or FAILED_STATUS, failed_host=host, reason=reason)
+    return dataclasses.replace(outcome, files=files)
 
 
 def _end(parts: Sequence[_Part], watch: _Watch) -> None:

@@ -171,7 +171,7 @@ def values_in(line: bytes) -> dict[str, object] | None:
     """What an agent said in a line, or None where something else printed it, such as the user's shell as it started."""
     try:
         values = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # The latter where lists are nested without end.
         return None
     return values if isinstance(values, dict) else None
 

@@ -21,6 +21,7 @@ from common.hosts.link import Link
 from common.hosts.survey import HostFacts
 from common.hosts.work import FOLDER, LAUNCH
 from common.launch import Limits, Program, python_for, settings_for
+from common.measurement.checkpoints import replica_path
 from common.measurement.record import Record, declared, read_record, write_record
 from common.measurement.site import Site
 from common.plan import Hosts, PlannedLaunch
@@ -42,7 +43,9 @@ class Spanning:
     starter: str
     """The module that starts it on one host, in a private network where there can be one."""
     arguments: Sequence[str]
-    """The options of its script. `{folder}` in them is a new folder of the first host, whose files come back."""
+    """The options of its script. `{folder}` in them is a new folder of the first host."""
+    files: Sequence[str]
+    """Names of the files that come back from that folder, where the launch leaves them there."""
     workers: int
     hosts: int
     bandwidth_bits_per_second: float | None = None
@@ -101,8 +104,12 @@ def run_planned(planned: PlannedLaunch, folder: Path, cluster: Cluster) -> Recor
 
 def _spanning(planned: PlannedLaunch) -> Spanning:
     files = {"record": Path(FOLDER, f"{planned.name}.json")}
+    names = [files["record"].name]
     if planned.task.checkpoint:
-        files["checkpoint"] = Path(FOLDER, f"{planned.name}.safetensors")
+        files["checkpoint"] = path = Path(FOLDER, f"{planned.name}.safetensors")
+        names += [path.name, *(replica_path(path, number).name for number in range(1, planned.workers))]
+    if getattr(planned.options, "trace", False):
+        names.append(files["record"].with_suffix(".trace").name)
     task = dataclasses.replace(planned.task, **files)
     return Spanning(
         program=planned.strategy,
@@ -110,6 +117,7 @@ def _spanning(planned: PlannedLaunch) -> Spanning:
         options=planned.options,
         starter="common.launch",
         arguments=to_arguments(task, planned.options),
+        files=names,
         workers=planned.workers,
         hosts=planned.hosts,
         bandwidth_bits_per_second=planned.bandwidth_bits_per_second,
@@ -178,7 +186,8 @@ def run(spanning: Spanning, cluster: Cluster, site: Site, log_path: Path) -> Hos
     make = _assignments if spanning.hosts > 1 else _on_one_host
     everyone = [member.host for member in cluster.members]
     assignments = make(spanning, cluster.members[: spanning.hosts], site)
-    return run_over_hosts(assignments, everyone, spanning.limits.deadline_seconds, log_path, secrets.token_hex(8))
+    seconds, launch_id = spanning.limits.deadline_seconds, secrets.token_hex(8)
+    return run_over_hosts(assignments, everyone, seconds, log_path, launch_id, spanning.files)
 
 
 def _on_one_host(spanning: Spanning, members: Sequence[HostFacts], site: Site) -> list[Assignment]:

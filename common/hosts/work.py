@@ -94,8 +94,8 @@ def make_folder(launch: str) -> Path:
     return folder
 
 
-def collect(folder: str) -> dict[str, object]:
-    """The files in a launch's folder, by name and in base64; the folder is gone then.
+def collect(folder: str, names: Iterable[str]) -> dict[str, object]:
+    """Those of these files that are in a launch's folder, by name and in base64; the folder is gone then.
 
     Raises UserError where there is no such folder, or a file in it can't be read.
     """
@@ -103,7 +103,8 @@ def collect(folder: str) -> dict[str, object]:
     if path.parent != SCRATCH or not path.name.startswith(f"{_PREFIX}-"):
         raise UserError(f"{folder} is no launch's folder: name one that `run` has answered with.")
     try:
-        files = {each.name: each.read_bytes() for each in sorted(path.iterdir()) if each.is_file()}
+        present = {each.name for each in path.iterdir() if each.is_file()}
+        files = {name: Path(path, name).read_bytes() for name in names if name in present}
     except OSError as error:
         raise UserError(
             f"{socket.gethostname()}: the launch's files are gone or can't be read ({error}): leave {SCRATCH} alone."

@@ -62,10 +62,9 @@ def main() -> None:
         return
     if cluster.is_to_be_made(selection):
         # On their head this program runs once more, and finds hosts like any others.
-        with machine.alone():
-            sys.exit(
-                cluster.run_on_virtual_hosts(selection, [sys.executable, "-m", "common.laboratory", *sys.argv[1:]])
-            )
+        command = [sys.executable, "-m", "common.laboratory", *sys.argv[1:]]
+        with machine.alone() as lock:
+            sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
     ensure_writable(arguments.out)
     hosts = None if selection.is_here else cluster.find(console, selection, ranks)
     scope = dataclasses.replace(arguments.scope, spread=hosts.spread if hosts else None)

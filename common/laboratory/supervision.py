@@ -89,6 +89,7 @@ def _spanning(planned: PlannedSweep) -> Spanning:
         options=library.options,
         starter="common.laboratory.launch",
         arguments=[*to_arguments(sweep), "--workers", str(sweep.workers)],
+        files=[cells_path(sweep.record).name],
         workers=sweep.workers,
         hosts=planned.hosts,
         bandwidth_bits_per_second=planned.bandwidth_bits_per_second,

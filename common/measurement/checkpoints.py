@@ -1,6 +1,7 @@
 """The checkpoints of a launch: going on from one, saving them on the way and at the end, and the accuracy at each."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
@@ -9,6 +10,11 @@ from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkp
 from common.contract.dataset import Dataset
 from common.contract.mlp import State
 from common.contract.task import Task
+
+
+def replica_path(path: Path, number: int) -> Path:
+    """Where the weights of a further replica are kept, which begin at 1, beside the first one's in `path`."""
+    return path.with_stem(f"{path.stem}-replica{number}")
 
 
 class Checkpoints:
@@ -38,7 +44,7 @@ class Checkpoints:
         """Save the states of further replicas beside the task's file; returns the names of their files."""
         path, names = self._task.checkpoint, []
         for number, state in enumerate(replicas, start=1):
-            beside = path.with_stem(f"{path.stem}-replica{number}")
+            beside = replica_path(path, number)
             write_checkpoint(beside, Checkpoint(state, step, self._global_batch), self._task)
             names.append(beside.name)
         return names

@@ -1,5 +1,6 @@
 """What machine this is: its processors, memory and versions, the cores a worker is pinned to, the bytes on its wire."""
 
+import fcntl
 import os
 import platform
 import socket
@@ -19,6 +20,12 @@ from common.measurement.site import site
 
 PRIVATE_NETWORK = "LOCKSTEP_PRIVATE_NETWORK"
 """Environment variable that the launcher sets to 1 where this launch has a network namespace to itself."""
+
+MEASURES = "LOCKSTEP_MEASURES"
+"""Environment variable with the number of the descriptor by which a program inherits the lock of `alone`."""
+
+_LOCKED = Path("/dev/shm")
+"""What `alone` locks: in memory, so never shared by machines, and never tidied up as /tmp is."""
 
 _PACKAGES = ("numpy", "scikit-learn", "safetensors")
 """Distributions that every launch uses."""
@@ -100,21 +107,68 @@ def _exceeds_cores(task: Threaded, local_world_size: int) -> bool:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Measure in the block, which nothing else of ours does on this machine meanwhile.
+def alone() -> Iterator[int]:
+    """Measure in the block, which nothing else of ours does on this machine meanwhile; gives the lock's descriptor.
 
-    Raises UserError where another comparison or benchmark runs here: each would measure the other as well. The claim is
-    a socket without a file (unix(7), abstract): it is every user's, and ends with this process.
+    A child that is given the descriptor, and its number in the variable `MEASURES`, may measure as well, and holds the
+    lock on. Raises UserError where another comparison or benchmark runs here: each would measure the other as well.
+
+    The lock is flock(2) of a folder that every user can open and only root can replace, so no user can leave a file
+    there that shuts out the others. It ends with the processes that hold it. Where the folder isn't shared but the
+    network is, as in some containers and batch jobs, a socket without a file (unix(7), abstract) does the same. Neither
+    helps against a user who holds them on purpose: the refusal names the process, which its user or root can end.
     """
-    with socket.socket(socket.AF_UNIX) as claim:
-        try:
-            claim.bind("\0lockstep-measures")
-        except OSError as error:
-            raise UserError(
-                "Another comparison or benchmark runs on this machine, and each would measure the other as well: wait "
-                "for its end, or end it."
-            ) from error
-        yield
+    lock = _open_lock()
+    try:
+        with socket.socket(socket.AF_UNIX) as claim:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise _refusal(_holder()) from error
+            try:
+                claim.bind("\0lockstep-measures")
+            except OSError as error:
+                raise _refusal("") from error
+            yield lock
+    finally:
+        # Never unlocked: whoever else has inherited the lock holds it on.
+        os.close(lock)
+
+
+def _open_lock() -> int:
+    """A new descriptor of what is locked: of the lock that was inherited, where there is one."""
+    with suppress(KeyError, ValueError, OSError):
+        inherited = os.dup(int(os.environ[MEASURES]))
+        if os.path.samestat(os.fstat(inherited), _LOCKED.stat()):
+            return inherited
+        os.close(inherited)
+    try:
+        return os.open(_LOCKED, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise UserError(
+            f"{_LOCKED} can't be opened ({error.strerror}), and comparisons of all users take turns by it: let root "
+            f"mount it, by `mount -t tmpfs -o mode=1777 tmpfs {_LOCKED}`."
+        ) from error
+
+
+def _holder() -> str:
+    """The process that has taken the lock, and its user, in parentheses; empty where it can't be seen from here."""
+    about = _LOCKED.stat()
+    place = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+    # As in "1: FLOCK ADVISORY WRITE 4711 00:1b:1 0 EOF" (proc(5), /proc/locks).
+    with suppress(OSError, psutil.Error):
+        for words in map(str.split, Path("/proc/locks").read_text().splitlines()):
+            if words[1] == "FLOCK" and words[5] == place:
+                process = psutil.Process(int(words[4]))
+                return f" (process {process.pid} of {process.username()})"
+    return ""
+
+
+def _refusal(holder: str) -> UserError:
+    return UserError(
+        f"Another comparison or benchmark runs on this machine{holder}, and each would measure the other as well: wait "
+        "for its end, or end it."
+    )
 
 
 def git_commit() -> str | None:

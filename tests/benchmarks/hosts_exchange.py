@@ -78,8 +78,8 @@ def main() -> None:
     console = Console(width=150)
     if cluster.is_to_be_made(selection):
         command = [sys.executable, "-m", "tests.benchmarks.hosts_exchange", *sys.argv[1:]]
-        with machine.alone():
-            sys.exit(cluster.run_on_virtual_hosts(selection, command))
+        with machine.alone() as lock:
+            sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
     members = cluster.find(console, selection, 1)
     rounds: dict[Case, list[Round]] = {(name, hosts): [] for name in arguments.strategies for hosts in arguments.hosts}
     for number in range(arguments.rounds):

@@ -54,8 +54,8 @@ def main() -> None:
     selection, console = Selection(virtual_hosts=HOSTS), Console(width=140)
     if cluster.is_to_be_made(selection):
         command = [sys.executable, "-m", "tests.benchmarks.hosts_start", *sys.argv[1:]]
-        with machine.alone():
-            sys.exit(cluster.run_on_virtual_hosts(selection, command))
+        with machine.alone() as lock:
+            sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
     members = cluster.find(console, selection, HOSTS)
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in arguments.strategies}
     turns = [name for name in arguments.strategies for _ in range(arguments.pairs)]

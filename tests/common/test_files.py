@@ -1,5 +1,6 @@
 """common/files.py: whole files or none, refusals before any work is done, the lock and the folder of the cache."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -13,7 +14,17 @@ def test_a_file_and_the_folders_above_it_are_written(tmp_path):
     path = tmp_path / "new" / "folders" / "file.json"
     write_atomically(path, b"content")
     assert path.read_bytes() == b"content"
-    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_file_has_the_mode_that_the_users_umask_leaves(umask, mode, tmp_path):
+    before = os.umask(umask)
+    try:
+        write_atomically(tmp_path / "new", b"content")
+        write_atomically(tmp_path / "new", b"again")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == mode
 
 
 def test_a_file_is_replaced_and_no_temporary_one_stays(tmp_path):

@@ -190,10 +190,15 @@ def test_a_generation_that_fails_leaves_nothing_that_looks_like_data(own_cache, 
     assert written_in == [folder.parent], "a folder can't be renamed from one file system to another"
 
 
-def test_everybody_may_read_the_cache(own_cache):
-    dataset.load(DIGITS)
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o755), (0o027, 0o750)])
+def test_whoever_the_umask_lets_may_read_the_cache(umask, mode, own_cache):
+    before = os.umask(umask)
+    try:
+        dataset.load(DIGITS)
+    finally:
+        os.umask(before)
     [folder] = data_folders(own_cache)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert stat.S_IMODE(folder.stat().st_mode) == mode
 
 
 @pytest.mark.parametrize("name", ["train_features.npy", "test_labels.npy"])

@@ -71,6 +71,9 @@ case "$1 $2" in
     gone*) echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255;;
     silent*run) echo '{"folder": null}'; exec sleep 600;;
     silent*) exit 255;;
+    hostile*run) echo '{"folder": "a folder"}';;
+    hostile*collect) printf %s "$COLLECTED";;
+    hostile*) ;;
     lost*run) echo '{"folder": null}'; exit 255;;
     *) exec /bin/sh -c "$2";;
 esac
@@ -79,7 +82,10 @@ esac
 
 @pytest.fixture
 def played_ssh(tmp_path, monkeypatch):
-    """`ssh` in PATH that reaches this machine under any name but `gone`, `silent` and `lost`, which lose what runs."""
+    """`ssh` in PATH that reaches this machine under any name but four.
+
+    `gone`, `silent` and `lost` lose what runs; `hostile` sends back what the environment variable COLLECTED has.
+    """
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "ssh").write_text(PLAYED_SSH)

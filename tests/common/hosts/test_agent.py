@@ -45,8 +45,8 @@ def test_counters_are_those_of_an_interface(agent):
     ("action", "request_", "said"),
     [
         ("counters", {"interface": "lo9"}, "has no interface lo9"),
-        ("collect", {"folder": "/etc"}, "/etc is no launch's folder"),
-        ("collect", {"folder": "/var/tmp/lockstep-a/../../../etc"}, "is no launch's folder"),
+        ("collect", {"folder": "/etc", "names": []}, "/etc is no launch's folder"),
+        ("collect", {"folder": "/var/tmp/lockstep-a/../../../etc", "names": []}, "is no launch's folder"),
         ("sweep", {"launch": "*"}, "'*' can't name a launch"),
         ("link-serve", {"address": "192.0.2.1", "seconds": 1}, "can't measure the link with 192.0.2.1"),
         ("link-send", {"address": "127.0.0.1", "port": 1, "seconds": 1}, "Connection refused"),

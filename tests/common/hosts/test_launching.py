@@ -19,6 +19,8 @@ from tests.launching import is_running
 
 HOSTS = [Host("host1", 1), Host("host2", 1)]
 SLEEP = ["sh", "-c", "echo sleeps; exec sleep 600"]
+FILES = ["run.json", "record", "file", "name"]
+"""What may come back."""
 
 
 def shell(source):
@@ -41,7 +43,7 @@ def launch(tmp_path, launch_id):
             for host, command in zip(hosts, commands, strict=False)
         ]
         path = tmp_path / "logs" / "launch.log"
-        outcome = run_over_hosts(assignments, hosts, deadline_seconds, path, launch_id)
+        outcome = run_over_hosts(assignments, hosts, deadline_seconds, path, launch_id, FILES)
         return outcome, path.read_text().splitlines()
 
     yield run
@@ -75,6 +77,41 @@ class TestOnHostsThatArePlayed:
     def test_the_first_hosts_files_come_back_and_no_folder_stays(self, launch):
         outcome, _ = launch([shell("echo record > {folder}/run.json"), shell("echo other > {folder}/run.json")])
         assert outcome.files == {"run.json": b"record\n"}
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("../../x", "eA=="),
+            ("/tmp/x", "eA=="),
+            ("other.json", "eA=="),
+            ("a\nb", "eA=="),
+            ("record", 1),
+            ("record", ["eA=="]),
+            ("record", "no base64"),
+        ],
+    )
+    @pytest.mark.parametrize("command", ["true", "false"])
+    def test_a_host_that_sends_what_it_was_not_asked_for_fails_the_launch_with_one_sentence(
+        self, command, name, content, launch, monkeypatch
+    ):
+        monkeypatch.setenv("COLLECTED", json.dumps({"run.json": "eA==", name: content}))
+        hosts = [Host("hostile", 1), HOSTS[0]] if command == "false" else [Host("hostile", 1)]
+        outcome, _ = launch([["true"], [command]], hosts)
+        assert (outcome.status, outcome.failed_host, outcome.files) == (1, "hostile", {})
+        assert outcome.reason.startswith("hostile sent back something else than the files that it was asked for")
+        assert f"({name!a})" in outcome.reason
+
+    def test_a_host_of_which_no_files_are_asked_may_send_none(self, launch, monkeypatch):
+        monkeypatch.setenv("COLLECTED", json.dumps({"run.json": "eA=="}))
+        outcome, _ = launch([["true", "{folder}"], ["true"]], [HOSTS[0], Host("hostile", 1)])
+        assert (outcome.status, outcome.failed_host, outcome.files) == (1, "hostile", {})
+
+    @pytest.mark.parametrize("answer", ["[]", '"run.json"', "no JSON", "[" * 100_000])
+    def test_an_answer_that_is_no_table_of_files_fails_the_launch_with_one_sentence(self, answer, launch, monkeypatch):
+        monkeypatch.setenv("COLLECTED", answer)
+        outcome, _ = launch([["true"]], [Host("hostile", 1)])
+        assert (outcome.status, outcome.failed_host) == (1, "hostile")
+        assert outcome.reason == "hostile gave no answer: make it the same commit there as here."
 
     def test_one_that_fails_ends_the_others_and_its_log_says_why(self, launch):
         outcome, lines = launch([SLEEP, shell("echo 'lockstep: failed: It is Sunday.'; exit 7")])
@@ -141,7 +178,7 @@ class TestOnHostsThatArePlayed:
     def test_without_room_for_files_the_reason_names_the_host(self, launch, tmp_path):
         # The longest name of a file is 255 bytes.
         assignment = Assignment(HOSTS[0], [["true", "{folder}"]], {})
-        outcome = run_over_hosts([assignment], [], 60, tmp_path / "log", "x" * 255)
+        outcome = run_over_hosts([assignment], [], 60, tmp_path / "log", "x" * 255, [])
         assert outcome.status == 2
         assert "can't keep files in /var/tmp (File name too long)" in outcome.reason
 
@@ -159,7 +196,7 @@ from common.processes import exit_on_signals
 exit_on_signals()
 names, log, launch = json.loads(sys.argv[1])
 assignments = [Assignment(Host(name, 1), [["sh", "-c", "echo sleeps; exec sleep 600"]], {}) for name in names]
-run_over_hosts(assignments, [each.host for each in assignments], 60, Path(log), launch)
+run_over_hosts(assignments, [each.host for each in assignments], 60, Path(log), launch, [])
 """
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from common.hosts.supervision import Cluster, run_planned
 from common.hosts.survey import HostFacts
 from common.measurement.site import VARIABLE
 from common.plan import Hosts, PlannedLaunch
-from common.strategy import Launcher
+from common.strategy import Launcher, Options
 
 TASK = dataclasses.replace(PRESETS["digits"], workers=4)
 SPREAD = Launcher(
@@ -60,8 +61,8 @@ def ran(monkeypatch):
     """What was to be run over hosts, which ends as `ends_with` says: with a record where that is None."""
     asked = {}
 
-    def run(assignments, hosts, deadline_seconds, log_path, launch_id):
-        asked.update(assignments=assignments, hosts=[host.name for host in hosts])
+    def run(assignments, hosts, deadline_seconds, log_path, launch_id, files):
+        asked.update(assignments=assignments, hosts=[host.name for host in hosts], files=files)
         log_path.write_text(asked.get("log", ""))
         return asked["ends_with"]
 
@@ -73,10 +74,10 @@ def ran(monkeypatch):
 def planned(declare):
     """A function that plans a launch of four workers over so many hosts."""
 
-    def plan(hosts=2, bandwidth=None, **changes):
+    def plan(hosts=2, bandwidth=None, task=TASK, **changes):
         strategy = declare(**{"launcher": SPREAD} | changes)
         options = strategy.options()
-        return PlannedLaunch(strategy, 4, "throughput", 1, TASK, options, hosts, bandwidth)
+        return PlannedLaunch(strategy, 4, "throughput", 1, task, options, hosts, bandwidth)
 
     return plan
 
@@ -112,6 +113,39 @@ def test_a_record_that_a_host_left_is_brought_here_with_what_lay_beside_it(ran, 
     ran["ends_with"] = HostsOutcome(0, files={f"{launch.name}.json": written, "weights.safetensors": b"all"})
     assert run_planned(launch, tmp_path, cluster_of(2)) == make_record()
     assert (tmp_path / "weights.safetensors").read_bytes() == b"all"
+
+
+@pytest.mark.usefixtures("played_ssh")
+def test_a_host_that_names_a_file_elsewhere_writes_none_and_its_launch_fails(planned, tmp_path, monkeypatch):
+    launch, folder = planned(hosts=1), tmp_path / "results" / "one"
+    outside = tmp_path / "outside"
+    monkeypatch.setenv(
+        "COLLECTED", json.dumps({f"{launch.name}.json": "eA==", "../../x": "eA==", str(outside): "eA=="})
+    )
+    hostile = dataclasses.replace(member(1), host=Host("hostile", 4))
+    record = run_planned(launch, folder, cluster_of(1, members=[hostile]))
+    assert record.status == "failed"
+    assert record.reason.startswith("hostile sent back something else than the files that it was asked for ('../../x')")
+    assert {path.name for path in folder.iterdir()} == {f"{launch.name}.json", f"{launch.name}.log"}
+    assert not (tmp_path / "x").exists()
+    assert not outside.exists()
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedOptions(Options):
+    trace: bool = True
+
+
+def test_what_a_host_is_asked_for_is_what_its_launch_leaves(ran, planned, tmp_path):
+    ran["ends_with"] = HostsOutcome(1)
+    launch = planned()
+    run_planned(launch, tmp_path, cluster_of(2))
+    assert ran["files"] == [f"{launch.name}.json"]
+    run_planned(planned(options=TracedOptions), tmp_path, cluster_of(2))
+    assert [Path(name).suffix for name in ran["files"]] == [".json", ".trace"]
+    run_planned(planned(task=dataclasses.replace(TASK, checkpoint=Path("weights"))), tmp_path, cluster_of(2))
+    weights = [f"{launch.name}{replica}.safetensors" for replica in ("", "-replica1", "-replica2", "-replica3")]
+    assert ran["files"] == [f"{launch.name}.json", *weights]
 
 
 def test_a_launch_that_failed_keeps_its_hosts_their_clocks_and_the_reason(ran, planned, tmp_path):

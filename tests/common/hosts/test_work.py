@@ -37,15 +37,18 @@ def left_in(tmp_path):
     return sorted(path.name for path in (tmp_path / "scratch").iterdir())
 
 
-def test_commands_run_in_their_environment_and_leave_files_that_are_collected(order, agent):
-    write = 'echo "$WHERE" && echo $LOCKSTEP_LAUNCH && echo problem >&2 && printf "\\001\\377" > "$0"/some.bin'
-    process = order(["sh", "-c", write, "{folder}"], environment={"WHERE": "in {folder}"}, folder=True)
+def test_commands_run_in_their_environment_and_leave_files_of_which_those_asked_for_are_collected(order, agent):
+    write = 'cd "$0"; echo "$WHERE" && echo $LOCKSTEP_LAUNCH && echo problem >&2 && printf "\\001\\377" > some.bin'
+    process = order(
+        ["sh", "-c", f"{write} && touch core", "{folder}"], environment={"WHERE": "in {folder}"}, folder=True
+    )
     folder = process.answer()["folder"]
     output, errors = finish(process)
     assert process.returncode == 0
     assert output == f"in {folder}\ntest\nproblem\n"
     assert errors == ""
-    assert agent("collect", folder=folder).answer() == {"some.bin": base64.b64encode(b"\1\xff").decode()}
+    answer = agent("collect", folder=folder, names=["some.bin", "missing"]).answer()
+    assert answer == {"some.bin": base64.b64encode(b"\1\xff").decode()}
     assert not os.path.exists(folder)
 
 
@@ -95,7 +98,8 @@ def test_what_is_left_by_commands_of_which_one_failed_is_collected(order, agent,
     process = order(["sh", "-c", "echo half > $0/record; exit 7", "{folder}"], SLEEPER, folder=True)
     folder = process.answer()["folder"]
     assert process.wait(30) == 7
-    assert agent("collect", folder=folder).answer() == {"record": base64.b64encode(b"half\n").decode()}
+    answer = agent("collect", folder=folder, names=["record"]).answer()
+    assert answer == {"record": base64.b64encode(b"half\n").decode()}
     assert left_in(tmp_path) == []
 
 

@@ -66,6 +66,7 @@ def test_what_was_measured_over_hosts_before_one_of_them_failed_is_kept(monkeypa
     brought = {cells.name: cells.read_bytes()}
 
     def run(spanning, cluster, site, log_path):
+        assert spanning.files == [cells.name]
         log_path.write_text("host2| lockstep: failed: rank 1 ended with signal 9.\n")
         return HostsOutcome(1, failed_host="host2", files=brought)
 

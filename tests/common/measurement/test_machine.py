@@ -1,17 +1,24 @@
 """common/measurement/machine.py: what this machine is, which cores a worker gets, and what it sends."""
 
+import fcntl
 import json
 import os
 import platform
+import signal
 import socket
+import stat
 import subprocess
+import sys
 from importlib import metadata
 
 import pytest
 
+from common.catalogue import ROOT
 from common.contract.task import Task
+from common.errors import UserError
 from common.measurement import machine
 from common.measurement.machine import Placement
+from tests.launching import require_private_networks
 
 CORES = [0, 2, 4, 5, 6, 7, 8, 9]
 
@@ -178,3 +185,80 @@ def test_bytes_sent_over_the_loopback_are_counted():
             sender.sendto(bytes(1000), receiver.getsockname())
         assert len(receiver.recv(2000)) == 1000
         assert machine.bytes_sent("lo") - before >= 1000
+
+
+MEASURING = """
+import sys
+from pathlib import Path
+from common.errors import exit_with_one_line
+from common.measurement import machine
+machine._LOCKED = Path(sys.argv[1])
+def measure():
+    with machine.alone():
+        print("alone", flush=True)
+        sys.stdin.read()
+exit_with_one_line(measure)
+"""
+
+
+@pytest.fixture
+def measuring(tmp_path):
+    """A function that measures in a network of its own, until its input ends, by a lock of this test's."""
+    require_private_networks()
+    own_network = ["unshare", "--user", "--map-root-user", "--net"]
+    command = [*own_network, sys.executable, "-c", MEASURING, str(tmp_path)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    started = []
+
+    def start(lock=None, inherited=()):
+        environment = os.environ | ({} if lock is None else {machine.MEASURES: str(lock)})
+        started.append(subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=inherited, text=True, **pipes))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_two_comparisons_in_two_networks_exclude_each_other_until_one_is_killed(measuring):
+    first = measuring()
+    assert first.stdout.readline() == "alone\n"
+    first.send_signal(signal.SIGSTOP)
+    output, errors = measuring().communicate(timeout=30)
+    assert output == ""
+    assert errors.startswith(f"lockstep: Another comparison or benchmark runs on this machine (process {first.pid} of ")
+    first.kill()
+    first.wait()
+    assert measuring().communicate(timeout=30) == ("alone\n", "")
+
+
+def test_a_program_that_inherits_the_lock_measures_and_leaves_it_to_its_parent(measuring, tmp_path):
+    lock, other = (os.open(tmp_path, os.O_RDONLY) for _ in range(2))
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert measuring(lock, [lock]).communicate(timeout=30) == ("alone\n", "")
+        for pretended, inherited in ((other, [other]), (lock, []), ("none", [])):
+            output, errors = measuring(pretended, inherited).communicate(timeout=30)
+            assert output == ""
+            assert "Another comparison or benchmark runs on this machine" in errors
+    finally:
+        os.close(lock)
+        os.close(other)
+
+
+def test_what_everybody_locks_is_a_folder_that_only_root_can_replace():
+    about = machine._LOCKED.stat()
+    assert stat.S_ISDIR(about.st_mode)
+    assert about.st_mode & stat.S_IROTH
+    assert (about.st_uid, machine._LOCKED.parent.stat().st_uid) == (0, 0)
+    assert not machine._LOCKED.parent.stat().st_mode & stat.S_IWOTH
+
+
+@pytest.mark.parametrize("place", ["nowhere", "fifo", "link"])
+def test_without_the_folder_a_comparison_is_refused_with_the_remedy_and_never_waits(place, monkeypatch, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "fifo")
+    monkeypatch.setattr(machine, "_LOCKED", tmp_path / place)
+    with pytest.raises(UserError, match="let root mount it"), machine.alone():
+        pass
