@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from common import catalogue, ceilings, command_line, regression
+from common import catalogue, ceilings, certificate, command_line, manifest, regression
 from common.calibration import verdict
 from common.catalogue import ROOT
-from common.certificate import compute_oracles
+from common.certificate import Comparison, compute_oracles
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, locked, write_atomically
 from common.hosts import cluster
@@ -38,7 +38,7 @@ from common.hosts.supervision import run_planned as over_hosts
 from common.measurement import machine, metrics
 from common.measurement.intervals import median_interval
 from common.measurement.record import Record, read_record, read_records
-from common.other_checkout import Against, find, other_checkout
+from common.other_checkout import RECORDS, Against, find, other_checkout
 from common.plan import (
     PlannedLaunch,
     Scope,
@@ -147,7 +147,8 @@ def _compare(
 ) -> str | None:
     """Make the launches that the folder still lacks, and say what came of all of them.
 
-    Returns why this checkout doesn't pass beside the commit that it is compared `against`; None where it does.
+    Returns why this checkout doesn't pass, by itself or beside the commit that it is compared `against`; None where it
+    does.
     """
     verdict.copy_into(folder, folder.parent)
     _forget_what_did_not_end_well(folder)
@@ -164,18 +165,48 @@ def _compare(
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")
         sys.exit(130)
-    records = list(read_records(folder).values())
-    _print_summary(console, records)
-    failure = regression.conclude(console, against, folder) if against else None
+    records = {path.stem: record for path, record in read_records(folder).items()}
+    _print_summary(console, list(records.values()))
+    if against:
+        failure = regression.conclude(console, against, folder)
+        manifest.note(folder, [folder / regression.FILE])
+    else:
+        failure = failure_of(records, certificate.compare(records, folder))
     (folder / "finished").touch()
     return failure
 
 
+def failure_of(records: Mapping[str, Record], comparisons: Sequence[Comparison]) -> str | None:
+    """Why a comparison ends with status 1, in one sentence; None where it ends with 0.
+
+    Something doesn't follow its oracle, or no launch of a configuration ended ok, and one failed.
+    """
+    statuses: dict[str, list[str]] = {}
+    for record in records.values():
+        workers = "1 worker" if record.world_size == 1 else f"{record.world_size} workers"
+        exchange = "" if record.exchange else " without exchange"
+        kind = "certificate" if record.task["checkpoint_steps"] else record.scaling
+        configuration = f"{record.name} with {workers}{exchange}, {record.task['preset']} {kind}"
+        statuses.setdefault(configuration, []).append(record.status)
+    failing = [name for name, ended in statuses.items() if "failed" in ended and "ok" not in ended]
+    deviating = certificate.deviating(comparisons)
+    causes = [f"no launch ended ok of {', '.join(failing)}"] if failing else []
+    causes += [f"the oracle isn't followed by {', '.join(deviating)}"] if deviating else []
+    text = "; ".join(causes)
+    return f"{text[0].upper()}{text[1:]}." if text else None
+
+
 def _forget_what_did_not_end_well(folder: Path) -> None:
-    """Delete the records of an interrupted comparison whose launches are to be tried again."""
-    for path, record in read_records(folder).items():
-        if record.status != "ok":
-            path.unlink()
+    """Delete the records of an interrupted comparison whose launches are to be made again.
+
+    Those that weren't noted are among them: the comparison ended before it could.
+    """
+    noted = manifest.read(folder)
+    again = [path for path, record in read_records(folder).items() if record.status != "ok" or path.name not in noted]
+    for path in again:
+        path.unlink()
+    if again:
+        manifest.note(folder, again)
 
 
 def _run_all(
@@ -215,13 +246,21 @@ def _run_all(
                 now = f"{stage.title}, {launch.name}"
                 progress.update(shown, completed=durations.spent(), description=now, refresh=True)
                 checkout = other if regression.is_paired(stage, launch) else None
-                durations.add(launch, *_made(console, launch, known, folder, make, checkout))
-                write_atomically(folder / "durations.csv", _table(durations.seconds, "launch", "seconds"))
+                try:
+                    durations.add(launch, *_made(console, launch, known, folder, make, checkout))
+                    write_atomically(folder / "durations.csv", _table(durations.seconds, "launch", "seconds"))
+                finally:
+                    # One that had left its record when it was interrupted counts.
+                    if launch.name not in known:
+                        left = manifest.files_of(folder, launch.name) + manifest.files_of(folder / RECORDS, launch.name)
+                        manifest.note(folder, [*left, folder / "durations.csv", folder / "plan.csv"])
             if scope.limit_seconds is None and len(done) == 1 < scope.rounds:
                 again = durations.expected([launch for launch in stage.launches if launch.purpose == "throughput"])
                 hours = (scope.rounds - 1) * again / 3600
                 console.print(f"The other {scope.rounds - 1} rounds will take about {hours:.1f} hours.")
     write_atomically(folder / "left_out.csv", _table(left_out, "strategy", "minutes"))
+    tables = [folder / name for name in ("durations.csv", "left_out.csv", "plan.csv", verdict.FILE)]
+    manifest.note(folder, [*tables, *(folder / ceilings.FOLDER).glob("*.json")])
     for strategy, minutes in left_out.items():
         console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
 
@@ -308,7 +347,7 @@ def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:
 def _identity(scope: Scope, selection: Selection, against: Against | None) -> str:
     """What an interrupted comparison has in common with the one that goes on with it."""
     over = "" if selection.is_here else f"\n{selection}"
-    return repr(scope) + over + (f"\nagainst {against.difference}" if against else "")
+    return repr(scope) + over + (f"\nagainst {against.commit}" if against else "")
 
 
 def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
@@ -362,6 +401,9 @@ def _print_summary(console: Console, records: list[Record]) -> None:
     statuses = [record.status for record in records]
     counts = ", ".join(f"{statuses.count(status)} {status}" for status in ("ok", "unsupported", "failed"))
     console.print(f"{len(records)} launches: {counts}.")
+    for record in records:
+        if record.status == "failed":
+            console.print(f"  failed: {record.name} with {record.world_size}: {record.reason}", markup=False)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The files of another commit, beside this checkout: what a comparison against that commit launches as well."""
 
 import ast
-import hashlib
 import math
 import os
 import shlex
@@ -39,9 +38,6 @@ class Against:
     """This checkout's commit, `+changes` where files differ from it."""
     tolerance: float
     """By which share a step may take longer here."""
-    difference: str
-    """SHA-256 of that commit's name and of how the files here differ from it: an interrupted comparison goes on only
-    where this is the same."""
     notes: tuple[str, ...] = ()
     """Sentences on what differs between both and isn't compared."""
 
@@ -70,7 +66,6 @@ def find(rev: str, tolerance: float, root: Path = ROOT) -> Against:
         commit=commit,
         here=head + ("+changes" if changed else ""),
         tolerance=tolerance,
-        difference=hashlib.sha256(commit.encode() + difference).hexdigest(),
         notes=_notes(rev, commit, root),
     )
 

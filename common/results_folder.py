@@ -1,25 +1,61 @@
-"""The folder of one comparison or calibration, which goes on in it where it was interrupted."""
+"""The folder of one session, which goes on in it where it was interrupted."""
 
+import json
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
+from common import identity
+from common.errors import UserError
 from common.files import write_atomically
 
+_OPTIONS, _FINGERPRINT, _VARIABLES = "options.txt", "fingerprint.txt", "variables.txt"
 
-def unfinished_or_new(results: Path, kind: str, identity: str, last: str) -> Path:
+
+def unfinished_or_new(results: Path, kind: str, options: str, last: str) -> Path:
     """The newest folder of this kind in `results` that was begun as this and didn't come to its end, else a new one.
 
-    `identity` says what must be the same to go on there, and `last` names the file that is written at the end. Raises
-    UserError where no folder can be made.
+    `options` say what was asked for, and `last` names the file that is written at the end. A folder goes on only with
+    the same code, packages and variables as well; where they alone differ, that is printed. A new folder keeps the
+    variables that the user had set and frameworks obey. Raises UserError where no folder can be made.
     """
+    variables = identity.obeyed_variables()
+    fingerprint = identity.fingerprint(variables)
+    if variables:
+        print(f"Frameworks obey variables that are set here: {variables_in_words(variables)}.", flush=True)
     for folder in sorted(results.glob(f"*-{kind}"), reverse=True):
-        marker = folder / "options.txt"
-        if marker.exists() and not (folder / last).exists() and marker.read_text() == identity:
+        if (folder / last).exists() or _text(folder / _OPTIONS) != options:
+            continue
+        if _text(folder / _FINGERPRINT) == fingerprint:
             return folder
+        print(f"{folder} doesn't go on: code, packages or variables have changed since it was begun.", flush=True)
+        break
     folder = results / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{kind}"
-    write_atomically(folder / "options.txt", identity.encode())
+    write_atomically(folder / _VARIABLES, f"{json.dumps(variables, indent=1)}\n".encode())
+    write_atomically(folder / _FINGERPRINT, fingerprint.encode())
+    write_atomically(folder / _OPTIONS, options.encode())
     return folder
+
+
+def kept_variables(folder: Path) -> dict[str, str] | None:
+    """The variables that frameworks obey, as the user had set them when the session in the folder began.
+
+    None where nobody kept them. Raises UserError where the file is damaged.
+    """
+    path = folder / _VARIABLES
+    if not path.exists():
+        return None
+    try:
+        return {str(name): str(value) for name, value in json.loads(path.read_text(encoding="utf-8")).items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise UserError(f"{path} can't be read ({error}): delete it or run the session again.") from error
+
+
+def variables_in_words(variables: dict[str, str] | None) -> str:
+    """The variables and their values in one line."""
+    if variables is None:
+        return "unknown: the folder has no variables.txt"
+    return ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
 
 
 def order_seed(folder: Path, asked_for: int | None) -> int:
@@ -28,3 +64,7 @@ def order_seed(folder: Path, asked_for: int | None) -> int:
     if not marker.exists():
         write_atomically(marker, str(secrets.randbelow(2**31) if asked_for is None else asked_for).encode())
     return int(marker.read_text())
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(errors="replace") if path.exists() else None

@@ -29,7 +29,7 @@ from reports.results import Results
 
 def compare(results: Results) -> list[Comparison]:
     """Every `ok` launch beside its oracle, as `common.certificate.compare` has it."""
-    return certificate.compare(results.records, results.folder)
+    return certificate.compare(results.records, results.folder, results.differences.launches)
 
 
 def summary(comparisons: list[Comparison]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tyro
 
+from common import manifest
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from common.laboratory import analysis
@@ -25,11 +26,12 @@ from reports.results import digest_of, noted_command
 
 @dataclass(frozen=True)
 class Session:
-    """The records of one session by their files' stems, the command that fills such a folder, the files' SHA-256."""
+    """The records of one session by their files' stems, and what is known of its folder."""
 
     records: Mapping[str, CollectivesRecord]
     command: str
     digest: str
+    differences: manifest.Differences
 
     @property
     def started_at(self) -> list[str]:
@@ -44,7 +46,9 @@ def read_session(folder: Path) -> Session:
         raise UserError(f"{folder} holds no records of collectives: measure some first, or name another --results.")
     if any(record.replayed for record in records.values()):
         raise UserError(f"{folder} holds replays of steps: give its parent to `nox -s report -- --results`.")
-    return Session(records, noted_command(folder), digest_of(folder / f"{name}.json" for name in records))
+    return Session(
+        records, noted_command(folder), digest_of(folder / f"{name}.json" for name in records), manifest.check(folder)
+    )
 
 
 def compose(session: Session) -> tuple[dict[str, object], Drawings]:
@@ -183,6 +187,7 @@ def _machine(session: Session) -> list[Block]:
         ["commit", _distinct(record.git_commit or "unknown" for record in ok)],
         ["measured", " to ".join(dict.fromkeys([started[0], started[-1]])) + " UTC"],
         ["all records, SHA-256", session.digest],
+        ["digests of all files", manifest.summary(session.differences)],
         ["to repeat it", session.command or "unknown: the folder has no command.txt"],
         [
             "versions",

@@ -5,6 +5,7 @@ from functools import partial
 
 import pandas as pd
 
+from common import manifest
 from common.calibration import verdict
 from common.measurement.intervals import FEWEST_LAUNCHES
 from reports import (
@@ -67,6 +68,7 @@ def _answered(
         findings.without_exchange(certificate.summary(material.without_exchange)),
     ]
     sure = [
+        *manifest.in_words(results.differences),
         *filter(None, [ranking.resolution(material.ranking, regime)]),
         *disturbances.finding(material.disturbances),
         findings.endings(material.endings),

@@ -10,9 +10,11 @@ import pandas as pd
 from common.errors import UserError
 from common.laboratory.record import CollectivesRecord
 from common.laboratory.record import read_records as read_replays
+from common.manifest import Differences, check
 from common.measurement.ceiling import Ceiling, read_ceilings
 from common.measurement.paired import MARGIN
 from common.measurement.record import Record, read_records
+from common.results_folder import kept_variables
 from reports.damage import check_plan, check_records
 
 PLAN_COLUMNS = (
@@ -39,6 +41,10 @@ class Results:
     """Exchanges of strategies that were replayed alone, by their files' stems."""
     command: str = ""
     """The command line that makes the same comparison again; empty where nobody noted it."""
+    differences: Differences = field(default_factory=Differences)
+    """What in the folder isn't as it was noted when its launches ended."""
+    variables: Mapping[str, str] | None = None
+    """The variables that frameworks obey, as the user had set them; None where nobody kept them."""
     digest: str = ""
     """SHA-256 of all files of records, one after another in the order of their names, then of replays; hexadecimal."""
 
@@ -70,6 +76,8 @@ def read_results(folder: Path) -> Results:
         *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
         replays=read_replays(folder / REPLAYS),
         command=noted_command(folder),
+        differences=check(folder),
+        variables=kept_variables(folder),
         digest=digest_of([*found, *sorted((folder / REPLAYS).glob("*.json"))]),
     )
 

@@ -6,11 +6,13 @@ from functools import partial
 
 import pandas as pd
 
+from common import manifest
 from common.calibration import verdict
 from common.certificate import Comparison
 from common.contract.oracle import LOSS_BOUND, LOSS_FLOOR, LOSS_TOLERANCE, WEIGHT_TOLERANCE
 from common.measurement.intervals import FEWEST_LAUNCHES
 from common.measurement.record import Record
+from common.results_folder import variables_in_words
 from reports import blocks, certificate, deviation_figures, findings, ranking, speed_figures, summaries
 from reports.blocks import Block
 from reports.cautions import cautions
@@ -354,6 +356,8 @@ def machine_section(results: Results) -> list[Block]:
         ["rows of the datasets, SHA-256", _values(sorted(_data(record) for record in ok if record.data_sha256))]
     )
     rows.append(["all records, SHA-256", results.digest])
+    rows.append(["digests of all files", manifest.summary(results.differences)])
+    rows.append(["variables that frameworks obey", variables_in_words(results.variables)])
     rows.append(["to repeat it", results.command or "unknown: the folder has no command.txt"])
     versions = {f"{package} {version}" for record in ok for package, version in record.versions.items()}
     rows.append(["versions", ", ".join(sorted(versions))])

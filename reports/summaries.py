@@ -297,16 +297,27 @@ def _regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
 
     With one worker weak and strong scaling are the same work, so a base may come from either.
     """
+    places = {name: _place(record) for name, record in records.items()}
+    machines: dict[str, set[str]] = {}
+    for name, place in places.items():
+        machines.setdefault(place, set()).add(str(records[name].host.get("name")))
     regimes = {}
     for name, task in _pooled_tasks(records).items():
-        record, host = records[name], records[name].host
-        # A process that holds several replicas calls its cores so many logical devices, which a curve has to join.
-        device = "cpu" if "cpu" in record.device.lower() else record.device
-        place = f"{device} on {host.get('cores', '?')} cores of {host.get('processor', 'an unknown processor')}"
-        place += _virtual(record)
+        record, place = records[name], places[name]
+        if len(machines[place]) > 1:
+            # Two machines that are alike but for their names are two all the same.
+            place += f" of {record.host.get('name', 'an unknown machine')}"
         work = f"{in_options(dataclasses.replace(task, scaling=PRESETS[task.preset].scaling))}; {place}"
         regimes[name] = {"regime": f"{record.scaling}: {work}", "work": work, "task": in_options(task)}
     return regimes
+
+
+def _place(record: Record) -> str:
+    """The kind of device and machine that a record was measured on."""
+    # A process that holds several replicas calls its cores so many logical devices, which a curve has to join.
+    device, host = "cpu" if "cpu" in record.device.lower() else record.device, record.host
+    cores, processor = host.get("cores", "?"), host.get("processor", "an unknown processor")
+    return f"{device} on {cores} cores of {processor}{_virtual(record)}"
 
 
 def _virtual(record: Record) -> str:

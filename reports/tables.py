@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from common import manifest
 from common.files import write_atomically
 from common.measurement.record import Record
 from reports import summaries
@@ -388,6 +390,8 @@ def load(folder: str | Path) -> Tables:
     Runs the oracle for the deviations, which takes seconds. Raises UserError where `folder` can't be reported on.
     """
     results = read_results(Path(folder))
+    for sentence in manifest.in_words(results.differences):
+        warnings.warn(sentence, stacklevel=3)
     return of(results, gather(results))
 
 

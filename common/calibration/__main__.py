@@ -17,7 +17,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import catalogue
+from common import catalogue, manifest
 from common.calibration import analysis, verdict
 from common.calibration.analysis import LONG_BLOCK, Measured, Simulated
 from common.calibration.rounds import planned, run_rounds
@@ -96,6 +96,7 @@ def _calibrate(console: Console, arguments: Arguments) -> Calibration:
         false_alike=float(np.nanmax([each.false_alike for each in simulated])),
     )
     verdict.write(folder / verdict.FILE, calibration)
+    manifest.note(folder, [folder / verdict.FILE])
     return calibration
 
 

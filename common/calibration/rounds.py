@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from common import supervision
+from common import manifest, supervision
 from common.errors import UserError
 from common.measurement import metrics
 from common.measurement.record import read_record
@@ -56,6 +56,7 @@ def _rate(launch: PlannedLaunch, alias: str, folder: Path) -> float:
     known = read_record(path) if path.exists() else None
     if known is None or known.status != "ok":
         known = supervision.run_planned(launch, folder, launcher=LAUNCHERS[alias])
+        manifest.note(folder.parent, manifest.files_of(folder, launch.name))
     if known.status != "ok":
         raise UserError(
             f"Round {launch.repetition} has no measurement of {alias}, since its launch is {known.status} "

@@ -16,7 +16,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import supervision
+from common import manifest, supervision
 from common.catalogue import ROOT
 from common.errors import exit_with_one_line
 from common.files import ensure_writable
@@ -108,6 +108,7 @@ def _trace(launch: PlannedLaunch, folder: Path) -> Record:
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
     laboratory_record.write_record(path, refused)
+    manifest.note(folder, [path])
     return record
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from common import command_line
+from common import command_line, manifest
 from common.files import ensure_writable, locked, write_atomically
 from common.measurement import machine
 from common.results_folder import order_seed, unfinished_or_new
@@ -102,7 +102,10 @@ def _fill(
                 if path.exists() and read(path).status == "ok":
                     continue
                 started = time.monotonic()
-                record = make(launch, folder)
+                try:
+                    record = make(launch, folder)
+                finally:
+                    manifest.note(folder, manifest.files_of(path.parent, path.stem))
                 console.print(f"{_line_of(launch, record)} {time.monotonic() - started:>6.1f} s", markup=False)
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import tyro
 
-from common import catalogue, compare, supervision
+from common import catalogue, certificate, compare, supervision
 from common.catalogue import ROOT
 from common.errors import UserError
 from common.files import locked
@@ -23,6 +23,7 @@ from common.measurement import machine
 from common.measurement.record import read_record, read_records, write_record
 from common.plan import Hosts, Scope
 from tests.launching import made_up, wait_for
+from tests.reports.records import make_record, named, unfinished
 
 BASE = next(strategy for strategy in catalogue.strategies().values() if strategy.most_workers == 1)
 """A strategy that distributes nothing."""
@@ -84,6 +85,9 @@ def compared(launched, catalogue_of, monkeypatch, tmp_path):
     """A function that compares made-up launches of one round in the test's folder, as the command line would."""
     catalogue_of(launched)
     monkeypatch.setattr(compare.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0))
+    # Launches that are made up train nothing.
+    monkeypatch.setattr(certificate, "compare", lambda *_: [])
+    monkeypatch.setattr(compare, "compute_oracles", list)
 
     def run(*options, repetitions="1"):
         rounds = ["--repetitions", repetitions] if repetitions else []
@@ -299,3 +303,24 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_launch(tmp_path, 
     monkeypatch.setattr(sys, "argv", command[2:])
     with pytest.raises(UserError, match="can't be written"):
         compare.main()
+
+
+def test_a_comparison_fails_where_something_deviates_or_a_configuration_has_no_launch_that_ended_ok(tmp_path):
+    follows, fails = make_record("amber_ring", 2), unfinished("failed", "It crashed: see.", "amber_library", 2)
+    others = [unfinished("unsupported", "It has no GPU: find one."), unfinished("failed", "It crashed once.")]
+    wrong = make_record("cobalt_replicas", losses=[2 * loss for loss in make_record().losses])
+
+    def failure(*records):
+        return compare.failure_of(named(*records), certificate.compare(named(*records), tmp_path))
+
+    assert failure(follows, *others) is None
+    assert failure(others[0]) is None
+    assert failure(follows, fails) == "No launch ended ok of amber_library with 2 workers, digits weak."
+    alone = dataclasses.replace(fails, options={"exchange": False})
+    assert "amber_library with 2 workers without exchange, digits weak" in failure(follows, alone)
+    assert failure(follows, wrong) == (
+        "The oracle isn't followed by cobalt_replicas with 1 worker, digits (losses leave the tolerance at step 0)."
+    )
+    assert failure(wrong, fails).startswith(
+        "No launch ended ok of amber_library with 2 workers, digits weak; the oracle"
+    )

@@ -172,13 +172,6 @@ def test_a_build_that_differs_is_named(root, declare, monkeypatch):
     assert "some_impl/building built, which differs in HEAD~1" in note
 
 
-def test_the_same_files_have_the_same_difference_and_others_another(root):
-    before = against(root).difference
-    assert against(root, "main~1").difference == before
-    (root / "loop.py").write_text("faster")
-    assert against(root).difference != before != against(root, "HEAD").difference
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A comparison's folder."""
@@ -256,7 +249,7 @@ def test_a_hook_that_compares_is_not_taken_for_the_checkout_and_none_of_the_user
 
 
 def test_what_git_cannot_check_out_is_one_sentence_and_leaves_nothing(root, folder, refusal):
-    lost = Against("lost", "0" * 40, "here", 0.05, "")
+    lost = Against("lost", "0" * 40, "here", 0.05)
 
     def enter():
         with other_checkout.other_checkout(lost, folder, root):

@@ -21,7 +21,7 @@ from common.plan import PlannedLaunch, Stage
 from common.strategy import Alone
 from tests.reports.records import make_record, named
 
-AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, "")
+AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05)
 
 STEADY = (1.0, 1.001, 0.999, 1.001, 0.999, 1.0)
 """Seconds per step of six rounds, with little spread."""

@@ -14,7 +14,7 @@ from reports.blocks import DASH
 from reports.results import read_results
 from tests.reports.records import make_record, unfinished, write_all
 
-AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, "", ("Both run here.",))
+AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, ("Both run here.",))
 STEADY = (2.0, 2.002, 1.998, 2.002, 1.998, 2.0)
 
 

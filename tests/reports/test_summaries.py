@@ -12,7 +12,7 @@ from common.measurement.record import Record
 from reports import findings, summaries
 from reports.cautions import cautions
 from reports.results import read_results
-from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, unfinished, varied, write_all
+from tests.reports.records import HOST, MadeUpOptions, make_record, named, over_hosts, unfinished, varied, write_all
 
 
 def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
@@ -647,3 +647,13 @@ def test_a_launch_that_was_not_run_has_the_name_of_its_hosts_as_far_as_the_plan_
     known = {"launch": "some", "strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak"}
     plan = pd.DataFrame([known | {"workers": 2, "exchange": True, "purpose": "throughput"} | columns])
     assert summaries.endings({}, plan)["strategy"].tolist() == [name]
+
+
+def test_machines_that_are_alike_but_for_their_names_are_never_pooled():
+    here, there = make_record(), make_record(host=HOST | {"name": "there"})
+    found = summaries.launches(named(here, here, there))
+    assert found["regime"].nunique() == 2
+    assert [work.rpartition(" of ")[2] for work in found["work"]] == ["here", "here", "there"]
+    assert summaries.launches(named(here, here))["work"].iloc[0].endswith("2 cores of Some CPU")
+    failed = dataclasses.replace(unfinished("failed", "It broke."), host={})
+    assert summaries.launches(named(here, failed))["work"].iloc[0].endswith("2 cores of Some CPU")
