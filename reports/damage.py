@@ -1,11 +1,12 @@
 """What makes records or a plan unfit for a report, although every value in them is of its type."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from common.contract.task import task_of
@@ -21,6 +22,9 @@ _KEYS = {
     "hosts": {"name", "workers"},
 }
 """By the field of a record, what each of its entries has at least."""
+
+_ROUNDING = 1e-6
+"""By which share a mean may differ from the one that is worked out again."""
 
 _TASK = ("preset", "dimensions", "batch", "steps", "window_steps", "checkpoint_steps", "seed")
 """What the report takes straight from a record's task."""
@@ -123,7 +127,39 @@ def _flaws(record: Record) -> Iterator[str]:
         yield "its host_bytes_per_step aren't those of its hosts"
     if record.accuracies and record.final_accuracy is None:
         yield "it has accuracies and no final_accuracy"
+    if negative := [name for name, values in _counts(record).items() if min(values, default=0) < 0]:
+        yield f"it counts fewer than none of {', '.join(negative)}"
+    if len(record.examples_by_rank) > record.world_size:
+        yield "it counts rows of more ranks than it has workers"
+    if not _is_mean_of_shards(record):
+        yield "its losses aren't the means of its shards' losses"
     yield from _flaws_of_task(record)
+
+
+def _counts(record: Record) -> dict[str, Sequence[float]]:
+    """Every field of the record that counts something, with what it counts."""
+    return {
+        "examples_per_step": [record.examples_per_step],
+        "examples_by_rank": record.examples_by_rank,
+        "processes_beside": [record.processes_beside],
+        "restarted_workers": [record.restarted_workers],
+        "first_step": [record.first_step],
+        "staleness": record.staleness,
+        "peak_memory_bytes": record.peak_memory_bytes,
+        "memory_bytes": [count for process in record.memory_bytes for count in process.values()],
+        "wire_bytes_per_step": [record.wire_bytes_per_step or 0],
+        "host_bytes_per_step": record.host_bytes_per_step,
+        "formula_bytes_per_step": [record.formula_bytes_per_step or 0],
+    }
+
+
+def _is_mean_of_shards(record: Record) -> bool:
+    """Whether each loss is the mean over the shards', where these have as many steps."""
+    if {len(losses) for losses in record.shard_losses} != {len(record.losses)}:
+        return True
+    # What isn't finite is null, and becomes NaN.
+    losses, shards = np.array(record.losses, np.float64), np.array(record.shard_losses, np.float64)
+    return np.allclose(losses, shards.mean(axis=0), rtol=_ROUNDING, atol=0.0, equal_nan=True)
 
 
 def _flaws_of_task(record: Record) -> Iterator[str]:

@@ -12,11 +12,13 @@ request once more as long as the job lasts: a replay can only restore a value th
 request_signature.h is the same for Horovod's C++.
 """
 
+import base64
 import copy
 import hashlib
 import hmac
 import os
 import secrets
+import shlex
 from collections.abc import Mapping
 from typing import Any
 from urllib.request import Request
@@ -26,10 +28,23 @@ KEY_VARIABLE = "_HOROVOD_SECRET_KEY"
 BODY_HEADER = "Horovod-Body"
 SIGNATURE_HEADER = "Horovod-Signature"
 
-# Around an ssh command: printf and read are the shells' own, so the key travels by standard input and is on no command
-# line.
-SEND_KEY = f"printf '%s\\n' \"${KEY_VARIABLE}\" |"
-RECEIVE_KEY = f"'read -r {KEY_VARIABLE}; export {KEY_VARIABLE};'"
+# What a worker on another machine is to find in its environment, as `packed` returns it; unset for other commands.
+ENVIRONMENT_VARIABLE = "_HOROVOD_WORKER_ENVIRONMENT"
+
+# Around an ssh command: printf and read are the shells' own, so the key and the environment travel by standard input
+# and are on no command line.
+SEND_KEY = f'printf \'%s\\n\' "${KEY_VARIABLE}" "${ENVIRONMENT_VARIABLE}" |'
+RECEIVE_KEY = (
+    f"'read -r {KEY_VARIABLE}; export {KEY_VARIABLE}; read -r packed; "
+    'eval "$(printf %s "$packed" | base64 -d)"; unset packed;\''
+)
+
+
+def packed(variables: Mapping[str, str]) -> str:
+    """Return one line that `base64 -d` turns into a shell's commands that export these variables."""
+    names = [name for name in variables if name.isidentifier()]
+    commands = "".join(f"export {name}={shlex.quote(variables[name])}\n" for name in names)
+    return base64.b64encode(os.fsencode(commands)).decode()
 
 
 def make_job_key() -> bytes:

@@ -23,10 +23,14 @@ from tests.launching import words_of
 STRATEGY = find("horovod_torch")
 
 
+SECRET = "it's $HOME \"quoted\", and nobody else's"
+"""What the user keeps in a variable."""
+
+
 def user_environment() -> dict[str, str]:
-    """The environment after `source activate`."""
+    """The environment after `source activate`, with a secret of the user's."""
     path = f"{python_for(STRATEGY).parent}:{os.environ['PATH']}"
-    return os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
+    return os.environ | {"PATH": path, "OMP_NUM_THREADS": "1", "USERS_SECRET": SECRET}
 
 
 SETTLE_SECONDS = 20.0
@@ -57,6 +61,10 @@ class Site:
         # Horovod remembers for an hour which hosts it has reached, by their names, which are the same in every test.
         command = ["horovodrun", *world, "--disable-cache", *options, "python", *script]
         return self.hosts[0].start(command, user_environment())
+
+    def command_lines(self) -> list[str]:
+        """Those of all processes on both hosts."""
+        return [" ".join(words_of(psutil.Process(pid))) for host in self.hosts for pid in host.processes()]
 
     def workers(self, number: int) -> list[psutil.Process]:
         """The processes on a host that train."""

@@ -16,6 +16,7 @@ from common.contract.task import PRESETS
 from common.launch import python_for
 from common.plan import PlannedLaunch
 from horovod_impl.strategies import HOROVODRUN
+from tests.horovod_impl.conftest import SECRET, STRATEGY
 from tests.launching import run_and_disturb, wait_for_steps
 
 DEADLINE_SECONDS = 120.0
@@ -88,6 +89,18 @@ def test_a_key_that_the_other_host_does_not_know_is_refused_and_no_password_aske
     assert "password" not in output
 
 
+@pytest.mark.parametrize("is_known", [False, True], ids=["an unknown key", "another key"])
+def test_a_host_whose_key_is_not_the_known_one_gets_nothing(site, tmp_path, is_known):
+    """It may be an impostor, who would sign requests with the job's key."""
+    hosts = tmp_path / "known_hosts"
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
+    hosts.write_text(f"host2 {other}" if is_known else "")
+    site.hosts[0].run("mount", "--bind", str(hosts), "/etc/ssh/ssh_known_hosts")
+    output = refusal(site, "gloo", "host1:1,host2:1")
+    assert "ssh not successful for host host2:" in output
+    assert "Host key verification failed." in output
+
+
 @pytest.mark.parametrize(
     ("controller", "reason"),
     [
@@ -125,6 +138,13 @@ def test_a_worker_that_is_killed_ends_those_of_the_other_host(controller, number
     process = site.start(controller, "host1:1,host2:1", endless(site))
     wait_for_steps(process.stdout)
     [worker] = site.workers(number)
+    # The worker has the user's environment, and the job's key, of which no command line tells anything.
+    environment = worker.environ()
+    assert environment["USERS_SECRET"] == SECRET
+    key = environment.get("_HOROVOD_SECRET_KEY", SECRET)
+    lines = site.command_lines()
+    assert any(STRATEGY.script in line for line in lines)
+    assert not [line for line in lines if "nobody else's" in line or key in line]
     worker.kill()
     output, _ = process.communicate(timeout=DEADLINE_SECONDS / 4)
     assert process.returncode > 0, output

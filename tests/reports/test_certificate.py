@@ -47,7 +47,7 @@ def test_broken_maths_deviates_with_the_step_at_which_it_does(tmp_path):
 def test_a_loss_that_is_not_finite_deviates(tmp_path, losses):
     record = make_record()
     broken = [*record.losses[:5], losses, *record.losses[6:]]
-    write_all(tmp_path, named(make_record(losses=broken)))
+    write_all(tmp_path, named(make_record(losses=broken, shard_losses=[broken])))
     [comparison] = certificate.compare(read_results(tmp_path))
     assert (comparison.verdict, comparison.loss) == ("deviates", math.inf)
     assert np.isnan(certificate.step_deviations(comparison)[5])

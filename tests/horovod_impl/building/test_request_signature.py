@@ -15,6 +15,8 @@ from urllib.request import Request
 
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from common.catalogue import find
 from common.launch import python_for
@@ -52,7 +54,7 @@ if __name__ == "__main__":
 
 # What a wrapper of ours around ssh would see of it: its command line, and what it is sent; it runs the command here.
 SSH = """#!/bin/sh
-shift 5
+shift 3
 while [ "$1" = -o ]; do shift 2; done
 echo "$*" >> {folder}/ssh-lines
 unset _HOROVOD_SECRET_KEY
@@ -253,12 +255,31 @@ def test_a_worker_on_another_machine_gets_the_key_by_standard_input(tmp_path):
         key = key_of(job)
     lines = (tmp_path / "ssh-lines").read_text().splitlines()
     assert [any(what in line for line in lines) for what in ("task_fn", "worker.py")] == [True, True]
-    assert set((tmp_path / "ssh-inputs").read_text().splitlines()) == {key}
+    sent = set((tmp_path / "ssh-inputs").read_text().splitlines())
+    assert key in sent
+    environments = [base64.b64decode(line, validate=True).decode() for line in sent - {key, ""}]
+    assert environments
+    assert all("export PATH=" in each and key not in each for each in environments)
     for line in lines:
         assert key not in line
         for word in line.split():
             with contextlib.suppress(ValueError):
                 assert key.encode() not in base64.b64decode(word, validate=True)
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*", fullmatch=True),
+        st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+    )
+)
+def test_a_shell_exports_the_packed_variables_as_they_are(variables):
+    line = request_signature.packed(variables)
+    assert "\n" not in line
+    commands = base64.b64decode(line) + b"env -0"
+    shown = subprocess.run(["/bin/sh", "-c", commands], env={}, capture_output=True, check=True).stdout
+    kept = dict(each.split("=", 1) for each in shown.decode().split("\0") if each)
+    assert {name: kept[name] for name in variables} == variables
 
 
 def test_a_worker_without_the_key_ends_and_says_why(tmp_path):
