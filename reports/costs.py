@@ -1,4 +1,4 @@
-"""Where the time goes: exchange, rows, the spread of the ranks, and what a library's loop or a single process costs."""
+"""The tables of what takes time beside the training itself: exchange, rows, ranks, a library's loop, one process."""
 
 import math
 
@@ -36,8 +36,8 @@ def _communication(split: pd.DataFrame, names: dict[str, str]) -> list[Block]:
         "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
         "gradients switched off, each the median over n launches; exposed communication is the median difference over "
         "n pairs of launches of the same round, with its order-statistic interval. Bytes are those that all processes "
-        "of the launch sent over its own loopback in a step, or that its hosts sent to one another where it had "
-        "several, headers included, beside what the algorithm's formula has them send. By formula, N workers send in "
+        "of the launch sent over its own loopback in a step, or, where it had several hosts, that these sent to one "
+        "another, headers included, beside what the algorithm's formula has them send. By formula, N workers send in "
         "all:"
     )
     return [heading, blocks.text(explanation), blocks.items(_formulas(split)), _split_table(split, names)]

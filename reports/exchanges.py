@@ -48,7 +48,7 @@ def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], plan
     `step_sent_bytes` in a whole one, medians, NaN where nothing counted them. `verdict` is what the interval of what is
     left over says, and `replays` has the stems of the replays that the row is made of.
     """
-    exposed = _exposed(launches, plan)
+    exposed = pairs.exposed(launches, plan)
     found = _measured(launches, replays)
     rows = []
     for key, group in found.groupby(_KEYS):
@@ -79,18 +79,6 @@ def section(found: pd.DataFrame, replays: Mapping[str, CollectivesRecord], names
         ]
     refused = _refused(found, replays)
     return [*parts, *([blocks.text("What wasn't replayed, and why:"), blocks.items(refused)] if refused else [])]
-
-
-def _exposed(launches: pd.DataFrame, plan: pd.DataFrame | None) -> pd.Series:
-    """By regime, strategy, workers and round the step with exchange less the one without, in seconds."""
-    rounds = pairs.with_rounds(launches, plan)
-    if rounds.empty:
-        return pd.Series(dtype=float, index=pd.MultiIndex.from_tuples([], names=[*_KEYS, "round"]))
-    # Without a plan rounds are counted from 0, and those of replays always from 1.
-    counted = rounds.assign(round=rounds["round"] + (plan is None), exchange=rounds["exchange"].astype(bool))
-    seconds = counted.groupby([*_KEYS, "round", "exchange"])["seconds"].median().unstack("exchange")
-    both = seconds.reindex(columns=[True, False])
-    return (both[True] - both[False]).dropna()
 
 
 def _measured(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) -> pd.DataFrame:

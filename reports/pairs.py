@@ -56,16 +56,30 @@ def against_default(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd
 
 
 def with_rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
-    """The launches, each with its `round`: the plan's, else its place among its equals in the order of their names.
+    """The launches, each with its `round`: the plan's, else its place, from 1, among its equals in their names' order.
 
     With a plan, launches that it doesn't name are left out.
     """
     if plan is None:
         equals = launch_table.groupby(["regime", "strategy", "workers", "exchange"])
-        return launch_table.assign(round=equals.cumcount())
+        return launch_table.assign(round=equals.cumcount() + 1)
     rounds = dict(zip(plan["launch"].astype(str), plan["repetition"], strict=True))
     # Pandas would pair launches without a round with each other.
     return launch_table.assign(round=launch_table["launch"].map(rounds)).dropna(subset=["round"])
+
+
+def exposed(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.Series:
+    """Exposed communication: the step with exchange less the one without in the same round, in seconds per step.
+
+    By regime, strategy, workers and round, for each of those that has both.
+    """
+    keys = ["regime", "strategy", "workers", "round"]
+    rounds = with_rounds(launch_table, plan)
+    if rounds.empty:
+        return pd.Series(dtype=float, index=pd.MultiIndex.from_tuples([], names=keys))
+    seconds = rounds.assign(exchange=rounds["exchange"].astype(bool)).groupby([*keys, "exchange"])["seconds"].median()
+    both = seconds.unstack("exchange").reindex(columns=[True, False])
+    return (both[True] - both[False]).dropna()
 
 
 def median(values: pd.Series) -> tuple[float, float, float, int]:

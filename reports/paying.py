@@ -179,8 +179,8 @@ def _counted(own: pd.DataFrame) -> list[str]:
     """In how many rows it pays, measured and by the formula."""
     counts = own["measured"].value_counts()
     words = {
-        SURELY_PAYS: "surely pays in {}",
-        SURELY_DOES_NOT: "surely doesn't pay in {}",
+        SURELY_PAYS: "pays by its own interval in {}",
+        SURELY_DOES_NOT: "doesn't pay by its own interval in {}",
         CAN_NOT_TELL: "can't be told to in {}",
         TOO_FEW: "has too few rounds to tell in {}",
         NO_ROUND: "shares no round with the base in {}",

@@ -38,8 +38,8 @@ def launches(records: Mapping[str, Record]) -> pd.DataFrame:
     """One row for each measured launch, by the stem of its file: what it is, and what its windows say.
 
     Measured is each `ok` record with windows that didn't stop on the way to save checkpoints (`--checkpoint-steps`):
-    such stops cool caches between windows. Times are seconds, `wire_bytes` are per step of the whole launch. Raises
-    UserError for a damaged task.
+    such stops cool caches between windows. Times are seconds. `wire_bytes` are per step of the whole launch, or from
+    host to host where it had several. Raises UserError for a damaged task.
     """
     regimes = _regimes(records)
     rows = [_launch(name, record) | regimes[name] for name, record in records.items() if _is_measured(record)]
@@ -441,14 +441,9 @@ def _rank_spread(record: Record) -> float:
 
 def _exposed(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple[str, str, int], dict[str, float]]:
     """The columns on exposed communication of `time_split`, by regime, strategy and number of workers."""
-    rounds, keys = pairs.with_rounds(launch_table, plan), ["regime", "strategy", "workers"]
-    if rounds.empty:
-        return {}
-    exchanged = rounds["exchange"].astype(bool)
-    both = rounds[exchanged].merge(rounds[~exchanged], on=[*keys, "round"], suffixes=("", "_compute"))
     found = {}
-    for key, group in both.assign(exposed=both["seconds"] - both["seconds_compute"]).groupby(keys):
-        interval = median_interval(group["exposed"].tolist())
+    for key, seconds in pairs.exposed(launch_table, plan).groupby(["regime", "strategy", "workers"]):
+        interval = median_interval(seconds.tolist())
         found[key] = {"exposed_seconds": interval.median, "exposed_n": interval.n}
         if interval.low is not None:
             found[key] |= {"exposed_low": interval.low, "exposed_high": interval.high}

@@ -1,9 +1,11 @@
 """tests/mutants.py: the share of mutants killed, and survivors that nobody has given a reason for."""
 
+import ast
 import tomllib
 
 import pytest
 
+from common.catalogue import ROOT
 from tests.mutants import KNOWN, Mutant, change_of, function_of, known_survivors, verdict
 
 DIFFERENCE = """--- common/files.py
@@ -75,3 +77,25 @@ def test_every_reason_in_the_list_is_a_sentence():
     listed = tomllib.loads(KNOWN.read_text())
     assert listed
     assert all(reason[0].isupper() and reason.endswith(".") and by_name for reason, by_name in listed.items())
+
+
+def test_every_path_of_the_configuration_exists():
+    configured = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
+    names = ("source_paths", "only_mutate", "also_copy", "pytest_add_cli_args_test_selection")
+    paths = [path for name in names for path in configured[name]]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert {"common/certificate.py", "common/regression.py", "reports/certificate.py", "reports/ranking.py"} <= {*paths}
+
+
+def test_every_function_of_the_list_exists_in_a_module_that_is_mutated():
+    mutated = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]["only_mutate"]
+    functions = set()
+    for path in mutated:
+        module = path.removesuffix(".py").replace("/", ".")
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if isinstance(node, ast.ClassDef):
+                functions |= {f"{module}.{node.name}.{each.name}" for each in node.body if hasattr(each, "name")}
+            if isinstance(node, ast.FunctionDef):
+                functions.add(f"{module}.{node.name}")
+    listed = {function for by_name in tomllib.loads(KNOWN.read_text()).values() for function in by_name}
+    assert sorted(listed - functions) == []

@@ -1,4 +1,8 @@
-"""The run record: one immutable JSON file per launch, raw measurements only, never derived numbers."""
+"""The run record: one immutable JSON file per launch. It holds raw measurements, and what its declaration says.
+
+A few fields are derived: `losses` (means over the shards), `time_to_first_step_s` (the sum of its parts),
+`wire_bytes_per_step` and `host_bytes_per_step` (bytes over steps), and `formula_bytes_per_step`.
+"""
 
 import dataclasses
 import json
@@ -60,8 +64,9 @@ class Record:
     other_maths: list[str] = field(default_factory=list)
     """Names of the options by which the launch computes something else than the oracle on purpose."""
     formula_bytes_per_step: float | None = None
-    """Bytes that all processes together send in a step, by the formula of the strategy's algorithm; null: there is none
-    that rests on the size of the model and the number of workers alone."""
+    """Bytes sent in a step by the formula of the strategy's algorithm, derived: by all processes together, or, with
+    several hosts, from host to host. Null: there is none that rests on the size of the model and the number of workers
+    alone."""
     formula: str = ""
     """That formula in words, with N for the number of workers."""
     formula_source: str = ""
@@ -121,7 +126,8 @@ class Record:
     first_step: int = 0
     """The step that the run began with; above 0 when it went on from a checkpoint."""
     time_to_first_step_s: float | None = None
-    """Seconds from the start of the process to the end of its first step, of the slowest rank."""
+    """Seconds from the start of the process to the end of its first step, of the slowest rank: the sum of their parts
+    in `startup_seconds`."""
     startup_seconds: dict[str, float] = field(default_factory=dict)
     """Those seconds in parts: `imports` of the script, the framework among them; joining the `world`; and the rest up
     to the end of the `first_step`: the rows, the model, compiling or tracing it."""
@@ -146,7 +152,7 @@ class Record:
     """Rows that the losses of each process were taken of, over all steps of this run. Parts of one model see the same
     rows, which count once, for rank 0."""
     losses: list[float | None] = field(default_factory=list)
-    """Loss of every step, the mean over the global batch; null where it isn't finite."""
+    """Loss of every step, the mean over the global batch, derived from the shards'; null where it isn't finite."""
     shards: int = 1
     """Into how many equal parts the workers divide every global batch; 1 where each of them gets all its rows."""
     shard_losses: list[list[float | None]] = field(default_factory=list)

@@ -88,14 +88,22 @@ def without_exchange(name: str) -> list[str]:
     return ["without_exchange"] if has_replicas_with_exchange(name) and WORLDS[name] > 1 else []
 
 
+def asynchronous_without_exchange(name: str) -> list[str]:
+    """Names of the cases whose workers keep their gradients, and don't wait for one another either."""
+    return ["asynchronous_without_exchange"] if without_exchange(name) and strategies()[name].synchronous_with else []
+
+
 def case_of(name: str, case: str, folder: Path, **options: object) -> Case:
     """The case of a strategy, with files of its own in the folder."""
     control = case if case in broken(name) or case in ("apart_then_broadcast", OVER_MPI) else ""
     control = DIFFERING.get(case, control)
     if case.startswith("replicas_"):
         options["check_replicas"] = True
-    if case in without_exchange(name):
+    if case in without_exchange(name) + asynchronous_without_exchange(name):
         options["exchange"] = False
+    if case in asynchronous_without_exchange(name):
+        declared = strategies()[name]
+        options |= {option: getattr(declared.options(), option) for option in declared.synchronous_with}
     if tried := (with_option(name, False) | with_option(name, True)).get(case):
         options[tried[0]] = tried[1]
     weights = INTERRUPTED if case == "resumed" else case
@@ -107,6 +115,7 @@ def case_of(name: str, case: str, folder: Path, **options: object) -> Case:
 def cases_of(name: str, folder: Path) -> Sequence[Case]:
     """All cases of a strategy, as they are to be trained; the checkpoint that one of them goes on from is written."""
     names = [INTERRUPTED, *following(name), *broken(name), *without_exchange(name), *stopped(name)]
+    names += asynchronous_without_exchange(name)
     names += [*with_option(name, False), *with_option(name, True)]
     names.sort(key=lambda case: {"first": -1, "last": 1}.get(case, 0))
     _leave_checkpoint(case_of(name, "lost_momentum", folder).task)

@@ -22,7 +22,14 @@ from common.contract.task import maths_of, task_of
 from common.measurement.record import read_record
 from common.strategy import SHARDING_OF, Work
 from tests.conftest import Launched, oracle_of
-from tests.contract.cases import INTERRUPTED, WORLDS, case_of, following, without_exchange
+from tests.contract.cases import (
+    INTERRUPTED,
+    WORLDS,
+    asynchronous_without_exchange,
+    case_of,
+    following,
+    without_exchange,
+)
 from tests.contract.worlds import Case, can_have, contract_task, optimizers, synchronous, train_all, worlds
 from tests.launching import assert_follows, require_private_networks
 
@@ -203,6 +210,15 @@ def test_without_exchange_no_gradient_is_sent(strategy, trained):
     """What coordinates the workers is sent all the same: numbers of rows to servers' workers, Horovod's agreements."""
     require_private_networks()
     launched = trained(strategy, "without_exchange")
+    assert launched.record.wire_bytes_per_step < parameter_bytes(launched.task) / 2
+
+
+@pytest.mark.parametrize("strategy", [name for name in WORLDS if asynchronous_without_exchange(name)])
+def test_without_exchange_workers_that_wait_for_nobody_send_no_gradient_either(strategy, trained):
+    require_private_networks()
+    launched = trained(strategy, "asynchronous_without_exchange")
+    assert not launched.record.synchronous
+    assert not launched.record.exchange
     assert launched.record.wire_bytes_per_step < parameter_bytes(launched.task) / 2
 
 

@@ -103,8 +103,8 @@ def worlds(preset: str, counts: tuple[int, ...] = (1, 2, 4), **overrides: object
 
 
 def synchronous(strategy: Strategy, **options: object) -> Options:
-    """The strategy's options with which it follows the oracle."""
-    return strategy.options(**strategy.synchronous_with, **options)
+    """The strategy's options with which it follows the oracle, but for those that are given."""
+    return strategy.options(**{**strategy.synchronous_with, **options})
 
 
 def options_to_try(other_maths: bool) -> list[tuple[str, str, object]]:

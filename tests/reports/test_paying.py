@@ -279,7 +279,7 @@ def test_a_ratio_close_to_one_does_not_look_like_one():
 
 def test_where_formula_and_measurement_agree_nothing_is_to_be_explained():
     assert said(*rounds(2.0, 3.2, 2.4)) == [
-        "Of 1 row of the table, synchronous SGD surely pays in 1. By the formula it pays in 1 of 1."
+        "Of 1 row of the table, synchronous SGD pays by its own interval in 1. By the formula it pays in 1 of 1."
     ]
 
 
@@ -298,8 +298,8 @@ def test_without_runs_without_exchange_there_are_dashes():
     # The median of rounds that are 2 % and 3 % slower.
     assert (line["ratio"], line["measured"], line["T_comp(1),\nms"]) == ("1.250", "surely pays", "2.05")
     assert said(*rounds(2.0, 3.2)) == [
-        "Of 1 row of the table, synchronous SGD surely pays in 1. No launch without exchange shares a round, so the "
-        "formula has no T_comp and no T_sync."
+        "Of 1 row of the table, synchronous SGD pays by its own interval in 1. No launch without exchange shares a "
+        "round, so the formula has no T_comp and no T_sync."
     ]
 
 

@@ -101,7 +101,7 @@ def test_without_a_plan_launches_are_paired_by_their_places_and_with_one_its_lau
     table = launches({"a": 1.0, "b": 1.2}, n=8)
     late = table[(table["strategy"] == "a") | (table["round"] > 1)]
     [alone] = ranking.rank(late, None, 0.05, CERTIFIED).comparisons.to_dict("records")
-    assert (alone["n"], alone["rounds"]) == (7, [0, 1, 2, 3, 4, 5, 6])
+    assert (alone["n"], alone["rounds"]) == (7, [1, 2, 3, 4, 5, 6, 7])
     [row] = ranking.rank(table, planned(late), 0.05, CERTIFIED).comparisons.to_dict("records")
     assert (row["n"], row["rounds"]) == (7, [2, 3, 4, 5, 6, 7, 8])
 
