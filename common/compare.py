@@ -57,6 +57,9 @@ from common.supervision import run_planned
 TOLERANCE = 0.05
 """By which share a step may take longer than with the other commit, unless it is told otherwise."""
 
+_TABLES = ("durations.csv", "plan.csv")
+"""What is written anew as the comparison goes on."""
+
 _COLUMNS = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
 
 
@@ -252,17 +255,22 @@ def _run_all(
                 finally:
                     # One that had left its record when it was interrupted counts.
                     if launch.name not in known:
-                        left = manifest.files_of(folder, launch.name) + manifest.files_of(folder / RECORDS, launch.name)
-                        manifest.note(folder, [*left, folder / "durations.csv", folder / "plan.csv"])
+                        _note(folder, launch)
             if scope.limit_seconds is None and len(done) == 1 < scope.rounds:
                 again = durations.expected([launch for launch in stage.launches if launch.purpose == "throughput"])
                 hours = (scope.rounds - 1) * again / 3600
                 console.print(f"The other {scope.rounds - 1} rounds will take about {hours:.1f} hours.")
     write_atomically(folder / "left_out.csv", _table(left_out, "strategy", "minutes"))
-    tables = [folder / name for name in ("durations.csv", "left_out.csv", "plan.csv", verdict.FILE)]
+    tables = [folder / name for name in (*_TABLES, "left_out.csv", verdict.FILE)]
     manifest.note(folder, [*tables, *(folder / ceilings.FOLDER).glob("*.json")])
     for strategy, minutes in left_out.items():
         console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
+
+
+def _note(folder: Path, launch: PlannedLaunch) -> None:
+    """Note the digests of what a launch has left, of this checkout's and of the other's."""
+    left = manifest.files_of(folder, launch.name) + manifest.files_of(folder / RECORDS, launch.name)
+    manifest.note(folder, [*left, *(folder / name for name in _TABLES)])
 
 
 def _with_certificates(scope: Scope, seeds: dict[str, int], launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:

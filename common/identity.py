@@ -56,7 +56,10 @@ def installed() -> list[str]:
 
 
 def obeyed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables that frameworks and their libraries obey, by name, but for those that launchers set."""
+    """The variables that frameworks and their libraries obey, by name, but for those that launchers set.
+
+    Launches on this machine inherit them. Hosts that are reached by ssh have those of their own.
+    """
     return {
         name: value
         for name, value in sorted(environment.items())
