@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def unfinished_or_new(results: Path, kind: str, options: str, last: str) -> Path
     """The newest folder of this kind in `results` that was begun as this and didn't come to its end, else a new one.
 
     `options` say what was asked for, and `last` names the file that is written at the end. A folder goes on only with
-    the same code, packages and variables as well; where they alone differ, that is printed. A new folder keeps the
+    the same code, packages, variables and machine; where they alone differ, that is printed. A new folder keeps the
     variables that the user had set and frameworks obey. Raises UserError where no folder can be made.
     """
     variables = identity.obeyed_variables()
@@ -28,7 +29,7 @@ def unfinished_or_new(results: Path, kind: str, options: str, last: str) -> Path
             continue
         if _text(folder / _FINGERPRINT) == fingerprint:
             return folder
-        print(f"{folder} doesn't go on: code, packages or variables have changed since it was begun.", flush=True)
+        print(f"{folder} doesn't go on: code, packages, variables or machine changed since it was begun.", flush=True)
         break
     folder = results / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{kind}"
     write_atomically(folder / _VARIABLES, f"{json.dumps(variables, indent=1)}\n".encode())
@@ -51,11 +52,14 @@ def kept_variables(folder: Path) -> dict[str, str] | None:
         raise UserError(f"{path} can't be read ({error}): delete it or run the session again.") from error
 
 
-def variables_in_words(variables: dict[str, str] | None) -> str:
-    """The variables and their values in one line."""
+def variables_in_words(variables: Mapping[str, str] | None, over_hosts: bool = False) -> str:
+    """The variables and their values in one line; `over_hosts` says that ssh started the launches."""
     if variables is None:
         return "unknown: the folder has no variables.txt"
-    return ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
+    shown = {name: value if value.isprintable() else ascii(value) for name, value in variables.items()}
+    words = ", ".join(f"{name}={value}" for name, value in shown.items()) or "none"
+    where = " where the session was started, which hosts don't get; their own variables aren't known"
+    return words + where if over_hosts else words
 
 
 def order_seed(folder: Path, asked_for: int | None) -> int:

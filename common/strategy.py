@@ -279,6 +279,8 @@ class Family:
     """The module that is there where the environment is."""
     packages: tuple[str, ...]
     """Distributions whose versions the record notes."""
+    variables: tuple[str, ...] = ()
+    """How the names of those environment variables begin that its libraries alone obey."""
     colors: tuple[str, str, str]
     """What the strategies are drawn in, from dark to light."""
     settings: Callable[[int, int, str], Mapping[str, str]] = lambda deadline_seconds, threads, interface: {}

@@ -48,6 +48,7 @@ HOROVOD = Family(
     environment="horovod",
     imports="horovod",
     packages=("horovod", "torch", "tensorflow-cpu", "tensorflow", "keras", "openmpi"),
+    variables=("HOROVOD_",),
     # Green (Okabe & Ito 2008).
     colors=("#00604a", "#009e73", "#74c7a0"),
     settings=settings,

@@ -47,6 +47,7 @@ PYTORCH = Family(
     environment="torch",
     imports="torch",
     packages=("torch", "pytorch-lightning", "mpi4py", "openmpi"),
+    variables=("ATEN_", "PYTORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_"),
     # Blue (Okabe & Ito 2008).
     colors=("#17457e", "#0072b2", "#56b4e9"),
     settings=settings,

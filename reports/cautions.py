@@ -180,14 +180,20 @@ def _mixtures(records: Mapping[str, Record]) -> list[Caution]:
                 mixed,
             )
         )
-    machines = sorted({f"{record.host.get('cores')} cores of {record.host.get('processor')}" for record in ok})
-    if len(machines) > 1:
+    machines: dict[str, set[str]] = {}
+    for record in ok:
+        kind = f"{record.host.get('cores')} cores of {record.host.get('processor')}"
+        machines.setdefault(kind, set()).add(str(record.host.get("name")))
+    if sum(map(len, machines.values())) > 1:
         found.append(
             Caution(
                 "Several machines",
                 "the folder holds records of different machines; they are kept on separate curves",
                 "compare strategies on one machine only",
-                machines,
+                [
+                    kind if len(names) == 1 else f"{kind}: {', '.join(sorted(names))}"
+                    for kind, names in sorted(machines.items())
+                ],
             )
         )
     return found

@@ -14,6 +14,7 @@ from common.laboratory import analysis
 from common.laboratory.analysis import Case, CaseFit, Comparison, Row
 from common.laboratory.record import CollectivesRecord, read_records
 from common.measurement.intervals import FEWEST_LAUNCHES
+from common.results_folder import kept_variables, variables_in_words
 from reports import blocks, collective_figures, collective_sections, figures, web_page
 from reports.blocks import Block
 from reports.collective_sections import grouped, world
@@ -32,6 +33,7 @@ class Session:
     command: str
     digest: str
     differences: manifest.Differences
+    variables: Mapping[str, str] | None
 
     @property
     def started_at(self) -> list[str]:
@@ -46,9 +48,8 @@ def read_session(folder: Path) -> Session:
         raise UserError(f"{folder} holds no records of collectives: measure some first, or name another --results.")
     if any(record.replayed for record in records.values()):
         raise UserError(f"{folder} holds replays of steps: give its parent to `nox -s report -- --results`.")
-    return Session(
-        records, noted_command(folder), digest_of(folder / f"{name}.json" for name in records), manifest.check(folder)
-    )
+    digest = digest_of(folder / f"{name}.json" for name in records)
+    return Session(records, noted_command(folder), digest, manifest.check(folder), kept_variables(folder))
 
 
 def compose(session: Session) -> tuple[dict[str, object], Drawings]:
@@ -173,9 +174,11 @@ def _machine(session: Session) -> list[Block]:
     records = list(session.records.values())
     ok = [record for record in records if record.status == "ok"] or records
     known = [record.host for record in ok if record.host]
+    machines = {str(host["name"]) for host in known if "name" in host}
     started = sorted(record.started_at[:16].replace("T", " ") for record in ok)
     rows = [
         ["processor", _distinct(f"{host.get('processor', '?')}, {host.get('cores', '?')} cores" for host in known)],
+        *([["machines, pooled", ", ".join(sorted(machines))]] if len(machines) > 1 else []),
         ["memory", _distinct(f"{host.get('memory_bytes', 0) / 2**30:.1f} GiB" for host in known)],
         ["GPUs", _distinct(", ".join(host.get("gpus", [])) or "none" for host in known)],
         ["system", _distinct(str(host.get("system", "?")) for host in known)],
@@ -188,6 +191,10 @@ def _machine(session: Session) -> list[Block]:
         ["measured", " to ".join(dict.fromkeys([started[0], started[-1]])) + " UTC"],
         ["all records, SHA-256", session.digest],
         ["digests of all files", manifest.summary(session.differences)],
+        [
+            "variables that frameworks obey",
+            variables_in_words(session.variables, any(record.hosts for record in records)),
+        ],
         ["to repeat it", session.command or "unknown: the folder has no command.txt"],
         [
             "versions",

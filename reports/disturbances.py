@@ -158,7 +158,7 @@ def _is_disturbed(rows: pd.DataFrame) -> pd.Series:
 
 def _cell(record: Record) -> str:
     """What has to be equal for a core to be as busy with the launch itself, and so as fast."""
-    machine = " ".join(str(record.host.get(name)) for name in ("processor", "cores"))
+    machine = " ".join(str(record.host.get(name)) for name in ("name", "processor", "cores"))
     return f"{record.name} {record.world_size} {record.exchange} {record.scaling} {record.task['preset']} {machine}"
 
 

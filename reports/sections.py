@@ -357,7 +357,8 @@ def machine_section(results: Results) -> list[Block]:
     )
     rows.append(["all records, SHA-256", results.digest])
     rows.append(["digests of all files", manifest.summary(results.differences)])
-    rows.append(["variables that frameworks obey", variables_in_words(results.variables)])
+    over_hosts = any(record.hosts for record in records)
+    rows.append(["variables that frameworks obey", variables_in_words(results.variables, over_hosts)])
     rows.append(["to repeat it", results.command or "unknown: the folder has no command.txt"])
     versions = {f"{package} {version}" for record in ok for package, version in record.versions.items()}
     rows.append(["versions", ", ".join(sorted(versions))])

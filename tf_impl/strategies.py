@@ -43,6 +43,7 @@ TENSORFLOW = Family(
     environment="tensorflow",
     imports="tensorflow",
     packages=("tensorflow-cpu", "tensorflow", "keras"),
+    variables=("KERAS_", "TF_"),
     # Orange (Okabe & Ito 2008).
     colors=("#a33a00", "#d55e00", "#e6a100"),
     settings=settings,

@@ -79,8 +79,7 @@ def _calibrate(console: Console, arguments: Arguments) -> Calibration:
     strategy = catalogue.find(arguments.strategy)
     workers, host = planned(strategy, 1).workers, machine.host_facts()
     known = {"strategy": strategy.name, "workers": workers, "rounds": arguments.rounds}
-    known |= {"processor": host["processor"], "cores": host["cores"], "commit": machine.git_commit() or "unknown"}
-    folder = unfinished_or_new(arguments.results, verdict.KIND, f"{known} on {host['name']}", verdict.FILE)
+    folder = unfinished_or_new(arguments.results, verdict.KIND, str(known), verdict.FILE)
     seed = order_seed(folder, arguments.order_seed)
     console.print(f"Records of {strategy.name} go to {folder}; the launches' order has seed {seed}.")
     measured = analysis.measured(**run_rounds(console, strategy, arguments.rounds, folder, seed))
@@ -89,6 +88,9 @@ def _calibrate(console: Console, arguments: Arguments) -> Calibration:
     _print_simulated(console, simulated)
     calibration = Calibration(
         **known | dataclasses.asdict(measured),
+        processor=host["processor"],
+        cores=host["cores"],
+        commit=machine.git_commit() or "unknown",
         date=datetime.now(UTC).date().isoformat(),
         order_seed=seed,
         families=arguments.families,

@@ -70,7 +70,7 @@ def test_a_folder_of_other_code_packages_or_variables_does_not_go_on_and_that_is
     assert new != older
     said = capsys.readouterr().out
     assert "Frameworks obey variables that are set here: TF_ENABLE_ONEDNN_OPTS=0." in said
-    assert f"{older} doesn't go on: code, packages or variables have changed since it was begun." in said
+    assert f"{older} doesn't go on: code, packages, variables or machine changed since it was begun." in said
     assert found(tmp_path) == new
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
     monkeypatch.setattr(identity, "code_digest", lambda: "other code")
@@ -89,6 +89,14 @@ def test_a_new_folder_keeps_the_variables(tmp_path, monkeypatch):
         "OMP_WAIT_POLICY=active",
         "unknown: the folder has no variables.txt",
     ]
+
+
+def test_whatever_a_variable_holds_is_kept_and_shown_on_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LD_PRELOAD", "a\n\udc80")
+    new = found(tmp_path)
+    assert kept_variables(new) == {"LD_PRELOAD": "a\n\udc80"}
+    assert capsys.readouterr().out.endswith("LD_PRELOAD='a\\n\\udc80'.\n")
+    assert found(tmp_path) == new
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{"])

@@ -217,3 +217,9 @@ def test_two_machines_are_told_apart_by_name_wherever_a_regime_is_named():
         "cpu on 2 cores of Other CPU",
         "cpu on 2 cores of Some CPU",
     ]
+
+
+def test_two_machines_of_one_kind_are_told_apart_by_their_own_names_wherever_a_regime_is_named():
+    there = dataclasses.replace(make_record("amber_ring", 2), host=HOST | {"name": "there"})
+    names = regime_names(cells(launches(named(make_record("amber_ring", 2), there))))
+    assert [name.rpartition(" of ")[2] for name in sorted(names.values())] == ["here", "there"]

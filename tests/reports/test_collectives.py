@@ -204,6 +204,19 @@ def test_what_is_not_known_is_no_zero(tmp_path):
     assert tables[1]["rows"][0] == ["amber", "8", DASH, DASH, "8", DASH]
 
 
+def test_variables_that_were_set_and_machines_that_were_pooled_are_among_the_facts(tmp_path):
+    def facts(*records):
+        tables = [block for block in content_of(tmp_path, *records)["blocks"] if block["kind"] == "table"]
+        return dict(tables[-1]["rows"])
+
+    here, there = (launches("amber", 1e-5, 1, host={"name": name})[0] for name in ("here", "there"))
+    assert facts(here)["variables that frameworks obey"] == "unknown: the folder has no variables.txt"
+    (tmp_path / "variables.txt").write_text('{"UCX_TLS": "tcp"}')
+    assert facts(here)["variables that frameworks obey"] == "UCX_TLS=tcp"
+    assert "machines, pooled" not in facts(here)
+    assert facts(here, there)["machines, pooled"] == "here, there"
+
+
 def test_an_arrival_that_clocks_cannot_tell_says_so(tmp_path):
     hosts = [
         {"name": name, "clock_offset_seconds": 0.0, "clock_uncertainty_seconds": 3e-6} for name in ("one", "other")

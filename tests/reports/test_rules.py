@@ -21,7 +21,7 @@ from reports.material import Drawings, gather
 from reports.results import Results
 from reports.rules import Rule
 from tests.reports.drawings import looks_of
-from tests.reports.records import HOST, STRATEGIES, certified, make_record, named, unfinished, varied
+from tests.reports.records import HOST, STRATEGIES, certified, make_record, named, over_hosts, unfinished, varied
 
 DRIFT = (1.0, 1.4, 0.8, 1.9, 1.1, 2.5)
 """How many times as long everything takes in each round."""
@@ -170,6 +170,19 @@ def test_what_the_launches_ran_on_is_in_the_section_on_the_machine():
         "carried by": "amber_ring: odd backend",
     }
     assert told | expected == told
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (make_record(), "OMP_DYNAMIC=1"),
+        (over_hosts(), "OMP_DYNAMIC=1 where the session was started, which hosts don't get"),
+    ],
+)
+def test_variables_that_frameworks_obey_are_in_the_section_on_the_machine(record, words):
+    results = Results(Path("nowhere"), named(record), None, variables={"OMP_DYNAMIC": "1"})
+    [table] = [block for block in sections.machine_section(results) if block["kind"] == "table"]
+    assert dict(table["rows"])["variables that frameworks obey"].partition(";")[0] == words
 
 
 def test_the_slowest_rank_of_the_median_window_of_the_median_launch_counts():

@@ -657,3 +657,29 @@ def test_machines_that_are_alike_but_for_their_names_are_never_pooled():
     assert summaries.launches(named(here, here))["work"].iloc[0].endswith("2 cores of Some CPU")
     failed = dataclasses.replace(unfinished("failed", "It broke."), host={})
     assert summaries.launches(named(here, failed))["work"].iloc[0].endswith("2 cores of Some CPU")
+
+
+def test_a_machine_is_named_only_where_nothing_else_tells_it_apart():
+    other = make_record(host=HOST | {"name": "there", "cores": 4})
+    work = summaries.launches(named(make_record(), other, over_hosts(host=HOST | {"name": "host1"})))["work"]
+    assert [each.rpartition("; ")[2] for each in work] == [
+        "cpu on 2 cores of Some CPU",
+        "cpu on 4 cores of Some CPU",
+        "cpu on 2 cores of Some CPU, virtual hosts",
+    ]
+
+
+def test_launches_of_a_session_over_hosts_are_of_one_regime_on_however_many_hosts_they_are():
+    records = named(*(over_hosts(workers=2, hosts=hosts, host=HOST | {"name": "host1"}) for hosts in (1, 2)))
+    assert summaries.launches(records)["regime"].nunique() == 1
+
+
+def test_several_machines_of_one_kind_are_a_caution_that_names_them():
+    here, there = make_record(), make_record(host=HOST | {"name": "there"})
+
+    def machines(*records):
+        found = cautions(summaries.launches(named(*records)), named(*records))
+        return [caution.where for caution in found if caution.what == "Several machines"]
+
+    assert machines(here, here) == []
+    assert machines(here, there) == [["2 cores of Some CPU: here, there"]]
