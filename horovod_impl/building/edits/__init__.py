@@ -3,10 +3,10 @@
 from horovod_impl.building.edits.compiling import COMPILING
 from horovod_impl.building.edits.failures import FAILURES
 from horovod_impl.building.edits.keras_support import KERAS
-from horovod_impl.building.edits.privacy import PRIVACY
+from horovod_impl.building.edits.secrets import SECRETS
 from horovod_impl.building.edits.strangers import STRANGERS
 
-EDITS = (*COMPILING, *STRANGERS, *PRIVACY, *FAILURES, *KERAS)
+EDITS = (*COMPILING, *STRANGERS, *SECRETS, *FAILURES, *KERAS)
 """In this order: some change what others wrote."""
 
 ADDITIONS = {
