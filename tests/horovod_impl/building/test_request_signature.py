@@ -7,6 +7,7 @@ import hmac
 import http.client
 import os
 import pickle
+import shlex
 import shutil
 import subprocess
 import time
@@ -205,7 +206,7 @@ def test_the_key_is_on_no_command_line(job):
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess):
             lines.append(" ".join(process.cmdline()))
-    assert any("HOROVOD_RANK=1" in line for line in lines), "the command lines that carry the environment are seen"
+    assert any("HOROVOD_RANK=1" in line for line in lines), "the command lines of the workers are seen"
     assert [line for line in lines if key in line] == []
 
 
@@ -280,6 +281,19 @@ def test_a_shell_exports_the_packed_variables_as_they_are(variables):
     shown = subprocess.run(["/bin/sh", "-c", commands], env={}, capture_output=True, check=True).stdout
     kept = dict(each.split("=", 1) for each in shown.decode().split("\0") if each)
     assert {name: kept[name] for name in variables} == variables
+
+
+def test_a_shell_on_another_machine_exports_what_it_can_and_goes_on():
+    """A name that the shell refuses would end it; whatever the line needs for itself would hide the user's."""
+    sent = {"packed": "the user's", "LINES": "one\n'two'\n", "UMLAUT": "ü", "ä": "refused", "a.b": "refused"}
+    environment = {KEY: "the key", request_signature.ENVIRONMENT_VARIABLE: request_signature.packed(sent)}
+    [received] = shlex.split(request_signature.RECEIVE_KEY)
+    remote = ["env", "-i", "/bin/sh", "-c", f"{received} exec env -0"]
+    line = f"{request_signature.SEND_KEY} {shlex.join(remote)}"
+    shown = subprocess.run(["/bin/sh", "-c", line], env=environment, capture_output=True, check=True).stdout
+    exported = dict(each.split("=", 1) for each in shown.decode().split("\0") if each)
+    exported.pop("PWD", None)
+    assert exported == {KEY: "the key", "packed": "the user's", "LINES": "one\n'two'\n", "UMLAUT": "ü"}
 
 
 def test_a_worker_without_the_key_ends_and_says_why(tmp_path):
