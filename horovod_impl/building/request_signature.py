@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.request import Request
 
-# Horovod's own name, which it keeps out of the environment that it writes on command lines.
+# Horovod's own name, which it never exports with the user's variables.
 KEY_VARIABLE = "_HOROVOD_SECRET_KEY"
 BODY_HEADER = "Horovod-Body"
 SIGNATURE_HEADER = "Horovod-Signature"
@@ -34,15 +34,15 @@ ENVIRONMENT_VARIABLE = "_HOROVOD_WORKER_ENVIRONMENT"
 # Around an ssh command: printf and read are the shells' own, so the key and the environment travel by standard input
 # and are on no command line.
 SEND_KEY = f'printf \'%s\\n\' "${KEY_VARIABLE}" "${ENVIRONMENT_VARIABLE}" |'
-RECEIVE_KEY = (
-    f"'read -r {KEY_VARIABLE}; export {KEY_VARIABLE}; read -r packed; "
-    'eval "$(printf %s "$packed" | base64 -d)"; unset packed;\''
-)
+RECEIVE_KEY = f"'read -r {KEY_VARIABLE}; export {KEY_VARIABLE}; eval \"$(base64 -d)\";'"
 
 
 def packed(variables: Mapping[str, str]) -> str:
-    """Return one line that `base64 -d` turns into a shell's commands that export these variables."""
-    names = [name for name in variables if name.isidentifier()]
+    """Return one line that `base64 -d` turns into a shell's commands that export these variables.
+
+    Names that aren't a shell's are left out: such a command would end the shell.
+    """
+    names = [name for name in variables if name.isascii() and name.isidentifier()]
     commands = "".join(f"export {name}={shlex.quote(variables[name])}\n" for name in names)
     return base64.b64encode(os.fsencode(commands)).decode()
 

@@ -7,6 +7,7 @@ import hmac
 import http.client
 import os
 import pickle
+import shlex
 import shutil
 import subprocess
 import time
@@ -24,6 +25,7 @@ from horovod_impl.building import request_signature
 
 DEADLINE_SECONDS = 60
 KEY = "_HOROVOD_SECRET_KEY"
+SECRET = "password-of-the-user"
 
 WORKER = """
 import sys, time
@@ -111,16 +113,20 @@ def listening(process):
     return [connection.laddr for connection in process.net_connections("tcp") if connection.status == "LISTEN"]
 
 
-def key_of(job):
-    """The key that the workers have in their environment."""
+def of_workers(job, name):
+    """The value of this variable in the workers' environment, which has to be the same for all."""
     found = set()
     for process in job.children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             environment = process.environ()
             if "HOROVOD_RANK" in environment:
-                found.add(environment[KEY])
-    (key,) = found
-    return key
+                found.add(environment[name])
+    (value,) = found
+    return value
+
+
+def key_of(job):
+    return of_workers(job, KEY)
 
 
 def ask(address, method, path, body=b"", headers=None):
@@ -140,7 +146,8 @@ def signed(key, method, path, body=b""):
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    with running(tmp_path_factory.mktemp("job"), horovodrun("--gloo", "-np", "2")) as process:
+    command = horovodrun("--gloo", "-np", "2")
+    with running(tmp_path_factory.mktemp("job"), command, USERS_SECRET=SECRET) as process:
         yield process
 
 
@@ -198,15 +205,16 @@ def test_the_server_listens_on_the_loopback_address_alone(job):
     assert [address.ip for address in listening(job)] == ["127.0.0.1"]
 
 
-def test_the_key_is_on_no_command_line(job):
+def test_neither_the_key_nor_the_users_environment_is_on_a_command_line(job):
     key = key_of(job)
     assert len(key) == 64
     lines = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess):
             lines.append(" ".join(process.cmdline()))
-    assert any("HOROVOD_RANK=1" in line for line in lines), "the command lines that carry the environment are seen"
-    assert [line for line in lines if key in line] == []
+    assert any("HOROVOD_RANK=1" in line for line in lines), "the command lines of the workers are seen"
+    assert [line for line in lines if key in line or SECRET in line] == []
+    assert of_workers(job, "USERS_SECRET") == SECRET
 
 
 def test_each_job_has_a_key_of_its_own(monkeypatch):
@@ -280,6 +288,19 @@ def test_a_shell_exports_the_packed_variables_as_they_are(variables):
     shown = subprocess.run(["/bin/sh", "-c", commands], env={}, capture_output=True, check=True).stdout
     kept = dict(each.split("=", 1) for each in shown.decode().split("\0") if each)
     assert {name: kept[name] for name in variables} == variables
+
+
+def test_a_shell_on_another_machine_exports_what_it_can_and_goes_on():
+    """A name that the shell refuses would end it; whatever the line needs for itself would hide the user's."""
+    sent = {"packed": "the user's", "LINES": "one\n'two'\n", "UMLAUT": "ü", "ä": "refused", "a.b": "refused"}
+    environment = {KEY: "the key", request_signature.ENVIRONMENT_VARIABLE: request_signature.packed(sent)}
+    [received] = shlex.split(request_signature.RECEIVE_KEY)
+    remote = ["env", "-i", "/bin/sh", "-c", f"{received} exec env -0"]
+    line = f"{request_signature.SEND_KEY} {shlex.join(remote)}"
+    shown = subprocess.run(["/bin/sh", "-c", line], env=environment, capture_output=True, check=True).stdout
+    exported = dict(each.split("=", 1) for each in shown.decode().split("\0") if each)
+    exported.pop("PWD", None)
+    assert exported == {KEY: "the key", "packed": "the user's", "LINES": "one\n'two'\n", "UMLAUT": "ü"}
 
 
 def test_a_worker_without_the_key_ends_and_says_why(tmp_path):

@@ -8,7 +8,7 @@ from horovod_impl.building.edits.edit import GLOO_RUN, Edit
 
 REMOTE = "horovod/runner/util/remote.py"
 
-SECRETS = (
+DISCLOSURE = (
     Edit(
         GLOO_RUN,
         """        return '{shell} {horovod_env} {env} {run_command}' .format(
