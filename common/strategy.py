@@ -114,12 +114,12 @@ class ReplicaOptions(ExchangeOptions):
 
 @dataclass(frozen=True)
 class Traffic:
-    """What all processes of a launch together send in a step, by the formula of the algorithm that they use."""
+    """What is sent in a step by the formula of the algorithm: by all processes together, or from host to host."""
 
     bytes_per_step: float | None
     """None where it depends on more than the size of the model and the number of workers."""
     formula: str
-    """The formula in words, with N for the number of workers."""
+    """The formula in words, with N for the number of workers and H for that of hosts."""
     source: str = ""
     """The paper or the document that has the formula."""
 
