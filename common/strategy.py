@@ -114,14 +114,16 @@ class ReplicaOptions(ExchangeOptions):
 
 @dataclass(frozen=True)
 class Traffic:
-    """What all processes of a launch together send in a step, by the formula of the algorithm that they use."""
+    """What is sent in a step by the formula of the algorithm: by all processes together, or from host to host."""
 
     bytes_per_step: float | None
     """None where it depends on more than the size of the model and the number of workers."""
     formula: str
-    """The formula in words, with N for the number of workers."""
+    """The formula in words, with N for the number of workers and H for that of hosts."""
     source: str = ""
     """The paper or the document that has the formula."""
+    sent_over_formula: float = 1.0
+    """How many times these bytes the library sends between CPUs, where it takes another algorithm there."""
 
 
 def no_formula(parameter_bytes: int, workers: int, options: Options) -> Traffic:
@@ -162,7 +164,8 @@ def ring_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: 
 
 def halved(traffic: Traffic) -> Traffic:
     """The same traffic of values that are rounded to 16 bits."""
-    return Traffic(traffic.bytes_per_step / 2, f"half of {traffic.formula} (rounded to 16 bits)", traffic.source)
+    formula = f"half of {traffic.formula} (rounded to 16 bits)"
+    return dataclasses.replace(traffic, bytes_per_step=traffic.bytes_per_step / 2, formula=formula)
 
 
 @dataclass(frozen=True)
@@ -327,6 +330,11 @@ class Strategy:
     """By formula, from the bytes of all parameters, the number of workers and the options."""
     traffic_between_hosts: Callable[[int, int, int, Options], Traffic] = no_formula_between_hosts
     """What goes from host to host: from the bytes of all parameters, the numbers of workers and hosts, the options."""
+    copies: tuple[int, int, int] | None = None
+    """Copies of the parameters, of their gradients and of the momentum that the processes of two workers hold together
+    between steps; None: as many as its `work` takes, one for each replica."""
+    repeated_bytes: Callable[[Task], int] = lambda task: 0
+    """Bytes of one copy of those parameters that every worker holds although the model is divided among them."""
     synchronous_with: Mapping[str, object] = field(default_factory=dict)
     """The values of its options with which every step sees the gradients of all workers; empty: it always does."""
     check: Callable[[Task, Options, int, int], None] = no_check

@@ -250,12 +250,22 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) 
         "3 (N - 1) times the bytes of the gradients: parameters gathered twice, gradients reduced and scattered; over "
         "Gloo, whose reduce-scatter is a whole all-reduce, it is 4 (N - 1)"
     )
-    return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, 'Rajbhandari et al., "ZeRO", 2020, section 7.2.2')
+    source = 'Rajbhandari et al., "ZeRO", 2020, section 7.2.2'
+    return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, source, sent_over_formula=4 / 3)
 
 
 def cut_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
     """The traffic of parts of one model, which send activations."""
     return Traffic(None, "none where it depends on how the model is cut")
+
+
+# Bytes held
+
+
+def biases_of_layers_split_by_inputs(task: Task) -> int:
+    """The float32 bytes of the biases that are added to the sum of all workers' products, so that each one has them."""
+    layers = task.dimensions[1:]
+    return 4 * task.bias * sum(width for number, width in enumerate(layers) if not split_axis(number, len(layers)))
 
 
 # The strategies
@@ -282,6 +292,8 @@ DATA_PARALLEL = Strategy(
     alone=Alone.FIRST_PART,
     base="torch_single",
     traffic=nothing_sent,
+    # The replicas are made in every step, and forgotten.
+    copies=(1, 1, 1),
     compared_with={ONE_PROCESS_OF: "torch_ddp"},
 )
 SYNC_SGD = Strategy(
@@ -342,6 +354,7 @@ ZERO = Strategy(
     alone=Alone.OWN_PARAMETERS,
     base="torch_single",
     traffic=owned_update_traffic,
+    copies=(2, 2, 1),
     check=check_backend,
     compared_with={SHARDING_OF: "torch_ddp"},
 )
@@ -355,6 +368,7 @@ FSDP = Strategy(
     options=FullyShardedOptions,
     base="torch_single",
     traffic=fully_sharded_traffic,
+    copies=(1, 1, 1),
     check=check_backend,
     compared_with={SHARDING_OF: "torch_ddp"},
 )
@@ -382,6 +396,7 @@ TENSOR_PARALLEL = Strategy(
     work=Work.PARTS_OF_ONE_MODEL,
     base="torch_single",
     traffic=cut_traffic,
+    repeated_bytes=biases_of_layers_split_by_inputs,
     check=check_split_layers,
 )
 LIGHTNING_DDP = Strategy(

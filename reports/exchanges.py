@@ -52,8 +52,8 @@ def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], plan
     found = _measured(launches, replays)
     rows = []
     for key, group in found.groupby(_KEYS):
-        own = exposed.loc[key] if key in exposed.index.droplevel("round") else pd.Series(dtype=float)
-        rows.append(dict(zip(_KEYS, key, strict=True)) | _row(group, own))
+        by_round = exposed.get(key, pd.Series(dtype=float))
+        rows.append(dict(zip(_KEYS, key, strict=True)) | _row(group, by_round))
     return pd.DataFrame(rows, columns=[*_COLUMNS])
 
 

@@ -68,18 +68,18 @@ def with_rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.Dat
     return launch_table.assign(round=launch_table["launch"].map(rounds)).dropna(subset=["round"])
 
 
-def exposed(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.Series:
-    """Exposed communication: the step with exchange less the one without in the same round, in seconds per step.
+def exposed(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple[str, str, int], pd.Series]:
+    """Exposed communication in seconds per step, by round, for each regime, strategy and number of workers.
 
-    By regime, strategy, workers and round, for each of those that has both.
+    It is T_step less T_comp: the step with gradient exchange less the one without, in every round that has both.
     """
-    keys = ["regime", "strategy", "workers", "round"]
-    rounds = with_rounds(launch_table, plan)
+    rounds, cell = with_rounds(launch_table, plan), ["regime", "strategy", "workers"]
     if rounds.empty:
-        return pd.Series(dtype=float, index=pd.MultiIndex.from_tuples([], names=keys))
-    seconds = rounds.assign(exchange=rounds["exchange"].astype(bool)).groupby([*keys, "exchange"])["seconds"].median()
-    both = seconds.unstack("exchange").reindex(columns=[True, False])
-    return (both[True] - both[False]).dropna()
+        return {}
+    by_exchange = rounds.assign(exchange=rounds["exchange"].astype(bool)).groupby([*cell, "round", "exchange"])
+    steps = by_exchange["seconds"].median().unstack("exchange").reindex(columns=[True, False])
+    seconds = (steps[True] - steps[False]).dropna()
+    return {key: group.droplevel(cell) for key, group in seconds.groupby(level=cell)}
 
 
 def median(values: pd.Series) -> tuple[float, float, float, int]:

@@ -67,13 +67,15 @@ def table(cells: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.DataFrame | 
     if cells.empty:
         return pd.DataFrame(columns=[*_COLUMNS])
     rounds, ones, rows = _rounds(launch_table, plan), _of_one_worker(cells), []
+    exposed = pairs.exposed(launch_table, plan)
     is_told = _is_distributed(cells) & cells["synchronous"].astype(bool) & cells["base_samples_per_second"].notna()
     for cell in cells[is_told].to_dict("records"):
         ideal = cell["global_batch"] / (cell["workers"] * cell["base_samples_per_second"])
         about = {name: cell[name] for name in _OF_A_CELL}
         about |= {"ideal_seconds": ideal, "measured_seconds": cell["seconds"], "measured_n": cell["n"]}
         about |= {"measured_low": cell["low_seconds"], "measured_high": cell["high_seconds"]}
-        parts = _parts(cell, rounds, _ideal(cell, ones[cell["work"], cell["base"]], rounds))
+        by_round = exposed.get((cell["regime"], cell["strategy"], cell["workers"]), pd.Series(dtype=float))
+        parts = _parts(cell, rounds, by_round, _ideal(cell, ones[cell["work"], cell["base"]], rounds))
         rest = cell["seconds"] - ideal - sum(part["seconds"] for part in parts)
         nothing = {"low": math.nan, "high": math.nan, "is_paired": True}
         rows += [about | part for part in [*parts, {"part": REST, "seconds": rest, "n": cell["n"]} | nothing]]
@@ -192,15 +194,18 @@ def _ideal(
 
 
 def _parts(
-    cell: Mapping[str, object], rounds: Mapping[tuple, pd.DataFrame], ideal: pd.DataFrame
+    cell: Mapping[str, object], rounds: Mapping[tuple, pd.DataFrame], exposed: pd.Series, ideal: pd.DataFrame
 ) -> list[dict[str, object]]:
-    """All parts of the step of a cell but the rest. In a round that has every launch they add up exactly."""
+    """All parts of the step of a cell but the rest. In a round that has every launch they add up exactly.
+
+    `exposed` is the exposed communication of the cell by round (`pairs.exposed`).
+    """
     key = (cell["regime"], cell["strategy"], cell["workers"])
     step = rounds[*key, True]
     # One worker has nobody to exchange with: its step is all computing and rows.
     alone = step if cell["workers"] == 1 else rounds.get((*key, False), step.iloc[:0])
-    exposed = (step["seconds"] - alone["seconds"]).dropna()
-    computed = alone if len(exposed) else step
+    is_split = cell["workers"] == 1 or len(exposed) > 0
+    computed = alone if is_split else step
     waited = computed["seconds"] * (1 - 1 / computed["rank_spread"])
     common = computed.index.intersection(ideal.index)
     is_paired = len(common) > 0
@@ -208,7 +213,7 @@ def _parts(
     ideal = ideal.loc[common] if is_paired else pd.DataFrame(ideal.median().to_dict(), index=computed.index)
     rows = within["input_seconds"] - ideal["input_seconds"].fillna(0.0)
     more = within["seconds"] - ideal["seconds"] - rows.fillna(0.0) - waited.reindex(within.index).fillna(0.0)
-    found = {COMPUTING if len(exposed) else UNDIVIDED: (more, is_paired), ROWS: (rows, is_paired)}
+    found = {COMPUTING if is_split else UNDIVIDED: (more, is_paired), ROWS: (rows, is_paired)}
     found |= {WAITING: (waited, True)} if cell["workers"] > 1 else {}
     found |= {EXCHANGE: (exposed, True)} if cell["workers"] > 1 else {}
     known = {part: (found[part][0].dropna(), found[part][1]) for part in PARTS if part in found}

@@ -1,4 +1,4 @@
-"""The sections of the report but those on time and memory, as blocks for the template, and their figures."""
+"""Sections without a file of their own: curves, speed, certificate, accuracy, cautions, endings, machine, method."""
 
 import math
 from collections.abc import Iterable, Mapping

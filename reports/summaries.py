@@ -143,13 +143,14 @@ def time_split(cell_table: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.Da
     kept += ["formula", "formula_source"]
     columns = [*kept, "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
     columns += ["exposed_low", "exposed_high"]
-    exposed, rows, told = _exposed(launch_table, plan), [], cell_table.to_dict("records")
+    exposed, rows, told = pairs.exposed(launch_table, plan), [], cell_table.to_dict("records")
     alone = {(row["regime"], row["strategy"], row["workers"]): row for row in told if not row["exchange"]}
     for row in told:
         if not row["exchange"] or row["workers"] == 1:
             continue
         cell = (row["regime"], row["strategy"], row["workers"])
         without = alone.get(cell, {})
+        seconds, low, high, count = pairs.median(exposed.get(cell, pd.Series(dtype=float)))
         if without or row["wire_bytes"] == row["wire_bytes"]:
             rows.append(
                 {
@@ -158,7 +159,10 @@ def time_split(cell_table: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.Da
                     "step_n": row["n"],
                     "compute_seconds": without.get("seconds", float("nan")),
                     "compute_n": without.get("n", 0),
-                    **exposed.get(cell, {"exposed_n": 0}),
+                    "exposed_seconds": seconds,
+                    "exposed_n": count,
+                    "exposed_low": low,
+                    "exposed_high": high,
                 }
             )
     return pd.DataFrame(rows, columns=columns)
@@ -437,17 +441,6 @@ def _rank_spread(record: Record) -> float:
     if max(map(len, by_window.values())) == 1:
         return float("nan")
     return statistics.median(max(seconds) / statistics.median(seconds) for seconds in by_window.values())
-
-
-def _exposed(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple[str, str, int], dict[str, float]]:
-    """The columns on exposed communication of `time_split`, by regime, strategy and number of workers."""
-    found = {}
-    for key, seconds in pairs.exposed(launch_table, plan).groupby(["regime", "strategy", "workers"]):
-        interval = median_interval(seconds.tolist())
-        found[key] = {"exposed_seconds": interval.median, "exposed_n": interval.n}
-        if interval.low is not None:
-            found[key] |= {"exposed_low": interval.low, "exposed_high": interval.high}
-    return found
 
 
 def _cell(group: pd.DataFrame) -> dict[str, object]:

@@ -41,14 +41,14 @@ _LAUNCH = {
     "synchronous": "whether every step sees every worker's gradients",
     "same_maths": "whether no option changes the maths on purpose",
     "global_batch": "rows per step, of all workers",
-    "formula_bytes": "bytes that all processes send in a step, by formula",
-    "formula": "that formula in words, for N workers",
+    "formula_bytes": "bytes that all processes send in a step by formula, or those from host to host over several",
+    "formula": "that formula in words, for N workers and H hosts",
     "formula_source": "the paper or document that has it",
     "samples_per_second": "rows of all workers per second",
     "first_step_seconds": "from the start of the process to the end of its first step",
     "oversubscribed": "whether there were more threads than cores",
     "processes_beside": "processes beside the workers, such as servers, of which each takes a core as a worker does",
-    "wire_bytes": "bytes that all processes sent in a step, measured",
+    "wire_bytes": "bytes that all processes sent in a step, measured, or those from host to host over several",
     "window_steps": "steps per clocked window",
 }
 

@@ -87,6 +87,13 @@ def test_every_path_of_the_configuration_exists():
     assert {"common/certificate.py", "common/regression.py", "reports/certificate.py", "reports/ranking.py"} <= {*paths}
 
 
+def test_the_tests_of_every_mutated_module_run():
+    configured = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
+    modules = [path.rpartition("/") for path in configured["only_mutate"]]
+    tests = [f"tests/{folder}/test_{name}" for folder, _, name in modules]
+    assert sorted(configured["pytest_add_cli_args_test_selection"]) == sorted(tests)
+
+
 def test_every_function_of_the_list_exists_in_a_module_that_is_mutated():
     mutated = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]["only_mutate"]
     functions = set()

@@ -214,6 +214,7 @@ CENTRAL_STORAGE = Strategy(
     alone=Alone.FIRST_PART,
     base="tf_one_device",
     traffic=nothing_sent,
+    copies=(1, 2, 1),
 )
 PARAMETER_SERVER = Strategy(
     name="tf_parameter_server",

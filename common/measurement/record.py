@@ -1,7 +1,8 @@
 """The run record: one immutable JSON file per launch. It holds raw measurements, and what its declaration says.
 
 A few fields are derived: `losses` (means over the shards), `time_to_first_step_s` (the sum of its parts),
-`wire_bytes_per_step` and `host_bytes_per_step` (bytes over steps), and `formula_bytes_per_step`.
+`wire_bytes_per_step` and `host_bytes_per_step` (bytes over steps), `formula_bytes_per_step`, and of each window
+core_seconds (a product) and the means in spin_seconds and clock_megahertz.
 """
 
 import dataclasses
@@ -68,7 +69,7 @@ class Record:
     several hosts, from host to host. Null: there is none that rests on the size of the model and the number of workers
     alone."""
     formula: str = ""
-    """That formula in words, with N for the number of workers."""
+    """That formula in words, with N for the number of workers and H for that of hosts."""
     formula_source: str = ""
     """The paper or the document that has the formula."""
     scaling: Literal["strong", "weak"]
@@ -114,7 +115,8 @@ class Record:
     """{bytes_per_second, round_trip_seconds}: what went from one of the hosts to another before the launch: payload of
     TCP, and the shortest of many small messages there and back."""
     host_bytes_per_step: list[float] = field(default_factory=list)
-    """Bytes that each of several hosts sent to the others per step, packet headers included, in their order."""
+    """Bytes that each of several hosts sent to the others per step, derived, packet headers included, in their
+    order."""
     process_start_seconds: list[float] = field(default_factory=list)
     """By rank, when its process started, by its host's clock that counts from boot."""
     git_commit: str | None = None
@@ -159,8 +161,9 @@ class Record:
     """Loss of every step of each shard, the mean over its rows, as the worker or replica that had it computed it, by
     rank; where nothing is divided, of each process that has a loss. Null where it isn't finite."""
     wire_bytes_per_step: float | None = None
-    """Bytes sent per step, packet headers included: over the launch's own loopback, or, with several hosts, from host
-    to host; null without a private network."""
+    """Bytes sent per step, packet headers included, derived: over the launch's own loopback, or, with several hosts,
+    from host to host, the sum of `host_bytes_per_step`. Null where nothing counted them: on one host without a private
+    network, and on several where not every worker is a process that reads its host's counters."""
     peak_memory_bytes: list[int] = field(default_factory=list)
     """Largest resident memory of each process."""
     memory_bytes: list[dict[str, int]] = field(default_factory=list)

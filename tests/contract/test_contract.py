@@ -9,9 +9,18 @@ from safetensors.numpy import load_file
 
 from common.catalogue import strategies
 from common.contract import dataset
-from common.contract.mlp import State, accuracy, initial_weights, loss_and_gradients, parameter_bytes, parameter_names
+from common.contract.mlp import (
+    State,
+    accuracy,
+    initial_weights,
+    loss_and_gradients,
+    parameter_bytes,
+    parameter_names,
+    update,
+)
 from common.contract.oracle import (
     LOSS_TOLERANCE,
+    WEIGHT_TOLERANCE,
     deviation_alone,
     final_weights,
     run_alone,
@@ -45,26 +54,11 @@ COPIES_BY_WORK = {
     Work.UNDISTRIBUTED: (1, 1, 1),
     Work.REPLICAS_IN_ONE_PROCESS: (2, 2, 2),
     Work.DATA_PARALLEL: (2, 2, 2),
+    # The coordinator writes the record, and it holds nothing of the model.
+    Work.COORDINATED: (0, 0, 0),
     Work.PARTS_OF_ONE_MODEL: (1, 1, 1),
 }
 """Copies of the parameters, of their gradients and of the momentum, in all processes of two workers together."""
-
-COPIES = {
-    # Replicas are made in every step, and forgotten.
-    "torch_data_parallel": (1, 1, 1),
-    "torch_zero": (2, 2, 1),
-    "torch_fsdp": (1, 1, 1),
-    "tf_central_storage": (1, 2, 1),
-    # The coordinator writes the record, and it holds nothing of the model.
-    "tf_parameter_server": (0, 0, 0),
-}
-"""The same of those that keep others than their work takes."""
-
-REPEATED_BYTES = {"torch_tensor_parallel": np.float32().nbytes * (128 + 10)}
-"""What is held twice all the same: on digits, the biases of the layers that are split by their inputs."""
-
-OVER_GLOO = {"torch_fsdp": 4 / 3}
-"""How many times its formula's bytes a strategy sends: over Gloo a reduce-scatter is a whole all-reduce."""
 
 RESUMED = (INTERRUPTED, "resumed")
 MOMENTUM_TOLERANCE = 2e-5
@@ -144,6 +138,34 @@ def test_without_exchange_and_without_an_oracle_of_that_all_rows_are_used_and_al
     assert all((weights[name] != initial[name]).mean() > 0.9 for name in initial)
 
 
+@pytest.mark.parametrize("strategy", [name for name in WORLDS if asynchronous_without_exchange(name)])
+def test_without_exchange_every_asynchronous_step_goes_on_with_one_workers_own_model(strategy, trained):
+    """Which worker takes a step is chance: it is the one whose model, trained on its earlier steps alone, has the loss.
+
+    Steps that update a model that all share fail: its losses follow no such model, or follow one that took every step.
+    """
+    launched = trained(strategy, "asynchronous_without_exchange")
+    task, record = launched.task, launched.record
+    assert not record.synchronous
+    assert (len(record.losses), sum(record.examples_by_rank)) == (task.steps, task.steps * task.batch)
+    initial = {name: value.astype(np.float64) for name, value in initial_weights(task).items()}
+    models, taken = [dict(initial) for _ in range(record.world_size)], [0] * record.world_size
+    data = dataset.load(task)
+    order = RowOrder(len(data.train_labels), task.seed)
+    for step, loss in enumerate(record.losses):
+        batch = Batch(step, order.cut(step * task.batch, (step + 1) * task.batch), data)
+        features = batch.features.astype(np.float64)
+        results = [loss_and_gradients(task, model, features, batch.labels) for model in models]
+        worker = min(range(record.world_size), key=lambda number: abs(results[number][0] - loss))
+        assert loss == pytest.approx(results[worker][0], rel=LOSS_TOLERANCE), f"step {step}, after {taken} steps"
+        update(task, models[worker], results[worker][1], step)
+        taken[worker] += 1
+    assert min(taken) > 0
+    kept, names = final_weights(record, launched.folder), parameter_names(task)
+    deviations = [weight_deviation(kept, {name: model[name] for name in names}) for model in models]
+    assert min(deviations) < WEIGHT_TOLERANCE
+
+
 def _is_sharded(strategy: str) -> bool:
     return SHARDING_OF in strategies()[strategy].compared_with
 
@@ -183,25 +205,28 @@ def test_the_momentum_that_is_saved_is_the_oracles_too(strategy, trained):
 
 @pytest.mark.parametrize("strategy", WORLDS)
 def test_every_copy_of_the_parameters_their_gradients_and_the_momentum_is_held_bytes(strategy, trained):
-    launched = trained(strategy, "first")
+    launched, declared = trained(strategy, "first"), strategies()[strategy]
     names = ("parameters", "gradients", "optimizer_state")
     held = [sum(process.get(name, 0) for process in launched.record.memory_bytes) for name in names]
     weights = parameter_bytes(launched.task)
-    *copies, momenta = COPIES.get(strategy) or COPIES_BY_WORK[strategies()[strategy].work]
+    *copies, momenta = declared.copies or COPIES_BY_WORK[declared.work]
     momenta *= bool(launched.task.momentum)
-    repeated_bytes = REPEATED_BYTES.get(strategy, 0)
+    repeated_bytes = declared.repeated_bytes(launched.task)
     assert held == [copies and copies * weights + repeated_bytes for copies in (*copies, momenta)]
 
 
 @pytest.mark.parametrize("strategy", WORLDS)
 def test_a_step_sends_the_bytes_of_the_algorithm_that_the_library_runs(strategy, trained):
     require_private_networks()
-    record = trained(strategy, "pathway").record
+    launched, declared = trained(strategy, "pathway"), strategies()[strategy]
+    record = launched.record
     assert record.private_network
     if record.formula_bytes_per_step is None:
         assert record.wire_bytes_per_step > 0
         return
-    expected = OVER_GLOO.get(strategy, 1) * record.formula_bytes_per_step
+    traffic = declared.traffic(parameter_bytes(launched.task), record.world_size, synchronous(declared))
+    assert record.formula_bytes_per_step == traffic.bytes_per_step
+    expected = traffic.sent_over_formula * traffic.bytes_per_step
     assert record.wire_bytes_per_step == pytest.approx(expected, rel=0.03)
 
 

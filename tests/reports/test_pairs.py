@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
-from reports import pairs, summaries
+from reports import exchanges, pairs, scaling, summaries
 from reports.blocks import DASH
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
+from tests.reports.replays import replay
 
 
 def convenience(launches: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
@@ -139,6 +140,25 @@ def test_a_library_is_compared_on_the_same_hosts_over_the_same_link():
     library = over_hosts("amber_library", milliseconds=(3.0,) * 3, megabits=10.0)
     [row] = convenience(summaries.launches(named(*own, library)), None).to_dict("records")
     assert (row["first"], row["second"]) == ("amber_ring, 2 hosts, 10 Mbit/s", "amber_library, 2 hosts, 10 Mbit/s")
+
+
+def test_every_table_has_the_same_exposed_communication_also_of_a_round_with_two_launches():
+    steps = [make_record("amber_ring", 2, (each,) * 2) for each in (5.0, 6.0, 7.0)]
+    silent = varied("amber_ring", 2, (3.0,) * 2, exchange=False)
+    records = named(make_record("amber_single", 1, (2.0, 2.0)), *steps, silent)
+    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 1, 1, 2, 1]})
+    launches = summaries.launches(records)
+    cells = summaries.cells(launches)
+    [by_round] = pairs.exposed(launches, plan).values()
+    assert by_round.to_dict() == {1: pytest.approx(0.0025)}
+    split = summaries.time_split(cells, launches, plan)
+    parts = scaling.table(cells, launches, plan)
+    replays = exchanges.table(launches, {"replay": replay(1.2)}, plan)
+    exchange = parts[parts["part"] == scaling.EXCHANGE]
+    tables = [split["exposed_seconds"], replays["exposed_seconds"], exchange["seconds"]]
+    assert [seconds.tolist() for seconds in tables] == [[pytest.approx(0.0025)]] * 3
+    assert [counts.tolist() for counts in (split["exposed_n"], replays["exposed_n"], exchange["n"])] == [[1]] * 3
+    assert pairs.exposed(launches, plan.assign(repetition=range(5))) == {}
 
 
 def test_the_median_over_rounds_has_an_interval_from_six_on():

@@ -162,6 +162,23 @@ def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
         "workers, for more threads than cores; c at 2 and d at 2, for too few rounds (n = 2, 6 needed)."
     )
     assert "for too few rounds" not in not_ranked(found, ["c", "d"])
+    few = pd.concat([table, placed({"e": 1.0, "f": 1.0}, 2, n=2)])
+    found = ranking.rank(few, None, 0.05, defaultdict(str, reasons))
+    assert "for too few rounds" not in not_ranked(found, [*"cdef"])
+    assert "e, 2 hosts at 2, for too few rounds" in not_ranked(found, [*"cdf"])
+
+
+def test_as_many_as_three_that_are_not_ranked_are_named():
+    three = launches(dict.fromkeys("abc", 1.0), oversubscribed=True)
+    assert not_ranked(judged(three)) == "Not ranked: a at 2, b at 2 and c at 2, for more threads than cores."
+
+
+def test_who_shares_six_rounds_with_somebody_is_ranked_however_few_with_others():
+    table = launches({"a": 1.0, "b": 1.2, "c": 1.5, "d": 2.0}, n=9)
+    table = table[(table["strategy"] != "c") | (table["round"] < 7)]
+    table = table[(table["strategy"] != "d") | (table["round"] > 3)]
+    assert judged(table).comparisons["n"].tolist() == [9, 6, 6, 6, 6, 3]
+    assert not_ranked(judged(table)) == ""
 
 
 def test_the_fastest_is_named_with_its_lead_over_each_other():
@@ -208,6 +225,8 @@ def test_where_everybody_is_beaten_in_other_rounds_nobody_is_called_the_fastest(
     [sentence] = ranking.sentences(found, "weak")
     assert sentence.startswith("With 2 workers nobody is shown to be the fastest")
     assert sentence.count(" faster than ") == 1
+    fastest = table.groupby("strategy")["seconds"].median().idxmin()
+    assert f"(n = 6 rounds): {fastest} (" in sentence
 
 
 def test_many_slower_ones_stand_as_the_nearest_and_the_farthest():
@@ -217,6 +236,25 @@ def test_many_slower_ones_stand_as_the_nearest_and_the_farthest():
     assert ", the nearest of 4, and 2" in sentence
     assert ") faster than a (" in sentence
     assert "faster than b" not in sentence
+    [sentence] = said(launches({name: times[name] for name in "edcb"}))
+    assert [sentence.count(f") faster than {name} (") for name in "dcb"] == [1, 1, 1]
+    assert "the nearest" not in sentence
+
+
+def test_a_lead_whose_interval_just_reaches_below_zero_has_a_minus_sign():
+    lead = np.exp(0.1333 + 0.1 * np.array([-1, 1, -1, 1, -1, 1]))
+    [sentence] = said(launches({"a": [1.0] * 6, "b": lead, "c": 9 + np.arange(6) / 1000}))
+    assert "a was 14 % (\N{MINUS SIGN}2.4 to 34 %) faster than b" in sentence
+
+
+def test_of_equal_medians_the_first_by_name_stands_first_though_another_has_better_ratios():
+    [sentence] = said(launches({"a": [1, 2, 1, 2, 1, 2.01], "b": [1, 2, 1, 2, 1, 2]}))
+    assert "a (85,333 samples/s) was at the front, alike within 5 % with b (85,333)" in sentence
+
+
+def test_the_faster_stands_first_whatever_its_name():
+    times = {"a": [1.1, 1.0, 1.2, 1.0, 1.3, 1.15], "z": [1.0, 1.1, 1.0, 1.2, 1.1, 1.0]}
+    assert ": z (121,905 samples/s) can't be told from a (113,778)." in said(launches(times))[0]
 
 
 def test_strategies_that_are_alike_at_the_top_are_called_so():
@@ -273,6 +311,10 @@ def test_what_is_alike_or_open_behind_the_first_is_counted_and_named():
     some = {"b": 2 + np.arange(6) / 1000, "c": 2 + np.arange(6) / 900, "d": 2 + np.arange(6) / 800}
     [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | some))
     assert "Among the others, b with c, b with d and c with d are alike within 5 %." in sentence
+    # Of the three pairs of the others one is alike, and two can't be told apart.
+    two = {"b": 2.0 + np.arange(6) / 1000, "c": 2.0 + np.arange(6) / 900, "d": [2.0, 2.6, 2.0, 2.6, 2.0, 2.6]}
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | two))
+    assert "b and c are alike within 5 % and b with d and c with d can't be told apart." in sentence
     many = {name: 2 + np.arange(6) / 1000 for name in "bcde"}
     [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | many))
     assert "Among the others, 6 of 6 pairs are alike within 5 %." in sentence
@@ -346,6 +388,11 @@ def test_what_the_machine_can_show_is_what_the_test_finds_with_eighty_per_cent_p
     alone = ranking.resolution(judged(launches({"a": 1.0, "b": 1.2})), "weak")
     assert alone.endswith("with 2 workers and n = 6 rounds (with 80 % power, by the spread of the only comparison).")
     assert ranking.resolution(judged(launches({"a": 1.0, "b": 1.2}, n=5)), "weak") == ""
+    table = launches({"a": 1.0, "b": 1.2, "c": 1.5}, n=9)
+    apart = table[
+        ((table["strategy"] != "b") | (table["round"] < 7)) & ((table["strategy"] != "c") | (table["round"] > 3))
+    ]
+    assert "the median spread of 2 comparisons" in ranking.resolution(judged(apart), "weak")
 
 
 def table_of(blocks: list[dict]) -> dict:
@@ -362,6 +409,7 @@ def test_the_section_has_a_table_for_each_family_and_one_figure():
     assert "less than 2 %, the margin" in blocks[1]["text"]
     assert [block["file"] for block in blocks if block["kind"] == "figure"] == [*drawings] == ["residuals.svg"]
     assert "2 workers, digits weak" in blocks[-1]["caption"]
+    assert blocks[-1]["alt"].startswith("Lines over the rounds, one for each pair")
     assert drawings["residuals.svg"]().startswith(b"<?xml")
 
 
@@ -369,8 +417,10 @@ def test_a_row_has_both_rates_the_interval_and_the_verdict_with_its_mark():
     steady, noisy = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], [3.5, 5.0, 4.0, 5.5, 2.5, 8.0]
     times = {"a": steady, "b": [1.0, 2.02, 1.0, 2.02, 1.0, 2.0], "c": [3.0, 6.0, 3.0, 6.2, 3.0, 6.0], "d": noisy}
     table = table_of(ranking.section(judged(launches(times)), {"weak": "w"}, {}))
-    assert table["columns"][:5] == ["strategy", "samples/s", "over", "samples/s", "rounds (n)"]
-    assert table["columns"][-1] == "rounds to ±5 %"
+    assert table["columns"] == [
+        *("strategy", "samples/s", "over", "samples/s", "rounds (n)", "ratio", "95 % interval", "p", "verdict"),
+        "rounds to ±5 %",
+    ]
     rows = {(row[0], row[2]): row for row in table["rows"]}
     assert rows["a", "b"] == ["a", "85,333", "b", "85,333", "6", "1.003", "0.994 to 1.012", "0.349", "= alike", DASH]
     assert rows["a", "c"][5:] == ["3.016", "2.948 to 3.087", "< 0.001", "> faster", DASH]
@@ -390,6 +440,8 @@ def test_of_very_many_pairs_those_with_the_fastest_and_of_neighbours_are_shown()
     assert [(row[0], row[2]) for row in table["rows"] if row[0] == "s00"] == [("s00", name) for name in [*times][1:]]
     assert len(table["rows"]) == 11 + 10
     assert table["notes"] == ["Not shown: 45 pairs of slower strategies that aren't neighbours, 45 faster."]
+    ten = launches({name: times[name] for name in [*times][:10]})
+    assert len(table_of(ranking.section(judged(ten), {"weak": "w"}, {}))["rows"]) == 45
 
 
 def test_without_a_tested_pair_the_section_says_why():
@@ -430,7 +482,7 @@ def test_each_placement_is_a_family_of_its_own_and_nobody_is_compared_across():
 
 
 def test_of_several_links_the_fastest_is_told_and_the_others_are_counted():
-    links = [placed({"a": 1.0 + 10 / each, "b": 2.0}, 2, each) for each in (10, 1000, 100)]
+    links = [placed({"a": 1.0 + 10 / each, "b": 2.0}, 2, each) for each in (10, 1000, 200)]
     table = pd.concat([launches({"a": 1.0, "b": 1.2}), *links])
     first, second, others = ranking.sentences(ranking.rank(table, None, 0.05, CERTIFIED), "weak")
     assert first.startswith("With 2 workers on 2 hosts, 1000 Mbit/s a was the fastest: ")
@@ -438,6 +490,8 @@ def test_of_several_links_the_fastest_is_told_and_the_others_are_counted():
     assert " faster than b (" in first
     assert second.startswith("With 2 workers a was the fastest: ")
     assert others == "Over 2 more links they were tested too: see \u201cWho is faster: pairs within rounds\u201d."
+    *_, one = ranking.sentences(ranking.rank(pd.concat(links[:2]), None, 0.05, CERTIFIED), "weak")
+    assert one.startswith("Over 1 more link they were tested too")
 
 
 def test_what_the_machine_can_show_is_that_of_most_workers_and_hosts_over_the_fastest_link():
