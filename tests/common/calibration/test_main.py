@@ -137,6 +137,8 @@ def test_an_interrupted_calibration_goes_on_where_it_stopped_in_the_same_order(
     assert calibrate("--rounds", "10") == 130
     begun = list(launches.made)
     launches.wrong = {}
+    [folder] = tmp_path.glob("*-calibration")
+    folder.rename(tmp_path / "20260101T000000-calibration")
     # A commit of the README alone leaves the code as it is.
     monkeypatch.setattr(machine, "git_commit", lambda: "89abcde")
     assert calibrate("--rounds", "10") == 0
