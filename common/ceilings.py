@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from common import catalogue, launch, supervision
+from common import catalogue, launch, manifest, supervision
 from common.contract.task import Task
 from common.errors import UserError, exit_with_one_line
 from common.measurement.ceiling import (
@@ -93,7 +93,10 @@ def run_all(console: Console, probes: list[PlannedProbe], folder: Path) -> float
             seconds += known.elapsed_seconds
             continue
         started = time.monotonic()
-        ceiling = run(probe, path)
+        try:
+            ceiling = run(probe, path)
+        finally:
+            manifest.note(folder, [path])
         taken = time.monotonic() - started
         measured, *_ = in_words(ceiling) or ["nothing to clock"]
         said = measured if ceiling.status == "ok" else f"{ceiling.reason} (log: {ceiling.log})"

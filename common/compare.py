@@ -262,7 +262,7 @@ def _run_all(
                 console.print(f"The other {scope.rounds - 1} rounds will take about {hours:.1f} hours.")
     write_atomically(folder / "left_out.csv", _table(left_out, "strategy", "minutes"))
     tables = [folder / name for name in (*_TABLES, "left_out.csv", verdict.FILE)]
-    manifest.note(folder, [*tables, *(folder / ceilings.FOLDER).glob("*.json")])
+    manifest.note(folder, tables)
     for strategy, minutes in left_out.items():
         console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
 

@@ -26,6 +26,8 @@ _KEYS = {
 _ROUNDING = 1e-6
 """By which share a mean may differ from the one that is worked out again."""
 
+_COUNTS_OF_A_WINDOW = ("rank", "step", "involuntary_switches")
+
 _TASK = ("preset", "dimensions", "batch", "steps", "window_steps", "checkpoint_steps", "seed")
 """What the report takes straight from a record's task."""
 
@@ -141,6 +143,7 @@ def _counts(record: Record) -> dict[str, Sequence[float]]:
     return {
         "examples_per_step": [record.examples_per_step],
         "examples_by_rank": record.examples_by_rank,
+        "threads_per_worker": [record.threads_per_worker],
         "processes_beside": [record.processes_beside],
         "restarted_workers": [record.restarted_workers],
         "first_step": [record.first_step],
@@ -150,6 +153,8 @@ def _counts(record: Record) -> dict[str, Sequence[float]]:
         "wire_bytes_per_step": [record.wire_bytes_per_step or 0],
         "host_bytes_per_step": record.host_bytes_per_step,
         "formula_bytes_per_step": [record.formula_bytes_per_step or 0],
+        "windows": [window.get(name, 0) for window in record.windows for name in _COUNTS_OF_A_WINDOW],
+        "accuracies": [accuracy["step"] for accuracy in record.accuracies],
     }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas
 
+from common import manifest
 from common.errors import UserError
 from common.files import write_atomically
 from common.measurement import machine
@@ -116,12 +117,17 @@ def for_report(folder: Path) -> str:
 def copy_into(folder: Path, results: Path) -> None:
     """Put the newest calibration of this kind of machine into a comparison's folder, if `results` holds any.
 
-    One with too few blocks serves only where there is no other. Raises UserError for a damaged one.
+    One with too few blocks serves only where there is no other, and one with an edited file doesn't. Raises UserError
+    for a damaged one.
     """
     facts = machine.host_facts()
     here = (facts["processor"], facts["cores"])
     found = {path: read(path) for path in sorted(results.glob(f"*-{KIND}/{FILE}"))}
     of_here = [path for path, known in found.items() if (known.processor, known.cores) == here]
+    for path in list(of_here):
+        if changed := manifest.check(path.parent).changed:
+            print(f"note: {path} isn't shown, since this was edited: {', '.join(changed)}.", flush=True)
+            of_here.remove(path)
     if of_here:
         # The newest is the last one, and sorting keeps the order of those that are alike.
         chosen = sorted(of_here, key=lambda path: found[path].blocks >= BLOCKS)[-1]

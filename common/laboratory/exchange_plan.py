@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from common import catalogue, plan
+from common import catalogue, manifest, plan
 from common.contract import dataset
 from common.contract.task import PRESETS, Task
 from common.errors import UserError
@@ -215,6 +215,7 @@ def _round(
     stages.append(Stage("round", title, [each.launch for each in launches if each.folder == ""]))
     table = plan.plan_table(stages, seed, plan.MARGIN)
     write_atomically(folder / "plan.csv", table.to_csv(index=False).encode())
+    manifest.note(folder, [folder / "plan.csv"])
     return title, launches
 
 

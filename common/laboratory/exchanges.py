@@ -94,6 +94,7 @@ def _trace(launch: PlannedLaunch, folder: Path) -> Record:
     messages = trace_path(place.resolve() / f"{launch.name}.json")
     for left in (messages, path):
         left.unlink(missing_ok=True)
+    manifest.note(folder, [path])
     record = supervision.run_planned(launch, place, "common.laboratory.trace")
     if messages.exists():
         return record

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from common import catalogue, ceilings, compare, launch, supervision
+from common import catalogue, ceilings, compare, launch, manifest, supervision
 from common.catalogue import ROOT
 from common.contract.task import Task, parse_command_line
 from common.measurement.ceiling import FOLDER, Ceiling, declared, read_ceilings, write_ceiling
@@ -130,6 +130,15 @@ def test_what_was_made_before_an_interruption_counts_with_its_time_and_is_not_ma
     made()
     assert made() == 60.0
     assert len(started) == 2
+
+
+def test_what_a_probe_left_is_noted_once_and_an_edit_before_the_comparison_goes_on_is_not(made, tmp_path):
+    made()
+    assert len(manifest.read(tmp_path)) == 2
+    edited, _ = sorted((tmp_path / FOLDER).glob("*.json"))
+    edited.write_text(edited.read_text().replace("30.0", "40.0"))
+    assert made() == 70.0
+    assert manifest.check(tmp_path).changed == (f"{FOLDER}/{edited.name}",)
 
 
 def test_a_probe_that_failed_leaves_a_sentence_and_is_tried_again(made, started, tmp_path):

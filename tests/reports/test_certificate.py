@@ -60,6 +60,14 @@ def test_wrong_weights_deviate_even_where_the_losses_agree(tmp_path):
     assert comparison.weights > WEIGHT_TOLERANCE
 
 
+@pytest.mark.parametrize("examples", [[], [0, 0], [60 * 64], [60 * 64, 59 * 64], [60 * 64, 61 * 64]], ids=str)
+def test_rows_that_do_not_add_up_deviate_and_are_no_damage(tmp_path, examples):
+    write_all(tmp_path, named(make_record(workers=2, examples_by_rank=examples)))
+    [comparison] = certificate.compare(read_results(tmp_path).records, tmp_path)
+    assert comparison.verdict == "deviates"
+    assert f"{sum(examples):,} rows counted, 7,680 expected" in comparison.note
+
+
 def test_workers_that_all_compute_the_whole_batch_deviate(tmp_path):
     [comparison] = compared(tmp_path, make_record(workers=2, examples_by_rank=[60 * 128] * 2))
     assert comparison.verdict == "deviates"

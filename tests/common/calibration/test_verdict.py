@@ -2,6 +2,7 @@
 
 import pytest
 
+from common import manifest
 from common.calibration import verdict
 from common.measurement import machine
 
@@ -103,6 +104,17 @@ def comparison(tmp_path, here):
 def test_a_comparison_shows_the_newest_calibration(make_calibration, comparison):
     newest = make_calibration(date="2026-01-04")
     assert comparison(t1=make_calibration(), t3=newest, t2=make_calibration(date="2026-01-03")) == newest
+
+
+def test_a_comparison_shows_no_calibration_that_was_edited(make_calibration, comparison, tmp_path, capsys):
+    older, newest = make_calibration(), make_calibration(date="2026-01-04")
+    assert comparison(t1=older, t2=newest) == newest
+    edited = tmp_path / "t2-calibration" / verdict.FILE
+    manifest.note(edited.parent, [edited])
+    verdict.write(edited, make_calibration(date="2026-01-04", alarms=0))
+    verdict.copy_into(tmp_path / "comparison", tmp_path)
+    assert verdict.read(tmp_path / "comparison" / verdict.FILE) == older
+    assert f"{edited} isn't shown, since this was edited: {verdict.FILE}." in capsys.readouterr().out
 
 
 def test_a_comparison_shows_no_calibration_of_another_kind_of_machine(make_calibration, comparison):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from common import catalogue
+from common import catalogue, manifest
 from common.catalogue import ROOT
 from common.laboratory import exchanges
 from common.laboratory.exchange import STEP, Message, Trace, read_trace, trace_path, write_trace
@@ -128,9 +128,11 @@ def test_a_trace_without_messages_has_failed_for_the_session_too(trace, monkeypa
     assert [(each.status, each.reason) for each in made] == [("failed", "It left no messages.")]
 
 
-def test_what_says_why_there_was_no_trace_goes_when_there_is_one(trace):
+def test_what_says_why_there_was_no_trace_goes_when_there_is_one(trace, tmp_path):
     assert len(trace(status="ok")) == 1
+    assert len(manifest.read(tmp_path)) == 1
     assert trace([MESSAGE], status="ok") == []
+    assert manifest.check(tmp_path).missing == ()
 
 
 def test_messages_of_an_earlier_trace_do_not_count_for_one_that_leaves_none(trace):
