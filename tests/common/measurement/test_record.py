@@ -186,6 +186,7 @@ def test_what_is_declared_is_known_before_the_launch(declare):
         "colors": ["#111111", "#555555", "#999999"],
         "framework": "numpy",
         "base": "numpy_alone",
+        "alone": "",
         "script": "numpy_impl/threads.py",
         # The script of a made-up strategy isn't there.
         "distributed_by": [],
