@@ -31,6 +31,9 @@ SIGNATURE_HEADER = "Horovod-Signature"
 # What a worker on another machine is to find in its environment, as `packed` returns it; unset for other commands.
 ENVIRONMENT_VARIABLE = "_HOROVOD_WORKER_ENVIRONMENT"
 
+# Bash lets nobody set these, of which a user may export some (bash(1), SHELL VARIABLES).
+READ_ONLY_VARIABLES = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
+
 # Around an ssh command: printf and read are the shells' own, so the key and the environment travel by standard input
 # and are on no command line.
 SEND_KEY = f'printf \'%s\\n\' "${KEY_VARIABLE}" "${ENVIRONMENT_VARIABLE}" |'
@@ -40,9 +43,9 @@ RECEIVE_KEY = f"'read -r {KEY_VARIABLE}; export {KEY_VARIABLE}; eval \"$(base64 
 def packed(variables: Mapping[str, str]) -> str:
     """Return one line that `base64 -d` turns into a shell's commands that export these variables.
 
-    Names that aren't a shell's are left out: such a command would end the shell.
+    Names that aren't a shell's, or that a shell keeps to itself, are left out: such a command would end the shell.
     """
-    names = [name for name in variables if name.isascii() and name.isidentifier()]
+    names = [name for name in variables if name.isascii() and name.isidentifier() and name not in READ_ONLY_VARIABLES]
     commands = "".join(f"export {name}={shlex.quote(variables[name])}\n" for name in names)
     return base64.b64encode(os.fsencode(commands)).decode()
 
