@@ -99,6 +99,7 @@ def test_a_host_whose_key_is_not_the_known_one_gets_nothing(site, tmp_path, is_k
     output = refusal(site, "gloo", "host1:1,host2:1")
     assert "ssh not successful for host host2:" in output
     assert "Host key verification failed." in output
+    assert output.rstrip().endswith("and accept an unknown host key by it once")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ horovodrun wrote all variables into `/bin/sh -c env NAME=value ...`, which every
 ssh accept any host key. No upstream issue of either was found.
 """
 
-from horovod_impl.building.edits.edit import GLOO_RUN, Edit
+from horovod_impl.building.edits.edit import GLOO_RUN, LAUNCH, Edit
 
 REMOTE = "horovod/runner/util/remote.py"
 
@@ -74,5 +74,12 @@ DISCLOSURE = (
         "'ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no'",
         "'ssh -o BatchMode=yes'",
         "the job's key goes to hosts whose keys the user has accepted, and to no impostor",
+    ),
+    Edit(
+        LAUNCH,
+        "raise RuntimeError('could not connect to some hosts via ssh')",
+        "raise RuntimeError('could not connect to some hosts via ssh, for the reasons above: make `ssh HOST` work '\n"
+        "                               'without any question, and accept an unknown host key by it once')",
+        "a host whose key isn't known was accepted before, so whoever meets the refusal is told the remedy",
     ),
 )
