@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas
 from rich.console import Console
 from rich.table import Table
@@ -24,12 +25,14 @@ from common.measurement.paired import MOST_ROUNDS, POWER, Judgement, Needed, jud
 from common.measurement.record import Record, read_records
 from common.other_checkout import RECORDS, Against
 from common.plan import PlannedLaunch, Stage
+from common.strategy import name_of
 
 FILE = "against.csv"
 """The file in a comparison's folder with what came of it: one row for each setting that both checkouts launched."""
 
 COMPARED = ("slower", "faster", "within", "can't tell")
-"""Verdicts on settings with enough rounds; the others are `deviates`, `fails`, `too few rounds` and `not compared`."""
+"""Verdicts on settings with enough rounds; the others are `deviates`, `fails`, `fails in both`, `too few rounds` and
+`not compared`."""
 
 _SETTING = ("strategy", "workers", "preset", "scaling", "exchange")
 _NUMBERS = ("n", "here_seconds", "there_seconds", "ratio", "low", "high", "fewest", "most")
@@ -38,8 +41,10 @@ _ABOUT = ("rev", "commit", "here", "tolerance", "notes")
 """Columns of the table: what a row is about, what was measured, what is said of it; and what all rows have alike."""
 
 _MORE_FAILURES = 2
-"""In so many rounds more than there launches have to fail here. Where 5 % of launches fail on both sides, each made
-again once, a false alarm in a family of twelve settings is rarer than one in a thousand."""
+"""In so many rounds more than there launches have to fail here, though they were made again once."""
+
+_MORE_FIRST_FAILURES = 3
+"""In so many rounds more than there, and in half of all rounds, first attempts have to fail here."""
 
 _NOT_WORK = {"record", "checkpoint", "data_dir", "deadline_seconds"}
 """Fields of a task that decide neither what is computed nor how it is clocked."""
@@ -99,12 +104,17 @@ def run_both(launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = R
 
 def _run(launch: PlannedLaunch, folder: Path, code: Path) -> Record:
     """Make a launch with this checkout, and once more where it failed; the first attempt's log and record are kept."""
+    paths = [folder / f"{launch.name}.json", folder / f"{launch.name}.log"]
+    kept = {path: path.with_name(f"{path.name}{_FIRST_ATTEMPT}") for path in paths}
+    for path in kept.values():
+        # An interrupted comparison's, which makes the launch anew.
+        path.unlink(missing_ok=True)
     record = supervision.run_planned(launch, folder, root=code)
     if record.status != "failed":
         return record
-    for path in (folder / f"{launch.name}.json", folder / f"{launch.name}.log"):
+    for path in paths:
         if path.exists():
-            path.replace(path.with_name(f"{path.name}{_FIRST_ATTEMPT}"))
+            path.replace(kept[path])
     return supervision.run_planned(launch, folder, root=code)
 
 
@@ -122,7 +132,7 @@ def conclude(console: Console, against: Against, folder: Path) -> str | None:
     folders = (folder, folder / RECORDS)
     here, there = ({path.stem: record for path, record in read_records(each).items()} for each in folders)
     again = tuple(map(_failed_at_first, folders))
-    table = changes(here, there, against.tolerance, _deviating(here, there, folder), again)
+    table = changes(here, there, against.tolerance, _deviating(here, there, folder), again, _planned(folder))
     about = (against.rev, against.commit, against.here, against.tolerance, " ".join(against.notes))
     table = table.assign(**dict(zip(_ABOUT, about, strict=True)))
     write_atomically(folder / FILE, table.to_csv(index=False).encode())
@@ -151,6 +161,17 @@ def read(folder: Path) -> pandas.DataFrame | None:
     return table
 
 
+def _planned(folder: Path) -> set[tuple]:
+    """The settings that both checkouts were to launch, by the comparison's plan, as `is_paired` has it."""
+    path = folder / "plan.csv"
+    rows = pandas.read_csv(path, keep_default_na=False).to_dict("records") if path.exists() else []
+    return {
+        (name_of(row["strategy"], row["label"]), *(row[name] for name in _SETTING[1:]))
+        for row in rows
+        if row["stage"] == "round" and row["purpose"] == "throughput"
+    }
+
+
 def _deviating(here: Mapping[str, Record], there: Mapping[str, Record], folder: Path) -> dict[tuple, str]:
     """By setting why a launch doesn't follow its oracle here, where the same strategy and workers do follow there."""
     ours, theirs = certificate.compare(here, folder), certificate.compare(there, folder / RECORDS)
@@ -168,24 +189,29 @@ def changes(
     tolerance: float,
     deviating: Mapping[tuple, str] | None = None,
     again: tuple[Collection[str], Collection[str]] = ((), ()),
+    planned: Collection[tuple] = (),
 ) -> pandas.DataFrame:
-    """How many times as long a step takes here as there: a row for each setting that both checkouts launched.
+    """How many times as long a step takes here as there: a row for each setting that both checkouts were to launch.
 
-    Both are records by launch. A pair is a launch that ended ok in both, at the same work; `n` counts the pairs,
-    `here_seconds` and `there_seconds` are medians over them, of the seconds per step. `ratio` is their geometric mean,
-    `low` to `high` the simultaneous 95 % interval over all rows with six pairs, which are one family. `verdict`:
+    Those are all that the other one launched, and the `planned` ones. Both are records by launch. A pair is a launch
+    that ended ok in both, at the same work; `n` counts the pairs, `here_seconds` and `there_seconds` are medians over
+    them, of the seconds per step. `ratio` is their geometric mean, `low` to `high` the simultaneous 95 % interval over
+    all rows with six pairs, which are one family. `verdict`:
 
     - `deviates`: the setting is one of the `deviating`, which have the reason; each of them has a row;
-    - `fails`: launches didn't end ok here in at least two rounds more than there, or here in none and there in one;
+    - `fails`: launches failed here, though made again, in at least two rounds more than there; or first attempts did,
+      in at least three and in half of the rounds; or none ended ok here, and one did there. A launch that is
+      unsupported, has no record or clocks nothing counts as failed;
     - `slower`, `faster`: the interval lies wholly above 1 + tolerance, or wholly below 1 / (1 + tolerance);
     - `within`: it lies wholly between them;
     - `can't tell`: it doesn't; `fewest` to `most` rounds would bring it between them with 80 % power, were both equal;
-    - `too few rounds`: fewer than six pairs;
+    - `fails in both`: fewer than six pairs, since launches failed in most rounds of both;
+    - `too few rounds`: fewer than six pairs for another reason;
     - `not compared`: no pair for another reason. `note` says why pairs are missing, and what was made `again`.
     """
     deviating = deviating or {}
     settings: dict[tuple, list[_Pair]] = {setting: [] for setting in deviating}
-    paired_settings = {_setting(here[launch]) for launch in here.keys() & there.keys()}
+    paired_settings = {*map(_setting, there.values()), *planned}
     for launch in sorted(here.keys() | there.keys()):
         pair = _Pair(here.get(launch), there.get(launch), launch in again[0], launch in again[1])
         setting = _setting(pair.here or pair.there)
@@ -226,7 +252,7 @@ def failure(table: pandas.DataFrame) -> str | None:
     slower = [f"{setting_in_words(row)} ({_ratio_in_words(row)})" for row in rows if row["verdict"] == "slower"]
     fails = [f"{setting_in_words(row)} ({row['note']})" for row in rows if row["verdict"] == "fails"]
     said = [f"slower than {commit_in_words(about)} by more than {share(about)}: {', '.join(slower)}"] if slower else []
-    said += [f"fails here, and not with {commit_in_words(about)}: {', '.join(fails)}"] if fails else []
+    said += [f"fails here more often than with {commit_in_words(about)}: {', '.join(fails)}"] if fails else []
     deviates = [f"{setting_in_words(row)} ({row['note']})" for row in rows if row["verdict"] == "deviates"]
     said += [f"doesn't follow the oracle here: {', '.join(deviates)}"] if deviates else []
     if not said and not table["verdict"].isin(COMPARED).any():
@@ -235,13 +261,32 @@ def failure(table: pandas.DataFrame) -> str | None:
     return f"{text[0].upper()}{text[1:]}." if text else None
 
 
+def fails(
+    rounds: int,
+    here: int | np.ndarray,
+    there: int | np.ndarray,
+    first_here: int | np.ndarray,
+    first_there: int | np.ndarray,
+) -> bool | np.ndarray:
+    """Whether launches failed here so much more often than there that it is hardly an accident.
+
+    `here` and `there` are the rounds in which they failed though made again, the others those in which the first
+    attempt did. Where each attempt fails with a probability of 5 % on both sides, fewer than 5 % of comparisons of a
+    dozen settings over 6 to 20 rounds have one that fails; the tests simulate it.
+    """
+    never = (here == rounds) & (there < rounds)
+    at_first = first_here - first_there >= max(_MORE_FIRST_FAILURES, rounds / 2)
+    return never | (here - there >= _MORE_FAILURES) | at_first
+
+
 def summary(table: pandas.DataFrame) -> str:
     """How many settings got which verdict, in one sentence. `table` is what `conclude` writes, with a row at least."""
     about, counts = table.iloc[0], table["verdict"].value_counts()
     others = {"too few rounds", "not compared"}
     words = {"within": f"within {share(about)}", "can't tell": "can't be told", "fails": "fails here"}
     words["deviates"] = "deviates from the oracle"
-    found = [f"{counts[each]} {words.get(each, each)}" for each in (*COMPARED, "fails", "deviates") if each in counts]
+    named = (*COMPARED, "fails", "fails in both", "deviates")
+    found = [f"{counts[each]} {words.get(each, each)}" for each in named if each in counts]
     found += [f"{count} not compared"] if (count := int(table["verdict"].isin(others).sum())) else []
     settings = "1 setting" if len(table) == 1 else f"{len(table)} settings"
     return f"{here_in_words(about)} against {commit_in_words(about)}, of {settings}: {', '.join(found)}."
@@ -298,15 +343,17 @@ def _numbers(seconds: Sequence[tuple[float, float]], judgement: Judgement | None
 
 
 def _verdict(judgement: Judgement | None, tolerance: float, launched: Sequence[_Pair]) -> str:
-    failed_here = sum(_has_failed(pair.here) for pair in launched)
-    failed_there = sum(_has_failed(pair.there) for pair in launched)
-    is_ok_nowhere = failed_here == len(launched) > failed_there
-    if is_ok_nowhere or failed_here - failed_there >= _MORE_FAILURES:
+    here, there = [_has_failed(pair.here) for pair in launched], [_has_failed(pair.there) for pair in launched]
+    first_here = [failed or pair.again_here for failed, pair in zip(here, launched, strict=True)]
+    first_there = [failed or pair.again_there for failed, pair in zip(there, launched, strict=True)]
+    if fails(len(launched), sum(here), sum(there), sum(first_here), sum(first_there)):
         return "fails"
-    if judgement is None:
-        return "not compared"
-    if judgement.n < FEWEST_LAUNCHES:
-        return "too few rounds"
+    if judgement is None or judgement.n < FEWEST_LAUNCHES:
+        ended = [pair.here for pair in launched], [pair.there for pair in launched]
+        failures = [sum(record is not None and record.status == "failed" for record in side) for side in ended]
+        if min(failures) > len(launched) / 2:
+            return "fails in both"
+        return "too few rounds" if judgement else "not compared"
     longest, shortest = 1 + tolerance, 1 / (1 + tolerance)
     if judgement.low > longest:
         return "slower"
@@ -316,7 +363,7 @@ def _verdict(judgement: Judgement | None, tolerance: float, launched: Sequence[_
 
 
 def _has_failed(record: Record | None) -> bool:
-    return record is None or record.status != "ok"
+    return record is None or record.status != "ok" or not record.windows
 
 
 def _note(launched: Sequence[_Pair]) -> str:
@@ -343,6 +390,9 @@ def _differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> li
 
 def _why_nothing(table: pandas.DataFrame) -> str:
     """The reason, and the remedy where there is one."""
+    failing = table[table["verdict"] == "fails in both"]
+    if len(failing):
+        return f"launches fail with both ({failing['note'].iloc[0]})"
     most = int(table["n"].max())
     if not most:
         return str(table["note"].iloc[0])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from scipy import stats
 
 from common import regression, supervision
 from common.catalogue import ROOT
@@ -148,7 +149,9 @@ def test_rounds_in_which_either_failed_make_no_pair_and_are_told():
     [
         ([None] * 6, STEADY, "fails"),
         (STEADY, [None] * 6, "not compared"),
-        ([None] * 6, [None] * 6, "not compared"),
+        ([None] * 6, [None] * 6, "fails in both"),
+        ([None] * 4 + [1.0] * 2, [1.0] * 2 + [None] * 4, "fails in both"),
+        ([None] * 4 + [1.0] * 3, [None] * 3 + [1.0] * 4, "too few rounds"),
         ([None] * 5 + [1.0], STEADY, "fails"),
         ([None] * 2 + [1.0] * 4, STEADY, "fails"),
         ([None] * 2 + [1.0] * 8, [*STEADY, 1.0, 1.0, 1.0, 1.0], "fails"),
@@ -175,22 +178,64 @@ def test_a_launch_that_is_refused_or_missing_here_counts_as_failed():
     assert (row["verdict"], row["note"]) == ("fails", "not launched here (2 of 6)")
 
 
-@pytest.mark.parametrize("rounds", [6, 10])
-def test_where_five_per_cent_of_launches_fail_on_both_sides_false_alarms_are_rarer_than_five_per_cent(rounds):
-    """Twelve settings, each launch of which is made again once where it failed."""
-    random = np.random.default_rng(rounds)
-    # (families, settings, sides, rounds): a launch fails where both of its attempts do.
-    failed = (random.random((500, 12, 2, rounds, 2)) < 0.05).all(axis=-1)
-    verdicts = {}
+@pytest.mark.parametrize(
+    ("here", "there", "verdict"),
+    [({}, STEADY, "fails"), (side(STEADY, windows=[]), STEADY, "fails"), (side(STEADY), [None] * 6, "not compared")],
+    ids=["no record here", "nothing clocked here", "failures there"],
+)
+def test_evidence_that_is_missing_here_alone_fails(here, there, verdict):
+    assert only(regression.changes(here, side(there), 0.05))["verdict"] == verdict
 
-    def verdict_on(counts):
-        if counts not in verdicts:
-            sides = [side([None] * count + [1.0] * (rounds - count)) for count in counts]
-            verdicts[counts] = only(regression.changes(*sides, 0.05))["verdict"]
-        return verdicts[counts]
 
-    alarms = [any(verdict_on(tuple(counts)) == "fails" for counts in family) for family in failed.sum(axis=-1).tolist()]
-    assert sum(alarms) <= 0.05 * 500
+def test_a_planned_setting_without_any_record_there_is_not_compared_and_told(concluded, tmp_path):
+    columns = ("strategy", "workers", "preset", "scaling", "exchange", "label", "stage", "purpose")
+    rounds = ("numpy_threads", 2, "digits", "weak", True, "", "round", "throughput")
+    others = ("numpy_small", 2, "digits", "weak", True, "", "smaller worlds", "throughput")
+    pandas.DataFrame([rounds, others], columns=columns).to_csv(tmp_path / "plan.csv", index=False)
+    shut, _, table = concluded(side(STEADY[:2]) | side(STEADY, "numpy_small"), {})
+    assert table["strategy"].tolist() == ["numpy_threads"]
+    assert shut == "Nothing could be compared with main (1111111111): not launched there (2 of 2)."
+
+
+@pytest.mark.parametrize(
+    ("rounds", "here", "there", "verdict"),
+    [(6, 3, 0, "fails"), (6, 3, 1, "within"), (6, 2, 0, "within"), (10, 4, 0, "within"), (10, 5, 0, "fails")],
+)
+def test_first_attempts_that_fail_here_in_half_of_the_rounds_fail_though_the_second_ones_end_well(
+    rounds, here, there, verdict
+):
+    records = side([STEADY[number % 6] for number in range(rounds)])
+    again = [*records][:here], [*records][:there]
+    assert only(regression.changes(records, records, 0.05, again=again))["verdict"] == verdict
+
+
+def any_fails(rounds, flaky_here, flaky_there, settings):
+    """In which share of simulated comparisons of so many settings any fails; so large a share of attempts fails."""
+    random = np.random.default_rng(8)
+    first = [random.binomial(rounds, flaky, (20_000, settings)) for flaky in (flaky_here, flaky_there)]
+    twice = [random.binomial(each, flaky) for each, flaky in zip(first, (flaky_here, flaky_there), strict=True)]
+    return regression.fails(rounds, *twice, *first).any(axis=1).mean()
+
+
+def chance_of_any(rounds, flaky, settings):
+    """The same by the binomial distribution, where both sides are alike."""
+    first, twice = np.array([(first, twice) for first in range(rounds + 1) for twice in range(first + 1)]).T
+    chances = stats.binom.pmf(first, rounds, flaky) * stats.binom.pmf(twice, first, flaky)
+    failing = regression.fails(rounds, twice[:, None], twice, first[:, None], first)
+    return 1 - (1 - (chances[:, None] * chances)[failing].sum()) ** settings
+
+
+@pytest.mark.parametrize("rounds", [6, 7, 10, 20])
+def test_equal_flakiness_of_five_per_cent_shuts_less_than_five_per_cent_of_gates(rounds):
+    simulated = any_fails(rounds, 0.05, 0.05, settings=12)
+    assert simulated < 0.05
+    # Four standard errors.
+    assert simulated == pytest.approx(chance_of_any(rounds, 0.05, 12), abs=4 * math.sqrt(0.03 / 20_000))
+
+
+@pytest.mark.parametrize(("rounds", "crashing", "least"), [(6, 5 / 6, 0.98), (6, 0.5, 0.6), (10, 0.5, 0.75)])
+def test_a_change_that_makes_launches_crash_often_mostly_fails(rounds, crashing, least):
+    assert any_fails(rounds, crashing, 0.05, settings=1) > least
 
 
 def test_what_was_made_again_is_told():
@@ -277,8 +322,8 @@ def test_the_gate_is_shut_where_something_is_slower_or_fails(concluded):
     shut, said, _ = concluded(here, there)
     assert shut == (
         "Slower than main (1111111111) by more than 5 %: numpy_threads with 2 workers, digits weak (1.200 times the "
-        "seconds per step, 1.200 to 1.200); fails here, and not with main (1111111111): numpy_broken with 2 workers, "
-        "digits weak (failed here: Worker 1 ended (6 of 6))."
+        "seconds per step, 1.200 to 1.200); fails here more often than with main (1111111111): numpy_broken with 2 "
+        "workers, digits weak (failed here: Worker 1 ended (6 of 6))."
     )
     assert "note: numpy_broken with 2 workers, digits weak: failed here: Worker 1 ended (6 of 6)" in said
     assert "of 3 settings: 1 slower, 1 within 5 %, 1 fails here." in said
@@ -390,6 +435,10 @@ def test_a_launch_that_fails_is_made_again_once_and_its_first_attempt_is_kept(de
     assert regression._failed_at_first(tmp_path) == {launch.name}
     assert regression._failed_at_first(tmp_path / RECORDS) == set()
     assert [*read_records(tmp_path)] == [tmp_path / f"{launch.name}.json"]
+    # Made anew after an interruption.
+    statuses |= {ROOT: ["ok"], tmp_path / "other": ["ok"]}
+    regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)
+    assert regression._failed_at_first(tmp_path) == set()
 
 
 def test_both_checkouts_make_what_tells_the_speed_in_rounds_and_nothing_else(declare):
