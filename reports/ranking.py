@@ -108,7 +108,7 @@ def sentences(ranking: Ranking, regime: str) -> list[str]:
 
 
 def _in_words(family: pd.DataFrame, margin: float) -> str:
-    return " ".join([*_lead(family, margin), *_rest(family, margin)])
+    return " ".join([*_lead(family, margin), *_others(family, margin)])
 
 
 def _without_hosts(family: pd.DataFrame) -> pd.DataFrame:
@@ -159,20 +159,22 @@ def resolution(ranking: Ranking, regime: str) -> str:
 
 
 def next_steps(ranking: Ranking, regime: str) -> list[str]:
-    """How many more rounds would tell what can't be told yet; none where all is told, or more rounds tell nothing."""
+    """How many rounds would show that strategies are alike that can't be told apart yet, if they are equal.
+
+    None where all is told, or so many rounds were made.
+    """
     comparisons = _of_regime(ranking.comparisons, regime)
     if comparisons.empty:
         return []
     judged = _main_family(comparisons)
     if judged.empty:
         return [f"More rounds: {FEWEST_LAUNCHES} rank strategies (more --minutes, or --repetitions {FEWEST_LAUNCHES})."]
-    unknown = judged[judged["verdict"] == "can't tell"]
-    wide = unknown[_half_widths(unknown) > ranking.margin]
-    if wide.empty:
+    unknown = judged[(judged["verdict"] == "can't tell") & (judged["most"] > judged["n"])]
+    if unknown.empty:
         return []
     leader = _leader(judged)
-    of_leader = wide[(wide["strategy"] == leader) | (wide["other"] == leader)]
-    which, rows = (f"{leader} and the others", of_leader) if len(of_leader) else ("the others", wide)
+    of_leader = unknown[(unknown["strategy"] == leader) | (unknown["other"] == leader)]
+    which, rows = (f"{leader} and the others", of_leader) if len(of_leader) else ("the others", unknown)
     rounds = _range(rows["fewest"].max(), rows["most"].max())
     return [
         f"More rounds: if they are equal, {rounds} would show with {100 * POWER:g} % power that {which} are alike "
@@ -291,11 +293,6 @@ def _main_family(comparisons: pd.DataFrame) -> pd.DataFrame:
     return _families(judged)[0] if len(judged) else judged
 
 
-def _half_widths(comparisons: pd.DataFrame) -> pd.Series:
-    """Half the width of each interval, as a share."""
-    return np.sqrt(comparisons["high"] / comparisons["low"]) - 1
-
-
 def _rates(family: pd.DataFrame) -> dict[str, float]:
     """Samples per second of each strategy, the fastest first."""
     found = dict(zip(family["strategy"], family["rate"], strict=True))
@@ -347,18 +344,10 @@ def _ahead(behind: pd.DataFrame) -> str:
     return f"{gaps[0]}, the nearest of {len(gaps)}, and {gaps[-1]}, the farthest"
 
 
-def _rest(family: pd.DataFrame, margin: float) -> list[str]:
-    """What is to be said of the pairs without the fastest, and where more rounds won't tell."""
-    leader = _leader(family)
-    said = _others(family[(family["strategy"] != leader) & (family["other"] != leader)], margin)
-    unknown, within = family[family["verdict"] == "can't tell"], f"{_PLUS_MINUS}{_percent(margin)}"
-    if len(unknown) and (_half_widths(unknown) <= margin).all():
-        said.append(f"Where it can't be told, the intervals are within {within} already, and leave both answers open.")
-    return said
-
-
-def _others(comparisons: pd.DataFrame, margin: float) -> list[str]:
+def _others(family: pd.DataFrame, margin: float) -> list[str]:
     """Which of the pairs without the fastest are alike, and which can't be told apart."""
+    leader = _leader(family)
+    comparisons = family[(family["strategy"] != leader) & (family["other"] != leader)]
     said = []
     for verdict, words in (("alike", f"are alike within {_percent(margin)}"), ("can't tell", "can't be told apart")):
         found = _pairs(comparisons[comparisons["verdict"] == verdict])

@@ -451,12 +451,15 @@ def test_without_a_tested_pair_the_section_says_why():
     assert not drawings
 
 
-def test_an_open_answer_with_narrow_intervals_asks_for_no_number_of_rounds():
-    table = launches({"a": [1.0] * 6, "b": np.exp([0.0, 0.07, 0.0, 0.07, 0.0, 0.07])})
-    assert judged(table, margin=0.06).comparisons["verdict"].tolist() == ["can't tell"]
-    [sentence] = said(table, margin=0.06)
-    assert sentence.endswith("the intervals are within ±6 % already, and leave both answers open.")
-    assert ranking.next_steps(judged(table, margin=0.06), "weak") == []
+def test_an_open_answer_asks_for_rounds_until_there_are_enough_to_show_equals_alike():
+    narrow = launches({"a": [1.0] * 6, "b": np.exp([0.0, 0.07, 0.0, 0.07, 0.0, 0.07])})
+    [row] = judged(narrow, margin=0.06).comparisons.to_dict("records")
+    assert (row["verdict"], row["high"] / row["low"] < 1.06**2) == ("can't tell", True)
+    assert len(ranking.next_steps(judged(narrow, margin=0.06), "weak")) == 1
+    many = launches({"a": [1.0] * 400, "b": np.exp(0.0018 + 0.02 * np.resize([1, -1], 400))})
+    [row] = judged(many, margin=0.0033).comparisons.to_dict("records")
+    assert (row["verdict"], row["most"] < 400) == ("can't tell", True)
+    assert ranking.next_steps(judged(many, margin=0.0033), "weak") == []
 
 
 def test_more_rounds_than_anybody_makes_are_said_to_be_over_ten_thousand():
