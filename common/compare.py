@@ -49,6 +49,7 @@ from common.plan import (
     plan_table,
     worlds,
 )
+from common.processes import signals_held
 from common.results_folder import order_seed, unfinished_or_new
 from common.schedule import MORE, Durations, stages
 from common.strategy import has_exchange, label, name_of
@@ -255,7 +256,8 @@ def _run_all(
                 finally:
                     # One that had left its record when it was interrupted counts.
                     if launch.name not in known:
-                        _note(folder, launch)
+                        with signals_held():
+                            _note(folder, launch)
             if scope.limit_seconds is None and len(done) == 1 < scope.rounds:
                 again = durations.expected([launch for launch in stage.launches if launch.purpose == "throughput"])
                 hours = (scope.rounds - 1) * again / 3600

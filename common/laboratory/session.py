@@ -13,6 +13,7 @@ from rich.console import Console
 from common import command_line, manifest
 from common.files import ensure_writable, locked, write_atomically
 from common.measurement import machine
+from common.processes import signals_held
 from common.results_folder import order_seed, unfinished_or_new
 
 
@@ -105,7 +106,8 @@ def _fill(
                 try:
                     record = make(launch, folder)
                 finally:
-                    manifest.note(folder, manifest.files_of(path.parent, path.stem))
+                    with signals_held():
+                        manifest.note(folder, manifest.files_of(path.parent, path.stem))
                 console.print(f"{_line_of(launch, record)} {time.monotonic() - started:>6.1f} s", markup=False)
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")
