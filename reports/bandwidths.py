@@ -85,8 +85,8 @@ def paying(found: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for _, group in found.groupby(["own", *_SWEEP], sort=False):
         ordered = group.sort_values("bandwidth_bits_per_second", ascending=False)
-        surely = (ordered["low"] > 1).cummin()
-        pays_from = ordered.loc[surely, "bandwidth_bits_per_second"].min()
+        above = (ordered["low"] > 1).cummin()
+        pays_from = ordered.loc[above, "bandwidth_bits_per_second"].min()
         slowest = ordered.iloc[-1]
         least = {"least_bits_per_second": slowest["bandwidth_bits_per_second"], "least_ratio": slowest["ratio"]}
         rows.append(ordered.iloc[0].to_dict() | {"pays_from": pays_from} | least)
@@ -118,7 +118,7 @@ def losses(found: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Re
 
 
 def finding(found: pd.DataFrame, regime: str) -> list[str]:
-    """A sentence for each number of hosts of a regime: who surely pays from which bandwidth on."""
+    """For each number of hosts of a regime a sentence: who pays by its own interval, and from which bandwidth on."""
     said = []
     shown = _one_world(found[found["regime"] == regime])
     for (hosts, delay), group in shown.groupby(["hosts", "delay_seconds"]):
@@ -227,8 +227,8 @@ def _about() -> str:
         "its exchange: by a ring, 2 (N \N{MINUS SIGN} 1) / N times the bytes of the gradients leave each host, of N "
         f"workers (Patarasuk & Yuan, 2009, equation 1), and {PAYLOAD_BYTES} bytes of them take {WIRE_BYTES} on "
         "Ethernet. Computing isn't in that bound. One host alone is the undistributed base, for the rows of one "
-        "worker. Distributing surely pays where the whole interval of the ratio to its rate, over launches of the same "
-        "round, is above 1, there and over every faster link."
+        "worker. Distributing pays by its own interval where the whole interval of the ratio to its rate, over "
+        "launches of the same round, is above 1, there and over every faster link."
     )
 
 
@@ -323,11 +323,11 @@ def _loss(reached: Mapping[str, float] | None) -> list[str]:
 def _pays(told: pd.DataFrame) -> str:
     """From which bandwidths on the strategies of these rows of `paying` pay, and with whom it doesn't."""
     parts = [f"from {_megabits(bandwidth)} Mbit/s on with {_who(own)}" for bandwidth, own in told.groupby("pays_from")]
-    verb, never = ("surely pays" if parts else "doesn't surely pay"), told[told["pays_from"].isna()]
+    verb, never = ("pays" if parts else "doesn't pay"), told[told["pays_from"].isna()]
     if len(never):
         until = f"up to {_megabits(never['bandwidth_bits_per_second'].max())} Mbit/s with {_who(never)}"
         parts.append(f"not {until}" if parts else until)
-    return f"distributing {verb}, beside one host alone, {', '.join(parts)}"
+    return f"distributing {verb} by its own interval, beside one host alone, {', '.join(parts)}"
 
 
 def _who(rows: pd.DataFrame) -> str:

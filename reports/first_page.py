@@ -194,7 +194,7 @@ def _mend(material: Material, summary: pd.DataFrame) -> list[str]:
 
 
 def _settings(settings: pd.DataFrame, regime: str) -> list[str]:
-    """Options that surely save time, of those that were tried: the best of each strategy."""
+    """Options that save time by their own interval, of those that were tried: the best of each strategy."""
     saving = settings[(settings["regime"] == regime) & (settings["high"] < 1 - WORTH_TRYING)]
     said = []
     # The best of a strategy, on whatever hosts.
@@ -205,7 +205,7 @@ def _settings(settings: pd.DataFrame, regime: str) -> list[str]:
             f"{best['second']} at {best['workers']}: a step takes {blocks.ratio(best['factor'])} times as long as with "
             f"{best['first']} ({blocks.ratio(best['low'])} to {blocks.ratio(best['high'])}, n = {best['pairs']} pairs)"
         )
-    return [f"Settings that save time: {'; '.join(said)}."] if said else []
+    return [f"Settings that save time by their own interval: {'; '.join(said)}."] if said else []
 
 
 def _tried(tried: pd.DataFrame) -> list[str]:

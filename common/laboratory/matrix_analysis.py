@@ -121,9 +121,9 @@ def _judged(pairs: Sequence[tuple[Row, Row | None]]) -> list[Row]:
 
 
 def pays_from(own: Sequence[Row]) -> int | None:
-    """The smallest measured size of one way's rows at which, and at all above it, it surely beats its base; None: none.
+    """The smallest measured size of one way's rows from which on it beats its base by its own interval; None: none.
 
-    Sure is where the whole interval of the ratio is above 1, which takes six rounds.
+    It beats it where the whole interval of the ratio is above 1, which takes six rounds.
     """
     found = None
     for row in sorted(own, key=lambda row: row.size, reverse=True):
@@ -205,9 +205,9 @@ def verdict_in_words(own: Sequence[Row]) -> str:
         return f"{start} {largest.judgement.n} rounds, and it takes {FEWEST_LAUNCHES} to tell. {_most(least, largest)}"
     size = pays_from(own)
     if size is None:
-        return f"{start} it surely pays at no measured size ({_ratio(largest)}). {_most(least, largest)}"
+        return f"{start} it pays by its own interval at no measured size ({_ratio(largest)}). {_most(least, largest)}"
     row = next(row for row in own if row.size == size)
-    return f"{start} it pays from size {size} on ({_ratio(row)}). {_most(least, largest)}"
+    return f"{start} it pays by its own interval from size {size} on ({_ratio(row)}). {_most(least, largest)}"
 
 
 def _ratio(row: Row) -> str:

@@ -12,6 +12,7 @@ import pandas
 import psutil
 import pytest
 import tyro
+from rich.console import Console
 
 from common import catalogue, certificate, compare, supervision
 from common.catalogue import ROOT
@@ -21,6 +22,7 @@ from common.hosts.selection import Selection
 from common.launch import python_for
 from common.measurement import machine
 from common.measurement.record import read_record, read_records, write_record
+from common.other_checkout import Against
 from common.plan import Hosts, Scope
 from tests.launching import made_up, wait_for
 from tests.reports.records import make_record, named, unfinished
@@ -323,4 +325,19 @@ def test_a_comparison_fails_where_something_deviates_or_a_configuration_has_no_l
     )
     assert failure(wrong, fails).startswith(
         "No launch ended ok of amber_library with 2 workers, digits weak; the oracle"
+    )
+
+
+def test_a_certificate_that_fails_shuts_the_gate(tmp_path, monkeypatch):
+    monkeypatch.setattr(compare.regression, "conclude", lambda *arguments: None)
+    against = Against("main", "0" * 40, "1" * 40, 0.05)
+    failing = unfinished("failed", "It crashed: see.", "amber_ring", 2)
+    certified = dataclasses.replace(failing, task=failing.task | {"checkpoint_steps": 2})
+
+    def failure(*records):
+        return compare._conclude(Console(), tmp_path, named(*records), against)
+
+    assert failure(make_record("amber_ring", 2), failing) is None
+    assert failure(make_record("amber_ring", 2), certified) == (
+        "No launch ended ok of amber_ring with 2 workers, digits certificate."
     )

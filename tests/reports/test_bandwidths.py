@@ -107,7 +107,7 @@ def test_it_pays_from_the_smallest_bandwidth_above_which_all_do(tmp_path, times,
     assert (row["strategy"], row["hosts"], row["workers"], row["pays from,\nMbit/s"]) == ("amber_ring", "2", "2", said)
 
 
-def test_a_ratio_whose_interval_reaches_one_does_not_surely_pay():
+def test_a_ratio_whose_interval_reaches_one_does_not_pay():
     # At 1,000 Mbit/s some rounds are above one host's rate and some below.
     times = (7.0, 7.5, 7.9, 8.4, 8.6, 9.0)
     near = [over_hosts(milliseconds=(time,) * 3, megabits=1000.0) for time in times]
@@ -147,8 +147,8 @@ def test_the_first_page_says_from_where_on_it_pays(tmp_path):
     records += rounds(dict.fromkeys(MEGABITS, 90.0), name="amber_library")
     told = answers(document.compose(Results(tmp_path, named(*records), None))[0])
     assert told["Which to take"][-1] == (
-        "Over 2 virtual hosts distributing surely pays, beside one host alone, from 100 Mbit/s on with amber_ring, not "
-        "up to 1,000 Mbit/s with amber_library (n = 6 rounds)."
+        "Over 2 virtual hosts distributing pays by its own interval, beside one host alone, from 100 Mbit/s on with "
+        "amber_ring, not up to 1,000 Mbit/s with amber_library (n = 6 rounds)."
     )
 
 

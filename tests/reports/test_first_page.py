@@ -83,8 +83,8 @@ def test_a_setting_that_surely_saves_time_is_recommended_with_its_interval(tmp_p
     )
     [said] = [each for each in page(tmp_path, *plain, *quick)["What next"] if "Settings" in each]
     assert said == (
-        "Settings that save time: cobalt_replicas, compiled at 2: a step takes 0.50 times as long as with "
-        "cobalt_replicas (0.50 to 0.50, n = 6 pairs)."
+        "Settings that save time by their own interval: cobalt_replicas, compiled at 2: a step takes 0.50 times as "
+        "long as with cobalt_replicas (0.50 to 0.50, n = 6 pairs)."
     )
     few = page(tmp_path, *plain[:5], *quick[:5])["What next"]
     assert not [each for each in few if "Settings" in each]

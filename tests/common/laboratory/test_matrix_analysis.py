@@ -90,7 +90,9 @@ def test_five_rounds_have_no_interval_and_tell_nothing():
 
 def test_the_verdict_says_the_size_the_ratio_there_and_what_takes_longest():
     said = analysis.verdict_in_words(shared({64: 0.004, 128: 0.006, 256: 0.04}))
-    assert said.startswith("rows over mpi, 2 workers: it pays from size 128 on (1.33 times as fast as alone at 128, ")
+    assert said.startswith(
+        "rows over mpi, 2 workers: it pays by its own interval from size 128 on (1.33 times as fast as alone at 128, "
+    )
     assert said.endswith("n = 6). Its longest part is product: 100 % at size 64, 100 % at size 256.")
 
 
@@ -108,7 +110,7 @@ def test_the_verdict_says_where_another_part_takes_longest():
 
 def test_the_verdict_says_that_it_pays_nowhere():
     said = analysis.verdict_in_words(shared({64: 0.004, 128: 0.016, 256: 0.128}))
-    assert "it surely pays at no measured size (0.50 times as fast as alone at 256, " in said
+    assert "it pays by its own interval at no measured size (0.50 times as fast as alone at 256, " in said
 
 
 def test_what_has_no_base_is_not_judged():

@@ -175,7 +175,7 @@ def test_a_session_goes_on_where_it_was_interrupted(started, monkeypatch, tmp_pa
 def test_six_rounds_tell_from_which_size_it_pays_and_how_time_grows():
     alone = {64: 0.001, 128: 0.008}
     said = printed(session(6, {"naive": {16: 1.0, 32: 8.0}, "alone": alone, "rows_mpi": {64: 0.004, 128: 0.005}}))
-    assert "it pays from size 128 on" in said
+    assert "it pays by its own interval from size 128 on" in said
     assert "naive: time grows as size^3.00 (3.00 to 3.00; sizes 16 to 32, n = 6 launches)." in said
     assert "alone: time grows as size^3.00" in said
     assert "operations for each byte" in said
