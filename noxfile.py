@@ -9,11 +9,12 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))  # Nox, as a program of its own, doesn't look for modules here.
 
-from common import catalogue, installation
-from common.calibration.subject import subject
-from common.environments import Environment
+from common.declarations import catalogue
+from common.declarations.strategy import Family, Strategy
+from common.environments import installation
+from common.environments.inventory import Environment
 from common.errors import UserError
-from common.strategy import Family, Strategy
+from common.sessions.calibration_subject import subject
 
 nox.needs_version = ">=2025.5.1"
 nox.options.sessions = ["tests", "lint"]
@@ -51,7 +52,7 @@ def add_strategy(strategy: Strategy) -> None:
 
     def train(session: nox.Session) -> None:
         prepare(session, "tools", strategy.family.environment)
-        run(session, "-m", "common.launch", strategy.name, *session.posargs)
+        run(session, "-m", "common.launching.launch", strategy.name, *session.posargs)
 
     workers = "" if strategy.most_workers else "; 2 workers unless `-- --workers N` says otherwise"
     train.__doc__ = f"{strategy.summary[0].upper()}{strategy.summary[1:]}{workers}."
@@ -90,20 +91,24 @@ for each in STRATEGIES.values():
 @nox.session
 def compare(session: nox.Session) -> None:
     """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
-    run_with_tools(session, "-m", "common.compare", *session.posargs, environments=environments_of(session.posargs))
+    run_with_tools(
+        session, "-m", "common.sessions.compare", *session.posargs, environments=environments_of(session.posargs)
+    )
 
 
 @nox.session
 def collectives(session: nox.Session) -> None:
     """Measure single collectives of every library, in about four minutes (`-- --plan` tells more)."""
-    run_with_tools(session, "-m", "common.laboratory", *session.posargs, environments=environments_of(session.posargs))
+    run_with_tools(
+        session, "-m", "common.sessions.collectives", *session.posargs, environments=environments_of(session.posargs)
+    )
 
 
 @nox.session
 def exchanges(session: nox.Session) -> None:
     """Replay strategies' exchanges alone, beside their whole steps, and try from which batch on they pay (15 min)."""
     run_with_tools(
-        session, "-m", "common.laboratory.exchanges", *session.posargs, environments=environments_of(session.posargs)
+        session, "-m", "common.sessions.exchanges", *session.posargs, environments=environments_of(session.posargs)
     )
 
 
@@ -112,7 +117,7 @@ def matrix_products(session: nox.Session) -> None:
     """Multiply matrices over workers, and tell from which size on that pays, and why (about two minutes)."""
     needed = tuple(dict.fromkeys(way.family.environment for way in catalogue.ways().values()))
     environments = () if {"--plan", "--help", "-h"} & {*session.posargs} else needed
-    run_with_tools(session, "-m", "common.laboratory.matrix_products", *session.posargs, environments=environments)
+    run_with_tools(session, "-m", "common.sessions.matrix_products", *session.posargs, environments=environments)
 
 
 @nox.session
@@ -124,7 +129,7 @@ def report(session: nox.Session) -> None:
 @nox.session
 def readme(session: nox.Session) -> None:
     """Write the README's tables of strategies and options from the declarations."""
-    run_with_tools(session, "-m", "common.readme")
+    run_with_tools(session, "-m", "common.declarations.readme")
 
 
 @nox.session
@@ -150,7 +155,7 @@ def benchmark(session: nox.Session) -> None:
 def calibrate(session: nox.Session) -> None:
     """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
     named = session.posargs if {*session.posargs} & {*STRATEGIES} else [*session.posargs, subject().name]
-    run_with_tools(session, "-m", "common.calibration", *session.posargs, environments=environments_of(named))
+    run_with_tools(session, "-m", "common.sessions.calibrate", *session.posargs, environments=environments_of(named))
 
 
 @nox.session

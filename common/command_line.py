@@ -3,7 +3,7 @@
 import dataclasses
 import shlex
 
-from common.strategy import option_name
+from common.declarations.strategy import option_name
 
 
 def of_session(session: str, arguments: object) -> str:

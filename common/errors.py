@@ -4,7 +4,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 
-from common import startup
+from common.measurement import startup
 
 REFUSED_STATUS = 2
 """Exit status of a program that refused its input before it trained anything."""
@@ -29,7 +29,7 @@ class LaunchFailedError(Exception):
 
 
 def exit_with_one_line(main: Callable[[], None]) -> None:
-    """Call `main` of a script whose imports are done, which is noted (`common.startup`).
+    """Call `main` of a script whose imports are done, which is noted (`common.measurement.startup`).
 
     On a `UserError` print its one sentence and exit with `REFUSED_STATUS`; on a `LaunchFailedError` print its sentence,
     marked as a failure, and exit with `FAILED_STATUS`. Any other exception is a bug of ours and keeps its traceback.

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common.errors import require_framework
-from common.processes import exit_on_signals, run_group
+from common.launching.processes import exit_on_signals, run_group
 
 FRAMEWORKS = ("torch", "tensorflow")
 CONTROLLERS = ("gloo", "mpi")

@@ -30,11 +30,11 @@ import horovod.torch as hvd
 import torch
 from horovod.common.exceptions import HorovodInternalError
 
+from common.contract.collectives import Collective
 from common.contract.task import check_world_size
-from common.laboratory.collectives import Collective
-from common.laboratory.measure import Operation, measure
-from common.laboratory.sweep import Sweep, parse_command_line
+from common.declarations.sweep import Sweep, parse_command_line
 from common.measurement import machine
+from common.measurement.collectives import Operation, measure
 from common.measurement.world import World
 from horovod_impl import torch_mlp
 from horovod_impl.libraries import OVER_GLOO, OVER_MPI

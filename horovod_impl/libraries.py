@@ -1,6 +1,6 @@
 """Horovod's collectives as libraries: over Gloo, and over MPI."""
 
-from common.laboratory.library import PATARASUK, THAKUR, Algorithm, Library
+from common.declarations.library import PATARASUK, THAKUR, Algorithm, Library
 from horovod_impl.strategies import HOROVOD, HOROVODRUN, HorovodOptions
 
 # What all ranks together send, and the same in words; what they tell one another in every cycle comes on top.

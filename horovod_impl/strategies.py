@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from common.errors import UserError
-from common.strategy import (
+from common.declarations.strategy import (
     CONVENIENCE_OF,
     Alone,
     Family,
@@ -24,6 +23,7 @@ from common.strategy import (
     ring_all_reduce,
     ring_between_hosts,
 )
+from common.errors import UserError
 from horovod_impl.tensorflow_options import LoopOptions, refuse_other_maths_of_keras
 from horovod_impl.torch_options import LoaderOptions
 

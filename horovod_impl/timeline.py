@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.laboratory.exchange import seconds_under_way
+from common.records.trace import seconds_under_way
 
 Span = tuple[float, float]
 """Begin and end, in seconds."""

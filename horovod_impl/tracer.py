@@ -8,11 +8,11 @@ so the sizes may differ from step to step: a step's messages are the most freque
 from collections import Counter
 from collections.abc import Callable
 
+from common.contract.collectives import Collective
 from common.errors import UserError
-from common.laboratory.collectives import Collective
-from common.laboratory.exchange import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path, write_trace
 from common.measurement.run import Run
-from common.runner import run_script
+from common.measurement.runner import run_script
+from common.records.trace import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path, write_trace
 from horovod_impl import timeline
 from horovod_impl.libraries import OVER_GLOO, OVER_MPI
 from horovod_impl.timeline import Exchange

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 
 from common.contract.task import Task
+from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, require_framework
-from common.laboratory.sweep import Sweep
+from common.launching.processes import end_at_deadline
 from common.measurement.run import Run
-from common.processes import end_at_deadline
 from horovod_impl import timeline
 from horovod_impl.strategies import HorovodOptions
 

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from common.laboratory.collectives import Collective
-from common.laboratory.library import Library
-from common.laboratory.measure import Operation, measure
-from common.laboratory.sweep import Sweep, parse_command_line
+from common.contract.collectives import Collective
+from common.declarations.library import Library
+from common.declarations.sweep import Sweep, parse_command_line
+from common.measurement.collectives import Operation, measure
 from pytorch_impl import mlp, world
 from pytorch_impl.libraries import GLOO, LIBRARY, NCCL
 

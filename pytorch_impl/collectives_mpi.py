@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from common.laboratory.collectives import Collective
-from common.laboratory.measure import Operation, measure
-from common.laboratory.sweep import parse_command_line
+from common.contract.collectives import Collective
+from common.declarations.sweep import parse_command_line
+from common.measurement.collectives import Operation, measure
 from pytorch_impl import mpi
 from pytorch_impl.libraries import OPEN_MPI
 

@@ -29,8 +29,9 @@ from torch import nn
 from common.contract import dataset
 from common.contract.mlp import initial_weights
 from common.contract.task import PRESETS
-from common.measurement import machine, metrics
-from common.measurement.intervals import FEWEST_LAUNCHES, Interval, median_interval
+from common.measurement import machine
+from common.records import metrics
+from common.statistics.intervals import FEWEST_LAUNCHES, Interval, median_interval
 from pytorch_impl import mlp
 
 WINDOW_SECONDS = 0.02

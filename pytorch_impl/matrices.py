@@ -1,7 +1,7 @@
 """The ways in which PyTorch's folder multiplies two matrices: alone, and over workers, each a script to read."""
 
-from common.laboratory.matrix_way import Way
-from common.strategy import PROCESS
+from common.declarations.strategy import PROCESS
+from common.declarations.way import Way
 from pytorch_impl.libraries import MPIRUN
 from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
 

@@ -15,8 +15,8 @@ if __name__ == "__main__":
 
 import torch
 
-from common.laboratory.matrix import Matrices, Multiply, Parts, measure, parse_command_line
 from common.measurement import machine
+from common.measurement.matrix_products import Matrices, Multiply, Parts, measure, parse_command_line
 from common.measurement.world import World
 from pytorch_impl.matrices import ALONE
 

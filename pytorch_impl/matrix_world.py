@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
-from common.laboratory.matrix import Matrices, Multiply, Products, measure
-from common.laboratory.matrix_way import Way
+from common.declarations.way import Way
+from common.measurement.matrix_products import Matrices, Multiply, Products, measure
 from common.measurement.world import World
 from pytorch_impl import mpi, world
 

@@ -12,8 +12,8 @@ from torch import nn
 
 from common.contract.mlp import parameter_bytes
 from common.contract.task import Task, check_world_size
+from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS
-from common.laboratory.sweep import Sweep
 from common.measurement import machine
 from common.measurement.world import World
 from pytorch_impl import mlp

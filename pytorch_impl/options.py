@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from common.strategy import Options, option
+from common.declarations.strategy import Options, option
 
 
 @dataclass(frozen=True, kw_only=True)

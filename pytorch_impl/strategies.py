@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from common.errors import UserError
-from common.strategy import (
+from common.declarations.strategy import (
     CONVENIENCE_OF,
     ONE_PROCESS_OF,
     SHARDING_OF,
@@ -31,6 +30,7 @@ from common.strategy import (
     ring_all_reduce,
     ring_between_hosts,
 )
+from common.errors import UserError
 from pytorch_impl.options import LoaderOptions
 
 if TYPE_CHECKING:

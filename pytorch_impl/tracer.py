@@ -1,4 +1,4 @@
-"""Run a strategy's script under the torch profiler, and leave the messages of a step (`common.laboratory.exchange`).
+"""Run a strategy's script under the torch profiler, and leave the messages of a step (`common.records.trace`).
 
 To start it: `python -m pytorch_impl.tracer SCRIPT OPTIONS`. The script stays as it is: what it calls after every step
 is replaced in this process alone. Every rank is profiled, so that all are slowed alike; the first one writes.
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from common.contract.collectives import MEANINGS, Collective
 from common.errors import UserError
-from common.laboratory.collectives import MEANINGS, Collective
-from common.laboratory.exchange import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path, write_trace
 from common.measurement.run import Run
-from common.runner import run_script
+from common.measurement.runner import run_script
+from common.records.trace import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path, write_trace
 from pytorch_impl.libraries import GLOO, NCCL
 
 LIBRARIES = {"gloo": GLOO, "nccl": NCCL}

@@ -16,12 +16,12 @@ import torch.distributed as dist
 import torch.distributed.nn.functional
 
 from common.contract.task import Task, check_world_size
+from common.declarations.library import Library
+from common.declarations.strategy import Strategy
+from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.laboratory.library import Library
-from common.laboratory.sweep import Sweep
 from common.measurement import machine
 from common.measurement.world import World
-from common.strategy import Strategy
 from pytorch_impl import mlp
 from pytorch_impl.strategies import BackendOptions
 

@@ -8,9 +8,9 @@ import pandas as pd
 
 from common.contract import mlp
 from common.contract.task import task_of
-from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.record import Record
-from common.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.training import Record
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import bandwidth_figures, blocks, figures, pairs, summaries
 from reports.blocks import Block
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.record import Record
+from common.records.training import Record
+from common.statistics.intervals import FEWEST_LAUNCHES
 
 OUTLIER_SCORE = 3.5
 """Modified z-score beyond which a launch is called outlying (Iglewicz & Hoaglin, 1993, p. 11)."""

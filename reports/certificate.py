@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common import certificate
-from common.certificate import (
+from common.contract import oracle
+from common.contract.oracle import LOSS_FLOOR
+from common.contract.task import maths_of, task_of
+from common.errors import UserError
+from common.records import certificate
+from common.records.certificate import (
     ASYNCHRONOUS,
     DEVIATES,
     FOLLOWS,
@@ -19,16 +23,12 @@ from common.certificate import (
     trajectory_of,
     with_weights_found,
 )
-from common.contract import oracle
-from common.contract.oracle import LOSS_FLOOR
-from common.contract.task import maths_of, task_of
-from common.errors import UserError
-from common.measurement.record import Record
+from common.records.training import Record
 from reports.results import Results
 
 
 def compare(results: Results) -> list[Comparison]:
-    """Every `ok` launch beside its oracle, as `common.certificate.compare` has it."""
+    """Every `ok` launch beside its oracle, as `common.records.certificate.compare` has it."""
     return certificate.compare(results.records, results.folder, results.differences.launches)
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from common.laboratory.analysis import CaseFit, Row
+from common.records.collective_rows import CaseFit, Row
 from reports import figures, speed_figures
 from reports.figures import Style
 

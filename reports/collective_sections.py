@@ -6,11 +6,11 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from common.laboratory import fit
-from common.laboratory.analysis import Case, CaseFit, Comparison, Missing, Row, Timing
-from common.laboratory.fit import Estimate
-from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.paired import MARGIN
+from common.records.collective_rows import Case, CaseFit, Comparison, Missing, Row, Timing
+from common.statistics import fit
+from common.statistics.fit import Estimate
+from common.statistics.intervals import FEWEST_LAUNCHES
+from common.statistics.paired import MARGIN
 from reports import blocks
 from reports.blocks import DASH, Block
 

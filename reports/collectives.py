@@ -7,14 +7,13 @@ from pathlib import Path
 
 import tyro
 
-from common import manifest
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
-from common.laboratory import analysis
-from common.laboratory.analysis import Case, CaseFit, Comparison, Row
-from common.laboratory.record import CollectivesRecord, read_records
-from common.measurement.intervals import FEWEST_LAUNCHES
-from common.results_folder import kept_variables, variables_in_words
+from common.records import collective_rows, manifest
+from common.records.collective_rows import Case, CaseFit, Comparison, Row
+from common.records.collectives import CollectivesRecord, read_records
+from common.sessions.folder import kept_variables, variables_in_words
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, collective_figures, collective_sections, figures, web_page
 from reports.blocks import Block
 from reports.collective_sections import grouped, world
@@ -55,8 +54,8 @@ def read_session(folder: Path) -> Session:
 def compose(session: Session) -> tuple[dict[str, object], Drawings]:
     """What the document says, in blocks, and how its figures are drawn."""
     records = session.records
-    rows = analysis.rows(records)
-    fits, compared = analysis.fits(rows), analysis.comparisons(rows)
+    rows = collective_rows.rows(records)
+    fits, compared = collective_rows.fits(rows), collective_rows.comparisons(rows)
     looks = figures.styles({each.library: each.colors for each in records.values()})
     drawings: Drawings = {}
     parts = [*_first_page(rows, fits, compared), blocks.contents()]
@@ -65,8 +64,8 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
         for case, own in grouped(of_all, lambda row: world(row.case)).items():
             parts += _measured(case, own, _of(case, fits), looks, drawings)
     parts += collective_sections.fits_section(fits, collective_sections.crowded(rows))
-    parts += collective_sections.timing_section(analysis.timings(records, rows))
-    parts += collective_sections.missing_section(analysis.missing(records))
+    parts += collective_sections.timing_section(collective_rows.timings(records, rows))
+    parts += collective_sections.missing_section(collective_rows.missing(records))
     parts += [*_method(), *_machine(session)]
     dates = sorted({moment[:10] for moment in session.started_at})
     content = {

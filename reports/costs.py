@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from common.measurement.intervals import FEWEST_LAUNCHES
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, pairs, phases, settings, summaries
 from reports.blocks import Block
 from reports.material import Material, regime_names

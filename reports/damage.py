@@ -11,8 +11,8 @@ import pandas as pd
 
 from common.contract.task import task_of
 from common.errors import UserError
-from common.json_types import misfits
-from common.measurement.record import Record
+from common.records.json_types import misfits
+from common.records.training import Record
 
 _KEYS = {
     "windows": {"rank", "step", "steps", "seconds"},

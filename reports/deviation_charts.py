@@ -7,8 +7,8 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from common.certificate import Comparison
 from common.contract.oracle import LOSS_TOLERANCE
+from common.records.certificate import Comparison
 from reports import blocks, chart_parts, deviation_figures
 from reports.certificate import step_deviations
 from reports.chart_parts import (

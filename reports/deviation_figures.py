@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from common.certificate import Comparison
 from common.contract.oracle import LOSS_TOLERANCE
+from common.records.certificate import Comparison
 from reports import figures
 from reports.certificate import step_deviations
 from reports.figures import Style

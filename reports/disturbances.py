@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from common.measurement.disturbance import TICK_SECONDS
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from common.laboratory.exchange import STEP
-from common.laboratory.measure import transfer_seconds
-from common.laboratory.record import Cell, CollectivesRecord
-from common.measurement.intervals import FEWEST_LAUNCHES
+from common.measurement.collectives import transfer_seconds
+from common.records.collectives import Cell, CollectivesRecord
+from common.records.trace import STEP
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, pairs
 from reports.blocks import Block
 from reports.pairs import NO_ROUND, TOO_FEW

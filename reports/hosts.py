@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from common.measurement.record import Record
-from common.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.training import Record
 from reports import blocks, summaries
 from reports.blocks import Block
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from common.certificate import DEVIATES, Comparison, reasons_not_ranked
-from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
+from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
+from common.records.certificate import DEVIATES, Comparison, reasons_not_ranked
 from reports import (
     bandwidths,
     ceilings,

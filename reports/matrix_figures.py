@@ -11,9 +11,9 @@ from matplotlib.ticker import NullLocator
 
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
-from common.laboratory import matrix_analysis as analysis
-from common.laboratory.matrix_analysis import Row
-from common.laboratory.matrix_record import read_records
+from common.records import matrix_rows
+from common.records.matrix_products import read_records
+from common.records.matrix_rows import Row
 from reports import figures, speed_figures
 from reports.figures import Style
 
@@ -26,7 +26,7 @@ def products(rows: Sequence[Row]) -> bytes:
     Every launch is a faint mark, a line joins the medians, whose intervals are upright lines. The legend has the fitted
     exponents of the ways in one process.
     """
-    groups = analysis.by_way(rows)
+    groups = matrix_rows.by_way(rows)
     looks = _looks(groups)
     handles = [figures.line_handle(_label(own), look) for own, look in zip(groups, looks, strict=True)]
     if any(row.seconds.low is not None for row in rows):
@@ -66,7 +66,7 @@ def _label(own: Sequence[Row]) -> str:
     name = first.title + (f", {first.workers} workers" if first.workers > 1 else "")
     if any(row.oversubscribed for row in own):
         name += " \N{DAGGER}"
-    fitted = analysis.exponent(own) if first.workers == 1 else None
+    fitted = matrix_rows.exponent(own) if first.workers == 1 else None
     return figures.literal(name) + (f":\nsize^{fitted.value.value:.2f}" if fitted else "")
 
 
@@ -98,12 +98,12 @@ def write_figure(results: Path, out: Path = Path("reports/out/matrix_products.sv
         results: The session's folder, with its records (*.json).
         out: The SVG to write.
     """
-    rows = analysis.rows(read_records(results))
+    rows = matrix_rows.rows(read_records(results))
     if not rows:
         raise UserError(f"{results} has no record of a launch that multiplied anything: name another --results.")
     ensure_writable(out)
     write_atomically(out, products(rows))
-    print(f"{out}: {len(rows)} sizes of {len(analysis.by_way(rows))} ways")
+    print(f"{out}: {len(rows)} sizes of {len(matrix_rows.by_way(rows))} ways")
 
 
 def main() -> None:

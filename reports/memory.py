@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from common.measurement.record import Record
-from common.strategy import SHARDING_OF, name_of
+from common.declarations.strategy import SHARDING_OF, name_of
+from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
 

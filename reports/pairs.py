@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from common.statistics.intervals import FEWEST_LAUNCHES, median_interval
 from reports import blocks
 
 PAIRED = "the median over pairs of launches of the same round, with its order-statistic interval over those pairs"

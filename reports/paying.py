@@ -13,9 +13,9 @@ import pandas as pd
 from common.contract import dataset
 from common.contract.task import Task, task_of
 from common.errors import UserError
-from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.metrics import fewest_batch
-from common.measurement.record import Record
+from common.records.metrics import fewest_batch
+from common.records.training import Record
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, pairs
 from reports.blocks import Block
 from reports.pairs import CAN_NOT_TELL, NO_ROUND, TOO_FEW

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
 

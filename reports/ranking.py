@@ -9,9 +9,9 @@ from itertools import combinations, pairwise
 import numpy as np
 import pandas as pd
 
-from common.certificate import ALL_REASONS, ASYNCHRONOUS, DEVIATES, OTHER_MATHS, REASONS
-from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.paired import MOST_ROUNDS, POWER, Judgement, judge, smallest_difference
+from common.records.certificate import ALL_REASONS, ASYNCHRONOUS, DEVIATES, OTHER_MATHS, REASONS
+from common.statistics.intervals import FEWEST_LAUNCHES
+from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, judge, smallest_difference
 from reports import blocks, deviation_figures, pairs, summaries
 from reports.blocks import Block, listed
 
@@ -60,7 +60,7 @@ class Ranking:
     where there are several) that share rounds: `strategy`, the one with the larger mean log rate, had `ratio` times
     `other`'s over `n` rounds. Families come from few workers and hosts, and slow links, to many and fast ones. `ratio`,
     `low`, `high`, `p`, `verdict`, and the `fewest` and `most` rounds needed (infinite: over `MOST_ROUNDS`) are those of
-    `common.measurement.paired.judge`. `rate` and `other_rate` are samples per second of the median launch; `logs` are
+    `common.statistics.paired.judge`. `rate` and `other_rate` are samples per second of the median launch; `logs` are
     the log ratios of `rounds`."""
     unranked: pd.DataFrame
     """`regime`, `workers`, `hosts`, `placement`, `strategy` and `reason` of whoever isn't ranked; where rounds are too
@@ -76,7 +76,8 @@ def rank(
 
     A family is all pairs of strategies, by name with label, of a regime, number of workers and placement, so on the
     same hosts over the same link, but those with more threads than cores, and those that the certificate gives a
-    reason for: `common.certificate.reasons_not_ranked`, which has one, or none, for every strategy that was launched.
+    reason for: `common.records.certificate.reasons_not_ranked`, which has one, or none, for every strategy that was
+    launched.
     """
     trained = pairs.with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
     comparisons, unranked = [], []

@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from common import regression
+from common.sessions import regression
 from reports import blocks
 from reports.blocks import Block
 
 
 def section(folder: Path) -> list[Block]:
-    """What `common.regression.conclude` wrote into a comparison's folder; nothing where it wrote nothing.
+    """What `common.sessions.regression.conclude` wrote into a comparison's folder; nothing where it wrote nothing.
 
     Raises UserError for a damaged file.
     """

@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from common.errors import UserError
-from common.laboratory.record import CollectivesRecord
-from common.laboratory.record import read_records as read_replays
-from common.manifest import Differences, check
 from common.measurement.ceiling import Ceiling, read_ceilings
-from common.measurement.paired import MARGIN
-from common.measurement.record import Record, read_records
-from common.results_folder import kept_variables
+from common.records.collectives import CollectivesRecord
+from common.records.collectives import read_records as read_replays
+from common.records.manifest import Differences, check
+from common.records.training import Record, read_records
+from common.sessions.folder import kept_variables
+from common.statistics.paired import MARGIN
 from reports.damage import check_plan, check_records
 
 PLAN_COLUMNS = (

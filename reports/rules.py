@@ -6,9 +6,9 @@ masses when reporting performance results", SC'15.
 
 from dataclasses import dataclass
 
-from common.calibration import verdict
 from common.contract.task import PRESETS
-from common.measurement.intervals import FEWEST_LAUNCHES
+from common.sessions import calibration_verdict
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
 from reports.material import Material
@@ -161,7 +161,7 @@ def _intervals(material: Material) -> Rule:
 
 
 def _normality(material: Material, results: Results) -> Rule:
-    calibrated = (results.folder / verdict.FILE).exists()
+    calibrated = (results.folder / calibration_verdict.FILE).exists()
     instead = (
         "Instead the tests were calibrated on this kind of machine, with what came of it told above."
         if calibrated

@@ -6,7 +6,7 @@ from functools import partial
 
 import pandas as pd
 
-from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from common.statistics.intervals import FEWEST_LAUNCHES, median_interval
 from reports import blocks, pairs, scaling_figures, summaries
 from reports.blocks import Block, listed
 

@@ -6,13 +6,13 @@ from functools import partial
 
 import pandas as pd
 
-from common import manifest
-from common.calibration import verdict
-from common.certificate import Comparison
 from common.contract.oracle import LOSS_BOUND, LOSS_FLOOR, LOSS_TOLERANCE, WEIGHT_TOLERANCE
-from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.record import Record
-from common.results_folder import variables_in_words
+from common.records import manifest
+from common.records.certificate import Comparison
+from common.records.training import Record
+from common.sessions import calibration_verdict
+from common.sessions.folder import variables_in_words
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, certificate, deviation_figures, findings, ranking, speed_figures, summaries
 from reports.blocks import Block
 from reports.cautions import cautions
@@ -401,7 +401,7 @@ def method_section(results: Results) -> list[Block]:
                 "The oracle is float64 NumPy on the same rows; see the section on the same maths. Asynchronous "
                 "launches are held to it with one worker only: with more, a step is one worker's update, and the "
                 "order of the updates isn't repeatable.",
-                verdict.for_report(results.folder),
+                calibration_verdict.for_report(results.folder),
             ]
         ),
     ]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from common.errors import UserError
-from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.record import Record
+from common.records.training import Record
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, ceilings, summaries
 from reports.blocks import Block
 from reports.results import Results

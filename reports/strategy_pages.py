@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from common.measurement import metrics
-from common.measurement.intervals import FEWEST_LAUNCHES
-from common.measurement.record import Record
+from common.records import metrics
+from common.records.training import Record
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, scaling, strategy_figures, summaries
 from reports.blocks import Block
 from reports.material import Material, regime_names

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from common.contract.task import PRESETS, Task, task_of, to_arguments
-from common.measurement import metrics
-from common.measurement.intervals import median_interval
-from common.measurement.record import Record
-from common.strategy import Options, name_of
+from common.declarations.strategy import Options, name_of
+from common.records import metrics
+from common.records.training import Record
+from common.statistics.intervals import median_interval
 from reports import blocks, pairs
 
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common import manifest
 from common.files import write_atomically
-from common.measurement.record import Record
+from common.records import manifest
+from common.records.training import Record
 from reports import summaries
 from reports.material import Material, gather
 from reports.results import Results, read_results

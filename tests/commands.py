@@ -13,15 +13,15 @@ from unittest.mock import Mock, patch
 import nox
 import tyro
 
-from common import catalogue, compare, launch
-from common.calibration import __main__ as calibration
-from common.catalogue import ROOT
 from common.contract.task import parse_command_line
+from common.declarations import catalogue
+from common.declarations.strategy import Strategy
 from common.errors import NotInstalledError, UserError
-from common.laboratory import __main__ as laboratory
-from common.laboratory import exchanges, matrix_products
-from common.launch import python_for
-from common.strategy import Strategy
+from common.launching import launch
+from common.launching.launch import python_for
+from common.paths import ROOT
+from common.sessions import calibrate, compare, exchanges, matrix_products
+from common.sessions import collectives as laboratory
 from reports import collectives
 from reports.__main__ import write_report
 from tests.benchmarks import __main__ as benchmarks
@@ -73,7 +73,7 @@ def runs_of(name: str, options: list[str]) -> list[list[str]]:
     if name not in functions:
         raise WrongCommandError(f"There is no session {name}.")
     session = Mock(spec=nox.Session, posargs=options)
-    with contextlib.chdir(ROOT), patch("common.installation.make", return_value={}):
+    with contextlib.chdir(ROOT), patch("common.environments.installation.make", return_value={}):
         functions[name](session)
     return [[str(word) for word in call.args] for call in session.run.call_args_list]
 
@@ -149,12 +149,12 @@ def _parse_only(program: Callable[..., None], options: list[str]) -> None:
 
 
 PARSERS = {
-    "common.launch": launch.prepare,
-    "common.calibration": lambda options: tyro.cli(calibration.Arguments, args=options),
-    "common.compare": lambda options: tyro.cli(compare.Arguments, args=options),
-    "common.laboratory": laboratory.parse,
-    "common.laboratory.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
-    "common.laboratory.matrix_products": lambda options: tyro.cli(matrix_products.Arguments, args=options),
+    "common.launching.launch": launch.prepare,
+    "common.sessions.calibrate": lambda options: tyro.cli(calibrate.Arguments, args=options),
+    "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=options),
+    "common.sessions.collectives": laboratory.parse,
+    "common.sessions.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
+    "common.sessions.matrix_products": lambda options: tyro.cli(matrix_products.Arguments, args=options),
     "reports": partial(_parse_only, write_report),
     "reports.collectives": partial(_parse_only, collectives.write_report),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),

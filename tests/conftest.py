@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from common import catalogue
-from common.catalogue import ROOT
 from common.contract import oracle
 from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
 from common.contract.task import Task, maths_of, task_of, to_arguments
-from common.launch import python_for
-from common.measurement.record import Record, read_record
+from common.declarations import catalogue
+from common.launching.launch import python_for
+from common.paths import ROOT
+from common.records.training import Record, read_record
 from tests.order import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.skips import (
     pytest_runtest_call,
@@ -78,7 +78,7 @@ def launch(tmp_path: Path) -> Callable[..., Launched]:
     def start(strategy: str, task: Task, name: str = "run", **options: object) -> Launched:
         declared = catalogue.find(strategy)
         python_for(declared)
-        command = [sys.executable, "-m", "common.launch", strategy]
+        command = [sys.executable, "-m", "common.launching.launch", strategy]
         record = tmp_path / f"{name}.json"
         arguments = to_arguments(task, declared.options(**options))
         status, output = run_command([*command, *arguments, "--record", str(record)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.virtual_hosts.cluster import Cluster, VirtualHost, virtual_hosts
+from common.launching.virtual_hosts.cluster import Cluster, VirtualHost, virtual_hosts
 
 Host, NAMES = VirtualHost, ("host1", "host2")
 

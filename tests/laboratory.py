@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
-from common.laboratory.collectives import Collective
-from common.laboratory.library import Library
-from common.laboratory.record import Cell, cells_path, read_lines
-from common.launch import python_for
+from common.contract.collectives import Collective
+from common.declarations.library import Library
+from common.launching.launch import python_for
+from common.records.collectives import Cell, cells_path, read_lines
 from tests.conftest import run_command
 
 CALLS = 3
@@ -19,7 +19,15 @@ def measured(
     python_for(library)
     record = folder / f"{library.name}.json"
     sweep = ["--sizes", *sizes, "--iterations", str(CALLS), "--warmup-iterations", "1", "--collectives", *Collective]
-    command = [sys.executable, "-m", "common.laboratory.launch", library.name, "--workers", str(workers), *sweep]
+    command = [
+        sys.executable,
+        "-m",
+        "common.launching.collectives_launch",
+        library.name,
+        "--workers",
+        str(workers),
+        *sweep,
+    ]
     status, output = run_command([*command, "--record", str(record)])
     assert status == 0, output
     about, *lines = read_lines(cells_path(record))

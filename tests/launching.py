@@ -11,12 +11,12 @@ from typing import Any
 import psutil
 import pytest
 
-from common import supervision
 from common.contract.oracle import Deviation
 from common.contract.task import parse_command_line
-from common.measurement.record import Record, declared, read_records, write_record
-from common.plan import PlannedLaunch
-from common.strategy import Strategy
+from common.declarations.strategy import Strategy
+from common.launching import supervision
+from common.records.training import Record, declared, read_records, write_record
+from common.sessions.plan import PlannedLaunch
 from tests.conftest import Launched
 
 

@@ -13,14 +13,17 @@ _STARTS_STRATEGIES = (
     "test_noxfile",
     "test_readme",
     "test_scripts",
+    "_launch",
     "test_launch",
+    "hosts/test_ranks",
     "test_compare",
     "test_comparison",
     "test_additions",
+    "test_earlier_commit",
     "test_supervision",
-    "laboratory/test_main",
-    "laboratory/test_measure",
-    "laboratory/test_exchanges",
+    "sessions/test_collectives",
+    "measurement/test_collectives",
+    "sessions/test_exchanges",
 )
 """In the paths of tests that start strategies, or install something."""
 
@@ -35,8 +38,8 @@ _NEEDS_NO_FRAMEWORK = (
 
 _COMPARING = (
     *("test_compare", "test_comparison", "test_noxfile", "test_additions", "test_readme"),
-    "laboratory/test_main",
-    "laboratory/test_exchanges",
+    "sessions/test_collectives",
+    "sessions/test_exchanges",
 )
 """In the paths of tests that compare: one comparison at a time runs on a machine."""
 

@@ -8,10 +8,11 @@ import shutil
 import nox
 import pytest
 
-from common.catalogue import ROOT, find
-from common.environments import Environment
-from common.launch import python_for
-from common.measurement.record import read_records
+from common.declarations.catalogue import find
+from common.environments.inventory import Environment
+from common.launching.launch import python_for
+from common.paths import ROOT
+from common.records.training import read_records
 from reports.document import compose
 from reports.results import read_results
 from tests.conftest import run_command
@@ -87,7 +88,7 @@ def test_help_lists_their_own_options_and_nobody_elses(checkout, script, own, no
 
 
 def test_an_option_of_theirs_is_refused_elsewhere_and_names_them(checkout):
-    status, output = run(checkout, "python", "-m", "common.launch", "torch_ddp", "--pieces", "2")
+    status, output = run(checkout, "python", "-m", "common.launching.launch", "torch_ddp", "--pieces", "2")
     assert (status, output) == (
         2,
         "lockstep: --pieces has no effect on torch_ddp: leave it out, or choose one of torch_mine.\n",
@@ -111,7 +112,7 @@ def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_
 def test_a_comparison_launches_them_and_its_report_shows_them_beside_their_base(checkout):
     names = ["torch_mine", "numpy_single", "numpy_data_parallel"]
     scope = ["--strategies", *names, "--workers", "2", "--preset", "digits", "--repetitions", "1"]
-    status, output = run(checkout, "python", "-m", "common.compare", *scope)
+    status, output = run(checkout, "python", "-m", "common.sessions.compare", *scope)
     assert status == 0, output
     [folder] = (checkout / "results").iterdir()
     records = list(read_records(folder).values())

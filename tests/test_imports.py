@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common import catalogue
+from common.declarations import catalogue
 
 ROOT = Path(__file__).parent.parent
 FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod"}
@@ -98,8 +98,8 @@ def test_declarations_import_what_nox_can_import_under_any_python(folder):
         modules = {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
         ours = {name for name in modules if name.startswith("common.")}
         # The task is named in annotations alone.
-        laboratory = {"common.laboratory.library", "common.laboratory.matrix_way"}
-        assert ours <= {"common.strategy", "common.errors", "common.contract.task", *laboratory}
+        laboratory = {"common.declarations.library", "common.declarations.way"}
+        assert ours <= {"common.declarations.strategy", "common.errors", "common.contract.task", *laboratory}
 
 
 def test_importing_a_module_of_ours_does_nothing_but_define():

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from common.catalogue import ROOT
+from common.paths import ROOT
 from tests.mutants import KNOWN, Mutant, change_of, function_of, known_survivors, verdict
 
 DIFFERENCE = """--- common/files.py
@@ -84,7 +84,12 @@ def test_every_path_of_the_configuration_exists():
     names = ("source_paths", "only_mutate", "also_copy", "pytest_add_cli_args_test_selection")
     paths = [path for name in names for path in configured[name]]
     assert [path for path in paths if not (ROOT / path).exists()] == []
-    assert {"common/certificate.py", "common/regression.py", "reports/certificate.py", "reports/ranking.py"} <= {*paths}
+    assert {
+        "common/records/certificate.py",
+        "common/sessions/regression.py",
+        "reports/certificate.py",
+        "reports/ranking.py",
+    } <= {*paths}
 
 
 def test_the_tests_of_every_mutated_module_run():

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from common.catalogue import ROOT, families, strategies
+from common.declarations.catalogue import families, strategies
+from common.paths import ROOT
 
 SOURCE = "PyTorch's"
 """Documentation that the contract's formulas come from."""

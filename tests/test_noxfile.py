@@ -5,9 +5,10 @@ import shutil
 
 import pytest
 
-from common.catalogue import ROOT, find
-from common.launch import python_for
-from common.measurement.record import read_records
+from common.declarations.catalogue import find
+from common.launching.launch import python_for
+from common.paths import ROOT
+from common.records.training import read_records
 from reports.document import compose
 from reports.results import read_results
 from tests.conftest import run_command
@@ -64,6 +65,6 @@ def test_the_tests_without_one_framework_skip_what_needs_it_and_name_it_last(che
 def test_a_session_whose_environment_cannot_be_made_ends_with_the_reason(checkout):
     status, output = nox(checkout, "-s", "horovod_torch")
     assert status != 0
-    assert "common.launch" not in output
+    assert "common.launching.launch" not in output
     assert "The environment horovod can't be made: No matching distribution found for " in output
     assert "Traceback" not in output

@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
-from common import readme
-from common.catalogue import ROOT, strategies
+from common.declarations import readme
+from common.declarations.catalogue import strategies
+from common.paths import ROOT
 from tests import commands
 from tests.commands import WrongCommandError
 from tests.reports.records import make_record, named, write_all
@@ -106,8 +107,8 @@ def test_the_commands_that_the_project_promises_are_in_the_readme():
 
 @pytest.mark.parametrize("strategy", strategies())
 def test_every_strategy_has_a_session_that_launches_it_with_the_sessions_options(strategy):
-    launches = [run[1:] for run in commands.runs_of(strategy, ["--steps", "60"]) if "common.launch" in run]
-    assert launches == [["-m", "common.launch", strategy, "--steps", "60"]]
+    launches = [run[1:] for run in commands.runs_of(strategy, ["--steps", "60"]) if "common.launching.launch" in run]
+    assert launches == [["-m", "common.launching.launch", strategy, "--steps", "60"]]
 
 
 def test_the_tables_are_what_the_declarations_say():

@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from common.catalogue import ROOT, find, strategies
 from common.contract.task import parse_command_line
-from common.launch import python_for
-from common.processes import free_ports
+from common.declarations.catalogue import find, strategies
+from common.launching.launch import python_for
+from common.launching.processes import free_ports
+from common.paths import ROOT
 from tests import commands
 from tests.conftest import run_command
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from common.catalogue import ROOT
+from common.paths import ROOT
 from tests.conftest import run_command
 from tests.skips import MAY_SKIP
 

@@ -14,12 +14,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.contract.task import parse_command_line
+from common.declarations.library import Library
+from common.declarations.strategy import Strategy
+from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError
-from common.laboratory import launch as laboratory
-from common.laboratory.library import Library
-from common.laboratory.sweep import Sweep
-from common.launch import Limits, Program, environment_for, refuse_early
-from common.processes import (
+from common.launching import collectives_launch
+from common.launching.launch import Limits, Program, environment_for, refuse_early
+from common.launching.processes import (
     REPORT_SECONDS,
     TIMED_OUT_STATUS,
     Outcome,
@@ -28,7 +29,6 @@ from common.processes import (
     free_ports,
     run_group,
 )
-from common.strategy import Strategy
 from tf_impl.strategies import ParameterServerOptions, cluster_is_given
 
 _REMEDY = "correct it, or unset it to start all processes here"
@@ -84,7 +84,7 @@ def start_ranks_unless_given(library: Library, sweep: Sweep) -> None:
     """As `start_unless_given`, with one worker for each rank of a library of collectives. Raises what that raises."""
     if cluster_is_given():
         return
-    laboratory.refuse_early(library, sweep)
+    collectives_launch.refuse_early(library, sweep)
     _start(library, sweep, {"worker": sweep.workers}, None)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
+from common.declarations.sweep import parse_command_line
 from common.errors import exit_with_one_line, require_framework
-from common.laboratory.sweep import parse_command_line
 from tf_impl import cluster
 from tf_impl.libraries import COLLECTIVES
 
@@ -29,10 +29,10 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
+from common.contract.collectives import Collective
 from common.contract.task import check_world_size
-from common.laboratory.collectives import Collective
-from common.laboratory.measure import Operation, measure
 from common.measurement import machine
+from common.measurement.collectives import Operation, measure
 from common.measurement.world import World
 from tf_impl import mlp, world
 

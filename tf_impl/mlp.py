@@ -9,8 +9,8 @@ import tensorflow as tf
 from common.contract.mlp import State, learning_rate, parameter_names
 from common.contract.rows import Batch
 from common.contract.task import Task
+from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.laboratory.sweep import Sweep
 from common.measurement import machine
 
 

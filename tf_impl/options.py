@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from common.declarations.strategy import Options, option
 from common.errors import UserError
-from common.strategy import Options, option
 
 if TYPE_CHECKING:
     from common.contract.task import Task

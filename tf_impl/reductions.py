@@ -24,11 +24,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from common.laboratory.collectives import Collective
-from common.laboratory.library import Library
-from common.laboratory.measure import Operation, measure
-from common.laboratory.sweep import Sweep, parse_command_line
+from common.contract.collectives import Collective
+from common.declarations.library import Library
+from common.declarations.sweep import Sweep, parse_command_line
 from common.measurement import machine
+from common.measurement.collectives import Operation, measure
 from common.measurement.world import World
 from tf_impl import mlp
 from tf_impl.libraries import HIERARCHICAL_COPY, MIRRORED_COLLECTIVES, REDUCTION, REDUCTION_TO_ONE_DEVICE

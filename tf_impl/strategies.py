@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from common.errors import UserError
-from common.strategy import (
+from common.declarations.strategy import (
     CONVENIENCE_OF,
     PROCESS,
     Alone,
@@ -27,6 +26,7 @@ from common.strategy import (
     ring_all_reduce,
     ring_between_hosts,
 )
+from common.errors import UserError
 from tf_impl.options import LoopOptions, XlaOptions, refuse_other_maths_of_keras
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from common.contract.collectives import Collective
+from common.declarations.strategy import Work, has_exchange
 from common.errors import UserError
-from common.laboratory.collectives import Collective
-from common.laboratory.exchange import Message, Trace, trace_path, write_trace
 from common.measurement.run import Run
-from common.runner import run_script
-from common.strategy import Work, has_exchange
+from common.measurement.runner import run_script
+from common.records.trace import Message, Trace, trace_path, write_trace
 from tf_impl.libraries import COLLECTIVES, REDUCTION_TO_ONE_DEVICE
 
 # TensorFlow itself is imported where it is needed: the script sets what has to be set before that.

@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 from common.contract import dataset, mlp, rows
 from common.contract.mlp import Kink, State, Trajectory
 from common.contract.task import Task
+from common.declarations.strategy import Alone
 from common.errors import UserError
-from common.measurement.record import Record
-from common.strategy import Alone
+from common.records.training import Record
 
 LOSS_TOLERANCE = 1e-5
 """Largest relative deviation of a loss that counts as following the oracle."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from common.contract.dataset import Dataset
 from common.contract.task import Task
+from common.declarations.strategy import Work
 from common.errors import UserError
-from common.strategy import Work
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Literal
 
 import tyro
 
-from common.catalogue import strategies
 from common.command_line import options_of
+from common.declarations.catalogue import strategies
+from common.declarations.strategy import Options, Strategy, check_choices, option_name
 from common.errors import UserError
-from common.strategy import Options, Strategy, check_choices, option_name
 
 
 @dataclass(frozen=True, kw_only=True)

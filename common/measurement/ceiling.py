@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from common import startup
 from common.contract import mlp
 from common.contract.task import Task
-from common.json_files import read_dataclass, write_dataclass
+from common.declarations.strategy import Strategy
+from common.measurement import startup
 from common.measurement.world import World, facts_of
-from common.strategy import Strategy
+from common.records.json_files import read_dataclass, write_dataclass
 
 SCHEMA_VERSION = 1
 

@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from common import startup
 from common.contract.task import Task
-from common.measurement import machine
+from common.measurement import machine, startup
 from common.measurement.disturbance import Meter
-from common.startup import Moment
+from common.measurement.startup import Moment
 
 
 class Clock:

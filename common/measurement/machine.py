@@ -14,9 +14,9 @@ from typing import Protocol
 
 import psutil
 
-from common.catalogue import ROOT
 from common.errors import UserError
-from common.measurement.site import site
+from common.paths import ROOT
+from common.records.site import site
 
 PRIVATE_NETWORK = "LOCKSTEP_PRIVATE_NETWORK"
 """Environment variable that the launcher sets to 1 where this launch has a network namespace to itself."""

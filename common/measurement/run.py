@@ -10,19 +10,19 @@ from pathlib import Path
 
 import numpy as np
 
-from common import startup
-from common.catalogue import ROOT
 from common.contract import dataset, mlp
 from common.contract.mlp import State
 from common.contract.rows import Batch, shards_of, share_of
 from common.contract.task import Task
+from common.declarations.strategy import Options, Strategy, Work
 from common.errors import LaunchFailedError
 from common.files import ensure_writable
-from common.measurement import machine, metrics, record
+from common.measurement import machine, startup
 from common.measurement.checkpoints import Checkpoints
 from common.measurement.clock import Clock
 from common.measurement.world import World
-from common.strategy import Options, Strategy, Work
+from common.paths import ROOT
+from common.records import metrics, training
 
 
 class Run:
@@ -128,7 +128,7 @@ class Run:
         Raises LaunchFailedError on every rank where a step or a shard has no loss: nothing would prove its maths.
         """
         state, held_bytes = self._state(), self._held_bytes()
-        part = record.Part(
+        part = training.Part(
             windows=self.clock.windows,
             losses=self._losses,
             examples=self._examples if examples is None else examples,
@@ -148,11 +148,11 @@ class Run:
             known = {"replica_checkpoints": self._checkpoints.save_replicas(drifted, self.task.steps)}
             steps = self.task.steps - self.first_step - self.task.warmup_steps
             known |= {"first_step": self.first_step, "examples_per_step": self.global_batch}
-            known |= {"data_sha256": self.dataset.sha256} | record.wire_bytes(parts, self.world.size, steps)
+            known |= {"data_sha256": self.dataset.sha256} | training.wire_bytes(parts, self.world.size, steps)
             known |= {"accuracies": self._checkpoints.accuracies, "checkpoint": self._checkpoint_name()}
             known |= {"final_accuracy": self._checkpoints.accuracies[-1]["accuracy"]}
-            written = record.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
-            record.write_record(self.record_path, written)
+            written = training.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
+            training.write_record(self.record_path, written)
             _print_result(written, self.record_path)
 
     def _check_losses(self, losses: list[list[list[float]]]) -> None:
@@ -249,7 +249,7 @@ def _new_record_path(strategy: Strategy, task: Task, world_size: int) -> Path:
     return ROOT / "results" / f"{strategy.name}-{task.preset}-{task.scaling}-{world_size}w-{now}.json"
 
 
-def _print_result(written: record.Record, path: Path) -> None:
+def _print_result(written: training.Record, path: Path) -> None:
     # As late as it can be: what a worker imports before its first step is a part of the time to it.
     from rich.console import Console
     from rich.table import Table

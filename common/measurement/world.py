@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from common import startup
-from common.measurement import machine
+from common.measurement import machine, startup
 from common.measurement.machine import Placement
 
 

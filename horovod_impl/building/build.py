@@ -34,7 +34,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # A script's path begins with its own folder, not the root.
 
-from common.durations import with_parts
+from common.environments.durations import with_parts
 from common.errors import UserError
 from common.files import cache_folder, locked
 from horovod_impl.building import cuda

@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from common.durations import in_words
+from common.environments.durations import in_words
 from common.errors import UserError
 from horovod_impl.building import cuda
 from horovod_impl.building.edits import ADDITIONS, EDITS

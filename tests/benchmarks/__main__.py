@@ -21,14 +21,15 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.catalogue import ROOT, find, strategies
 from common.contract.task import PRESETS, Task, to_arguments
+from common.declarations.catalogue import find, strategies
+from common.declarations.strategy import Options, Strategy
 from common.errors import LaunchFailedError, exit_with_one_line
-from common.launch import command_for, environment_for
+from common.launching.launch import command_for, environment_for
+from common.launching.processes import exit_on_signals, free_ports, run_group
 from common.measurement import machine
-from common.measurement.intervals import median_interval
-from common.processes import exit_on_signals, free_ports, run_group
-from common.strategy import Options, Strategy
+from common.paths import ROOT
+from common.statistics.intervals import median_interval
 
 Pairs = list[tuple[float, float]]
 

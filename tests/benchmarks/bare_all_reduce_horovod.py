@@ -9,7 +9,7 @@ import time
 import horovod.torch as hvd
 import torch
 
-from common.laboratory.sweep import Sweep
+from common.declarations.sweep import Sweep
 from tests.benchmarks import peers
 
 

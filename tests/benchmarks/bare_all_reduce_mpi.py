@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from common.laboratory.sweep import Sweep
+from common.declarations.sweep import Sweep
 from tests.benchmarks import peers
 
 

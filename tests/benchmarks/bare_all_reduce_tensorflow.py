@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import tensorflow as tf
 
-from common.laboratory.sweep import Sweep
+from common.declarations.sweep import Sweep
 from tests.benchmarks import peers
 
 

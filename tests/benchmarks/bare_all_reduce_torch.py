@@ -9,7 +9,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from common.laboratory.sweep import Sweep
+from common.declarations.sweep import Sweep
 from tests.benchmarks import peers
 
 

@@ -25,12 +25,12 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common import supervision
-from common.catalogue import ROOT
+from common.declarations.sweep import Sweep, to_arguments
 from common.errors import LaunchFailedError, UserError, exit_with_one_line
-from common.laboratory.sweep import Sweep, to_arguments
+from common.launching import supervision
 from common.measurement import machine
-from common.measurement.intervals import FEWEST_LAUNCHES, median_interval
+from common.paths import ROOT
+from common.statistics.intervals import FEWEST_LAUNCHES, median_interval
 from tests.benchmarks.peers import PEER, PEERS, RANKS
 
 LEAST, MOST = 0.9, 1.1
@@ -39,7 +39,7 @@ LEAST, MOST = 0.9, 1.1
 MPI4PY, ARCHIVE_SHA256 = "4.1.2", "56860286dc45f20e8821e93cb06669e30462348bf866f685553fa4b712d58d02"
 """The release whose demos are run, and the SHA-256 of its source archive on the Python Package Index."""
 
-START = "import sys; from common.laboratory import launch; launch.main(runner=sys.argv.pop(1))"
+START = "import sys; from common.sessions.collectives import launch; launch.main(runner=sys.argv.pop(1))"
 """The laboratory's launcher, which is told what to run in place of the library's script."""
 
 

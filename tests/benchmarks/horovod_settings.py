@@ -21,14 +21,16 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.catalogue import ROOT, find, strategies
 from common.contract.task import PRESETS, Task, option_names, to_arguments
+from common.declarations.catalogue import find, strategies
+from common.declarations.strategy import Options, label, name_of
 from common.errors import LaunchFailedError, exit_with_one_line
-from common.launch import ENDS_WITH
-from common.measurement import machine, metrics
-from common.measurement.intervals import median_interval
-from common.measurement.record import read_record
-from common.strategy import Options, label, name_of
+from common.launching.launch import ENDS_WITH
+from common.measurement import machine
+from common.paths import ROOT
+from common.records import metrics
+from common.records.training import read_record
+from common.statistics.intervals import median_interval
 
 MEASURED = tuple(name for name, each in strategies().items() if "--fusion-megabytes" in option_names(each.options))
 """The strategies that have these settings."""
@@ -103,7 +105,7 @@ def measure(strategy: str, task: Task, options: Options) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.json")
         arguments = [*to_arguments(task, options), "--record", str(path)]
-        command = [sys.executable, "-m", "common.launch", strategy, *arguments]
+        command = [sys.executable, "-m", "common.launching.launch", strategy, *arguments]
         environment = os.environ | {ENDS_WITH: str(os.getpid())}
         ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         if ended.returncode:

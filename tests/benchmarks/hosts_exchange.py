@@ -20,18 +20,19 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.catalogue import find, strategies
 from common.contract.mlp import parameter_bytes
 from common.contract.task import PRESETS
+from common.declarations.catalogue import find, strategies
+from common.declarations.strategy import ExchangeOptions
 from common.errors import LaunchFailedError, exit_with_one_line
-from common.hosts import cluster
-from common.hosts.selection import Selection
-from common.hosts.supervision import Cluster, run_planned
-from common.measurement import machine, metrics
-from common.measurement.intervals import median_interval
-from common.measurement.record import Record
-from common.plan import PlannedLaunch
-from common.strategy import ExchangeOptions
+from common.launching.hosts import cluster
+from common.launching.hosts.selection import Selection
+from common.launching.hosts.supervision import Cluster, run_planned
+from common.measurement import machine
+from common.records import metrics
+from common.records.training import Record
+from common.sessions.plan import PlannedLaunch
+from common.statistics.intervals import median_interval
 from reports.bandwidths import ring_bound
 
 BANDWIDTH, BITS_PER_SECOND = "100mbit", 100e6

@@ -19,17 +19,17 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.catalogue import find, strategies
 from common.contract.task import PRESETS
+from common.declarations.catalogue import find, strategies
 from common.errors import LaunchFailedError, exit_with_one_line
-from common.hosts import cluster
-from common.hosts.selection import Selection
-from common.hosts.supervision import Cluster
-from common.hosts.supervision import run_planned as over_hosts
+from common.launching.hosts import cluster
+from common.launching.hosts.selection import Selection
+from common.launching.hosts.supervision import Cluster
+from common.launching.hosts.supervision import run_planned as over_hosts
+from common.launching.supervision import run_planned
 from common.measurement import machine
-from common.measurement.intervals import median_interval
-from common.plan import PlannedLaunch
-from common.supervision import run_planned
+from common.sessions.plan import PlannedLaunch
+from common.statistics.intervals import median_interval
 
 CLAIMED = 1.5
 """How many times as long a start over two hosts may take as here: the median of the pairs."""

@@ -20,12 +20,12 @@ from rich.table import Table
 
 from common.contract.mlp import parameter_bytes
 from common.contract.task import PRESETS
-from common.environments import python_of
+from common.environments.inventory import python_of
 from common.errors import LaunchFailedError, exit_with_one_line
+from common.launching.virtual_hosts.cluster import Cluster, virtual_hosts
+from common.launching.virtual_hosts.description import INTERFACE, Link
 from common.measurement import machine
-from common.measurement.intervals import median_interval
-from common.virtual_hosts.cluster import Cluster, virtual_hosts
-from common.virtual_hosts.description import INTERFACE, Link
+from common.statistics.intervals import median_interval
 from reports.bandwidths import ring_bound
 
 BITS_PER_SECOND = 100e6

@@ -14,7 +14,7 @@ import os
 
 import numpy as np
 
-from common.laboratory.sweep import Sweep
+from common.declarations.sweep import Sweep
 from tests.benchmarks import peers
 
 

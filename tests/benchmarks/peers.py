@@ -15,12 +15,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from common.laboratory import measure as laboratory
-from common.laboratory.collectives import Collective
-from common.laboratory.exchange import Message, Trace, write_trace
-from common.laboratory.record import Cell, append_line, cells_path, read_lines
-from common.laboratory.sweep import Sweep
-from common.runner import run_script
+from common.contract.collectives import Collective
+from common.declarations.sweep import Sweep
+from common.measurement import collectives as laboratory
+from common.measurement.runner import run_script
+from common.records.collectives import Cell, append_line, cells_path, read_lines
+from common.records.trace import Message, Trace, write_trace
 
 PEER = "LOCKSTEP_PEER"
 """Environment variable with the peer's name."""

@@ -25,15 +25,16 @@ from rich.console import Console
 from rich.table import Table
 from safetensors.numpy import save_file
 
-from common.catalogue import ROOT, strategies
 from common.contract.mlp import Trajectory, parameter_bytes
 from common.contract.rows import global_batch
 from common.contract.task import Task
+from common.declarations.catalogue import strategies
+from common.declarations.strategy import Work, has_exchange
 from common.errors import exit_with_one_line
 from common.measurement import machine
-from common.measurement.record import Record, declared, write_record
-from common.plan import PlannedLaunch, Scope, Stage, plan_table, whole_round
-from common.strategy import Work, has_exchange
+from common.paths import ROOT
+from common.records.training import Record, declared, write_record
+from common.sessions.plan import PlannedLaunch, Scope, Stage, plan_table, whole_round
 from tests.reports.records import measured, trained
 
 CORES = 2

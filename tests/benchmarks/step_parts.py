@@ -19,7 +19,7 @@ from common.contract import dataset
 from common.contract.mlp import initial_weights
 from common.contract.task import PRESETS, Task
 from common.measurement import machine
-from common.measurement.intervals import median_interval
+from common.statistics.intervals import median_interval
 from tf_impl import mlp
 
 

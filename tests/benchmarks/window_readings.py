@@ -15,7 +15,7 @@ from rich.table import Table
 
 from common.measurement import machine
 from common.measurement.disturbance import Meter
-from common.measurement.intervals import median_interval
+from common.statistics.intervals import median_interval
 
 
 @dataclass(frozen=True)

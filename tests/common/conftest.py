@@ -14,17 +14,18 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from common import catalogue
 from common.contract import mlp, task
 from common.contract.mlp import State
 from common.contract.rows import Batch
 from common.contract.task import Task
+from common.declarations import catalogue
+from common.declarations.strategy import Family, Options, ReplicaOptions, Strategy, option
 from common.errors import UserError
 from common.measurement import machine
-from common.measurement.record import Record, read_record
 from common.measurement.run import Run
 from common.measurement.world import World
-from common.strategy import Family, Options, ReplicaOptions, Strategy, option
+from common.records.training import Record, read_record
+from common.sessions.calibration_verdict import Calibration
 
 settings.register_profile("reproducible", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("reproducible")
@@ -252,3 +253,19 @@ def numpy_launch(tmp_path, declare):
         return Launch(task, read_record(Path(task.record)), runs, states, rows)
 
     return start
+
+
+@pytest.fixture
+def make_calibration():
+    """A function that makes a calibration whose promises hold, with the changes that it is given."""
+
+    def make(**changes):
+        values = {
+            **{"date": "2026-01-02", "commit": "0123456789", "processor": "Some CPU, fast", "cores": 2},
+            **{"strategy": "numpy_alone", "workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2},
+            **{"alarms_bound": 0.2207, "spread": 0.0125, "long_blocks": 18, "found": 18, "busy_share": 0.0512},
+            **{"smallest_difference": 0.0146, "families": 10_000, "false_different": 0.0516, "false_alike": 0.049},
+        }
+        return Calibration(**values | changes)
+
+    return make

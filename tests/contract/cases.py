@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from common.catalogue import strategies
 from common.contract.checkpoint import Checkpoint, write_checkpoint
 from common.contract.oracle import run_oracle
 from common.contract.task import Task
-from common.strategy import SHARDING_OF, ReplicaOptions
+from common.declarations.catalogue import strategies
+from common.declarations.strategy import SHARDING_OF, ReplicaOptions
 from tests.contract.worlds import (
     Case,
     acts_in_a_joined_world,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from common.catalogue import strategies
-from common.measurement.record import read_record
+from common.declarations.catalogue import strategies
+from common.records.training import read_record
 from tests.conftest import Launched
 from tests.contract.cases import cases_of
 from tests.contract.worlds import train_all

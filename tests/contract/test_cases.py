@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.catalogue import strategies
 from common.contract.mlp import parameter_names
 from common.contract.oracle import (
     LOSS_TOLERANCE,
@@ -18,7 +17,8 @@ from common.contract.oracle import (
 )
 from common.contract.rows import share_of
 from common.contract.task import maths_of
-from common.strategy import Alone
+from common.declarations.catalogue import strategies
+from common.declarations.strategy import Alone
 from tests.conftest import oracle_of
 from tests.contract.cases import WORLDS, case_of, following, without_exchange
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from common.catalogue import strategies
 from common.contract import dataset
 from common.contract.mlp import (
     State,
@@ -28,8 +27,9 @@ from common.contract.oracle import (
 )
 from common.contract.rows import Batch, RowOrder
 from common.contract.task import maths_of, task_of
-from common.measurement.record import read_record
-from common.strategy import SHARDING_OF, Work
+from common.declarations.catalogue import strategies
+from common.declarations.strategy import SHARDING_OF, Work
+from common.records.training import read_record
 from tests.conftest import Launched, oracle_of
 from tests.contract.cases import (
     INTERRUPTED,

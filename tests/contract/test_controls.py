@@ -2,8 +2,9 @@
 
 import pytest
 
-from common.catalogue import ROOT, strategies
-from common.measurement.record import read_record
+from common.declarations.catalogue import strategies
+from common.paths import ROOT
+from common.records.training import read_record
 from tests.conftest import Launched
 from tests.contract.cases import OVER_MPI, WORLDS, broken, case_of, stopped
 from tests.contract.worlds import train_all

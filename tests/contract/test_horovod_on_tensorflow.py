@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from common.catalogue import ROOT, find
 from common.contract.task import Task
+from common.declarations.catalogue import find
 from common.errors import LaunchFailedError
-from common.launch import environment_for, python_for
+from common.launching.launch import environment_for, python_for
+from common.paths import ROOT
 from horovod_impl import world
 from tests.conftest import run_command
 from tests.contract.worlds import contract_task
@@ -39,7 +40,7 @@ def test_what_keras_cannot_do_is_refused_in_one_line(options, cause):
 
 
 def test_xla_cannot_compile_an_exchange_and_is_not_offered():
-    status, output = run_command([sys.executable, "-m", "common.launch", "horovod_keras", "--jit-compile"])
+    status, output = run_command([sys.executable, "-m", "common.launching.launch", "horovod_keras", "--jit-compile"])
     assert "--jit-compile has no effect on horovod_keras" in output
     assert status == 2
 

@@ -5,8 +5,8 @@ And those that change the maths on purpose: they train, and the oracle sees the 
 
 import pytest
 
-from common.catalogue import find, strategies
-from common.launch import python_for
+from common.declarations.catalogue import find, strategies
+from common.launching.launch import python_for
 from tests.conftest import run_command
 from tests.contract.cases import WORLDS, case_of, with_option
 from tests.contract.worlds import (

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from common.catalogue import ROOT, strategies
 from common.contract.rows import share_of
 from common.contract.task import PRESETS, Task, to_arguments
+from common.declarations.catalogue import strategies
+from common.declarations.strategy import Options, Strategy, Work
 from common.errors import UserError
-from common.launch import python_for
-from common.strategy import Options, Strategy, Work
+from common.launching.launch import python_for
+from common.paths import ROOT
 from tests.conftest import DEADLINE_SECONDS, run_command
 
 DIGITS_SEED = 3

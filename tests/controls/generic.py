@@ -14,9 +14,9 @@ import numpy as np
 
 from common.contract import mlp, task
 from common.contract.rows import Share, share_of
+from common.declarations.strategy import Strategy, Work
 from common.measurement import checkpoints, run
 from common.measurement.run import Run
-from common.strategy import Strategy, Work
 
 
 def controls_of(strategy: Strategy) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.catalogue import find
 from common.contract.task import Task, to_arguments
-from common.launch import python_for
-from common.virtual_hosts.cluster import VirtualHost
+from common.declarations.catalogue import find
+from common.launching.launch import python_for
+from common.launching.virtual_hosts.cluster import VirtualHost
 from tests.contract.worlds import contract_task
 from tests.hosts import require_ssh, two_hosts
 from tests.launching import words_of

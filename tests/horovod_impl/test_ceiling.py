@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from common import ceilings
-from common.catalogue import find
 from common.contract import mlp
 from common.contract.task import PRESETS
+from common.declarations.catalogue import find
 from common.measurement import ceiling
+from common.sessions import ceilings
 
 
 def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have_and_no_products_are_clocked(tmp_path):

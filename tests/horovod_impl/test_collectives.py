@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.laboratory.collectives import Collective
-from common.laboratory.record import Cell
+from common.contract.collectives import Collective
+from common.records.collectives import Cell
 from horovod_impl.libraries import OVER_GLOO, OVER_MPI, gloo_reduce_scatter_bytes
 from tests.laboratory import CALLS, measured
 from tests.launching import require_private_networks

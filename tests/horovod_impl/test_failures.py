@@ -11,10 +11,10 @@ import asyncssh
 import psutil
 import pytest
 
-from common.catalogue import find, strategies
 from common.contract.task import PRESETS
-from common.launch import python_for
-from common.plan import PlannedLaunch
+from common.declarations.catalogue import find, strategies
+from common.launching.launch import python_for
+from common.sessions.plan import PlannedLaunch
 from horovod_impl.strategies import HOROVODRUN
 from tests.horovod_impl.conftest import SECRET, STRATEGY
 from tests.launching import run_and_disturb, wait_for_steps

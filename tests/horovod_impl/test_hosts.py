@@ -3,7 +3,7 @@
 import pytest
 
 from common.contract.mlp import parameter_bytes
-from common.measurement.record import read_record
+from common.records.training import read_record
 from tests.conftest import Launched
 from tests.launching import assert_follows
 

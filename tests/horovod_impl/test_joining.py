@@ -15,9 +15,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.catalogue import ROOT, find
+from common.declarations.catalogue import find
 from common.errors import FAILED_STATUS, LaunchFailedError
-from common.launch import python_for
+from common.launching.launch import python_for
+from common.paths import ROOT
 from horovod_impl import world
 
 DEADLINE_SECONDS = 60

@@ -4,9 +4,9 @@ import ast
 
 import pytest
 
-from common.catalogue import find
 from common.contract.task import Task
-from common.launch import environment_for, python_for
+from common.declarations.catalogue import find
+from common.launching.launch import environment_for, python_for
 from tests.conftest import run_command
 
 STRATEGY = find("horovod_keras")

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from common.catalogue import find
+from common.declarations.catalogue import find
 from common.errors import UserError
-from common.laboratory.exchange import FIRST_STEP, STEPS, read_trace, trace_path
-from common.launch import python_for
+from common.launching.launch import python_for
+from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from horovod_impl.strategies import TORCH, HorovodTorchOptions
 from horovod_impl.timeline import Exchange
 from horovod_impl.tracer import check, trace_of
@@ -87,7 +87,7 @@ def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "common.laboratory.trace",
+        "common.launching.traced_launch",
         "horovod_torch",
         *task,
         "--trace",

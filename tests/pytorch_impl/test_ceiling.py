@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from common import ceilings
 from common.contract import mlp
 from common.contract.task import PRESETS
 from common.measurement import ceiling
 from common.measurement.ceiling import AS_TRAINED, Ceiling
-from common.plan import Scope
+from common.sessions import ceilings
+from common.sessions.plan import Scope
 
 
 @pytest.fixture(scope="module")

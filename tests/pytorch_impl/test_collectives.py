@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from common import supervision
-from common.laboratory.collectives import Collective
-from common.laboratory.exchange import STEP, Message, Trace, write_trace
-from common.laboratory.record import Cell, cells_path, read_lines
-from common.launch import python_for
+from common.contract.collectives import Collective
+from common.launching import supervision
+from common.launching.launch import python_for
+from common.records.collectives import Cell, cells_path, read_lines
+from common.records.trace import STEP, Message, Trace, write_trace
 from pytorch_impl.libraries import GLOO, LIBRARY, NCCL, OPEN_MPI, gloo_reduce_bytes
 from tests.conftest import DEADLINE_SECONDS, run_command
 from tests.laboratory import CALLS, measured
@@ -98,7 +98,7 @@ def test_the_messages_of_a_step_are_sent_in_both_directions(library, tmp_path):
     trace = Trace(strategy="mine", workers=2, source="x", library=library.name, data_type="float32", messages=messages)
     write_trace(path, trace)
     few = ["--workers", "2", "--iterations", "2", "--warmup-iterations", "0", "--messages", str(path)]
-    command = [sys.executable, "-m", "common.laboratory.launch", library.name, *few, "--record", str(record)]
+    command = [sys.executable, "-m", "common.launching.collectives_launch", library.name, *few, "--record", str(record)]
     status, output = run_command(command)
     assert status == 0, output
     [cell] = [Cell(**line) for line in read_lines(cells_path(record)) if "collective" in line]
@@ -109,7 +109,7 @@ def test_the_messages_of_a_step_are_sent_in_both_directions(library, tmp_path):
 
 def test_a_result_with_one_wrong_element_ends_the_launch_with_one_line(tmp_path):
     python_for(GLOO)
-    program = "from common.laboratory import launch; launch.main(runner='tests.pytorch_impl.wrong_sum')"
+    program = "from common.sessions.collectives import launch; launch.main(runner='tests.pytorch_impl.wrong_sum')"
     record = tmp_path / "gloo.json"
     sweep = ["--workers", "2", "--sizes", "4K", "--iterations", "2", "--collectives", "broadcast", "all_reduce"]
     status, output = run_command([sys.executable, "-c", program, GLOO.name, *sweep, "--record", str(record)])

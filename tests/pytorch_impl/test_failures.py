@@ -5,9 +5,9 @@ import dataclasses
 import psutil
 import pytest
 
-from common.catalogue import find
 from common.contract.task import PRESETS
-from common.plan import PlannedLaunch
+from common.declarations.catalogue import find
+from common.sessions.plan import PlannedLaunch
 from tests.launching import run_and_disturb
 
 CASES = [

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from common.catalogue import find, strategies
 from common.contract.mlp import parameter_bytes
 from common.contract.task import to_arguments
-from common.launch import environment_for, python_for
-from common.measurement.record import read_record
-from common.virtual_hosts.description import INTERFACE
+from common.declarations.catalogue import find, strategies
+from common.launching.launch import environment_for, python_for
+from common.launching.virtual_hosts.description import INTERFACE
+from common.records.training import read_record
 from pytorch_impl.strategies import TORCHRUN
 from tests.conftest import Launched
 from tests.contract.worlds import contract_task

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from common.catalogue import find, strategies
-from common.launch import python_for
+from common.declarations.catalogue import find, strategies
+from common.launching.launch import python_for
 from tests.conftest import run_command
 
 PARALLEL = """

@@ -2,8 +2,9 @@
 
 import pytest
 
-from common.catalogue import ROOT, find
-from common.launch import python_for
+from common.declarations.catalogue import find
+from common.launching.launch import python_for
+from common.paths import ROOT
 from tests.conftest import run_command
 
 SCRIPT = """

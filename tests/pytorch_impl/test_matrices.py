@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
-from common.catalogue import ROOT, ways
-from common.laboratory.matrix_products import Scope, rounds, run_planned
-from common.laboratory.matrix_record import MatrixRecord, call_seconds, part_shares
-from common.launch import python_for
+from common.declarations.catalogue import ways
+from common.launching.launch import python_for
+from common.paths import ROOT
+from common.records.matrix_products import MatrixRecord, call_seconds, part_shares
+from common.sessions.matrix_products import Scope, rounds, run_planned
 from tests import commands
 from tests.conftest import run_command
 

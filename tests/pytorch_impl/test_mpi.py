@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from common.catalogue import find
 from common.contract.task import to_arguments
-from common.launch import python_for
-from common.measurement.record import read_record
+from common.declarations.catalogue import find
+from common.launching.launch import python_for
+from common.records.training import read_record
 from tests.conftest import Launched, run_command
 from tests.contract.worlds import contract_task
 from tests.launching import assert_follows

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from common.catalogue import strategies
 from common.contract.task import Task, parse_command_line
+from common.declarations.catalogue import strategies
+from common.declarations.strategy import Launch, Place, Work, label, other_maths
 from common.errors import UserError
-from common.strategy import Launch, Place, Work, label, other_maths
 from pytorch_impl.strategies import (
     DATA_PARALLEL,
     DDP,

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from common.catalogue import find
+from common.declarations.catalogue import find
 from common.errors import UserError
-from common.laboratory.exchange import STEPS, Message, read_trace, trace_path
-from common.launch import python_for
+from common.launching.launch import python_for
+from common.records.trace import STEPS, Message, read_trace, trace_path
 from pytorch_impl.tracer import BETWEEN_STEPS, Event, trace_of
 from tests.conftest import run_command
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from common.catalogue import ROOT, find
-from common.launch import python_for
-from common.processes import free_ports
+from common.declarations.catalogue import find
+from common.launching.launch import python_for
+from common.launching.processes import free_ports
+from common.paths import ROOT
 from tests.conftest import run_command
 
 SCRIPT = """

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import torch.distributed as dist
 
-from common.runner import run_script
+from common.measurement.runner import run_script
 
 
 def main():

@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import bandwidths, figures, summaries
 from tests.reports.records import AMBER, named
 

@@ -12,9 +12,7 @@ from safetensors.numpy import save_file
 from common.contract import dataset, mlp
 from common.contract.rows import Batch, RowOrder, global_batch
 from common.contract.task import PRESETS, Task, task_of
-from common.measurement.record import Record, declared, write_record
-from common.measurement.site import Site
-from common.strategy import (
+from common.declarations.strategy import (
     CONVENIENCE_OF,
     ONE_PROCESS_OF,
     SHARDING_OF,
@@ -30,6 +28,8 @@ from common.strategy import (
     ring_all_reduce,
     ring_between_hosts,
 )
+from common.records.site import Site
+from common.records.training import Record, declared, write_record
 
 HOST = {"name": "here", "processor": "Some CPU", "cores": 2, "memory_bytes": 2**33, "gpus": [], "system": "Linux 6"}
 

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from common.laboratory.exchange import STEP, Message
-from common.laboratory.record import Cell, CollectivesRecord
+from common.records.collectives import Cell, CollectivesRecord
+from common.records.trace import STEP, Message
 
 
 def replay(milliseconds: float, repetition: int = 1, messages: int = 1, **changes: object) -> CollectivesRecord:

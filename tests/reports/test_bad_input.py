@@ -11,7 +11,7 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.errors import exit_with_one_line
-from common.measurement.record import Record
+from common.records.training import Record
 from reports.__main__ import main
 from reports.material import regime_names
 from reports.summaries import cells, launches

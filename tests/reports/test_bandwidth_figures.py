@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import bandwidth_figures, charts
 from reports.chart_parts import Chart
 from tests.reports.drawings import drawing_of_sweep, words

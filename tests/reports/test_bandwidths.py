@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from common.contract.task import PRESETS
-from common.measurement.record import Record
-from common.strategy import ring_all_reduce
+from common.declarations.strategy import ring_all_reduce
+from common.records.training import Record
 from reports import bandwidths, document, summaries
 from reports.blocks import DASH
 from reports.results import Results

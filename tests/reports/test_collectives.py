@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from common.declarations.sweep import Sweep
 from common.errors import UserError, exit_with_one_line
-from common.laboratory.record import Cell, CollectivesRecord, write_record
-from common.laboratory.sweep import Sweep
+from common.records.collectives import Cell, CollectivesRecord, write_record
 from reports import collectives, document
 from reports.blocks import DASH
 from reports.drawing import draw_all

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import costs
 from reports.blocks import DASH
 from reports.material import gather

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import disturbances, document
 from reports.blocks import DASH
 from reports.results import Results

@@ -10,7 +10,7 @@ import pytest
 import typst
 
 from common.contract.task import PRESETS, task_of
-from common.strategy import CONVENIENCE_OF
+from common.declarations.strategy import CONVENIENCE_OF
 from reports import document, speed_figures
 from reports.blocks import DASH
 from reports.material import Drawings

@@ -6,9 +6,9 @@ import math
 import pandas as pd
 import pytest
 
-from common.laboratory.exchange import STEP
-from common.laboratory.record import Cell, CollectivesRecord, write_record
-from common.measurement.record import Record
+from common.records.collectives import Cell, CollectivesRecord, write_record
+from common.records.trace import STEP
+from common.records.training import Record
 from reports import document, exchanges, summaries, web_page
 from reports.blocks import DASH
 from reports.drawing import draw_all

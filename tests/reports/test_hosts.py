@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import document, hosts, summaries
 from reports.material import gather, regime_names
 from reports.results import Results

@@ -3,10 +3,10 @@
 import pytest
 
 from common.errors import UserError
-from common.laboratory import matrix_analysis as analysis
-from common.laboratory.matrix_record import write_record
+from common.records import matrix_rows
+from common.records.matrix_products import write_record
 from reports import matrix_figures
-from tests.common.laboratory.matrix_records import session
+from tests.common.records.matrix_records import session
 from tests.reports.drawings import words
 
 TIMES = {
@@ -17,7 +17,7 @@ TIMES = {
 
 
 def drawn(launches=6):
-    return matrix_figures.products(analysis.rows(session(launches, TIMES))).decode()
+    return matrix_figures.products(matrix_rows.rows(session(launches, TIMES))).decode()
 
 
 def test_it_names_every_way_the_fitted_exponents_and_the_sizes():

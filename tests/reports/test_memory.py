@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from common.measurement.record import Record
-from common.strategy import SHARDING_OF
+from common.declarations.strategy import SHARDING_OF
+from common.records.training import Record
 from reports import memory, summaries
 from reports.blocks import DASH
 from tests.reports.records import make_record, named, over_hosts, varied

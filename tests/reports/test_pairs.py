@@ -6,7 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from common.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
+from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from reports import exchanges, pairs, scaling, summaries
 from reports.blocks import DASH
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied

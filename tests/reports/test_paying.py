@@ -8,7 +8,7 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.errors import UserError
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import paying, summaries
 from reports.blocks import DASH
 from reports.material import regime_names

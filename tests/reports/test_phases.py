@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import phases, summaries
 from reports.blocks import DASH
 from reports.material import gather, regime_names

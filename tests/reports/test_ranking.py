@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.certificate import ALL_REASONS, OTHER_MATHS, REASONS
-from common.measurement import paired
-from common.measurement.paired import smallest_difference
+from common.records.certificate import ALL_REASONS, OTHER_MATHS, REASONS
+from common.statistics import paired
+from common.statistics.paired import smallest_difference
 from reports import ranking, summaries
 from reports.blocks import DASH
 from reports.ranking import Ranking

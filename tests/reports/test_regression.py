@@ -5,10 +5,10 @@ import json
 import pytest
 from rich.console import Console
 
-from common import regression as comparison
 from common.errors import UserError
-from common.measurement.record import Record
-from common.other_checkout import RECORDS, Against
+from common.records.training import Record
+from common.sessions import regression as comparison
+from common.sessions.other_checkout import RECORDS, Against
 from reports import document, regression
 from reports.blocks import DASH
 from reports.results import read_results

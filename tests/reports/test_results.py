@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.laboratory.record import CollectivesRecord, write_record
-from common.measurement.paired import MARGIN
+from common.records.collectives import CollectivesRecord, write_record
+from common.statistics.paired import MARGIN
 from reports.results import read_results
 from tests.reports.records import make_record, named, write_all
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.contract.task import PRESETS
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import document, scaling, summaries
 from reports.blocks import DASH
 from reports.material import regime_names

@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.calibration import verdict
-from common.calibration.verdict import Calibration
+from common.sessions import calibration_verdict
+from common.sessions.calibration_verdict import Calibration
 from reports import sections
 from reports.results import read_results
 from tests.reports.records import make_record, named, write_all
@@ -15,7 +15,7 @@ def method_in(tmp_path):
 
     def items(calibration=None):
         if calibration:
-            verdict.write(tmp_path / verdict.FILE, calibration)
+            calibration_verdict.write(tmp_path / calibration_verdict.FILE, calibration)
         results = read_results(write_all(tmp_path, named(make_record())))
         [found] = [block["items"] for block in sections.method_section(results) if block["kind"] == "items"]
         return found
@@ -36,7 +36,7 @@ def test_a_calibration_beside_the_records_is_told_with_its_verdict(method_in):
         **{"spread": 0.01, "long_blocks": 18, "found": 18, "busy_share": 0.05, "smallest_difference": 0.0146},
         **{"families": 10_000, "false_different": 0.05, "false_alike": 0.049},
     )
-    assert verdict.in_words(known) in method_in(known)
+    assert calibration_verdict.in_words(known) in method_in(known)
     assert not any("Not calibrated here" in item for item in method_in(known))
 
 

@@ -1,6 +1,6 @@
 """What the report says of a strategy's own options, and where it says nothing."""
 
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import settings
 from reports.blocks import DASH
 from reports.material import gather, regime_names

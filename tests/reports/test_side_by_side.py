@@ -7,7 +7,7 @@ import pytest
 
 from common.contract.task import task_of
 from common.errors import UserError
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import document, side_by_side, summaries
 from reports.blocks import DASH, Block
 from reports.results import Results

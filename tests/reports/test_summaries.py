@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from common.contract.task import PRESETS
-from common.measurement.record import Record
+from common.records.training import Record
 from reports import findings, summaries
 from reports.cautions import cautions
 from reports.results import read_results

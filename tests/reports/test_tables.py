@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from common.errors import UserError
-from common.laboratory.record import write_record as write_replay
 from common.measurement import ceiling
-from common.measurement.record import Record
+from common.records.collectives import write_record as write_replay
+from common.records.training import Record
 from reports import load, tables
 from reports.tables import COLUMNS, Tables
 from tests.reports.probes import probe

@@ -14,7 +14,7 @@ import psutil
 import tensorflow as tf
 from tensorflow.python.distribute.coordinator.values import RemoteValueImpl
 
-from common.runner import run_script
+from common.measurement.runner import run_script
 
 LOST = 20
 """Which of the parts is lost, counted from 1 over all workers."""

@@ -13,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import numpy as np
 import tensorflow as tf
 
+from common.contract.collectives import Collective
+from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.laboratory.collectives import Collective
-from common.laboratory.messages import Messages
-from common.laboratory.sweep import Sweep
+from common.measurement.messages import Messages
 from tf_impl import mlp, reductions
 from tf_impl.libraries import HIERARCHICAL_COPY, MIRRORED_COLLECTIVES
 

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from common.catalogue import ROOT
 from common.errors import UserError
-from common.processes import free_ports
+from common.launching.processes import free_ports
+from common.paths import ROOT
 from tf_impl import cluster
 from tf_impl.cluster import Cluster
 

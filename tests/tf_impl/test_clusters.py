@@ -13,12 +13,13 @@ from itertools import chain
 import psutil
 import pytest
 
-from common.catalogue import ROOT, find
 from common.contract import oracle
 from common.contract.task import task_of, to_arguments
-from common.launch import python_for
-from common.measurement.record import read_record
-from common.processes import TIMED_OUT_STATUS, free_ports
+from common.declarations.catalogue import find
+from common.launching.launch import python_for
+from common.launching.processes import TIMED_OUT_STATUS, free_ports
+from common.paths import ROOT
+from common.records.training import read_record
 from tests.contract.worlds import contract_task
 from tests.launching import assert_follows, is_running, wait_for_steps
 
@@ -193,7 +194,7 @@ def test_a_cluster_without_a_coordinator_and_its_servers_is_refused_in_one_line(
 
 def test_a_cluster_that_disagrees_with_workers_is_refused_in_one_line_by_the_script_and_by_its_session():
     cluster = tf_config({"worker": ["a:1", "b:1"]}, "worker", 0)
-    session = [sys.executable, "-m", "common.launch", MULTI_WORKER]
+    session = [sys.executable, "-m", "common.launching.launch", MULTI_WORKER]
     for command in (script_of(MULTI_WORKER), session):
         line = refusal_in_place_of(cluster, *command, "--workers", "4")
         assert "--workers 4, but the cluster started 2" in line
@@ -216,7 +217,7 @@ def test_a_strategy_that_quietly_has_one_replica_does_not_pass_for_two():
     assert "An all-reduce reaches 1 workers, and the cluster has 2" in result.stderr
 
 
-def start_locally(strategy, task, program=("-m", "common.launch"), **options):
+def start_locally(strategy, task, program=("-m", "common.launching.launch"), **options):
     """The strategy as `nox -s` starts it, or by another program with the same command line."""
     command = [sys.executable, *program, strategy, *to_arguments(task, find(strategy).options(**options))]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 
-from common.catalogue import ROOT
-from common.laboratory.collectives import Collective
-from common.laboratory.library import Library
-from common.laboratory.record import Cell
-from common.launch import python_for
+from common.contract.collectives import Collective
+from common.declarations.library import Library
+from common.launching.launch import python_for
+from common.paths import ROOT
+from common.records.collectives import Cell
 from tests.laboratory import CALLS, measured
 from tests.launching import require_private_networks
 from tf_impl.libraries import (

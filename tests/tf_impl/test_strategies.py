@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from common.contract.task import Task
+from common.declarations.strategy import Launch, Place, label
 from common.errors import UserError
-from common.strategy import Launch, Place, label
 from tf_impl.strategies import (
     CENTRAL_STORAGE,
     KERAS_MIRRORED,

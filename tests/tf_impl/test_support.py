@@ -4,9 +4,10 @@ import subprocess
 
 import pytest
 
-from common.catalogue import ROOT, find, strategies
-from common.launch import python_for
-from common.strategy import CONVENIENCE_OF
+from common.declarations.catalogue import find, strategies
+from common.declarations.strategy import CONVENIENCE_OF
+from common.launching.launch import python_for
+from common.paths import ROOT
 from tests.tf_impl.keras_fit import SECONDS, STRATEGIES
 from tf_impl.strategies import TENSORFLOW
 

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from common.catalogue import find
+from common.declarations.catalogue import find
+from common.declarations.strategy import ExchangeOptions
 from common.errors import UserError
-from common.laboratory.exchange import read_trace, trace_path
-from common.launch import python_for
-from common.strategy import ExchangeOptions
+from common.launching.launch import python_for
+from common.records.trace import read_trace, trace_path
 from tests.conftest import run_command
 from tf_impl.strategies import CENTRAL_STORAGE, MIRRORED, MULTI_WORKER_MIRRORED, ONE_DEVICE, PARAMETER_SERVER
 from tf_impl.tracer import check, sums, trace_of
@@ -133,7 +133,7 @@ def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, s
     record = tmp_path / "run.json"
     task = ["--workers", "2", "--preset", "pathway", "--steps", "4", "--warmup-steps", "2", "--window-steps", "2"]
     status, output = run_command(
-        [sys.executable, "-m", "common.laboratory.trace", strategy, *task, "--record", str(record)]
+        [sys.executable, "-m", "common.launching.traced_launch", strategy, *task, "--record", str(record)]
     )
     assert status == 0, output
     trace = read_trace(trace_path(record))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.strategy import (
+from common.declarations.strategy import (
     Alone,
     ExchangeOptions,
     Family,

@@ -13,10 +13,10 @@ import sys
 import numpy as np
 import pytest
 
-from common.catalogue import ROOT
 from common.contract import dataset
 from common.contract.dataset import MNIST_FILES
 from common.contract.task import PRESETS, Task
+from common.paths import ROOT
 
 DIGITS = PRESETS["digits"]
 SMALL_PATHWAY = dataclasses.replace(PRESETS["pathway"], dimensions=(16, 4))

@@ -25,7 +25,7 @@ from common.contract.oracle import (
 )
 from common.contract.rows import RowOrder
 from common.contract.task import Task
-from common.strategy import Alone
+from common.declarations.strategy import Alone
 
 BASE = Task(steps=100, warmup_steps=10, window_steps=30)
 # Seed 0 with tanh has no kinks to excuse a deviation with.

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from common.contract import dataset
 from common.contract.rows import Batch, RowOrder, Share, global_batch, local_batch, share_of
 from common.contract.task import PRESETS, Task
+from common.declarations.strategy import Work
 from common.errors import UserError
-from common.strategy import Work
 
 DIGITS = PRESETS["digits"]
 TOGETHER = [Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS, Work.COORDINATED]

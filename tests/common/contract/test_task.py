@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common import catalogue
 from common.contract.task import (
     PRESETS,
     Task,
@@ -21,7 +20,8 @@ from common.contract.task import (
     task_of,
     to_arguments,
 )
-from common.strategy import Options, option, option_name
+from common.declarations import catalogue
+from common.declarations.strategy import Options, option, option_name
 
 WHOLE = st.integers(1, 10**6)
 RATE = st.floats(0, 1e6, allow_subnormal=False)

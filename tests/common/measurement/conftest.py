@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from common import startup
 from common.measurement import clock as clock_module
 from common.measurement import run as run_module
+from common.measurement import startup
 from common.measurement.disturbance import Meter
 from common.measurement.machine import Placement
 from common.measurement.run import Run

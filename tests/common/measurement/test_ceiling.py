@@ -9,11 +9,11 @@ import pytest
 
 from common.contract import mlp
 from common.contract.task import PRESETS, Task
+from common.declarations.strategy import Probe
 from common.measurement import ceiling
 from common.measurement.ceiling import AS_TRAINED, Product
 from common.measurement.machine import Placement
 from common.measurement.world import World
-from common.strategy import Probe
 
 ALONE = World(placement=Placement([0], oversubscribed=False))
 

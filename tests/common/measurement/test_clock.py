@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common import startup
 from common.contract.task import Task
-from common.measurement import machine
+from common.measurement import machine, startup
 from common.measurement.clock import Clock
 from common.measurement.disturbance import Meter
 from common.measurement.machine import Placement
 from common.measurement.run import Run
+from common.measurement.startup import Moment
 from common.measurement.world import World
-from common.startup import Moment
 
 JOINED = Moment(3.0, 1.0)
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)

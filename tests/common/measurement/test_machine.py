@@ -13,11 +13,11 @@ from importlib import metadata
 
 import pytest
 
-from common.catalogue import ROOT
 from common.contract.task import Task
 from common.errors import UserError
 from common.measurement import machine
 from common.measurement.machine import Placement
+from common.paths import ROOT
 from tests.launching import require_private_networks
 
 CORES = [0, 2, 4, 5, 6, 7, 8, 9]

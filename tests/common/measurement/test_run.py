@@ -11,20 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from common import startup
 from common.contract import dataset, mlp
 from common.contract.oracle import run_oracle
 from common.contract.rows import RowOrder
 from common.contract.task import Task
+from common.declarations.strategy import Work
 from common.errors import LaunchFailedError, UserError
-from common.measurement import checkpoints, machine
-from common.measurement import record as record_module
+from common.measurement import checkpoints, machine, startup
 from common.measurement import run as run_module
-from common.measurement.metrics import throughput
-from common.measurement.record import Record, read_record, write_record
 from common.measurement.run import Run
 from common.measurement.world import World
-from common.strategy import Work
+from common.records import training as record_module
+from common.records.metrics import throughput
+from common.records.training import Record, read_record, write_record
 from tests.common.conftest import CROWDED, Processes
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)

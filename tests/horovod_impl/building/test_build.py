@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from common.catalogue import ROOT
-from common.durations import in_words
+from common.environments.durations import in_words
 from common.errors import UserError
 from common.files import locked
+from common.paths import ROOT
 from horovod_impl.building import build, compilation, cuda
 from horovod_impl.building.edits import ADDITIONS, EDITS
 from horovod_impl.building.edits.edit import Edit

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.catalogue import find
-from common.launch import python_for
+from common.declarations.catalogue import find
+from common.launching.launch import python_for
 from horovod_impl.building import request_signature
 
 DEADLINE_SECONDS = 60

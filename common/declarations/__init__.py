@@ -1,0 +1,1 @@
+"""What a folder says of itself: strategies, libraries and ways to multiply, and the catalogue that finds them."""

@@ -1,0 +1,72 @@
+"""The README's tables of strategies and of their options, written from the declarations.
+
+To start it: `nox -s readme`. Each table stands between two comments, `<!-- NAME -->` and `<!-- end of NAME -->`.
+"""
+
+import ast
+import dataclasses
+import inspect
+import re
+from functools import cache
+
+from common.declarations.catalogue import strategies
+from common.declarations.strategy import Options, option_name
+from common.errors import exit_with_one_line
+from common.files import write_atomically
+from common.paths import ROOT
+
+README = ROOT / "README.md"
+
+
+def main() -> None:
+    """Write the tables into the README. Raises UserError when it can't be written to."""
+    write_atomically(README, with_tables(README.read_text()).encode())
+
+
+def with_tables(text: str) -> str:
+    """The README's text with the tables as the declarations have them."""
+    for name, lines in (("strategies", _strategies()), ("options", _options())):
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        table = "\n".join([begin, *lines, end])
+        text = re.sub(f"{begin}.*?{end}", lambda _, table=table: table, text, flags=re.DOTALL)
+    return text
+
+
+def _strategies() -> list[str]:
+    rows = ["| strategy | file | what it is | start one by hand |", "|---|---|---|---|"]
+    for name, strategy in strategies().items():
+        rows.append(f"| `{name}` | [{strategy.script}]({strategy.script}) | {strategy.summary} | `nox -s {name}` |")
+    return rows
+
+
+def _options() -> list[str]:
+    """One row for each option with the same words, and the strategies that have it, in the order of the catalogue."""
+    having: dict[tuple[str, str], list[str]] = {}
+    for name, strategy in strategies().items():
+        for each in dataclasses.fields(strategy.options):
+            written = option_name(each.name)
+            if each.default is True:
+                written = written.replace("--", "--no-", 1)
+            having.setdefault((written, _words_of(strategy.options, each.name)), []).append(f"`{name}`")
+    rows = ["| option | what it does | strategies |", "|---|---|---|"]
+    for (written, words), names in having.items():
+        others = [f"`{name}`" for name in strategies() if f"`{name}`" not in names]
+        shown = f"all but {', '.join(others)}" if len(others) < len(names) / 2 else ", ".join(names)
+        rows.append(f"| `{written}` | {words} | {shown} |")
+    return rows
+
+
+@cache
+def _words_of(options: type[Options], field_name: str) -> str:
+    """The sentences that stand below a field of an options class, or of one that it inherits from."""
+    for each in options.__mro__:
+        if issubclass(each, Options):
+            [definition] = ast.parse(inspect.getsource(each)).body
+            for field, words in zip(definition.body, definition.body[1:], strict=False):
+                if isinstance(field, ast.AnnAssign) and field.target.id == field_name:
+                    return " ".join(ast.literal_eval(words.value).split())
+    raise LookupError(f"{options.__name__}.{field_name} isn't documented.")
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

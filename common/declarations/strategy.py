@@ -1,0 +1,420 @@
+"""What a strategy says about itself. Everything else that is known about it derives from its declaration.
+
+Each folder of strategies has a `strategies.py` with one `Strategy` for each of its scripts. Standard library only: Nox
+reads the declarations under the user's own Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from common.errors import UserError
+
+if TYPE_CHECKING:
+    from common.contract.task import Task
+
+CONVENIENCE_OF = "convenience of"
+"""Relation to the strategy that distributes by the same means, with a loop of one's own in place of a library's."""
+
+ONE_PROCESS_OF = "one process of"
+"""Relation to the strategy that keeps in a process each what this one keeps in the threads of one process."""
+
+SHARDING_OF = "sharding of"
+"""Relation to the strategy whose every process holds all that this one divides among the workers to save memory."""
+
+
+class Work(Enum):
+    """How the workers share the work, which decides the rows that each process gets and counts."""
+
+    UNDISTRIBUTED = "a single worker computes everything"
+    DATA_PARALLEL = "each worker is a process with a replica of the model, and rows of its own"
+    REPLICAS_IN_ONE_PROCESS = "one process holds a replica for each worker, and gets the rows of all of them"
+    COORDINATED = "one process gets the rows of all workers, which are other processes, and deals them out"
+    PARTS_OF_ONE_MODEL = "each worker is a process with a part of the model, and all of them get the whole batch"
+
+
+class Alone(Enum):
+    """What a run without exchange computes, which is what its workers have to follow then."""
+
+    OWN_SHARD = "each worker trains a model of its own, by the mean gradient of its shard"
+    OWN_PART = "each worker trains a model of its own, by its shard's part of the mean over the global batch"
+    FIRST_PART = "there is one model, and it takes the first shard's part of the mean over the global batch"
+    OWN_PARAMETERS = "as with its own shard, but each worker trains only those parameters that it owns"
+
+
+def option(
+    default: object,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    in_label: bool = True,
+    other_maths: bool = False,
+    of_world: bool = False,
+    tried: tuple[object, ...] = (),
+) -> Any:  # noqa: ANN401 (as dataclasses.field: what it is the default of decides)
+    """The default of a field of `Options`, with the bounds of its value.
+
+    A value that isn't the default is named in the label of a launch unless `in_label` is false; with `other_maths` it
+    makes the launch compute something else than the oracle on purpose. One that is `of_world` acts when the world is
+    joined, on all that is trained in it. `tried` are the values that the contract tests launch the strategy with.
+    """
+    metadata = {"at_least": at_least, "above": above, "in_label": in_label, "other_maths": other_maths}
+    metadata |= {"of_world": of_world, "tried": tried}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options that a strategy has beside those of every task: none, unless it declares a class of its own."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        check_choices(self)
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            at_least, above = each.metadata.get("at_least"), each.metadata.get("above")
+            if value is None:
+                continue
+            if at_least is not None and not at_least <= value < float("inf"):
+                raise UserError(f"{option_name(each.name)} {value}: give {at_least:g} or more.")
+            if above is not None and not above < value < float("inf"):
+                raise UserError(f"{option_name(each.name)} {value}: give a number above {above:g}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangeOptions(Options):
+    """What every strategy has whose workers exchange gradients, and can do without."""
+
+    exchange: bool = option(True, in_label=False)
+    """With --no-exchange the gradients stay where they are: same program, no communication. It measures T_comp, and
+    the replicas drift apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaOptions(ExchangeOptions):
+    """What every strategy has whose replicas can be compared."""
+
+    check_replicas: bool = option(False)
+    """After every step compare all parameters of all replicas bit by bit, and stop at the first difference."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        super().__post_init__()
+        if self.check_replicas and not self.exchange:
+            raise UserError("--check-replicas with --no-exchange: replicas that don't exchange differ; leave one out.")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What is sent in a step by the formula of the algorithm: by all processes together, or from host to host."""
+
+    bytes_per_step: float | None
+    """None where it depends on more than the size of the model and the number of workers."""
+    formula: str
+    """The formula in words, with N for the number of workers and H for that of hosts."""
+    source: str = ""
+    """The paper or the document that has the formula."""
+    sent_over_formula: float = 1.0
+    """How many times these bytes the library sends between CPUs, where it takes another algorithm there."""
+
+
+def no_formula(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    """The traffic of a strategy that declares none: a formula that nobody has chosen would be a claim."""
+    return Traffic(None, "no formula is declared")
+
+
+def no_formula_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: Options) -> Traffic:
+    """The traffic between hosts of a strategy that declares none."""
+    return Traffic(None, "no formula is declared")
+
+
+def nothing_sent(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    """The traffic of replicas that share the memory of one process."""
+    return Traffic(0.0, "nothing, within one process")
+
+
+def ring_all_reduce(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+    """The traffic of a ring all-reduce of gradients as large as the parameters: 2 (N - 1) times their bytes.
+
+    Each of N workers sends 2 (N - 1) / N times the bytes (Patarasuk & Yuan, 2009, equation 1).
+    """
+    formula = "2 (N - 1) times the bytes of the gradients, by a ring all-reduce"
+    source = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
+    return Traffic(2.0 * (workers - 1) * parameter_bytes, formula, source)
+
+
+def ring_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: Options) -> Traffic:
+    """The traffic between hosts of a ring all-reduce, in which as many workers send to another host as there are hosts.
+
+    Each worker sends 2 (N - 1) / N times the bytes of the gradients to the next one in the order of the ranks, and the
+    ranks of a host follow one another.
+    """
+    formula = "2 H (N - 1) / N times the bytes of the gradients from host to host, by a ring all-reduce over H hosts"
+    source = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
+    return Traffic(2.0 * hosts * (workers - 1) / workers * parameter_bytes, formula, source)
+
+
+def halved(traffic: Traffic) -> Traffic:
+    """The same traffic of values that are rounded to 16 bits."""
+    formula = f"half of {traffic.formula} (rounded to 16 bits)"
+    return dataclasses.replace(traffic, bytes_per_step=traffic.bytes_per_step / 2, formula=formula)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A host of a launch that spans several."""
+
+    name: str
+    """By which every host reaches it."""
+    address: str
+    """Its address in the network that joins the hosts."""
+    network: str
+    """That network, such as 10.77.0.0/24."""
+    interface: str
+    """Its own interface to that network."""
+    workers: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a launcher needs to know of the launch that it makes a command line for."""
+
+    python: Path
+    """The interpreter of the strategy's environment."""
+    script: list[str]
+    """The strategy's script and its options."""
+    workers: int
+    port: int
+    """A free TCP port of this machine, for the launcher's own use; over several hosts the first of some, of each."""
+    options: Options
+    places: tuple[Place, ...] = ()
+    """The hosts in the order of their workers' ranks, each with as many workers; none where this machine has all."""
+    variables: tuple[str, ...] = ()
+    """Names of the environment variables that every worker needs and that are set where the launcher is started."""
+
+    def program(self, name: str) -> str:
+        """A program that was installed beside the interpreter."""
+        return str(self.python.parent / name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launcher:
+    """What starts the processes of a strategy."""
+
+    name: str
+    """What a user calls it."""
+    command: Callable[[Launch], list[str]]
+    """The command line that a user would type."""
+    across_hosts: Callable[[Launch], list[list[list[str]]]] | None = None
+    """The command lines that a user would type on each host, in the order of the places; None where it can't."""
+    is_one_of_several: Callable[[], bool] = lambda: False
+    """Whether others start the other tasks on their machines, and this process is one of them."""
+
+
+PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script])
+"""A single process, started by hand."""
+
+
+def mpirun(launch: Launch) -> list[str]:
+    """The command line of mpirun: the environment's own, else the system's, which leaves pinning and crowding to us.
+
+    Raises UserError when there is none.
+    """
+    found = shutil.which("mpirun", path=launch.python.parent) or shutil.which("mpirun")
+    if not found:
+        environment = launch.python.parent.parent.name
+        raise UserError(f"There is no mpirun: run `nox -s {environment}` once, or install Open MPI.")
+    crowding = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
+    # In a network namespace of its own the launch is root of that namespace, which Open MPI refuses unless asked.
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    world = [*_mpi_hosts(launch), "-np", str(launch.workers)]
+    return [found, *crowding, *root, *world, str(launch.python), *launch.script]
+
+
+def mpirun_across_hosts(launch: Launch) -> list[list[list[str]]]:
+    """mpirun on the first host, which starts the others' workers by ssh. Raises UserError when there is none."""
+    return [[mpirun(launch)], *([] for _ in launch.places[1:])]
+
+
+def _mpi_hosts(launch: Launch) -> list[str]:
+    """Where mpirun puts the ranks, the only network that it may use between hosts, and what it hands on to them."""
+    if not launch.places:
+        return []
+    slots = ",".join(f"{place.name}:{place.workers}" for place in launch.places)
+    network = ["--mca", "btl_tcp_if_include", launch.places[0].network]
+    return ["--host", slots, *network, *(word for name in launch.variables for word in ("-x", name))]
+
+
+# Equal is only what is the same, since its mappings have no hash.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Probe:
+    """What measures how fast a framework's own operations are on a machine, whatever a strategy makes of them."""
+
+    script: str
+    """Its program, from the repository's root."""
+    like: str
+    """The strategy of the family that it is started like: by the same launcher, with the same options, in its world."""
+    operation: str
+    """What exchanges as many bytes as the gradients have among its workers, in words."""
+    products: bool = True
+    """Whether it clocks the matrix products of a step; else another family's probe does, of the same framework."""
+    tried: tuple[Mapping[str, str], ...] = ()
+    """Environment variables by which a user might have the products computed faster: each set gets a launch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """What the strategies of a folder share."""
+
+    title: str
+    """The name in prose."""
+    environment: str
+    """The dependency group that they run in, and the Nox session that installs it."""
+    imports: str
+    """The module that is there where the environment is."""
+    packages: tuple[str, ...]
+    """Distributions whose versions the record notes."""
+    variables: tuple[str, ...] = ()
+    """How the names of those environment variables begin that its libraries alone obey."""
+    colors: tuple[str, str, str]
+    """What the strategies are drawn in, from dark to light."""
+    settings: Callable[[int, int, str], Mapping[str, str]] = lambda deadline_seconds, threads, interface: {}
+    """Environment variables of a launch with this deadline and so many threads per worker, whose workers reach one
+    another by this network interface."""
+    build: str | None = None
+    """A script that the environment's Python runs when all is installed, from the repository's root."""
+    environment_for_gpus: str | None = None
+    """The dependency group in place of the other one where there are NVIDIA GPUs."""
+    probe: Probe | None = None
+    """What tells, in a comparison, how fast its framework's own operations are."""
+    tracer: str | None = None
+    """A module that runs a strategy's script and leaves the messages of a step (`common.records.trace`)."""
+    traced_with: Mapping[str, object] = field(default_factory=dict)
+    """The values of a strategy's options with which the tracer sees it."""
+
+
+def no_check(task: Task, options: Options, workers: int, gpus: int) -> None:
+    """Refuse nothing."""
+
+
+# Equal is only what is the same, since its mappings have no hash.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Strategy:
+    """A way to train the MLP: the declaration that all else derives from."""
+
+    name: str
+    """What it is called everywhere."""
+    script: str
+    """Its program, from the repository's root."""
+    summary: str
+    """One line for the menu and the README."""
+    family: Family
+    framework: str
+    """What computes, as a record names it."""
+    launcher: Launcher = PROCESS
+    options: type[Options] = Options
+    work: Work = Work.DATA_PARALLEL
+    processes_beside: Callable[[Options], int] = lambda options: 0
+    """How many processes it has beside its workers, such as servers: each takes a core as a worker does."""
+    base: str | None = None
+    """The strategy that distributes nothing, which speed-up is over; None: this is one."""
+    traffic: Callable[[int, int, Options], Traffic] = no_formula
+    """By formula, from the bytes of all parameters, the number of workers and the options."""
+    traffic_between_hosts: Callable[[int, int, int, Options], Traffic] = no_formula_between_hosts
+    """What goes from host to host: from the bytes of all parameters, the numbers of workers and hosts, the options."""
+    copies: tuple[int, int, int] | None = None
+    """Copies of the parameters, of their gradients and of the momentum that the processes of two workers hold together
+    between steps; None: as many as its `work` takes, one for each replica."""
+    repeated_bytes: Callable[[Task], int] = lambda task: 0
+    """Bytes of one copy of those parameters that every worker holds although the model is divided among them."""
+    synchronous_with: Mapping[str, object] = field(default_factory=dict)
+    """The values of its options with which every step sees the gradients of all workers; empty: it always does."""
+    check: Callable[[Task, Options, int, int], None] = no_check
+    """Raises UserError where the task and the options can't be had with so many workers and local GPUs."""
+    alone: Alone | None = None
+    """What it computes with --no-exchange; None where that isn't a run that an oracle could follow."""
+    compared_with: Mapping[str, str] = field(default_factory=dict)
+    """By relation (CONVENIENCE_OF and the like) the name of another strategy."""
+    quick: bool = False
+    """Whether the quick profile of a comparison has it."""
+    variants: tuple[Mapping[str, object], ...] = ()
+    """Values of its options with which the full profile launches it as well."""
+    over_links: tuple[Mapping[str, object], ...] = ()
+    """Values with which it sends fewer bytes, or sends them otherwise: launched as well where the bandwidth of hosts'
+    links is chosen."""
+
+    def is_synchronous(self, options: Options) -> bool:
+        """Whether every step sees the gradients of all workers, so that a launch follows the oracle."""
+        return all(getattr(options, name) == value for name, value in self.synchronous_with.items())
+
+    @property
+    def most_workers(self) -> int | None:
+        """How many workers it can have; None: any number."""
+        return 1 if self.work is Work.UNDISTRIBUTED else None
+
+
+def label(options: Options) -> str:
+    """The options that aren't at their default, in words, such as `5 steps per call` or `mpi backend`.
+
+    Launches of a strategy with different labels are never pooled. Those that compute other maths say so last.
+    """
+    words = []
+    for each in _changed(options):
+        value = getattr(options, each.name)
+        if each.metadata.get("in_label", True):
+            in_words = each.name.replace("_", " ")
+            words.append(
+                (each.name if value else f"no {each.name}") if isinstance(value, bool) else f"{value} {in_words}"
+            )
+    return ", ".join([*words, "other maths"] if other_maths(options) else words)
+
+
+def name_of(strategy: str, label: str) -> str:
+    """What launches with this label are called: `my_strategy, my_option`, or the strategy's bare name."""
+    return ", ".join(filter(None, [strategy, label]))
+
+
+def other_maths(options: Options) -> list[str]:
+    """Names of the options by which a launch computes something else than the oracle on purpose."""
+    return [each.name for each in _changed(options) if each.metadata.get("other_maths")]
+
+
+def _changed(options: Options) -> list[dataclasses.Field]:
+    return [each for each in dataclasses.fields(options) if getattr(options, each.name) != each.default]
+
+
+def option_name(field_name: str) -> str:
+    """How a field is written on the command line: `--batch-size` for `batch_size`."""
+    return "--" + field_name.replace("_", "-")
+
+
+def check_choices(values: object) -> None:
+    """Raises UserError when a field of this dataclass has a value that isn't among those of its `Literal` type."""
+    for name, choices in _choices(type(values)).items():
+        value = getattr(values, name)
+        if value not in choices:
+            raise UserError(f"{option_name(name)} {value}: choose one of {', '.join(choices)}.")
+
+
+@cache
+def _choices(kind: type) -> dict[str, tuple]:
+    """Of each field of a dataclass with a `Literal` type the values that it names."""
+    types = get_type_hints(kind)
+    return {
+        each.name: get_args(types[each.name])
+        for each in dataclasses.fields(kind)
+        if get_origin(types[each.name]) is Literal
+    }
+
+
+def has_exchange(options: Options) -> bool:
+    """Whether gradients are exchanged: unless `--no-exchange` says otherwise."""
+    return getattr(options, "exchange", True)

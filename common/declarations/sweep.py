@@ -1,0 +1,119 @@
+"""What a launch of the laboratory measures: which collectives, at which sizes, how often. Its command line."""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+
+from common.command_line import options_of
+from common.contract.collectives import Collective
+from common.errors import UserError
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+_MOST_SIZES = 64
+
+Type = Literal["float32", "float64", "float16", "int8", "uint8", "int32", "int64"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """What is measured, and how. The short options are those of nccl-tests."""
+
+    collectives: tuple[Collective, ...] = (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.BROADCAST)
+    """What to measure, in this order."""
+    sizes: tuple[str, ...] = ()
+    """Exactly these sizes, such as 8 4K 1M, in place of those from --min-bytes to --max-bytes."""
+    min_bytes: Annotated[str, tyro.conf.arg(aliases=("-b",))] = "8"
+    """Smallest size, such as 8, 4K or 1M."""
+    max_bytes: Annotated[str, tyro.conf.arg(aliases=("-e",))] = "4M"
+    """Largest size."""
+    step_factor: Annotated[int, tyro.conf.arg(aliases=("-f",))] = 2
+    """Each size is this times the one before."""
+    messages: Path | None = None
+    """In place of all these the messages of a strategy's step, as its tracer left them in this file: each call sends
+    all of them, one after another."""
+    iterations: Annotated[int, tyro.conf.arg(aliases=("-n",))] = 20
+    """Timed calls at each size."""
+    warmup_iterations: Annotated[int, tyro.conf.arg(aliases=("-w",))] = 5
+    """Calls at each size before them."""
+    check: Annotated[bool, tyro.conf.arg(aliases=("-c",))] = True
+    """Compare what every rank got in every timed call with NumPy, outside the clock."""
+    data_type: Annotated[Type, tyro.conf.arg(aliases=("-d",))] = "float32"
+    """Type of the elements."""
+    pipelined: bool = False
+    """Make the calls one right after the other, with neither a barrier nor a check between them, as benchmarks do that
+    report the mean of a loop."""
+    workers: int = 2
+    """Ranks."""
+    threads: int = 1
+    """Threads that each rank computes with."""
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    """Where the tensors are; auto: on GPUs where each rank can have one of its own, else in the host's memory."""
+    seed: int = 0
+    """Seed of what is sent."""
+    deadline_seconds: float = 300.0
+    """The whole launch is ended after this time, and a rank waits no longer than this for another one."""
+    record: Path | None = None
+    """File of the launch's record; none: nothing is kept."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        if self.step_factor < 2:
+            raise UserError(f"--step-factor {self.step_factor}: give a whole number above 1.")
+        if not self.size_bytes:
+            raise UserError(f"--min-bytes {self.min_bytes} is above --max-bytes {self.max_bytes}: swap them.")
+        if self.workers < 2:
+            raise UserError(f"--workers {self.workers}: a collective needs two ranks at least; give 2 or more.")
+        if min(self.warmup_iterations, self.seed) < 0:
+            raise UserError("--warmup-iterations and --seed can't be negative: give 0 or more.")
+        if not 0 < self.deadline_seconds <= 86400:
+            raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
+        if not self.collectives:
+            raise UserError(f"--collectives: name one at least of {', '.join(Collective)}.")
+        if self.threads < 1 or self.iterations < 1:
+            raise UserError("--threads and --iterations: give whole numbers above 0.")
+        item_bytes = np.dtype(self.data_type).itemsize
+        if uneven := next((size for size in self.size_bytes if size % item_bytes), None):
+            raise UserError(
+                f"{uneven} bytes aren't a whole number of {self.data_type}: give multiples of {item_bytes}."
+            )
+        if len(self.size_bytes) > _MOST_SIZES:
+            raise UserError(f"That is {len(self.size_bytes)} sizes: give {_MOST_SIZES} at most.")
+        if len({*self.collectives}) < len(self.collectives):
+            raise UserError(f"--collectives {' '.join(self.collectives)}: name each once.")
+        if self.workers > np.iinfo(np.int8).max:
+            raise UserError(f"--workers {self.workers}: no more than {np.iinfo(np.int8).max} can be checked.")
+
+    @property
+    def size_bytes(self) -> list[int]:
+        """The sizes, in ascending order."""
+        if self.sizes:
+            return sorted({_bytes_of("--sizes", size) for size in self.sizes})
+        found, last = [_bytes_of("--min-bytes", self.min_bytes)], _bytes_of("--max-bytes", self.max_bytes)
+        while found[-1] <= last:
+            found.append(found[-1] * self.step_factor)
+        return found[:-1]
+
+
+def parse_command_line(description: str, arguments: Sequence[str] | None = None) -> Sweep:
+    """The sweep that the command line asks for. Raises UserError for a value that can't be meant."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return tyro.cli(Sweep, description=description, args=given, config=(tyro.conf.EnumChoicesFromValues,))
+
+
+def to_arguments(sweep: Sweep) -> list[str]:
+    """The options that `parse_command_line` turns back into it: what differs from the defaults."""
+    return options_of(sweep, Sweep())
+
+
+def _bytes_of(option: str, text: str) -> int:
+    """Bytes of a size as a user gives it. Raises UserError for one that can't be."""
+    found = re.fullmatch(r"([1-9]\d{0,15})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE)
+    if not found:
+        raise UserError(f"{option} {text} isn't a size: give bytes, such as 8, 4K or 64M.")
+    return int(found[1]) * _UNITS[found[2].upper()]

@@ -1,0 +1,1 @@
+"""Isolated environments: what each is made from, and how it is made."""

@@ -1,0 +1,86 @@
+"""Which environments there are below `.nox`, what each is made from, and whether it is finished.
+
+Beside each lie `NAME.log` and, where the last try to make it failed, `NAME.failed`, one sentence. A finished one holds
+`made.json`, which says what it was made from. Standard library only: the noxfile imports this under the user's Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import NotInstalledError
+from common.paths import ROOT
+
+FOLDER = ROOT / ".nox"
+"""Where the environments are."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What an environment is made from."""
+
+    name: str
+    requirements: tuple[str, ...]
+    """What pip installs, such as `numpy==2.4.6`."""
+    script: Path | None = None
+    """What its Python runs then, such as a build; a change of a file in the script's folder makes it run again."""
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return FOLDER / self.name / "bin" / "python"
+
+    @property
+    def log(self) -> Path:
+        """What making it printed."""
+        return FOLDER / f"{self.name}.log"
+
+    @property
+    def failed(self) -> Path:
+        """The sentence that says why it couldn't be made."""
+        return FOLDER / f"{self.name}.failed"
+
+    @property
+    def made(self) -> Path:
+        """What it was made from; it is written last."""
+        return FOLDER / self.name / "made.json"
+
+    def ingredients(self, python_version: str) -> dict[str, object]:
+        """What the environment depends on; another Python, pin or build makes it outdated."""
+        folder = self.script.parent if self.script else None
+        sources = [path for path in sorted(folder.rglob("*.*")) if path.suffix != ".pyc"] if folder else []
+        digests = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources}
+        return {"python": python_version, "requirements": sorted(self.requirements), "script": digests}
+
+    def is_made(self, python_version: str) -> bool:
+        """Whether it is finished, and made from what it should be."""
+        return self._made_from() == self.ingredients(python_version)
+
+    def has_packages(self, python_version: str) -> bool:
+        """Whether it lacks nothing, or its script's work alone."""
+        made, wanted = self._made_from(), self.ingredients(python_version)
+        return all(made.get(name) == wanted[name] for name in ("python", "requirements"))
+
+    def _made_from(self) -> dict[str, object]:
+        try:
+            return json.loads(self.made.read_text()) if self.python.exists() else {}
+        except (OSError, ValueError):
+            return {}
+
+
+def python_of(name: str) -> Path | None:
+    """The interpreter of an environment that is finished, or None where nobody has tried to make it.
+
+    Raises NotInstalledError when it is unfinished, with what went wrong.
+    """
+    environment = Environment(name, ())
+    if environment.failed.exists():
+        raise NotInstalledError(environment.failed.read_text().strip())
+    if environment.made.exists():
+        return environment.python
+    if (FOLDER / name).exists():
+        raise NotInstalledError(f"The environment {name} isn't finished: run `nox -s {name}`, which goes on with it.")
+    return None

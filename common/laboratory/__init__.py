@@ -1,1 +1,0 @@
-"""The laboratory: single collectives, and matrix products over workers, measured alone."""

@@ -1,0 +1,1 @@
+"""Start one program in one place, and always end it."""

@@ -1,0 +1,130 @@
+"""The link between two hosts, as plain TCP finds it: the rate of its payload, and its round trip."""
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import psutil
+
+from common.errors import UserError
+from common.launching.hosts import ssh
+from common.launching.hosts.host import Host
+
+_ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 1.0
+_PIECE_BYTES = 2**20
+_SETTLE_SHARE = 0.25
+"""Of the seconds: the sender's window grows first, and what limits a link may let a burst pass."""
+_PATIENCE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a link carries from one host to another."""
+
+    bytes_per_second: float
+    """Of payload, at the receiving end."""
+    round_trip_seconds: float
+    """The shortest of a message of one byte and its echo."""
+
+
+def measure(sender: Host, receiver: Host, address: str, seconds: float) -> Link:
+    """Send as much as the link takes for so many seconds to the `address` of the receiver.
+
+    Raises UserError, with the host, where one isn't reached, or one doesn't reach the other.
+    """
+    serving = ssh.Question(receiver, "link-serve", {"address": address, "seconds": seconds})
+    with ssh.conversation(serving) as server:
+        port = server.hear(_PATIENCE_SECONDS)["port"]
+        request = {"address": address, "port": port, "seconds": seconds}
+        limit = seconds + 2 * _PATIENCE_SECONDS
+        [sent] = ssh.ask([ssh.Question(sender, "link-send", request)], limit)
+        if sent.failure:
+            raise UserError(sent.failure)
+        received = server.hear(_PATIENCE_SECONDS)
+    return Link(received["bytes_per_second"], sent.values["round_trip_seconds"])
+
+
+def counters(interface: str) -> dict[str, object]:
+    """How many bytes an interface of this host has sent and received. Raises UserError where it has none."""
+    found = psutil.net_io_counters(pernic=True)
+    if interface not in found:
+        raise UserError(f"{socket.gethostname()} has no interface {interface}: choose one of {', '.join(found)}.")
+    return {"bytes_sent": found[interface].bytes_sent, "bytes_received": found[interface].bytes_recv}
+
+
+def serve(address: str, seconds: float, answer: Callable[[Mapping[str, object]], None]) -> None:
+    """Answer with a free port of the address; then echo and receive what `send` sends, and answer with the rate.
+
+    Raises UserError where nothing comes.
+    """
+    kind = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.create_server((address, 0), family=kind) as server:
+            server.settimeout(_PATIENCE_SECONDS)
+            answer({"port": server.getsockname()[1]})
+            connection, _ = server.accept()
+        with connection:
+            connection.settimeout(_PATIENCE_SECONDS)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A byte of 1 is echoed; the first other one begins the stream.
+            while connection.recv(1) == b"\1":
+                connection.sendall(b"\1")
+            answer({"bytes_per_second": _rate_of(connection, seconds)})
+            # What is still on its way is dropped (socket(7), SO_LINGER), and the sender told to stop.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    except OSError as error:
+        raise _no_link(address, error) from error
+
+
+def _rate_of(connection: socket.socket, seconds: float) -> float:
+    """Bytes received per second, once the stream has settled."""
+    buffer, counted = bytearray(_PIECE_BYTES), 0
+    settled, end = time.monotonic() + _SETTLE_SHARE * seconds, time.monotonic() + seconds
+    counted_from = now = time.monotonic()
+    while now < end:
+        size = connection.recv_into(buffer)
+        if not size:
+            raise ConnectionResetError("the sender left")
+        now = time.monotonic()
+        if counted_from < settled:
+            # What comes up to here is what the time begins with.
+            counted_from = now
+        else:
+            counted += size
+    if not counted:
+        raise TimeoutError("it carries next to nothing")
+    return counted / (now - counted_from)
+
+
+def send(address: str, port: int, seconds: float) -> dict[str, object]:
+    """Exchange small messages with `serve`, then send until it has enough; returns the shortest round trip.
+
+    Raises UserError where it isn't reached.
+    """
+    try:
+        with socket.create_connection((address, port), timeout=_PATIENCE_SECONDS) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            round_trips, end = [], time.monotonic() + _ROUND_TRIP_SECONDS
+            while len(round_trips) < _ROUND_TRIPS and (not round_trips or time.monotonic() < end):
+                before = time.perf_counter()
+                connection.sendall(b"\1")
+                if not connection.recv(1):
+                    raise ConnectionResetError("the other host left")
+                round_trips.append(time.perf_counter() - before)
+            piece, end = memoryview(bytes(_PIECE_BYTES)), time.monotonic() + seconds + _PATIENCE_SECONDS
+            with suppress(ConnectionError):  # The receiver ends it.
+                while time.monotonic() < end:
+                    connection.send(piece)
+    except OSError as error:
+        raise _no_link(address, error) from error
+    return {"round_trip_seconds": min(round_trips)}
+
+
+def _no_link(address: str, error: OSError) -> UserError:
+    cause = error.strerror or error
+    return UserError(
+        f"{socket.gethostname()} can't measure the link with {address} ({cause}): let every TCP port through there."
+    )

@@ -1,0 +1,206 @@
+"""Groups of processes: started side by side, ended together at a deadline or a signal, none left behind."""
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import IO
+
+import psutil
+
+from common.errors import UserError
+from common.paths import ROOT
+
+TIMED_OUT_STATUS = 124
+"""Exit status of a launch that its deadline ended, as timeout(1) gives."""
+
+REPORT_SECONDS = 1.0
+"""What a process leaves itself before the deadline to say why it ends."""
+
+_GRACE_SECONDS = 5.0
+_LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # From linux/prctl.h.
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a group of processes ended."""
+
+    status: int
+    """The first exit status that isn't 0, or 0; negative for a signal."""
+    timed_out: bool = False
+    """Whether the deadline ended it."""
+    failed: int | None = None
+    """Which command ended with that status."""
+
+
+def run_group(
+    commands: list[list[str]],
+    environment: dict[str, str],
+    deadline_seconds: float,
+    waited_for: int | None = None,
+    restarted: Collection[int] = (),
+    streams: Mapping[str, IO[str]] | None = None,
+) -> Outcome:
+    """Run the commands side by side until all have ended, one has failed or the deadline is over; then stop everything.
+
+    With `waited_for`, only the first so many have to end by themselves: the others serve them. A command whose number
+    is in `restarted` is started again when a signal ends it, as a cluster's scheduler would. `streams` are the files
+    that take the place of this process's own `stdout` and `stderr`.
+
+    Everything means every descendant of this process, those included that left their process group or lost their
+    parent: this process adopts them (prctl(2), PR_SET_CHILD_SUBREAPER), so it should have no other children. Where this
+    process is killed, the kernel asks those that it has started to end.
+    """
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    deadline = time.monotonic() + deadline_seconds
+    running: dict[int, subprocess.Popen] = {}
+
+    def start(number: int) -> None:
+        running[number] = subprocess.Popen(
+            commands[number],
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+            **streams or {},
+            preexec_fn=partial(_prctl, _PR_SET_PDEATHSIG, signal.SIGTERM),
+        )
+
+    try:
+        for number in range(len(commands)):
+            start(number)
+        first = set(range(len(commands) if waited_for is None else waited_for))
+        while first & set(running):
+            ended = _wait_for_one(running, deadline)
+            if ended is None:
+                return Outcome(0, timed_out=True)
+            status = running.pop(ended).returncode
+            if status < 0 and ended in restarted:
+                print(f"lockstep: note: process {ended} was ended by signal {-status} and is started again.")
+                start(ended)
+            elif status:
+                return Outcome(status, failed=ended)
+        return Outcome(0)
+    except FileNotFoundError as error:
+        raise UserError(f"{error.filename} is missing: delete the folder .nox and run nox again.") from error
+    finally:
+        stop_descendants()
+
+
+def stop_descendants() -> None:
+    """End every descendant of this process: SIGTERM, a few seconds to leave in order, then SIGKILL."""
+    with signals_held():
+        deadline = time.monotonic() + _GRACE_SECONDS
+        _signal_all(psutil.Process().children(recursive=True), signal.SIGTERM)
+        while remaining := psutil.Process().children(recursive=True):
+            if time.monotonic() > deadline:
+                _signal_all(remaining, signal.SIGKILL)
+            psutil.wait_procs(remaining, timeout=0.2)
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """Hold back the signals that ask this process to leave until the block is over, then act on the first of them.
+
+    Whoever asks may ask twice, as Nox does, and the second signal would cut short what the first one began. Python acts
+    on signals in its main thread alone, so a block in another thread has nothing to hold.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held = []
+    before = {number: signal.signal(number, lambda number, _frame: held.append(number)) for number in _LEAVE}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in held[:1]:
+            signal.raise_signal(number)
+
+
+def end_with_parent(parent: int) -> None:
+    """Leave as on SIGTERM when the parent, whose process number this is, has ended, however it did.
+
+    prctl(2), PR_SET_PDEATHSIG. A change of credentials may clear it, so a program that makes one asks again.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        sys.exit(128 + signal.SIGTERM)
+
+
+def end_at_deadline(deadline_seconds: float) -> None:
+    """End this process at the deadline with one line, or with its stack where a framework keeps the lock for itself."""
+
+    def end() -> None:
+        print(f"lockstep: failed: the deadline of {deadline_seconds:g} s ended it.", file=sys.stderr, flush=True)
+        os._exit(TIMED_OUT_STATUS)
+
+    timer = threading.Timer(deadline_seconds, end)
+    timer.daemon = True
+    timer.start()
+    faulthandler.dump_traceback_later(deadline_seconds + REPORT_SECONDS, exit=True)
+
+
+def _wait_for_one(running: dict[int, subprocess.Popen], deadline: float) -> int | None:
+    """The number of a process that has ended, or None at the deadline.
+
+    The kernel wakes this up (pidfd_open(2)): looking from time to time would take turns with a worker on its core.
+    """
+    numbers = {os.pidfd_open(process.pid): number for number, process in running.items()}
+    try:
+        ended, _, _ = select.select(numbers, [], [], max(deadline - time.monotonic(), 0))
+    finally:
+        for descriptor in numbers:
+            os.close(descriptor)
+    if not ended:
+        return None
+    running[numbers[ended[0]]].wait()
+    return numbers[ended[0]]
+
+
+def _signal_all(processes: Iterable[psutil.Process], number: int) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+            # A stopped process acts on SIGTERM only once it goes on.
+            process.send_signal(signal.SIGCONT)
+        except psutil.NoSuchProcess:
+            continue
+
+
+def exit_on_signals() -> None:
+    """Leave by SystemExit on the first of the signals that ask for it, so that what was started is stopped."""
+    for number in _LEAVE:
+        signal.signal(number, _exit_on_signal)
+
+
+def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
+    # It leaves already: another signal could only interrupt that.
+    for each in _LEAVE:
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value)
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different TCP ports that nobody listens on."""
+    with contextlib.ExitStack() as probes:
+        sockets = [probes.enter_context(socket.socket()) for _ in range(count)]
+        for probe in sockets:
+            probe.bind(("", 0))
+        return [probe.getsockname()[1] for probe in sockets]

@@ -1,0 +1,223 @@
+"""Products of two square matrices, C = A B: what a launch multiplies, its inputs, its clock and its check by NumPy.
+
+How a product is computed, and over which workers, is each way's own: a script hands it in.
+"""
+
+import dataclasses
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from common.command_line import options_of
+from common.declarations.way import Way
+from common.errors import LaunchFailedError, UserError
+from common.measurement import machine, startup
+from common.measurement.world import World, facts_of
+from common.records.matrix_products import Cell, MatrixRecord, in_words, write_record
+
+MOST_ROWS = 8192
+"""The largest size: with its check it takes about 2 GB."""
+
+_EXACT = 2**24
+"""Up to here float32 has every whole number, so that sums of them don't depend on their order."""
+
+_LARGEST_ELEMENT = 127
+
+
+@dataclass(frozen=True, kw_only=True)
+class Products:
+    """What is multiplied, and how often."""
+
+    sizes: tuple[int, ...] = (64, 128, 256, 512, 1024)
+    """Rows and columns of the square matrices, one size after the other."""
+    iterations: int = 10
+    """Timed products of each size, each of other matrices."""
+    warmup_iterations: int = 2
+    """Products of each size before them."""
+    workers: int | None = None
+    """Processes that share a product; none: as many as the launcher starts."""
+    threads: int = 1
+    """Threads that each of them computes with."""
+    seed: int = 0
+    """Seed of the matrices."""
+    deadline_seconds: float = 120.0
+    """The whole launch is ended after this time, and a rank waits no longer than this for another one."""
+    record: Path | None = None
+    """File of the launch's record; none: nothing is kept."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        if not self.sizes or not all(1 <= size <= MOST_ROWS for size in self.sizes):
+            given = " ".join(map(str, self.sizes))
+            raise UserError(f"--sizes {given}: give one or more, all of them whole numbers from 1 to {MOST_ROWS}.")
+        if self.iterations < 1 or self.threads < 1:
+            raise UserError("--iterations and --threads: give whole numbers above 0.")
+        if min(self.warmup_iterations, self.seed) < 0:
+            raise UserError("--warmup-iterations and --seed can't be negative: give 0 or more.")
+        if self.workers is not None and self.workers < 1:
+            raise UserError(f"--workers {self.workers}: give a whole number above 0.")
+        if not 0 < self.deadline_seconds <= 86400:
+            raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
+
+    @property
+    def device(self) -> str:
+        """Where the matrices are: in the host's memory."""
+        return "cpu"
+
+
+def parse_command_line(description: str, arguments: Sequence[str] | None = None) -> Products:
+    """The products that the command line asks for. Raises UserError for a value that can't be meant."""
+    return tyro.cli(Products, description=description, args=sys.argv[1:] if arguments is None else arguments)
+
+
+def to_arguments(products: Products) -> list[str]:
+    """The options that `parse_command_line` turns back into them: what differs from the defaults."""
+    return options_of(products, Products())
+
+
+def check_workers(way: Way, products: Products, workers: int) -> None:
+    """Raises UserError where the way can't have so many workers, or they can't share the matrices evenly."""
+    if not way.is_distributed:
+        if workers > 1:
+            raise UserError(f"{way.name} is one process: leave --workers out, or choose another way.")
+        return
+    if workers < 2:
+        raise UserError(f"{way.name} with {workers} worker distributes nothing: give it 2 or more.")
+    if uneven := next((size for size in products.sizes if size % workers), None):
+        raise UserError(f"{workers} workers can't share {uneven} rows evenly: give --sizes that {workers} divides.")
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """The matrices of one size, (size, size) in float32, where this process is rank 0; else None for each."""
+
+    size: int
+    a: np.ndarray | None
+    b: np.ndarray | None
+    c: np.ndarray | None
+    """Where the product has to be after a call."""
+
+    def load(self, seed: int, call: int) -> None:
+        """Put the inputs of this call in, and nothing in C."""
+        self.a[:], self.b[:] = inputs(self.size, seed, call)
+        self.c.fill(np.nan)
+
+    def what_is_wrong(self) -> str | None:
+        """How C differs from NumPy's product in float64, in one sentence without its point; None where it's equal."""
+        expected = self.a.astype(np.float64) @ self.b.astype(np.float64)
+        wrong = self.c != expected
+        if not wrong.any():
+            return None
+        row, column = np.argwhere(wrong)[0]
+        found, belongs = self.c[row, column], expected[row, column]
+        return (
+            f"{np.count_nonzero(wrong):,} of {wrong.size:,} elements of a product of size {self.size} are wrong; that "
+            f"in row {row} and column {column} is {found:g} where {belongs:g} belongs"
+        )
+
+
+def inputs(size: int, seed: int, call: int) -> np.ndarray:
+    """A and B of one call as (2, size, size), float32: whole numbers so small that C is exact, whatever the order.
+
+    No partial sum of C's elements leaves the whole numbers that float32 has, so that equality is what to check for.
+    """
+    largest = min(_LARGEST_ELEMENT, math.isqrt((_EXACT - 1) // size))
+    drawn = np.random.default_rng([seed, size, call]).integers(-largest, largest + 1, (2, size, size), dtype=np.int16)
+    return drawn.astype(np.float32)
+
+
+class Parts:
+    """When each part of one call ended, by the clock that counts from the machine's boot, which all ranks share."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.moments = [time.clock_gettime_ns(time.CLOCK_BOOTTIME)]
+        """Nanoseconds: when the call began, then when it was done with each part."""
+
+    def end(self, name: str) -> None:
+        """Note that the part of this name is done, which began where the one before ended."""
+        self.moments.append(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+        self.names.append(name)
+
+
+Multiply = Callable[[Parts], object]
+"""One call: leaves C in rank 0's `Matrices`, and ends each of its parts."""
+
+
+def measure(
+    way: Way,
+    products: Products,
+    world: World,
+    barrier: Callable[[], object],
+    prepare: Callable[[Matrices], Multiply],
+) -> None:
+    """Measure the products of every size, print a line on each, and keep them in the record; every rank has to call.
+
+    `prepare` makes room for what a size needs, outside the clock. Raises UserError where the workers can't share a
+    size, and LaunchFailedError on every rank where a product was wrong.
+    """
+    check_workers(way, products, products.workers or world.size)
+    cells = []
+    for size in products.sizes:
+        cells.append(_cell(way, products, world, barrier, prepare, size))
+        if world.rank == 0:
+            print(in_words(cells[-1]), flush=True)
+    if world.rank == 0 and products.record:
+        write_record(products.record, _record(way, products, world, cells))
+
+
+def declared(way: Way, products: Products, workers: int) -> dict[str, object]:
+    """The fields of a record that are known before the launch."""
+    return {
+        **{"way": way.name, "title": way.title, "kind": way.kind, "family": way.family.title},
+        **{"colors": list(way.family.colors), "workers": workers, "git_commit": machine.git_commit()},
+        # Where the record was first written says nothing of the launch.
+        "products": dataclasses.asdict(dataclasses.replace(products, record=None)),
+    }
+
+
+def _cell(
+    way: Way,
+    products: Products,
+    world: World,
+    barrier: Callable[[], object],
+    prepare: Callable[[Matrices], Multiply],
+    size: int,
+) -> Cell:
+    room = [np.empty((size, size), np.float32) if world.rank == 0 else None for _ in range(3)]
+    matrices = Matrices(size, *room)
+    multiply, timed, wrong = prepare(matrices), [], None
+    # A wrong product ends no call: the other ranks make all of theirs.
+    for call in range(products.warmup_iterations + products.iterations):
+        if world.rank == 0:
+            matrices.load(products.seed, call)
+        barrier()
+        parts = Parts()
+        multiply(parts)
+        if world.rank == 0:
+            wrong = wrong or matrices.what_is_wrong()
+        if call >= products.warmup_iterations:
+            timed.append(parts)
+    everyone = world.all_gather(([each.moments for each in timed], wrong))
+    if wrong := everyone[0][1]:
+        raise LaunchFailedError(f"{way.title}: {wrong}.")
+    start = everyone[0][0][0][0]
+    moments = [[[(moment - start) / 1e9 for moment in call] for call in calls] for calls, _ in everyone]
+    return Cell(size=size, parts=timed[0].names, moments_seconds=moments)
+
+
+def _record(way: Way, products: Products, world: World, cells: list[Cell]) -> MatrixRecord:
+    return MatrixRecord(
+        **declared(way, products, world.size),
+        **facts_of(world, way.family.packages),
+        status="ok",
+        oversubscribed=world.placement.oversubscribed,
+        elapsed_seconds=startup.seconds_since_start(),
+        cells=cells,
+    )

@@ -1,0 +1,286 @@
+"""Whether every launch computed what it should: each beside its float64 oracle, with exchange and without."""
+
+import contextlib
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from common.contract import oracle, oracles
+from common.contract.mlp import Trajectory
+from common.contract.oracle import Deviation
+from common.contract.rows import share_of
+from common.contract.task import Task, maths_of, task_of, to_arguments
+from common.declarations.strategy import Alone, Options, has_exchange, name_of
+from common.errors import UserError
+from common.records.training import Record
+from common.sessions.plan import PlannedLaunch
+
+FOLLOWS, DEVIATES, NOT_COMPARED = "follows", "deviates", "not compared"
+FOLLOWS_UP_TO = "follows up to a kink"
+"""The verdict on a launch that left the oracle after a kink, by no more than a kink explains."""
+ASYNCHRONOUS = "asynchronous"
+OTHER_MATHS = "other maths"
+"""The verdict on a launch with an option that rounds or approximates on purpose, wherever its losses are."""
+
+REASONS = {
+    DEVIATES: "for not following the oracle",
+    OTHER_MATHS: "for computing other maths",
+    ASYNCHRONOUS: "for asynchronous updates",
+    NOT_COMPARED: "for launches that couldn't be compared with the oracle",
+}
+"""By the verdict on one of its launches, why a strategy isn't ranked."""
+
+MOSTLY_FAILED, NO_CERTIFICATE = "for launches that mostly failed", "for having no certificate"
+ALL_REASONS = (*REASONS.values(), MOSTLY_FAILED, NO_CERTIFICATE)
+"""Why a strategy isn't ranked, the gravest reason first."""
+
+CHANGED = "its record or its weights aren't those that the launch left"
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """One launch beside the oracle of its maths and global batch. Arrays are per step from `first_step` on."""
+
+    launch: str
+    strategy: str
+    own: str
+    """The strategy with its own options, whatever its hosts."""
+    hosts: int
+    workers: int
+    exchange: bool
+    preset: str
+    scaling: str
+    maths: str
+    """What of the task decides the maths, the seed among it, as options of the command line."""
+    global_batch: int
+    seed: int
+    first_step: int
+    other_maths: str
+    """Names of the options by which it computes something else than the oracle on purpose; empty for the same maths."""
+    losses: np.ndarray
+    expected_examples: int
+    examples: int
+    verdict: str = NOT_COMPARED
+    note: str = ""
+    """Why a launch wasn't compared, what its deviation starts at, or what its verdict rests on."""
+    loss: float = math.nan
+    """Largest relative deviation of a loss; NaN when not compared."""
+    shard: float = math.nan
+    """The same of any shard's loss."""
+    weights: float = math.nan
+    """Deviation of the final weights; NaN where none were kept."""
+    followed_up_to: int | None = None
+    """The step of the kink after which it left the oracle, where the verdict is `FOLLOWS_UP_TO`."""
+    oracle_losses: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it follows the oracle, at least up to a kink."""
+        return self.verdict in (FOLLOWS, FOLLOWS_UP_TO)
+
+
+def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str] = ()) -> list[Comparison]:
+    """Every `ok` launch beside its oracle. `records` are by launch, and their weights in `folder`.
+
+    Launches without exchange are held to what their declaration says that they compute. With several workers an
+    asynchronous launch isn't compared (`reports.certificate.asynchronous` says what it came to), nor is one whose data
+    or weights aren't here, or that is one of the `changed`.
+    """
+    return [
+        _compare(launch, record, folder, launch in changed)
+        for launch, record in records.items()
+        if record.status == "ok"
+    ]
+
+
+def deviating(comparisons: Sequence[Comparison]) -> list[str]:
+    """What doesn't follow its oracle: a name for each strategy, number of workers and preset, with the reason."""
+    notes: dict[str, str] = {}
+    for each in comparisons:
+        if each.verdict == DEVIATES:
+            workers = "1 worker" if each.workers == 1 else f"{each.workers} workers"
+            exchange = "" if each.exchange else " without exchange"
+            notes.setdefault(f"{each.strategy} with {workers}{exchange}, {each.preset}", each.note)
+    return [f"{name} ({note})" for name, note in notes.items()]
+
+
+def reasons_not_ranked(comparisons: Sequence[Comparison], records: Mapping[str, Record]) -> dict[tuple[str, int], str]:
+    """Why a strategy isn't ranked with so many workers, by both; empty where it is.
+
+    Ranked is what follows the oracle in each of its launches, most of which ended well, and whose final weights
+    followed in one of the same strategy, number of workers and hosts, of whichever preset.
+    """
+    trained = [each for each in comparisons if each.exchange]
+    certified = {
+        (each.own, each.workers, each.hosts) for each in trained if each.is_followed and not math.isnan(each.weights)
+    }
+    ended = Counter((record.name, record.world_size, record.status) for record in records.values() if record.exchange)
+    reasons: dict[tuple[str, int], str] = {}
+    for each in trained:
+        key = each.strategy, each.workers
+        applying = [REASONS[each.verdict]] if each.verdict in REASONS else []
+        if ended[*key, "failed"] > ended[*key, "ok"]:
+            applying.append(MOSTLY_FAILED)
+        if (each.own, each.workers, each.hosts) not in certified:
+            applying.append(NO_CERTIFICATE)
+        reasons[key] = min([reasons.get(key, ""), *applying], key=_place)
+    return reasons
+
+
+def _place(reason: str) -> int:
+    """The place of a reason among all, the gravest first; that of none is the last."""
+    return ALL_REASONS.index(reason) if reason else len(ALL_REASONS)
+
+
+def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
+    """Compute, and keep for later, every oracle that the report on these launches will need and can have here."""
+    for launch in launches:
+        strategy, task = launch.strategy, launch.task
+        is_synchronous = strategy.is_synchronous(launch.options) or launch.workers == 1
+        # Without data, or with a batch that doesn't divide, there is no launch to compare either.
+        with contextlib.suppress(UserError):
+            share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
+            known = maths_of(task), share.global_batch, task.steps
+            if has_exchange(launch.options) and (is_synchronous or task.checkpoint):
+                oracles.of_batch(*known, with_state=bool(task.checkpoint))
+            elif not has_exchange(launch.options) and strategy.alone:
+                oracles.of_workers_alone(*known, launch.workers, strategy.alone, bool(task.checkpoint))
+
+
+def trajectory_of(record: Record) -> Trajectory:
+    """The oracle of the record's maths, batch and steps; with its final state where the record kept weights.
+
+    Raises UserError where the record's rows aren't those of the data here, or that can't be loaded.
+    """
+    task = task_of(record.task)
+    _check_data(record, maths_of(task))
+    return oracles.of_batch(maths_of(task), record.examples_per_step, task.steps, bool(record.checkpoint))
+
+
+def with_weights_found(record: Record, folder: Path) -> Record:
+    """`record` with its weights' files looked for beside it as well: a results folder may have been moved."""
+
+    def placed(name: str) -> str:
+        return name if (folder / name).exists() else Path(name).name
+
+    return dataclasses.replace(
+        record,
+        checkpoint=record.checkpoint and placed(record.checkpoint),
+        replica_checkpoints=[placed(name) for name in record.replica_checkpoints],
+    )
+
+
+def _compare(launch: str, record: Record, folder: Path, is_changed: bool) -> Comparison:
+    task = task_of(record.task)
+    comparison = Comparison(
+        launch=launch,
+        strategy=record.name,
+        own=name_of(record.strategy, record.label),
+        hosts=max(1, len(record.hosts)),
+        workers=record.world_size,
+        exchange=record.exchange,
+        preset=task.preset,
+        scaling=record.scaling,
+        maths=" ".join(to_arguments(maths_of(task), Options())),
+        global_batch=record.examples_per_step,
+        seed=task.seed,
+        first_step=record.first_step,
+        other_maths=", ".join(record.other_maths),
+        losses=np.array([math.nan if loss is None else loss for loss in record.losses]),
+        expected_examples=record.examples_per_step * (task.steps - record.first_step),
+        examples=sum(record.examples_by_rank),
+    )
+    if is_changed:
+        return dataclasses.replace(comparison, note=CHANGED)
+    if record.exchange and not record.synchronous and record.world_size > 1:
+        note = "workers don't wait for each other, so no step by step comparison exists"
+        return dataclasses.replace(comparison, verdict=ASYNCHRONOUS, note=note)
+    if record.examples_per_step < 1:
+        return dataclasses.replace(comparison, verdict=DEVIATES, note="its steps have no rows")
+    if not record.exchange and not record.alone:
+        return dataclasses.replace(comparison, note="no oracle computes this strategy without exchange")
+    try:
+        deviation, losses = _deviation(with_weights_found(record, folder), task, folder)
+    except UserError as error:
+        return dataclasses.replace(comparison, note=str(error))
+    verdict, note = _verdict(record, deviation)
+    return dataclasses.replace(
+        comparison,
+        verdict=verdict,
+        note=note,
+        loss=deviation.loss,
+        shard=deviation.shard,
+        weights=math.nan if deviation.weights is None else deviation.weights,
+        followed_up_to=deviation.kink.step if deviation.kink and verdict == FOLLOWS_UP_TO else None,
+        oracle_losses=losses[record.first_step :],
+    )
+
+
+def _deviation(record: Record, task: Task, folder: Path) -> tuple[Deviation, np.ndarray]:
+    """How far the record is from its oracle, and the oracle's losses. Raises UserError where it can't be compared."""
+    if record.exchange:
+        trajectory = trajectory_of(record)
+        return oracle.deviation(record, task, folder, trajectory), np.array(trajectory.losses)
+    maths = maths_of(task)
+    _check_data(record, maths)
+    if record.examples_per_step % record.world_size:
+        raise UserError(
+            f"Its {record.examples_per_step} rows per step don't divide by its {record.world_size} workers."
+        )
+    if record.alone not in Alone.__members__:
+        raise UserError(f"It names an oracle that this program doesn't know ({record.alone}): use the one that ran it.")
+    alone = oracles.of_workers_alone(
+        maths, record.examples_per_step, task.steps, record.world_size, Alone[record.alone], bool(record.checkpoint)
+    )
+    return oracle.deviation_alone(record, task, folder, alone), alone.losses.mean(axis=0)
+
+
+def _check_data(record: Record, maths: Task) -> None:
+    """Raises UserError where the rows of the launch aren't those on this machine."""
+    if record.data_sha256 and record.data_sha256 != oracles.data_digest(maths):
+        raise UserError("The rows of this launch aren't those of the data set on this machine.")
+
+
+def _verdict(record: Record, deviation: Deviation) -> tuple[str, str]:
+    """The verdict on a launch that was compared, and the note on it."""
+    if record.other_maths:
+        return OTHER_MATHS, _miscounted(deviation)
+    if deviation.follows:
+        is_by_losses = not record.exchange and deviation.weights is None
+        return FOLLOWS, "by losses, shards and rows alone, since no weights were kept" if is_by_losses else ""
+    if not deviation.follows_up_to_the_kink:
+        return DEVIATES, _explanation(record, deviation)
+    kink = deviation.kink
+    place = f"a kink at step {kink.step}, layer {kink.layer}, unit {kink.unit}, {kink.distance:.0e} from zero"
+    if kink.step < record.first_step:
+        return NOT_COMPARED, f"it goes on after {place}, from where the oracle may part from float32"
+    return FOLLOWS_UP_TO, f"left after {place}"
+
+
+def _miscounted(deviation: Deviation) -> str:
+    if deviation.examples == deviation.expected_examples:
+        return ""
+    return f"{deviation.examples:,} rows counted, {deviation.expected_examples:,} expected"
+
+
+def _explanation(record: Record, deviation: Deviation) -> str:
+    """Why the launch deviates."""
+    reasons = [_miscounted(deviation)] if _miscounted(deviation) else []
+    steps = task_of(record.task).steps - record.first_step
+    lengths = {len(losses) for losses in (record.losses, *record.shard_losses)}
+    if lengths != {steps} or len(record.shard_losses) < record.shards:
+        reasons.append(
+            f"losses of {steps} steps and {record.shards} shards are needed, and there are {min(lengths)} of "
+            f"{len(record.shard_losses)}"
+        )
+    elif deviation.left_at is not None and deviation.loss > oracle.LOSS_TOLERANCE:
+        reasons.append(f"losses leave the tolerance at step {deviation.left_at}")
+    elif deviation.left_at is not None:
+        reasons.append("a shard's losses leave the tolerance: they were taken of other rows than the shard's")
+    if deviation.left_at is not None and deviation.kink and deviation.kink.step < deviation.left_at:
+        reasons.append(f"by more than the kink at step {deviation.kink.step} explains")
+    return "; ".join(reasons) or "final weights outside the tolerance"

@@ -1,0 +1,58 @@
+"""Pure functions from raw records to numbers: throughput, speed-up and efficiency."""
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from common.records.training import Record
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What one launch's windows say: seconds of a typical step, samples per second of all workers, and how many."""
+
+    seconds_per_step: float
+    samples_per_second: float
+    windows: int
+
+
+def window_seconds_per_step(record: Record) -> list[float]:
+    """Seconds per step of each clocked window, in order; the slowest rank of each sets its cost."""
+    slowest: dict[float, float] = {}
+    for window in record.windows:
+        seconds = window["seconds"] / window["steps"]
+        slowest[window["step"]] = max(seconds, slowest.get(window["step"], 0.0))
+    return [slowest[step] for step in sorted(slowest)]
+
+
+def throughput(record: Record) -> Throughput:
+    """The median window of a launch. Raises ValueError for a record without windows."""
+    windows = window_seconds_per_step(record)
+    if not windows:
+        raise ValueError(f"The record of {record.strategy} has no windows: it is {record.status}.")
+    seconds = statistics.median(windows)
+    return Throughput(seconds, record.examples_per_step / seconds, len(windows))
+
+
+def speed_up(samples_per_second: float, base_samples_per_second: float) -> float:
+    """How many times the base's samples per second."""
+    return samples_per_second / base_samples_per_second
+
+
+def efficiency(samples_per_second: float, base_samples_per_second: float, world_size: int) -> float:
+    """Speed-up per worker; 1 is ideal."""
+    return speed_up(samples_per_second, base_samples_per_second) / world_size
+
+
+def fewest_batch(batch: int, workers: int, base_seconds: float, contention: float, sync_seconds: float) -> float:
+    """Rows per worker from which on R workers would pay, if contention and T_sync stayed as they are.
+
+    With T_comp proportional to the rows, R workers have as many rows in a second as the base does at B* for which
+    R T_comp(1) B* / B = c T_comp(1) B* / B + T_sync, c being contention. Infinite where c is R or more; 0 where
+    exchange takes no time. NaN without contention or T_sync.
+    """
+    if math.isnan(contention) or math.isnan(sync_seconds):
+        return math.nan
+    if contention >= workers:
+        return math.inf
+    return max(0.0, batch * sync_seconds / (base_seconds * (workers - contention)))

@@ -1,0 +1,69 @@
+"""Quotations: the lines of a strategy's script that its own comments say make it distributed."""
+
+import ast
+import textwrap
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+
+from common.paths import ROOT
+
+MARK = "The line that makes it distributed"
+"""What a comment says of the line below it."""
+
+
+@dataclass(frozen=True)
+class Quotation:
+    """A part of a source file."""
+
+    line: int
+    """Number of its first line, from 1."""
+    code: str
+    """Its lines as they are, but for the indentation that all of them share."""
+
+
+@cache
+def distributing_lines(script: str) -> tuple[Quotation, ...]:
+    """Each comment of `script`, a path from the root, that has the MARK, with the statement that it stands above.
+
+    Of a statement with others inside, such as a loop, it is the header; inside a call it is the argument below the
+    comment. Nothing is quoted of a script that isn't there or can't be read.
+    """
+    with suppress(OSError, SyntaxError, ValueError):
+        source = (ROOT / script).read_text()
+        return tuple(_quotations(source.splitlines(), ast.parse(source)))
+    return ()
+
+
+def _quotations(lines: list[str], tree: ast.Module) -> list[Quotation]:
+    # From the outside in, so the first node that begins on a line is the whole of what does.
+    begun_on: dict[int, ast.AST] = {}
+    for node in ast.walk(tree):
+        begun_on.setdefault(getattr(node, "lineno", 0), node)
+    found = []
+    for index, line in enumerate(lines):
+        if not _is_comment(line) or MARK not in line:
+            continue
+        first, below = index, index
+        while first and _is_comment(lines[first - 1]):
+            first -= 1
+        while below < len(lines) and _is_comment(lines[below]):
+            below += 1
+        if node := begun_on.get(below + 1):
+            found.append(Quotation(first + 1, textwrap.dedent("\n".join(lines[first : _last_line(node)]))))
+    return found
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#")
+
+
+def _last_line(node: ast.AST) -> int:
+    """Number of the last line of a node; of the header of one with statements inside."""
+    body = getattr(node, "body", None)
+    if not isinstance(body, list):
+        return node.end_lineno
+    # What may stand between a header and its body are comments: the header ends where its last expression does.
+    parts = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.stmt)]
+    ends = [part.end_lineno for part in parts for part in ast.walk(part) if hasattr(part, "end_lineno")]
+    return max([node.lineno, *[end for end in ends if end < body[0].lineno]])

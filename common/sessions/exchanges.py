@@ -1,0 +1,132 @@
+"""Replay the exchange of every strategy alone, in rounds with its whole step, and try from which batch on it pays.
+
+To start it: `nox -s exchanges`, or `nox -s exchanges -- --profile full --workers 4`. An interrupted session goes on
+where it stopped when it is started again with the same options.
+"""
+
+import dataclasses
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common.declarations.strategy import ExchangeOptions
+from common.errors import exit_with_one_line
+from common.files import ensure_writable
+from common.launching import supervision
+from common.launching.collectives_supervision import run_planned
+from common.paths import ROOT
+from common.records import collectives as laboratory_record
+from common.records import manifest
+from common.records import training as strategy_record
+from common.records.collectives import CollectivesRecord
+from common.records.trace import trace_path
+from common.records.training import Record
+from common.sessions import session
+from common.sessions.exchange_plan import Planned, Scope, rounds
+from common.sessions.plan import PlannedLaunch
+
+KIND = "exchanges"
+
+_NO_MESSAGES = "It left no messages."
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Options of a session."""
+
+    scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
+    plan: bool = False
+    """Print the strategies, and run nothing."""
+    results: Path = Path("results")
+    """Folder in which each session gets a folder of its own."""
+    out: Path = Path("reports/out/exchanges.pdf")
+    """The report, with an HTML page beside it."""
+    order_seed: int | None = None
+    """Seed of the order of the launches; none: a new one, which the folder keeps."""
+
+
+def main() -> None:
+    """Run what the command line asks for. Raises UserError for what a user can mend."""
+    arguments = tyro.cli(Arguments, description=__doc__)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    if arguments.plan:
+        _print_plan(console, arguments.scope)
+        return
+    ensure_writable(arguments.out)
+    scope = arguments.scope
+    folder = session.run(console, KIND, arguments, repr(scope), partial(rounds, scope), make, read)
+    traces, steps = ([*map(read, sorted(place.glob("*.json")))] for place in (folder / "traces", folder))
+    replays = laboratory_record.read_records(folder / "replays").values()
+    # What couldn't be traced stands among the replays for the report, and counts as a trace.
+    failed = session.ended(console, [*traces, *steps, *(each for each in replays if each.replayed["launch"])])
+    report = ["--results", str(folder.resolve()), "--out", str(arguments.out.resolve())]
+    status = subprocess.run([sys.executable, "-m", "reports", *report], cwd=ROOT).returncode
+    sys.exit(status or failed)
+
+
+def make(planned: Planned, folder: Path) -> Record | CollectivesRecord:
+    """Make one launch and return its record, left in its place in the session's folder."""
+    launch, place = planned.launch, folder / planned.folder
+    if planned.folder == "traces":
+        return _trace(launch, folder)
+    return supervision.run_planned(launch, place) if isinstance(launch, PlannedLaunch) else run_planned(launch, place)
+
+
+def read(path: Path) -> Record | CollectivesRecord:
+    """The record of a launch; a trace without messages has failed. Raises UserError for a damaged one."""
+    if path.parent.name == "replays":
+        return laboratory_record.read_record(path)
+    record = strategy_record.read_record(path)
+    if path.parent.name == "traces" and record.status == "ok" and not trace_path(path).exists():
+        return dataclasses.replace(record, status="failed", reason=_NO_MESSAGES)
+    return record
+
+
+def _trace(launch: PlannedLaunch, folder: Path) -> Record:
+    """Make one traced launch. Where it leaves no messages a record among the replays says why there is none."""
+    place, path = folder / "traces", folder / "replays" / f"{launch.strategy.name}-{launch.workers}w.json"
+    messages = trace_path(place.resolve() / f"{launch.name}.json")
+    for left in (messages, path):
+        left.unlink(missing_ok=True)
+    manifest.note(folder, [path])
+    record = supervision.run_planned(launch, place, "common.launching.traced_launch")
+    if messages.exists():
+        return record
+    family = launch.strategy.family
+    if record.status == "ok":
+        record = dataclasses.replace(record, status="failed", reason=_NO_MESSAGES)
+    log = f"../traces/{record.log}" if record.log else None
+    refused = CollectivesRecord(
+        **{"library": "", "title": "", "family": family.title, "colors": list(family.colors), "sweep": {}},
+        **{"status": record.status, "reason": record.reason, "log": log, "workers": launch.workers},
+        replayed={"strategy": launch.strategy.name, "launch": "", "source": "", "under_way_seconds": []},
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+    )
+    laboratory_record.write_record(path, refused)
+    manifest.note(folder, [path])
+    return record
+
+
+def _print_plan(console: Console, scope: Scope) -> None:
+    """Every strategy with its base, and how many launches of each kind there are."""
+    table = Table("strategy", "base", "traces", "steps, of them without exchange", "replays")
+    for strategy in scope.chosen():
+        alone = scope.rounds if issubclass(strategy.options, ExchangeOptions) else 0
+        steps = f"{scope.rounds + alone}, {alone}"
+        table.add_row(strategy.name, str(strategy.base), "1", steps, f"up to {scope.rounds}")
+    console.print(table)
+    console.print(
+        f"{scope.rounds} rounds, in which each base is launched once. Then, where by the account a larger batch would "
+        f"pay, {scope.rounds} rounds of strategy and base at that batch and at twice as many rows."
+    )
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,230 @@
+"""Multiply matrices over workers, by rows and by reduction, and tell from which size each pays, and why.
+
+To start it: `nox -s matrix_products`, or `nox -s matrix_products -- --sizes 64 128 256 --repetitions 6`. An interrupted
+session goes on where it stopped when it is started again with the same options.
+"""
+
+import dataclasses
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common.declarations.catalogue import ways
+from common.declarations.way import Way
+from common.errors import UserError, exit_with_one_line
+from common.files import ensure_writable
+from common.launching import supervision
+from common.launching.launch import python_for
+from common.measurement.matrix_products import Products, check_workers, declared, to_arguments
+from common.paths import ROOT
+from common.records import matrix_rows
+from common.records.matrix_products import MatrixRecord, read_record, read_records, write_record
+from common.records.matrix_rows import Exponent, Row
+from common.sessions import session
+from common.statistics.intervals import FEWEST_LAUNCHES
+
+KIND = "matrix_products"
+
+_DASH = "\N{EN DASH}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """What a session multiplies, in which ways, and how often."""
+
+    sizes: tuple[int, ...] = Products.sizes
+    """Rows and columns of the square matrices."""
+    naive_sizes: tuple[int, ...] = (16, 32, 64, 128)
+    """Those that the triple loop multiplies, a step at a time."""
+    workers: int = 2
+    """Processes that share a product."""
+    repetitions: int = 6
+    """Launches of each way, each in fresh processes; with fewer than 6 nothing is told."""
+    iterations: int = Products.iterations
+    """Timed products of each size in each launch."""
+    seed: int = Products.seed
+    """Seed of the matrices."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        if self.repetitions < 1:
+            raise UserError(f"--repetitions {self.repetitions}: give a whole number above 0.")
+        for way in ways().values():
+            products = self.products(way)
+            check_workers(way, products, products.workers)
+
+    def products(self, way: Way) -> Products:
+        """What a launch of this way multiplies. Raises UserError for a value that can't be meant."""
+        return Products(
+            sizes=tuple(sorted({*(self.naive_sizes if way.kind == "naive" else self.sizes)})),
+            iterations=self.iterations,
+            workers=self.workers if way.is_distributed else 1,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One launch of a session. Its name is that of its record and its log."""
+
+    way: Way
+    products: Products
+    repetition: int
+
+    @property
+    def name(self) -> str:
+        """Unique in a session, and readable in a list of files."""
+        return f"{self.way.name}-{self.products.workers}w-{self.repetition:02d}"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Options of a session."""
+
+    scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
+    plan: bool = False
+    """Print the launches, and run nothing."""
+    results: Path = Path("results")
+    """Folder in which each session gets a folder of its own."""
+    out: Path = Path("reports/out/matrix_products.svg")
+    """The picture: time over size."""
+    order_seed: int | None = None
+    """Seed of the order of the launches; none: a new one, which the folder keeps."""
+
+
+def rounds(scope: Scope, seed: int) -> list[list[Planned]]:
+    """The launches of every round: every way once, in an order that the seed shuffles."""
+    order, found = random.Random(seed), []
+    for repetition in range(1, scope.repetitions + 1):
+        launches = [Planned(way, scope.products(way), repetition) for way in ways().values()]
+        order.shuffle(launches)
+        found.append(launches)
+    return found
+
+
+def main() -> None:
+    """Run what the command line asks for. Raises UserError for what a user can mend."""
+    arguments = tyro.cli(Arguments, description=__doc__)
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    if arguments.plan:
+        _print_plan(console, arguments.scope)
+        return
+    ensure_writable(arguments.out)
+    scope = arguments.scope
+
+    def in_rounds(seed: int, _: Path) -> list:
+        return session.numbered(rounds(scope, seed))
+
+    folder = session.run(console, KIND, arguments, repr(scope), in_rounds, run_planned, read_record)
+    records = read_records(folder)
+    rows = matrix_rows.rows(records)
+    if rows:
+        print_rows(console, rows)
+    drawing = [sys.executable, "-m", "reports.matrix_figures", "--results", str(folder.resolve())]
+    status = subprocess.run([*drawing, "--out", str(arguments.out.resolve())], cwd=ROOT).returncode if rows else 0
+    sys.exit(session.ended(console, records.values()) or status)
+
+
+def run_planned(planned: Planned, folder: Path) -> MatrixRecord:
+    """Make one planned launch and return its record, left in `folder` beside its log.
+
+    A launch that leaves none gets one here: `unsupported` when it refused, else `failed`.
+    """
+    way, path, log_path = planned.way, folder / f"{planned.name}.json", folder / f"{planned.name}.log"
+    # Named otherwise until it's whole: what ranks leave doesn't say which launch of several it is.
+    left = folder / f"{planned.name}.launch"
+    products = dataclasses.replace(planned.products, record=left.resolve())
+    known = {"repetition": planned.repetition, "log": log_path.name}
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    left.unlink(missing_ok=True)
+    try:
+        python_for(way)
+        arguments = ["-m", "common.launching.matrix_launch", way.name, *to_arguments(products)]
+        status = supervision.start(arguments, ROOT, log_path, products.deadline_seconds, {})
+    except UserError as error:
+        log_path.write_text(f"lockstep: {error}\n")
+        status = None
+    if status == 0 and left.exists():
+        record = dataclasses.replace(read_record(left), **known)
+    else:
+        ended, reason = supervision.outcome(status, products.deadline_seconds, log_path.read_text(errors="replace"))
+        told = declared(way, products, products.workers) | known
+        record = MatrixRecord(**told, status=ended, reason=reason, started_at=started_at)
+    write_record(path, record)
+    left.unlink(missing_ok=True)
+    return read_record(path)
+
+
+def print_rows(console: Console, rows: Sequence[Row]) -> None:
+    """What each product takes and its ratio to alone; from which size each way pays, and why; how time grows."""
+    groups = matrix_rows.by_way(rows)
+    console.print(_table(groups))
+    shared = [own for own in groups if own[0].kind in ("rows", "reduction")]
+    for sentence in [*map(matrix_rows.verdict_in_words, shared), *matrix_rows.growth_in_words(rows)]:
+        console.print(sentence, markup=False, highlight=False)
+    fitted = [matrix_rows.exponent(own) for own in groups if own[0].kind in ("naive", "alone")]
+    for each in filter(None, fitted):
+        console.print(_grows(each), markup=False, highlight=False)
+    if any(row.oversubscribed for row in rows):
+        console.print("\N{DAGGER} more threads than cores")
+
+
+def _table(groups: Sequence[Sequence[Row]]) -> Table:
+    table = Table(title="C = A B, from the last rank's arrival until rank 0 has C", title_justify="left")
+    table.add_column("way")
+    for name in ("size", "n", "ms", "95 %", "alone, ms", "times as fast", "95 %"):
+        table.add_column(name, justify="right")
+    table.add_column("parts on rank 0, %")
+    for own in groups:
+        for place, row in enumerate(own):
+            title = "" if place else row.title + ("" if row.workers == 1 else f", {row.workers} workers")
+            crowded = "\N{DAGGER}" if row.oversubscribed else ""
+            table.add_row(f"{title}{crowded if title else ''}", str(row.size), str(row.seconds.n), *_numbers(row))
+        table.add_section()
+    return table
+
+
+def _numbers(row: Row) -> list[str]:
+    told = row.judgement
+    ratio = [_DASH, _DASH]
+    if told:
+        is_told = told.n >= FEWEST_LAUNCHES
+        ratio = [f"{told.ratio:.3f}", f"{told.low:.3f} to {told.high:.3f}" if is_told else _DASH]
+    alone = _milliseconds(row.base_seconds.median) if row.base_seconds else _DASH
+    parts = ", ".join(f"{part} {100 * share:.0f}" for part, share in row.shares.items())
+    low, high = row.seconds.low, row.seconds.high
+    within = _DASH if low is None else f"{_milliseconds(low)} to {_milliseconds(high)}"
+    return [_milliseconds(row.seconds.median), within, alone, *ratio, parts]
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.4g}"
+
+
+def _grows(found: Exponent) -> str:
+    value = found.value
+    within = f"{value.low:.2f} to {value.high:.2f}" if value.low is not None else f"no interval below {FEWEST_LAUNCHES}"
+    spread = f"sizes {found.sizes[0]} to {found.sizes[-1]}, n = {found.launches} launches"
+    return f"{found.title}: time grows as size^{value.value:.2f} ({within}; {spread})."
+
+
+def _print_plan(console: Console, scope: Scope) -> None:
+    """Every way with its sizes, and how many launches there are."""
+    table = Table("way", "what it is", "sizes", "workers", "launches")
+    for way in ways().values():
+        products = scope.products(way)
+        sizes = " ".join(map(str, products.sizes))
+        table.add_row(way.name, way.title, sizes, str(products.workers), str(scope.repetitions))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,210 @@
+"""The files of another commit, beside this checkout: what a comparison against that commit launches as well."""
+
+import ast
+import math
+import os
+import shlex
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from common.declarations.catalogue import families
+from common.errors import UserError
+from common.files import write_atomically
+from common.paths import ROOT
+from common.records.training import SCHEMA_VERSION, Record
+
+RECORDS = "against_records"
+"""The folder in a comparison's folder that has the records and logs of the other checkout."""
+
+_RECORD_MODULES = ("common/records/training.py", "common/measurement/record.py", "common/record.py")
+"""Where a commit has its `Record`, and where earlier ones have it."""
+
+_LAUNCHERS = ("common/launching/launch.py", "common/launch.py")
+"""Where a commit has the module that starts a strategy, and where earlier ones have it."""
+
+_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
+"""Variables by which a git hook that starts a comparison would name its own repository, whichever is asked for."""
+
+
+@dataclass(frozen=True)
+class Against:
+    """The commit that this checkout is compared with."""
+
+    rev: str
+    """The commit as it was asked for."""
+    commit: str
+    here: str
+    """This checkout's commit, `+changes` where files differ from it."""
+    tolerance: float
+    """By which share a step may take longer here."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what differs between both and isn't compared."""
+
+
+def find(rev: str, tolerance: float, root: Path = ROOT) -> Against:
+    """The commit that `rev` names in the checkout `root`.
+
+    Raises UserError where there is none, where its records can't be compared with this program's, where the files here
+    don't differ from it, and for a tolerance that can't be meant.
+    """
+    if not 0 <= tolerance < math.inf:
+        raise UserError(f"--tolerance {tolerance:g}: give a share of 0 or more, such as 0.05.")
+    _check_checkout(root)
+    commit = _commit(rev, root)
+    difference = _git(root, "diff", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", commit, "--").stdout
+    new_code = _git(root, "ls-files", "--others", "--exclude-standard", "--", "*.py").stdout
+    if not difference and not new_code:
+        raise UserError(
+            f"Nothing differs between {rev} and the files here: commit or change something, or name an earlier commit."
+        )
+    head = _said_by(_git(root, "rev-parse", "HEAD"))
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no").stdout or new_code
+    _check_records(rev, commit, head, root)
+    return Against(
+        rev=rev,
+        commit=commit,
+        here=head + ("+changes" if changed else ""),
+        tolerance=tolerance,
+        notes=_notes(rev, commit, root),
+    )
+
+
+@contextmanager
+def other_checkout(against: Against, folder: Path, root: Path = ROOT) -> Iterator[Path]:
+    """The files of the other commit below a comparison's `folder`, with the environments of `root`; then they go.
+
+    It is a repository of its own, which its launches' records name, without a copy of the history: its alternate object
+    store is that of `root` (gitrepository-layout(5)). `git clone --shared` would lack commits that no branch of a
+    shallow checkout has, such as those that CI fetched. Raises UserError where git can't fill it.
+    """
+    checkout = folder.resolve() / "against"
+    # That of a comparison that was killed.
+    shutil.rmtree(checkout, ignore_errors=True)
+    try:
+        _fill(checkout, against, root)
+        (folder / RECORDS).mkdir(exist_ok=True)
+        yield checkout
+    finally:
+        # Not what its link to the environments leads to.
+        shutil.rmtree(checkout, ignore_errors=True)
+
+
+def launcher_of(checkout: Path) -> str:
+    """The module of a checkout that starts a strategy."""
+    place = next((each for each in _LAUNCHERS if (checkout / each).exists()), _LAUNCHERS[0])
+    return place.removesuffix(".py").replace("/", ".")
+
+
+def _check_checkout(root: Path) -> None:
+    """Raises UserError where git doesn't know `root` as the top of a checkout."""
+    found = _git(root, "rev-parse", "--show-cdup")
+    if b"safe.directory" in found.stderr:
+        raise UserError(
+            f"git doesn't trust {root}, which another user owns: run `git config --global --add safe.directory "
+            f"{shlex.quote(str(root))}`."
+        )
+    if found.returncode or found.stdout.strip():
+        raise UserError(
+            f"{root} isn't a git checkout, so there is no commit to compare with: clone the repository, or leave out "
+            "--against-commit."
+        )
+
+
+def _commit(rev: str, root: Path) -> str:
+    found = _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}")
+    if found.returncode == 0:
+        return _said_by(found)
+    if _said_by(_git(root, "rev-parse", "--is-shallow-repository")) == "true":
+        raise UserError(
+            f"There is no commit '{rev}' in this shallow checkout: run `git fetch --unshallow` first (in CI, check out "
+            "with a fetch depth of 0)."
+        )
+    raise UserError(f"There is no commit '{rev}' here: name one that `git log --all` shows, or run `git fetch` first.")
+
+
+def _check_records(rev: str, commit: str, head: str, root: Path) -> None:
+    """Raises UserError where this program couldn't read the commit's records."""
+    later = "name a later commit of this project"
+    other_way = f"check that commit out, and compare it with --against-commit {head[:10]}"
+    shown = [_git(root, "show", f"{commit}:{place}") for place in _RECORD_MODULES]
+    sources = [each.stdout.decode() for each in shown if each.returncode == 0]
+    version, recorded = _schema(sources[0]) if sources else (None, set())
+    if version is None:
+        raise UserError(f"{rev} has no records that could be compared: {later}.")
+    if version != SCHEMA_VERSION:
+        remedy = other_way if version > SCHEMA_VERSION else later
+        raise UserError(
+            f"{rev} writes records of schema version {version}, this checkout of {SCHEMA_VERSION}, which can't be "
+            f"compared: {remedy}."
+        )
+    if unknown := recorded - {each.name for each in fields(Record)}:
+        raise UserError(f"{rev} records {', '.join(sorted(unknown))}, which this checkout doesn't know: {other_way}.")
+
+
+def _schema(source: str) -> tuple[int | None, set[str]]:
+    """The version that a commit's record module names (None: it names none), and the fields of its `Record`."""
+    version, recorded = None, set()
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:
+        return None, set()
+    for node in statements:
+        if isinstance(node, ast.Assign) and [getattr(each, "id", "") for each in node.targets] == ["SCHEMA_VERSION"]:
+            version = ast.literal_eval(node.value)
+        if isinstance(node, ast.ClassDef) and node.name == "Record":
+            recorded = {each.target.id for each in node.body if isinstance(each, ast.AnnAssign)}
+    return version, recorded
+
+
+def _notes(rev: str, commit: str, root: Path) -> tuple[str, ...]:
+    """What the environments, which are this checkout's, keep from being compared."""
+    pins = _git(root, "show", f"{commit}:pyproject.toml").stdout.decode()
+    ours = (root / "pyproject.toml").read_text() if (root / "pyproject.toml").exists() else ""
+    missing = sorted(_requirements(pins) - _requirements(ours))
+    builds = sorted({str(Path(family.build).parent) for family in families().values() if family.build})
+    built = [each for each in builds if _git(root, "diff", "--quiet", commit, "--", each).returncode == 1]
+    notes = [f"Both run in this checkout's environments, though {rev} pins {', '.join(missing)}."] if missing else []
+    notes += [f"Both run with what this checkout's {each} built, which differs in {rev}." for each in built]
+    return tuple(notes)
+
+
+def _requirements(pyproject: str) -> set[str]:
+    groups = tomllib.loads(pyproject).get("dependency-groups", {}).values()
+    return {requirement for group in groups for requirement in group if isinstance(requirement, str)}
+
+
+def _fill(checkout: Path, against: Against, root: Path) -> None:
+    """Raises UserError where git can't."""
+    objects = root / _said_by(_git(root, "rev-parse", "--git-path", "objects"))
+    made = _git(root, "init", "--quiet", "--template=", str(checkout))
+    if made.returncode == 0:
+        write_atomically(checkout / ".git" / "objects" / "info" / "alternates", os.fsencode(objects.resolve()) + b"\n")
+        # A user's own hooks needn't know of it.
+        made = _git(checkout, "-c", "core.hooksPath=/dev/null", "checkout", "--quiet", "--detach", against.commit)
+    if made.returncode:
+        [*_, line] = ["", *made.stderr.decode(errors="replace").strip().splitlines()]
+        raise UserError(
+            f"git can't check {against.rev} out into {checkout} ({line}): make room there, or fetch what is missing."
+        )
+    if (root / ".nox").exists():
+        (checkout / ".nox").symlink_to(root / ".nox")
+
+
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """How a git command ended in `root`. Raises UserError without git."""
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
+    # Messages that can be told apart, and no lock that a user's own git would meet.
+    environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        return subprocess.run(["git", "-C", str(root), *arguments], env=environment, capture_output=True)
+    except FileNotFoundError as error:
+        raise UserError("--against-commit needs git, which isn't installed: install it.") from error
+
+
+def _said_by(command: subprocess.CompletedProcess[bytes]) -> str:
+    return os.fsdecode(command.stdout).strip()

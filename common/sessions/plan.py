@@ -1,0 +1,382 @@
+"""Which launches a comparison can make: the worlds of every strategy, and what tells their speed and their maths."""
+
+import dataclasses
+import math
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import pandas
+import tyro
+
+from common.contract import oracle
+from common.contract.mlp import parameter_bytes
+from common.contract.task import PRESETS, Task
+from common.declarations import catalogue
+from common.declarations.strategy import ExchangeOptions, Options, Strategy, has_exchange, label
+from common.errors import UserError
+from common.statistics.paired import MARGIN
+
+FULL_REPETITIONS = 10
+"""Launches of each kind in the full profile: the fewest that a speed claim may rest on."""
+
+QUICK_MINUTES = 10.0
+"""What the quick profile takes from the first launch to the report, unless it is told otherwise."""
+
+ASYNCHRONOUS_STEPS = 1000
+"""Steps of an asynchronous certificate of several workers: enough for a loss that tells how well it trained."""
+
+
+LINK_SECONDS = 20.0
+"""What a launch over a link of a chosen bandwidth is measured for, at least."""
+
+_LINK_WINDOWS = 8
+
+
+class Size(NamedTuple):
+    """How large a world is: its workers, and the hosts that they are spread over evenly."""
+
+    workers: int
+    hosts: int = 1
+    bandwidth_bits_per_second: float | None = None
+    """Of virtual hosts' links, where it was chosen."""
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """What the plan must know of the hosts of a comparison over several."""
+
+    count: int
+    slots: int
+    """Workers that each host can have."""
+    cores: int
+    """Of each host."""
+    cores_together: int | None = None
+    """Of the machine that virtual hosts share."""
+    bandwidths_bits_per_second: tuple[float | None, ...] = (None,)
+    """Of the links of virtual hosts: a placement over several hosts is measured with each. Of several bandwidths, which
+    are a sweep, only the placement over most hosts is."""
+
+    def is_first_link(self, size: Size) -> bool:
+        """Whether this size has the first bandwidth, which is where a sweep's launches are made whose result doesn't
+        depend on it: certificates, and those without exchange.
+        """
+        return size.hosts == 1 or size.bandwidth_bits_per_second == self.bandwidths_bits_per_second[0]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a comparison covers; every option narrows or widens its profile."""
+
+    profile: Literal["quick", "full"] = "quick"
+    """quick: --minutes; the core strategies, weak scaling on pathway, certificate and accuracy on digits; rounds of the
+    largest worlds that have a core for each process come first. full: hours; every strategy, weak and strong, three
+    regimes, 10 launches of each kind."""
+    strategies: tuple[str, ...] = ()
+    """Only these strategies; none named: the profile's."""
+    workers: tuple[int, ...] = (1, 2, 4)
+    """Numbers of workers to start."""
+    preset: tuple[str, ...] = ()
+    """Measure throughput on these presets; none named: the profile's."""
+    repetitions: int | None = None
+    """Launches of each kind that tells the speed; none: 10 (full), or as many as fit into the time (quick)."""
+    minutes: float | None = None
+    """How long the quick profile takes, from the first launch to the report; none: 10. It measures as many strategies,
+    in their declared order, as it can tell apart in this time, and names the others."""
+    margin: float = MARGIN
+    """Strategies that surely differ by no more than this share are called alike. Set it before you see results."""
+    spread: tyro.conf.Suppress[Hosts | None] = None
+    """The hosts where there are several, which other options name."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for a strategy, a preset or a number that doesn't exist."""
+        for name in self.strategies:
+            catalogue.find(name)
+        for name in self.preset:
+            if name not in PRESETS:
+                raise UserError(f"There is no preset named '{name}': choose from {', '.join(PRESETS)}.")
+        counts = [*self.workers, 1 if self.repetitions is None else self.repetitions]
+        if not self.workers or min(counts) < 1:
+            raise UserError("--workers and --repetitions take whole numbers above 0.")
+        if self.minutes is not None and (self.profile == "full" or self.repetitions):
+            raise UserError("--minutes limits the quick profile alone: leave out --profile full and --repetitions.")
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise UserError(f"--minutes {self.minutes:g}: give a number above 0.")
+        if not 0 < self.margin < 1:
+            raise UserError(f"--margin {self.margin:g}: give a share between 0 and 1, such as 0.05.")
+
+    @property
+    def limit_seconds(self) -> float | None:
+        """How long the comparison may take; None where it makes all rounds, however long they take."""
+        if self.profile == "full" or self.repetitions:
+            return None
+        return 60 * (QUICK_MINUTES if self.minutes is None else self.minutes)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds it makes where no time limits it."""
+        return self.repetitions or FULL_REPETITIONS
+
+
+@dataclass(frozen=True)
+class PlannedLaunch:
+    """One launch of the plan. Its name is that of its record, its log and its weights."""
+
+    strategy: Strategy
+    workers: int
+    purpose: Literal["certificate", "throughput"]
+    repetition: int
+    task: Task
+    options: Options
+    hosts: int | None = None
+    """How many hosts its workers are on in a comparison over several; None: on this machine, without any ssh."""
+    bandwidth_bits_per_second: float | None = None
+    """Of the links of these hosts, where they are virtual and it was chosen."""
+
+    @property
+    def name(self) -> str:
+        """Unique in a comparison, and readable in a list of files."""
+        details = [words.replace(" ", "_") for words in label(self.options).split(", ") if words]
+        details += [] if has_exchange(self.options) else ["no_exchange"]
+        last = "certificate" if self.purpose == "certificate" else f"{self.repetition:02d}"
+        world = [self.strategy.name, self.task.preset, self.task.scaling, f"{self.workers}w"]
+        world += [] if self.task.batch == PRESETS[self.task.preset].batch else [f"{self.task.batch}rows"]
+        world += [] if self.hosts is None else [f"{self.hosts}h"]
+        world += [f"{self.bandwidth_bits_per_second / 1e6:g}Mbit"] if self.bandwidth_bits_per_second else []
+        return "-".join([*world, *details, last])
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Launches that are made one after the other before anything else is decided."""
+
+    name: Literal["round", "certificates", "smaller worlds", "crowded worlds"]
+    title: str
+    """What it is called while it runs."""
+    launches: Sequence[PlannedLaunch]
+
+
+def whole_round(scope: Scope, repetition: int, order: random.Random, seeds: dict[str, int]) -> Stage:
+    """A round of everything, shuffled across frameworks; the first one holds the certificates as well.
+
+    Rounds make blocks: a round has every launch that tells the speed once, so a machine that slows down slows all of
+    them. `seeds` are the seeds without a kink, by preset, that the certificates train with.
+    """
+    launches, main = [], main_worlds(scope)
+    for strategy, size in worlds(scope):
+        if repetition == 1:
+            launches += certificates(scope, strategy, size, seeds)
+        alone = scope.profile == "full" or size.hosts > 1 or size == main.get(strategy.name)
+        launches += throughput(scope, strategy, size, repetition, alone)
+    order.shuffle(launches)
+    return Stage("round", f"round {repetition} of {scope.rounds}", launches)
+
+
+def certified_presets(scope: Scope) -> tuple[str, ...]:
+    """Presets on which every strategy is held against the oracle."""
+    return ("digits",) if scope.profile == "quick" else ("digits", "pathway")
+
+
+def kink_free_seeds(scope: Scope) -> dict[str, int]:
+    """The certificate's seed for each of its presets; takes a second or two of NumPy."""
+    tasks = {preset: _certificate_task(preset, 1, 0) for preset in certified_presets(scope)}
+    return {preset: oracle.certificate_task(task, [task.batch]).seed for preset, task in tasks.items()}
+
+
+def plan_table(stages: Sequence[Stage], order_seed: int, margin: float) -> pandas.DataFrame:
+    """The plan as the report reads it: one row per planned launch, in their order."""
+    launches = [(stage, launch) for stage in stages for launch in stage.launches]
+    rows = [
+        {
+            "position": position,
+            "launch": launch.name,
+            "strategy": launch.strategy.name,
+            "label": label(launch.options),
+            "preset": launch.task.preset,
+            "scaling": launch.task.scaling,
+            "workers": launch.workers,
+            "hosts": launch.hosts or 1,
+            "exchange": has_exchange(launch.options),
+            "repetition": launch.repetition,
+            "purpose": launch.purpose,
+            "stage": stage.name,
+            "order_seed": order_seed,
+            "margin": margin,
+        }
+        for position, (stage, launch) in enumerate(launches, start=1)
+    ]
+    return pandas.DataFrame(rows)
+
+
+def with_long_windows(task: Task) -> Task:
+    """`task` with three windows, four times as long as its own: what asynchronous throughput is measured with.
+
+    A window ends when all of its updates are applied, so the workers run dry there; in short windows that would be a
+    large part of the time.
+    """
+    window_steps = 4 * task.window_steps
+    return dataclasses.replace(task, window_steps=window_steps, steps=task.warmup_steps + 3 * window_steps)
+
+
+def with_steps_for(task: Task, size: Size) -> Task:
+    """`task` with as few steps as fill LINK_SECONDS where all the gradients take long over the hosts' links.
+
+    By the ring's lower bound, 2 (R - 1) / R times their bytes (Patarasuk & Yuan, 2009, equation 1), for one worker on
+    each host.
+    """
+    bits = size.bandwidth_bits_per_second
+    if bits is None:
+        return task
+    seconds = 2 * (size.hosts - 1) / size.hosts * 8 * parameter_bytes(task) / bits
+    steps = max(_LINK_WINDOWS, math.ceil(LINK_SECONDS / seconds))
+    if steps >= task.steps - task.warmup_steps:
+        return task
+    window_steps = math.ceil(steps / _LINK_WINDOWS)
+    warmup_steps = min(task.warmup_steps, window_steps)
+    return dataclasses.replace(
+        task, window_steps=window_steps, warmup_steps=warmup_steps, steps=warmup_steps + _LINK_WINDOWS * window_steps
+    )
+
+
+def worlds(scope: Scope) -> list[tuple[Strategy, Size]]:
+    """Every strategy of the scope, in declared order, with every size that it can have, from small to large."""
+    known = catalogue.strategies()
+    of_profile = [name for name, strategy in known.items() if strategy.quick or scope.profile == "full"]
+    found = []
+    for name in scope.strategies or of_profile:
+        counts = {1} if known[name].most_workers == 1 else set(scope.workers)
+        found += [(known[name], size) for workers in sorted(counts) for size in placements(scope.spread, workers)]
+    return found
+
+
+def placements(hosts: Hosts | None, workers: int) -> list[Size]:
+    """The sizes of so many workers: all on one host, and as many on each of several, where they have the slots.
+
+    In a sweep of bandwidths these several are as many as can be.
+    """
+    if hosts is None:
+        return [Size(workers)]
+    # One worker per host at most, so of one worker there is only one placement.
+    counts = [count for count in range(1, min(hosts.count, workers) + 1) if workers % count == 0]
+    counts = [count for count in counts if workers // count <= hosts.slots]
+    if len(hosts.bandwidths_bits_per_second) > 1:
+        counts = sorted({*counts[:1], *counts[-1:]})
+    links = {True: hosts.bandwidths_bits_per_second, False: (None,)}
+    return [Size(workers, count, bandwidth) for count in counts for bandwidth in links[count > 1]]
+
+
+def is_crowded(scope: Scope, strategy: Strategy, size: Size) -> bool:
+    """Whether so many workers, and the processes beside them, have more threads than their machines have cores."""
+    beside = strategy.processes_beside(strategy.options())
+    hosts = scope.spread
+    # Every task of a comparison has the threads of its preset.
+    if hosts is None:
+        return (size.workers + beside) * Task.threads > len(os.sched_getaffinity(0))
+    if hosts.cores_together is not None and (size.workers + beside) * Task.threads > hosts.cores_together:
+        return True
+    return (size.workers // size.hosts + beside) * Task.threads > hosts.cores
+
+
+def main_worlds(scope: Scope) -> dict[str, Size]:
+    """By strategy the size of the world that every round has: the largest, over most hosts, that isn't crowded.
+
+    A strategy that has none takes no part in the rounds, unless all that distribute anything are alike in that: then it
+    is the smallest of each.
+    """
+    of_scope = [(strategy, size) for strategy, size in worlds(scope) if _is_whole(scope, size)]
+    fitting = {strategy.name: size for strategy, size in of_scope if not is_crowded(scope, strategy, size)}
+    distributed = {strategy.name for strategy, _ in of_scope if strategy.most_workers != 1}
+    if distributed and not distributed & {*fitting}:
+        return {strategy.name: size for strategy, size in reversed(of_scope)}
+    return fitting
+
+
+def _is_whole(scope: Scope, size: Size) -> bool:
+    """Whether a world of this size gets every kind of launch."""
+    return scope.spread is None or scope.spread.is_first_link(size)
+
+
+def throughput(
+    scope: Scope, strategy: Strategy, size: Size, repetition: int, alone: bool = True
+) -> list[PlannedLaunch]:
+    """Every launch that tells the speed of a world of this size, those among them that will be refused.
+
+    With `alone` those without gradient exchange, which tell T_comp, are among them where workers exchange anything.
+    """
+    full, hosts = scope.profile == "full", scope.spread
+    is_chosen = hosts is not None and size.hosts > 1 and hosts.bandwidths_bits_per_second != (None,)
+    alone = alone and _is_whole(scope, size)
+    launches = []
+    for preset in scope.preset or (("digits", "pathway", "wide") if full else ("pathway",)):
+        for scaling in ("weak", "strong") if full else ("weak",):
+            task = dataclasses.replace(PRESETS[preset], scaling=scaling, workers=size.workers, deadline_seconds=180.0)
+            variants = [strategy.options(**values) for values in ({}, *(strategy.variants if full else ()))]
+            if size.workers > 1 and alone and issubclass(strategy.options, ExchangeOptions):
+                variants += [dataclasses.replace(variant, exchange=False) for variant in variants]
+            over_links = [strategy.options(**values) for values in strategy.over_links if is_chosen]
+            for options in dict.fromkeys((*variants, *over_links)):
+                clocked = task if strategy.is_synchronous(options) else with_long_windows(task)
+                clocked = with_steps_for(clocked, size) if has_exchange(options) else clocked
+                launches.append(_planned(scope, strategy, size, "throughput", repetition, clocked, options))
+    return launches
+
+
+def _planned(
+    scope: Scope,
+    strategy: Strategy,
+    size: Size,
+    purpose: Literal["certificate", "throughput"],
+    repetition: int,
+    task: Task,
+    options: Options,
+) -> PlannedLaunch:
+    """A launch of this size, on as many of the scope's hosts where it has any."""
+    hosts = size.hosts if scope.spread else None
+    link = size.bandwidth_bits_per_second
+    return PlannedLaunch(strategy, size.workers, purpose, repetition, task, options, hosts, link)
+
+
+def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: dict[str, int]) -> list[PlannedLaunch]:
+    """The launches that hold a world of this size against the oracle, on every preset of the profile.
+
+    What is asynchronous with several workers has no oracle to follow: the quick profile certifies one such world alone.
+    """
+    if not _is_whole(scope, size):
+        return []
+    found = [each for preset in certified_presets(scope) for each in _on(preset, scope, strategy, size, seeds[preset])]
+    counts = sorted(scope.workers)
+    largest = max((count for count in counts if count <= len(os.sched_getaffinity(0))), default=counts[0])
+    if scope.profile == "full" or size.workers in (1, largest):
+        return found
+    return [launch for launch in found if strategy.is_synchronous(launch.options)]
+
+
+def _on(preset: str, scope: Scope, strategy: Strategy, size: Size, seed: int) -> list[PlannedLaunch]:
+    """A launch of each variant; of a strategy that is asynchronous by default a synchronous one and one as it is."""
+    task = _certificate_task(preset, size.workers, seed)
+    variants = [strategy.options(**values) for values in ({}, *(strategy.variants if scope.profile == "full" else ()))]
+    if strategy.is_synchronous(variants[0]):
+        return [_planned(scope, strategy, size, "certificate", 1, task, options) for options in variants]
+    synchronous, longer = strategy.options(**strategy.synchronous_with), task
+    if size.workers > 1:
+        longer = dataclasses.replace(task, steps=ASYNCHRONOUS_STEPS, checkpoint_steps=50)
+    return [
+        _planned(scope, strategy, size, "certificate", 1, task, synchronous),
+        _planned(scope, strategy, size, "certificate", 1, longer, variants[0]),
+    ]
+
+
+def _certificate_task(preset: str, workers: int, seed: int) -> Task:
+    return dataclasses.replace(
+        PRESETS[preset],
+        scaling="strong",
+        workers=workers,
+        seed=seed,
+        steps=300 if preset == "digits" else 120,
+        checkpoint_steps=25,
+        deadline_seconds=180.0,
+        checkpoint=Path("weights.safetensors"),
+    )

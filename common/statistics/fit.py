@@ -1,0 +1,206 @@
+"""Latency and bandwidth, fitted to what one library's collective takes at each size: T(S) = alpha + S / beta.
+
+That is Hockney's model ("The communication challenge for MPP: Intel Paragon and Meiko CS-2", Parallel Computing 20,
+1994). Libraries change their protocol or algorithm with the size, so there may be several such lines, each over sizes
+that follow one another. As many are taken as Schwarz's criterion finds ("Estimating the dimension of a model", Annals
+of Statistics 6, 1978).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from common.statistics.intervals import FEWEST_LAUNCHES
+
+FEWEST_SIZES = 3
+"""Two parameters always go through two sizes: a piece with fewer than three says nothing of how well it fits."""
+
+MOST_PIECES = 3
+
+_RESAMPLES, _SEED = 1000, 0
+_TAILS = (2.5, 97.5)
+
+_NEGLIGIBLE = 1e-6
+"""Fits that miss by less than this share are equally good: what is left is rounding."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A fitted number and its 95 % interval over the launches; no interval below six launches."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One line, over the sizes from `from_bytes` to `to_bytes`, both of which were measured."""
+
+    from_bytes: int
+    to_bytes: int
+    latency_seconds: Estimate
+    """Alpha: what nothing would take by this line."""
+    bytes_per_second: Estimate
+    """Beta; infinite where time doesn't grow with the size."""
+
+    def seconds(self, size_bytes: float) -> float:
+        """What so many bytes take by this line."""
+        return self.latency_seconds.value + size_bytes / self.bytes_per_second.value
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The lines through what was measured at these sizes."""
+
+    size_bytes: tuple[int, ...]
+    """In ascending order."""
+    measured_seconds: tuple[float, ...]
+    """Of each size the median over the launches."""
+    launches: int
+    pieces: tuple[Piece, ...]
+    """In the order of their sizes."""
+    breakpoints: tuple[Estimate, ...]
+    """Of each piece but the first the size in bytes from which on it holds, and the sizes between which that is."""
+    criteria: tuple[float, ...]
+    """Schwarz's criterion of one piece, of two, and so on: the lower, the better. The lowest one's are the pieces."""
+
+    @property
+    def residuals(self) -> tuple[float, ...]:
+        """Of each size (fitted - measured) / measured."""
+        fitted = [
+            next(piece for piece in self.pieces if size <= piece.to_bytes).seconds(size) for size in self.size_bytes
+        ]
+        return tuple(own / seconds - 1 for own, seconds in zip(fitted, self.measured_seconds, strict=True))
+
+
+@dataclass(frozen=True)
+class _Divided:
+    """Series of times cut into pieces: arrays (series, pieces)."""
+
+    from_bytes: np.ndarray
+    latency_seconds: np.ndarray
+    seconds_per_byte: np.ndarray
+    misfit: np.ndarray
+    """Sum of the squares of the relative errors."""
+
+
+def fit(size_bytes: Sequence[int], seconds: np.ndarray) -> Fit | None:
+    """Fit one to three lines to `seconds` (sizes, launches): what the collective took at each size in each launch.
+
+    The squares of the relative errors (fitted - measured) / measured of the launches' medians are least, with neither
+    latency nor time per byte below zero. Each line has three sizes at least. Schwarz's criterion counts the sizes as
+    observations, not calls, and as parameters two for each line and one for each breakpoint. It isn't made for so few:
+    of straight lines with noise it breaks one in six at 24 sizes, and nearly every second one at 6 to 10. The intervals
+    are percentiles of a bootstrap (Efron & Tibshirani, "An Introduction to the Bootstrap", 1993, section 13.3) that
+    draws whole launches, which measured all sizes, and keeps the number of pieces.
+
+    None with fewer than three sizes. Raises ValueError unless sizes ascend and all times are above zero.
+    """
+    sizes, seconds = np.asarray(size_bytes, dtype=float), np.asarray(seconds, dtype=float)
+    if len(sizes) < FEWEST_SIZES:
+        return None
+    if seconds.ndim != 2 or len(seconds) != len(sizes) or not seconds.size or not (seconds > 0).all():
+        raise ValueError("A fit needs times above zero, of every size in every launch.")
+    if not (np.diff(sizes) > 0).all():
+        raise ValueError("A fit needs sizes in ascending order.")
+    medians = np.median(seconds, axis=1)
+    found = [_divided(sizes, medians[None], 1 + more) for more in range(min(MOST_PIECES, len(sizes) // FEWEST_SIZES))]
+    criteria = [_criterion(len(sizes), pieces, each) for pieces, each in enumerate(found, start=1)]
+    count = 1 + int(np.argmin(criteria))
+    launches = seconds.shape[1]
+    drawn = _divided(sizes, _resampled(seconds), count) if launches >= FEWEST_LAUNCHES else None
+    return Fit(
+        size_bytes=tuple(map(int, size_bytes)),
+        measured_seconds=tuple(medians.tolist()),
+        launches=launches,
+        pieces=_pieces(size_bytes, found[count - 1], drawn),
+        breakpoints=_breakpoints(found[count - 1], drawn),
+        criteria=tuple(criteria),
+    )
+
+
+def _divided(sizes: np.ndarray, seconds: np.ndarray, pieces: int) -> _Divided:
+    """Cut each series of `seconds` (series, sizes) where that many lines fit it best."""
+    inner = combinations(range(FEWEST_SIZES, len(sizes) - FEWEST_SIZES + 1), pieces - 1)
+    divisions = [[*pairwise((0, *cuts, len(sizes)))] for cuts in inner]
+    divisions = [spans for spans in divisions if all(end - first >= FEWEST_SIZES for first, end in spans)]
+    spans_of_any = {span for spans in divisions for span in spans}
+    lines = {span: _lines(sizes[slice(*span)], seconds[:, slice(*span)]) for span in spans_of_any}
+    misfits = np.array([sum(lines[span][-1] for span in spans) for spans in divisions])
+    best = np.argmin(misfits, axis=0)
+    chosen = [
+        [(sizes[span[0]], *lines[span][:, series]) for span in divisions[each]] for series, each in enumerate(best)
+    ]
+    return _Divided(*np.moveaxis(np.array(chosen), -1, 0))
+
+
+def _lines(sizes: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Latency, seconds per byte and misfit (3, series) of the best line through each series of `seconds`.
+
+    It is weighted non-negative least squares in closed form: without the constraint at most one of the two can be below
+    zero, since all sizes and times are above it, and the best that is allowed then has that one at zero. A general
+    solver would take a call for each of many thousands of series.
+    """
+    weights = seconds**-2.0
+    total = weights.sum(axis=1)
+    size, second = (weights * sizes).sum(axis=1) / total, (weights * seconds).sum(axis=1) / total
+    off = sizes - size[:, None]
+    slope = (weights * off * (seconds - second[:, None])).sum(axis=1) / (weights * off**2).sum(axis=1)
+    through_zero = (weights * sizes * seconds).sum(axis=1) / (weights * sizes**2).sum(axis=1)
+    free = slope * size <= second
+    slope = np.where(free, np.maximum(slope, 0.0), through_zero)
+    latency = np.where(free, second - slope * size, 0.0)
+    errors = (latency[:, None] + slope[:, None] * sizes) / seconds - 1
+    return np.array([latency, slope, (errors**2).sum(axis=1)])
+
+
+def _criterion(sizes: int, pieces: int, found: _Divided) -> float:
+    """Schwarz's, for normal errors whose deviation isn't known, but for a constant."""
+    mean_square = max(float(found.misfit.sum()) / sizes, _NEGLIGIBLE**2)
+    return sizes * math.log(mean_square) + (3 * pieces - 1) * math.log(sizes)
+
+
+def _resampled(seconds: np.ndarray) -> np.ndarray:
+    """Medians (resamples, sizes) over launches that are drawn with replacement, the same ones at all sizes."""
+    # In an order of their own, so that the draws don't depend on which launch came first.
+    ordered = seconds[:, np.lexsort(seconds[::-1])]
+    launches = seconds.shape[1]
+    drawn = np.random.default_rng(_SEED).integers(launches, size=(_RESAMPLES, launches))
+    return np.median(ordered[:, drawn], axis=-1).T
+
+
+def _pieces(size_bytes: Sequence[int], found: _Divided, drawn: _Divided | None) -> tuple[Piece, ...]:
+    latencies = _estimates(found.latency_seconds, drawn and drawn.latency_seconds)
+    slopes = _estimates(found.seconds_per_byte, drawn and drawn.seconds_per_byte)
+    edges = [*map(int, found.from_bytes[0]), None]
+    spans = [
+        [size for size in size_bytes if first <= size and (end is None or size < end)] for first, end in pairwise(edges)
+    ]
+    return tuple(
+        Piece(int(own[0]), int(own[-1]), latency, _inverse(slope))
+        for own, latency, slope in zip(spans, latencies, slopes, strict=True)
+    )
+
+
+def _breakpoints(found: _Divided, drawn: _Divided | None) -> tuple[Estimate, ...]:
+    return tuple(_estimates(found.from_bytes, drawn and drawn.from_bytes, method="inverted_cdf")[1:])
+
+
+def _estimates(found: np.ndarray, drawn: np.ndarray | None, method: str = "linear") -> list[Estimate]:
+    """Of each piece what was `found` (1, pieces), with the percentiles of what was `drawn` (resamples, pieces)."""
+    if drawn is None:
+        return [Estimate(value, None, None) for value in found[0].tolist()]
+    low, high = np.percentile(drawn, _TAILS, axis=0, method=method).tolist()
+    return [Estimate(*each) for each in zip(found[0].tolist(), low, high, strict=True)]
+
+
+def _inverse(slope: Estimate) -> Estimate:
+    """Bytes per second from seconds per byte: the larger the one, the smaller the other."""
+    value, low, high = (
+        None if each is None else 1 / each if each > 0 else math.inf for each in (slope.value, slope.high, slope.low)
+    )
+    return Estimate(value, low, high)

@@ -1,0 +1,138 @@
+"""common/declarations/sweep.py: the command line of a launch, with the options of nccl-tests."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from common.contract.collectives import Collective
+from common.declarations.sweep import Sweep, Type, parse_command_line, to_arguments
+from common.errors import UserError
+
+SIZE = st.builds(
+    "{}{}".format, st.integers(1, 512).map(lambda count: 8 * count), st.sampled_from(["", "K", "M", "KiB"])
+)
+
+
+@st.composite
+def sweeps(draw):
+    values = {
+        "collectives": st.lists(st.sampled_from(Collective), min_size=1, max_size=10, unique=True).map(tuple),
+        "sizes": st.lists(SIZE, max_size=4).map(tuple),
+        "min_bytes": SIZE,
+        "max_bytes": SIZE,
+        "step_factor": st.integers(2, 16),
+        "iterations": st.integers(1, 1000),
+        "warmup_iterations": st.integers(0, 1000),
+        "check": st.booleans(),
+        "data_type": st.sampled_from(get_args(Type)),
+        "pipelined": st.booleans(),
+        "workers": st.integers(2, 64),
+        "threads": st.integers(1, 8),
+        "device": st.sampled_from(["auto", "cpu", "gpu"]),
+        "seed": st.integers(0, 2**63),
+        "deadline_seconds": st.floats(1e-3, 86400),
+        "record": st.none() | st.sampled_from([Path("record.json"), Path("/a folder/-r.json"), Path("-r.json")]),
+    }
+    try:
+        return Sweep(**{name: draw(value) for name, value in values.items()})
+    except UserError:
+        assume(False)
+
+
+def parsed(line):
+    return parse_command_line("Collectives.", line.split())
+
+
+def test_the_short_options_are_those_of_nccl_tests():
+    sweep = parsed("-b 8 -e 4M -f 8 -n 5 -w 2")
+    assert sweep.size_bytes == [8, 64, 512, 4096, 32768, 262144, 2097152]
+    assert (sweep.iterations, sweep.warmup_iterations) == (5, 2)
+    assert sweep == Sweep(step_factor=8, iterations=5, warmup_iterations=2)
+
+
+def test_every_short_option_has_a_long_name_and_types_and_checks_can_be_chosen():
+    long = "--min-bytes 16 --max-bytes 1K --step-factor 4 --iterations 3 --warmup-iterations 0 --data-type int32"
+    assert parsed(f"{long} --no-check") == parsed("-b 16 -e 1K -f 4 -n 3 -w 0 -d int32 --no-check")
+    assert parsed(f"{long} --no-check").check is False
+
+
+def test_without_options_sizes_double_from_8_bytes_to_4_mebibytes():
+    assert parsed("").size_bytes == [8 * 2**place for place in range(20)]
+    assert parsed("") == Sweep()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8", 8), ("4K", 4096), ("4k", 4096), ("4KB", 4096), ("4KiB", 4096), ("64M", 2**26), ("1G", 2**30), (" 8 ", 8)],
+)
+def test_sizes_are_in_bytes_or_powers_of_1024(text, size):
+    assert Sweep(sizes=(text,)).size_bytes == [size]
+
+
+def test_the_sizes_that_are_named_are_measured_once_each_and_ascend():
+    assert parsed("--sizes 1M 8 4K 1024K -e 16M").size_bytes == [8, 4096, 2**20]
+
+
+def test_the_largest_size_is_reached_and_never_passed():
+    assert Sweep(min_bytes="8", max_bytes="64", step_factor=2).size_bytes == [8, 16, 32, 64]
+    assert Sweep(min_bytes="8", max_bytes="63", step_factor=2).size_bytes == [8, 16, 32]
+    assert Sweep(min_bytes="64", max_bytes="64").size_bytes == [64]
+
+
+def test_collectives_are_measured_in_the_order_in_which_they_are_named():
+    assert parsed("--collectives broadcast all_reduce").collectives == (Collective.BROADCAST, Collective.ALL_REDUCE)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("-b 8M -e 4M", "--min-bytes 8M is above --max-bytes 4M: swap them."),
+        ("-f 1", "--step-factor 1: give a whole number above 1."),
+        ("-f -2", "--step-factor -2: give a whole number above 1."),
+        ("--workers 1", "--workers 1: a collective needs two ranks at least; give 2 or more."),
+        ("-w -1", "--warmup-iterations and --seed can't be negative: give 0 or more."),
+        ("--seed -1", "--warmup-iterations and --seed can't be negative: give 0 or more."),
+        ("--deadline-seconds 0", "--deadline-seconds 0.0: give seconds, more than 0 and at most 86400."),
+        ("--deadline-seconds nan", "--deadline-seconds nan: give seconds, more than 0 and at most 86400."),
+        ("--deadline-seconds inf", "--deadline-seconds inf: give seconds, more than 0 and at most 86400."),
+        ("-n 0", "--threads and --iterations: give whole numbers above 0."),
+        ("--threads 0", "--threads and --iterations: give whole numbers above 0."),
+        ("-b 4 -d float64", "4 bytes aren't a whole number of float64: give multiples of 8."),
+        ("--sizes 8 9", "9 bytes aren't a whole number of float32: give multiples of 4."),
+        ("-b 0", "--min-bytes 0 isn't a size: give bytes, such as 8, 4K or 64M."),
+        ("-b 1.5K", "--min-bytes 1.5K isn't a size: give bytes, such as 8, 4K or 64M."),
+        ("-e 4T", "--max-bytes 4T isn't a size: give bytes, such as 8, 4K or 64M."),
+        ("--sizes x", "--sizes x isn't a size: give bytes, such as 8, 4K or 64M."),
+        ("-b 1 -e 1000000000000000G -d int8", "That is 80 sizes: give 64 at most."),
+        ("--collectives barrier barrier", "--collectives barrier barrier: name each once."),
+        ("--workers 128", "--workers 128: no more than 127 can be checked."),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_cause_and_remedy(refusal, line, said):
+    assert refusal(lambda: parsed(line)).startswith(said)
+
+
+def test_a_launch_without_collectives_is_refused(refusal):
+    text = refusal(lambda: Sweep(collectives=()))
+    assert text.startswith("--collectives: name one at least of send_receive, broadcast,")
+
+
+def test_an_option_that_is_not_there_ends_with_the_usual_status(capsys):
+    with pytest.raises(SystemExit) as ended:
+        parsed("--sides 8")
+    assert ended.value.code == 2
+    assert "--sides" in capsys.readouterr().err
+
+
+@settings(max_examples=40)
+@given(sweeps())
+def test_the_options_of_a_sweep_are_read_as_the_same_sweep(sweep):
+    assert parse_command_line("Collectives.", to_arguments(sweep)) == sweep
+
+
+def test_only_what_differs_from_the_defaults_is_an_option():
+    assert to_arguments(Sweep()) == []
+    assert to_arguments(Sweep(workers=4, check=False)) == ["--no-check", "--workers", "4"]

@@ -1,0 +1,156 @@
+"""What the tests of hosts share: the agent as a process of this machine, and two hosts that ssh reaches."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from common.errors import UserError
+from common.launching.hosts.host import Host
+from common.launching.virtual_hosts.cluster import VirtualHost, virtual_hosts
+from common.paths import ROOT
+from tests import launching
+
+CLOCKS_APART_SECONDS = 3600.0
+"""How far the clocks of each host are ahead of the one's before it, and the first one's of this machine's."""
+
+AGENT = """
+import sys
+from pathlib import Path
+from common.errors import exit_with_one_line
+from common.hosts import agent, work
+work._GRACE_SECONDS = 0.5
+work.SCRATCH = Path(sys.argv.pop())
+exit_with_one_line(agent.main)
+"""
+
+
+class Agent(subprocess.Popen):
+    """The agent, which keeps its folders in `scratch`; its input stays open."""
+
+    def __init__(self, scratch: Path, action: str, request: dict) -> None:
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        super().__init__([sys.executable, "-c", AGENT, action, str(scratch)], cwd=ROOT, text=True, **pipes)
+        print(json.dumps(request), file=self.stdin, flush=True)
+
+    def answer(self) -> dict:
+        """The next line of its output."""
+        return json.loads(self.stdout.readline())
+
+
+@pytest.fixture
+def agent(tmp_path):
+    """A function that starts the agent's action with a request; what it starts is ended with the test."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    agents = []
+
+    def start(action: str, scratch: Path = scratch, **request: object) -> Agent:
+        agents.append(Agent(scratch, action, request))
+        return agents[-1]
+
+    yield start
+    for process in agents:
+        process.kill()
+        with process:
+            pass
+
+
+PLAYED_SSH = """#!/bin/sh
+while [ $# -gt 2 ]; do shift; done
+case "$1 $2" in
+    gone*) echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255;;
+    silent*run) echo '{"folder": null}'; exec sleep 600;;
+    silent*) exit 255;;
+    hostile*run) echo '{"folder": "a folder"}';;
+    hostile*collect) printf %s "$COLLECTED";;
+    hostile*) ;;
+    lost*run) echo '{"folder": null}'; exit 255;;
+    *) exec /bin/sh -c "$2";;
+esac
+"""
+
+
+@pytest.fixture
+def played_ssh(tmp_path, monkeypatch):
+    """`ssh` in PATH that reaches this machine under any name but four.
+
+    `gone`, `silent` and `lost` lose what runs; `hostile` sends back what the environment variable COLLECTED has.
+    """
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "ssh").write_text(PLAYED_SSH)
+    (programs / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Two hosts whose clocks are hours apart, each with an ssh server, and `ssh` in PATH that connects from their head.
+
+    What the environment variable SSH_OPTIONS has comes before that `ssh`'s own options.
+    """
+
+    machines: tuple[VirtualHost, ...]
+    programs: Path
+    """The folder of that `ssh`."""
+    servers: tuple[int, ...]
+    """What runs on each host from the beginning."""
+
+    @property
+    def hosts(self) -> list[Host]:
+        """The hosts as a user names them."""
+        return [Host(machine.name, 2) for machine in self.machines]
+
+    def left(self) -> list[str]:
+        """The command lines of what runs on the hosts beside their servers, and the files in their /var/tmp."""
+        pids = {pid for machine in self.machines for pid in machine.processes()} - {*self.servers}
+        files = [line for machine in self.machines for line in machine.run("ls", "/var/tmp").splitlines()]
+        return [" ".join(psutil.Process(pid).cmdline()) for pid in pids if launching.is_running(pid)] + files
+
+
+@contextmanager
+def _site(folder: Path) -> Iterator[Site]:
+    if not (ssh := shutil.which("ssh")):
+        pytest.skip("No ssh between the test hosts: the program ssh isn't found.")
+    with ExitStack() as ends:
+        try:
+            cluster = ends.enter_context(virtual_hosts(2, clocks_apart_seconds=CLOCKS_APART_SECONDS))
+        except UserError as error:
+            pytest.skip(f"No test hosts: {str(error).removeprefix('No virtual hosts: ')}")
+        program = folder / "ssh"
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(cluster.head.enter(ssh))} $SSH_OPTIONS "$@"\n')
+        program.chmod(0o755)
+        yield Site(cluster.hosts, folder, tuple(machine.processes()[0] for machine in cluster.hosts))
+
+
+@pytest.fixture(scope="session")
+def _shared_site(tmp_path_factory) -> Iterator[Site]:
+    with _site(tmp_path_factory.mktemp("site")) as site:
+        yield site
+
+
+@pytest.fixture
+def site(_shared_site, monkeypatch) -> Site:
+    """Two hosts that stay as they are."""
+    monkeypatch.setenv("PATH", f"{_shared_site.programs}:{os.environ['PATH']}")
+    return _shared_site
+
+
+@pytest.fixture
+def own_site(tmp_path, monkeypatch) -> Iterator[Site]:
+    """Two hosts of the test's own, to which it may do anything."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    with _site(folder) as site:
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        yield site

@@ -1,0 +1,40 @@
+"""common/launching/hosts/clocks.py: however the ways differ, the true offset lies within the uncertainty."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.launching.hosts import clocks
+from common.launching.hosts.clocks import Exchange, offset_of
+from common.launching.hosts.host import Host
+from tests.common.launching.hosts.conftest import CLOCKS_APART_SECONDS
+
+DELAYS = st.integers(0, 10**10)
+MOMENTS = st.integers(0, 10**16)
+ROUNDING_SECONDS = 1e-8
+"""Of a float that holds a year."""
+
+
+@given(st.integers(-(10**16), 10**16), st.lists(st.tuples(MOMENTS, DELAYS, DELAYS), min_size=1))
+def test_the_true_offset_lies_within_the_uncertainty_whatever_the_delays(true_ns, trips):
+    exchanges = [Exchange(sent, sent + there + true_ns, sent + there + back) for sent, there, back in trips]
+    estimate = offset_of(exchanges)
+    assert abs(estimate.offset_seconds - true_ns / 1e9) <= estimate.uncertainty_seconds + ROUNDING_SECONDS
+    assert estimate.uncertainty_seconds == pytest.approx(min(there + back for _, there, back in trips) / 2e9)
+
+
+def test_the_uncertainty_is_reached_where_one_way_takes_all_of_the_time():
+    late, early = Exchange(0, 5_000_002_000, 2_000), Exchange(0, 5_000_000_000, 2_000)
+    assert offset_of([late]).offset_seconds - 5 == pytest.approx(1e-6)
+    assert offset_of([early]).offset_seconds - 5 == pytest.approx(-1e-6)
+    assert offset_of([late]).uncertainty_seconds == 1e-6
+
+
+def test_the_offsets_of_hosts_whose_clocks_are_hours_apart_are_found(site):
+    for number, offset in enumerate(clocks.measure(site.hosts), start=1):
+        assert abs(offset.offset_seconds - number * CLOCKS_APART_SECONDS) <= offset.uncertainty_seconds < 0.5
+
+
+def test_a_host_that_is_not_reached_is_named(site, refusal):
+    hosts = [*site.hosts, Host("host3", 1)]
+    assert refusal(lambda: clocks.measure(hosts)).startswith("host3: no machine is found by this name")

@@ -1,0 +1,164 @@
+"""A comparison over virtual hosts, as a user starts it: it is interrupted, goes on, and leaves nothing but results."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pandas
+import psutil
+import pytest
+
+from common.declarations import catalogue
+from common.declarations.strategy import Strategy, Work
+from common.launching.launch import python_for
+from common.paths import ROOT
+from common.records.training import Record, read_records
+from tests.hosts import cluster_of, require_ssh
+from tests.launching import is_running, wait_for
+
+QUICK = [strategy for strategy in catalogue.strategies().values() if strategy.quick]
+SPANNING = {strategy.launcher.name: strategy for strategy in reversed(QUICK) if strategy.launcher.across_hosts}
+"""The first quick strategy of each launcher that spans hosts."""
+
+FIRST = next(iter(reversed(SPANNING.values())))
+
+IN_ONE_PROCESS = next(
+    strategy
+    for strategy in catalogue.strategies().values()
+    if strategy.work is Work.REPLICAS_IN_ONE_PROCESS and strategy.base == FIRST.base
+)
+"""What can't span hosts, of the same framework."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison over two virtual hosts has left."""
+
+    records: dict[str, Record]
+    folder: Path
+    report: Path
+
+    def table(self, name: str) -> pandas.DataFrame:
+        """A table of the report's, by its name."""
+        return pandas.read_csv(self.report.with_name(f"{self.report.stem}-tables") / f"{name}.csv")
+
+
+def command_for(folder: Path, strategies: list[Strategy], *options: str, preset: str = "digits") -> list[str]:
+    names = [strategy.base for strategy in strategies if strategy.base] + [strategy.name for strategy in strategies]
+    scope = ["--strategies", *dict.fromkeys(names), "--preset", preset, "--workers", "2", "--repetitions", "1"]
+    outputs = ["--results", str(folder / "results"), "--out", str(folder / "report.pdf")]
+    return [sys.executable, "-m", "common.sessions.compare", "--virtual-hosts", "2", *options, *scope, *outputs]
+
+
+def require_virtual_hosts(strategies: list[Strategy]) -> None:
+    require_ssh()
+    with cluster_of(2):
+        for strategy in strategies:
+            python_for(strategy)
+
+
+def ended_well(folder: Path) -> dict[Path, int]:
+    """When each record of a launch that ended well was written."""
+    records = folder.glob("results/*/*.json")
+    return {path: path.stat().st_mtime_ns for path in records if '"status": "ok"' in path.read_text()}
+
+
+def what_remains(folder: Path) -> Compared:
+    [results] = (folder / "results").glob("*-quick")
+    return Compared(read_records(results), results, folder / "report.pdf")
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """One that was interrupted in the middle of a launch over both hosts, and started again."""
+    strategies = [IN_ONE_PROCESS, FIRST]
+    require_virtual_hosts(strategies)
+    folder = tmp_path_factory.mktemp("comparison")
+    command = command_for(folder, strategies)
+    # A shell that has started these tests in the background has them, and so their children, ignore SIGINT.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=heed)
+    wait_for(lambda: [*folder.glob("results/*/*-2h-*.log")] and ended_well(folder), seconds=600)
+    started = set(psutil.Process(first.pid).children(recursive=True))
+    # As ^C does, which all of a terminal's programs get.
+    os.killpg(first.pid, signal.SIGINT)
+    assert first.wait(60) == 130
+    assert not [process for process in started if is_running(process)]
+    done = ended_well(folder)
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert all(path.stat().st_mtime_ns == changed for path, changed in done.items())
+    return what_remains(folder)
+
+
+def test_what_spans_hosts_ends_well_on_both_and_what_cannot_is_unsupported_with_the_reason(compared):
+    ended = {name: record for name, record in compared.records.items() if record.status != "ok"}
+    assert {(record.strategy, record.status) for record in ended.values()} == {(IN_ONE_PROCESS.name, "unsupported")}
+    assert {record.reason for record in ended.values()} == {
+        f"{IN_ONE_PROCESS.name} has all of its workers in one process, which is on one host: start it there."
+    }
+    over_both = [record for record in compared.records.values() if record.status == "ok" and len(record.hosts) == 2]
+    assert {record.checkpoint is None for record in over_both} == {True, False}
+
+
+def test_a_record_names_its_hosts_their_clocks_and_their_link(compared):
+    for record in compared.records.values():
+        assert record.virtual == {"bandwidth_bits_per_second": None, "delay_seconds": 0.0, "cores_per_host": None}
+        if record.status == "ok" and len(record.hosts) == 2:
+            assert record.full_label.endswith("2 hosts")
+            assert [host["name"] for host in record.hosts] == ["host1", "host2"]
+            assert all(host["clock_uncertainty_seconds"] > 0 for host in record.hosts)
+            assert record.link["bytes_per_second"] > 1e6
+
+
+def test_every_launch_follows_the_oracle(compared):
+    verdicts = compared.table("deviations").groupby("exchange")["verdict"].agg(set)
+    assert verdicts[True] <= {"follows", "follows up to a kink"}
+    assert "deviates" not in verdicts.get(False, set())
+
+
+def test_what_goes_from_host_to_host_is_what_the_formula_says_and_headers(compared):
+    of_hosts = compared.table("hosts").query("hosts == 2 and exchange").groupby("launch")
+    ratios = of_hosts["sent_bytes"].sum() / of_hosts["formula_bytes"].first()
+    assert len(ratios)
+    assert ratios.between(1.0, 1.07).all(), ratios
+
+
+def test_nothing_that_it_writes_has_a_key(compared):
+    written = [path for path in compared.folder.iterdir() if path.is_file()]
+    assert any(path.suffix == ".log" for path in written)
+    for path in written:
+        assert b"PRIVATE KEY" not in path.read_bytes()
+        assert b"SECRET_KEY=" not in path.read_bytes()
+
+
+def test_the_report_has_a_chapter_on_hosts(compared):
+    assert compared.report.read_bytes().startswith(b"%PDF")
+    assert set(compared.table("hosts")["host"]) == {"host1", "host2"}
+
+
+@pytest.mark.grid
+def test_every_launcher_that_spans_hosts_keeps_to_its_formula_over_a_slow_link(tmp_path):
+    strategies = [*SPANNING.values()]
+    require_virtual_hosts(strategies)
+    # With gradients so large that what coordinates the workers is little beside them.
+    command = command_for(tmp_path, strategies, "--bandwidth", "100mbit", preset="pathway")
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3000)
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = what_remains(tmp_path)
+    assert {record.status for record in found.records.values()} == {"ok"}
+    over_both = [record for record in found.records.values() if len(record.hosts) == 2]
+    assert {record.strategy for record in over_both} == {strategy.name for strategy in strategies}
+    for record in over_both:
+        assert record.link["bytes_per_second"] == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
+        assert "2 hosts, 100 Mbit/s" in record.full_label
+    of_hosts = found.table("hosts").query("hosts == 2 and exchange and formula_bytes > 0").groupby("launch")
+    ratios = of_hosts["sent_bytes"].sum() / of_hosts["formula_bytes"].first()
+    assert ratios.between(0.97, 1.03).all(), ratios.to_dict()
+    assert {name.partition("-")[0] for name in ratios.index} == {strategy.name for strategy in strategies}
+    same_maths = found.table("deviations").query("other_maths != other_maths and exchange")
+    assert set(same_maths["verdict"]) <= {"follows", "follows up to a kink"}

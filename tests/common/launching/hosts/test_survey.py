@@ -1,0 +1,121 @@
+"""common/launching/hosts/survey.py: the hosts stand side by side, and what mustn't differ among them is refused in
+one line."""
+
+import dataclasses
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from common.launching.hosts import survey
+from common.launching.hosts.clocks import Offset
+from common.launching.hosts.host import Host
+from common.launching.hosts.survey import HostFacts
+from common.launching.virtual_hosts.description import INTERFACE
+from common.measurement import machine
+from tests.common.launching.hosts.conftest import CLOCKS_APART_SECONDS
+
+COMMIT = "0123456789abcdef"
+
+
+def facts_of(number, peer, **changes):
+    values = {
+        "host": Host(f"host{number}", 4),
+        "hostname": f"host{number}",
+        "boot_id": f"boot{number}",
+        "commit": COMMIT,
+        "changes": "none",
+        "python": "3.11.7",
+        "environments": {"some": {"python": "3.11.7", "numpy": "2.4.6"}, "other": None},
+        "cores": 2,
+        "machine": {"cores": 8},
+        "routes": {f"host{peer}": {"interface": "eth0", "address": f"10.0.0.{number}", "prefix_length": 24}},
+        "free_bytes": 10**9,
+        "no_room": None,
+        "clock": Offset(3600.25, 0.00015),
+    }
+    return HostFacts(**values | changes)
+
+
+@pytest.fixture
+def pair():
+    """A function that makes the facts of two hosts, the second with the changes that it is given."""
+    return lambda **changes: [facts_of(1, 2), facts_of(2, 1, **changes)]
+
+
+def text_of(table):
+    """The table as a wide terminal shows it."""
+    text = io.StringIO()
+    Console(file=text, width=200).print(table)
+    return text.getvalue()
+
+
+def test_hosts_that_are_alike_are_not_refused(pair):
+    survey.refuse(pair())
+    # Virtual hosts share a kernel, and fewer cores than slots are for the record to say.
+    survey.refuse(pair(boot_id="boot1", cores=1, free_bytes=1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"hostname": "host1", "boot_id": "boot1"}, "host1 and host2 are the same machine, host1"),
+        ({"commit": "fedcba9876543210"}, "differ in their commit (012345678, fedcba987)"),
+        ({"commit": f"{COMMIT}+changes"}, "differ in their commit (012345678, 012345678+changes)"),
+        ({"commit": None}, "differ in their commit (012345678, none)"),
+        ({"commit": "0123456789zzzzzz"}, "differ in their changes to the commit"),
+        ({"changes": "some"}, "differ in their changes to the commit"),
+        ({"python": "3.12.1"}, "differ in their Python (3.11.7, 3.12.1)"),
+        ({"environments": {"some": None, "other": None}}, "differ in their environment some (made, not made)"),
+        (
+            {"environments": {"some": {"python": "3.11.7", "numpy": "2.4.5"}, "other": None}},
+            "differ in their numpy of the environment some (2.4.6, 2.4.5)",
+        ),
+        (
+            {"environments": {"some": {"python": "3.11.7"}, "other": None}},
+            "differ in their numpy of the environment some (2.4.6, none)",
+        ),
+        ({"routes": {"host1": {"failure": "Name or service not known"}}}, "host2 can't reach host1 (Name or service"),
+        (
+            {"routes": {"host1": {"interface": "eth0"}, "host3": {"interface": "eth1"}}},
+            "host2 reaches host1 by eth0 and host3 by eth1",
+        ),
+        ({"no_room": "node7 can't keep files."}, "host2: node7 can't keep files."),
+    ],
+)
+def test_what_must_not_differ_is_refused(changes, said, pair, refusal):
+    assert said in refusal(lambda: survey.refuse(pair(**changes)))
+
+
+def test_the_table_has_a_row_for_each_host(pair):
+    shown = text_of(survey.table(pair()))
+    row = re.search(r".*10\.0\.0\.2/24.*", shown)[0]
+    for cell in ("host2", "012345678", "3.11.7", "2", "8", "4", "eth0", "+3600.250000 s ± 150 µs"):
+        assert re.search(rf"│ +{re.escape(cell)} +│", row), cell
+    assert "some: python 3.11.7, numpy 2.4.6" in shown
+    assert "other: not made" in shown
+
+
+def test_one_host_alone_has_no_interface(pair):
+    alone = [dataclasses.replace(pair()[0], routes={})]
+    survey.refuse(alone)
+    assert re.search(r"│ +- +│ +- +│", text_of(survey.table(alone)))
+
+
+def test_two_hosts_are_surveyed_over_ssh(site):
+    first, second = surveyed = survey.survey(site.hosts)
+    survey.refuse(surveyed)
+    assert [facts.hostname for facts in surveyed] == ["host1", "host2"]
+    assert first.commit == machine.git_commit()
+    assert first.route == {"interface": INTERFACE, "address": "10.77.0.1", "prefix_length": 24}
+    assert second.route["address"] == "10.77.0.2"
+    apart = second.clock.offset_seconds - first.clock.offset_seconds
+    assert apart == pytest.approx(CLOCKS_APART_SECONDS, abs=1)
+    assert "10.77.0.2/24" in text_of(survey.table(surveyed))
+
+
+def test_every_host_that_does_not_answer_is_named(site, refusal):
+    said = refusal(lambda: survey.survey([*site.hosts, Host("host3", 1), Host("host4", 1)]))
+    assert "host3: no machine is found" in said
+    assert "host4: no machine is found" in said

@@ -1,0 +1,114 @@
+"""One record of each launch of the laboratory, whatever happened to it."""
+
+import dataclasses
+
+import pytest
+
+from common.declarations import catalogue
+from common.declarations.sweep import Sweep
+from common.errors import NotInstalledError
+from common.launching import collectives_supervision as supervision
+from common.launching.collectives_supervision import run_over_hosts, run_planned
+from common.launching.hosts.ranks import HostsOutcome
+from common.launching.processes import TIMED_OUT_STATUS
+from common.records.collectives import Cell, append_line, cells_path
+from common.sessions.collectives_plan import PlannedSweep
+
+CELL = Cell(
+    collective="all_reduce", size_bytes=8, status="ok", entered_seconds=[[0.0], [0.1]], left_seconds=[[0.2], [0.3]]
+)
+ABOUT = {"backend": "gloo", "timing_seconds": 1e-7, "started_at": "2026-01-31T12:00:00.000+00:00"}
+
+
+@pytest.fixture
+def planned():
+    return PlannedSweep(catalogue.find_library("gloo"), Sweep(sizes=("8",)), repetition=3)
+
+
+@pytest.fixture
+def launch(monkeypatch, tmp_path):
+    """A function that makes a launch leave these lines and this log, and end with this status."""
+
+    def make(lines, status, log=""):
+        def start(arguments, root, log_path, deadline_seconds, variables):
+            log_path.write_text(log)
+            for line in lines:
+                append_line(cells_path(tmp_path / "gloo-2w-03.json"), line)
+            return status
+
+        monkeypatch.setattr(supervision.supervision, "start", start)
+        monkeypatch.setattr(supervision, "python_for", lambda library: None)
+
+    return make
+
+
+def test_a_launch_that_ends_well_leaves_every_cell(launch, planned, tmp_path):
+    launch([ABOUT, dataclasses.asdict(CELL), {"elapsed_seconds": 2.0}], 0)
+    record = run_planned(planned, tmp_path)
+    assert (record.status, record.reason, record.cells) == ("ok", None, [CELL])
+    assert (record.library, record.workers, record.repetition, record.elapsed_seconds) == ("gloo", 2, 3, 2.0)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".json"] == ["gloo-2w-03.json"]
+    assert not cells_path(tmp_path / "gloo-2w-03.json").exists()
+
+
+def test_what_was_measured_before_a_rank_died_is_kept(launch, planned, tmp_path):
+    launch([ABOUT, dataclasses.asdict(CELL)], 1, "lockstep: failed: rank 1 ended with signal 9.\n")
+    record = run_planned(planned, tmp_path)
+    assert (record.status, record.reason) == ("failed", "rank 1 ended with signal 9.")
+    assert record.cells == [CELL]
+
+
+def test_what_was_measured_over_hosts_before_one_of_them_failed_is_kept(monkeypatch, planned, tmp_path):
+    spread = dataclasses.replace(planned, hosts=2)
+    cells = cells_path(tmp_path / f"{spread.name}.json")
+    for line in (ABOUT, dataclasses.asdict(CELL)):
+        append_line(cells, line)
+    brought = {cells.name: cells.read_bytes()}
+
+    def run(spanning, cluster, site, log_path):
+        assert spanning.files == [cells.name]
+        log_path.write_text("host2| lockstep: failed: rank 1 ended with signal 9.\n")
+        return HostsOutcome(1, failed_host="host2", files=brought)
+
+    for name in ("site_of", "refuse_early", "measured"):
+        monkeypatch.setattr(supervision.hosts_supervision, name, lambda *known: None)
+    monkeypatch.setattr(supervision.hosts_supervision, "run", run)
+    record = run_over_hosts(spread, tmp_path, cluster=None)
+    assert (record.status, record.reason) == ("failed", "host2: rank 1 ended with signal 9.")
+    assert record.cells == [CELL]
+
+
+def test_a_launch_that_hung_is_failed_by_its_deadline(launch, planned, tmp_path):
+    launch([], TIMED_OUT_STATUS)
+    record = run_planned(planned, tmp_path)
+    assert record.status == "failed"
+    assert "deadline of 300 s" in record.reason
+    assert record.cells == []
+
+
+def test_one_that_ends_in_the_middle_without_an_error_is_failed(launch, planned, tmp_path):
+    launch([ABOUT, dataclasses.asdict(CELL)], 0)
+    assert run_planned(planned, tmp_path).status == "failed"
+
+
+def test_a_refusal_is_unsupported(launch, planned, tmp_path):
+    launch([], 2, "lockstep: There is no mpirun.\n")
+    record = run_planned(planned, tmp_path)
+    assert (record.status, record.reason) == ("unsupported", "There is no mpirun.")
+
+
+def test_a_library_that_is_not_installed_is_unsupported_with_the_remedy(monkeypatch, planned, tmp_path):
+    def missing(library):
+        raise NotInstalledError("torch isn't installed: run `nox -s torch` once.")
+
+    monkeypatch.setattr(supervision, "python_for", missing)
+    record = run_planned(planned, tmp_path)
+    assert record.status == "unsupported"
+    assert "nox -s torch" in record.reason
+
+
+def test_lines_of_an_earlier_launch_do_not_count(launch, planned, tmp_path):
+    append_line(cells_path(tmp_path / "gloo-2w-03.json"), ABOUT)
+    append_line(cells_path(tmp_path / "gloo-2w-03.json"), dataclasses.asdict(CELL))
+    launch([ABOUT, {"elapsed_seconds": 1.0}], 0)
+    assert run_planned(planned, tmp_path).cells == []

@@ -1,0 +1,158 @@
+"""common/launching/supervision.py: every launch ends, and leaves one record of its own, whatever happens to it."""
+
+import dataclasses
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from common.contract.task import PRESETS
+from common.declarations import catalogue
+from common.declarations.strategy import Work
+from common.launching import supervision
+from common.launching.launch import python_for
+from common.records.training import read_records
+from common.sessions.plan import PlannedLaunch
+from tests.launching import made_up, wait_for, words_of
+
+SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
+
+BASE = next(strategy for strategy in catalogue.strategies().values() if strategy.most_workers == 1)
+"""A strategy that distributes nothing."""
+
+
+def launch_of(strategy, task=SMALL, repetition=1, **options):
+    """A planned launch of a strategy. Raises NotInstalledError when its environment isn't made."""
+    python_for(strategy)
+    return PlannedLaunch(strategy, task.workers, "throughput", repetition, task, strategy.options(**options))
+
+
+@pytest.fixture
+def launched(declare, monkeypatch):
+    """The made-up strategy, whose launches are made up as well."""
+    strategy = declare()
+    monkeypatch.setattr(supervision, "start", made_up(strategy))
+    return strategy
+
+
+@pytest.fixture
+def not_installed(declare):
+    """A strategy of an environment that isn't made."""
+    elsewhere = dataclasses.replace(declare().family, environment="elsewhere", imports="a_module_that_nobody_has")
+    return declare(family=elsewhere, synchronous_with={"packed": True})
+
+
+def test_a_launch_of_what_is_not_installed_is_unsupported_and_says_why(tmp_path, not_installed):
+    launch = PlannedLaunch(not_installed, 1, "throughput", 1, SMALL, not_installed.options())
+    record = supervision.run_planned(launch, tmp_path)
+    assert record.status == "unsupported"
+    assert "nox -s elsewhere" in record.reason
+    assert (tmp_path / record.log).read_text() == f"lockstep: {record.reason}\n"
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_launch_that_left_no_record_has_all_that_is_declared(tmp_path, not_installed, packed):
+    options = not_installed.options(packed=packed)
+    launch = PlannedLaunch(not_installed, 2, "throughput", 1, dataclasses.replace(SMALL, workers=2), options)
+    record = supervision.run_planned(launch, tmp_path)
+    assert (record.synchronous, record.world_size) == (packed, 2)
+    assert (record.name, record.family) == ("numpy_threads" if packed else "numpy_threads, no packed", "NumPy")
+    assert record.options["packed"] is packed
+
+
+@pytest.mark.parametrize(
+    ("log", "outcome"),
+    [
+        ("lockstep: note: no private network\nlockstep: a batch of 63\n", ("unsupported", "a batch of 63")),
+        ("lockstep: a batch of 63\nlockstep: failed: worker 1 ended\n", ("failed", "worker 1 ended")),
+        ("lockstep: note: no private network\nTraceback\n", ("failed", "It ended with status 1.")),
+    ],
+)
+def test_a_log_says_whether_a_launch_refused_or_failed(log, outcome):
+    assert supervision.outcome(1, 60.0, log) == outcome
+
+
+def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path, launched):
+    task = dataclasses.replace(SMALL, workers=2, checkpoint=Path("named by the comparison"))
+    launches = [launch_of(launched, task, repetition, piece_megabytes=0.5) for repetition in (1, 2)]
+    records = [supervision.run_planned(launch, tmp_path) for launch in launches]
+    assert [record.label for record in records] == ["0.5 piece megabytes"] * 2
+    endings = ("json", "log", "safetensors")
+    names = {f"{launch.name}.{ending}" for launch in launches for ending in endings}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert "0.5" in launches[0].name
+
+
+def test_what_an_earlier_launch_left_is_not_taken_for_this_ones(tmp_path, launched, monkeypatch):
+    launch = launch_of(launched, dataclasses.replace(SMALL, checkpoint=Path("named by the comparison")))
+    assert supervision.run_planned(launch, tmp_path).status == "ok"
+
+    def leave_nothing(arguments, root, log_path, deadline_seconds, variables):
+        log_path.write_text("")
+        return 0
+
+    monkeypatch.setattr(supervision, "start", leave_nothing)
+    record = supervision.run_planned(launch, tmp_path)
+    assert (record.status, record.reason) == ("failed", "It ended without leaving a record.")
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_the_module_that_was_asked_for_starts_it_in_the_checkout_that_was_asked_for(tmp_path, declare, monkeypatch):
+    started = []
+
+    def start(arguments, root, log_path, deadline_seconds, variables):
+        started.append((arguments[:3], root, deadline_seconds, variables))
+        log_path.write_text("")
+        return 1
+
+    monkeypatch.setattr(supervision, "start", start)
+    launch = launch_of(declare(), dataclasses.replace(SMALL, deadline_seconds=9.0))
+    supervision.run_planned(launch, tmp_path / "new", launcher="common.launching.busy_launch", root=tmp_path)
+    assert started == [(["-m", "common.launching.busy_launch", "numpy_threads"], tmp_path, 9.0, {})]
+    assert len(read_records(tmp_path / "new")) == 1
+
+
+def test_python_runs_in_the_folder_with_the_variables_and_its_output_goes_to_the_log(tmp_path):
+    program = "import os; print(os.environ['NUMPY_KERNELS'], os.getcwd()); raise SystemExit(3)"
+    log = tmp_path / "log"
+    status = supervision.start(["-c", program], tmp_path, log, 60.0, {"NUMPY_KERNELS": "fast"})
+    assert (status, log.read_text()) == (3, f"fast {tmp_path}\n")
+
+
+# Real launches
+
+
+def test_a_launch_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_path):
+    distributed = [each for each in catalogue.strategies().values() if each.work is Work.DATA_PARALLEL]
+    task = dataclasses.replace(SMALL, batch=63, workers=2)
+    record = supervision.run_planned(launch_of(distributed[0], task), tmp_path)
+    assert (record.status, record.world_size) == ("unsupported", 2)
+    assert record.reason.startswith("A global batch of 63 doesn't divide by 2 workers")
+
+
+def test_a_launch_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
+    task = dataclasses.replace(SMALL, steps=1_000_000, deadline_seconds=60)
+    killer = threading.Thread(target=kill_first_worker)
+    killer.start()
+    record = supervision.run_planned(launch_of(BASE, task), tmp_path)
+    killer.join()
+    assert record.status == "failed"
+    assert (tmp_path / record.log).exists()
+    assert list(read_records(tmp_path).values()) == [record]
+
+
+def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):
+    task = dataclasses.replace(SMALL, steps=10_000_000, deadline_seconds=8)
+    record = supervision.run_planned(launch_of(BASE, task), tmp_path)
+    assert record.status == "failed"
+    assert "deadline of 8 s" in record.reason
+
+
+def kill_first_worker():
+    def workers():
+        processes = psutil.Process().children(recursive=True)
+        return [process for process in processes if BASE.script in words_of(process)[1:3]]
+
+    [worker] = wait_for(workers)
+    worker.kill()

@@ -1,0 +1,79 @@
+"""common/launching/virtual_hosts/cores.py: control groups of either version, on files that are like the kernel's."""
+
+import os
+import subprocess
+
+import pytest
+
+from common.errors import UserError
+from common.launching.virtual_hosts import cores
+
+
+@pytest.mark.parametrize(
+    ("count", "available", "share", "each"),
+    [
+        pytest.param(2, (4, 5, 6, 7), None, [{4, 5}, {6, 7}], id="divided"),
+        pytest.param(2, (0, 1, 2), None, [{0}, {1}], id="as many for each"),
+        pytest.param(4, (0, 1), None, [{0}, {1}, {0}, {1}], id="shared in turn"),
+        pytest.param(2, (0, 1, 2, 3), 0.5, [{0}, {1}], id="a part of one"),
+        pytest.param(2, (0, 1, 2, 3), 1.5, [{0, 1}, {2, 3}], id="parts of two"),
+        pytest.param(2, (0, 1), 8.0, [{0, 1}, {0, 1}], id="more than there are"),
+    ],
+)
+def test_hosts_run_on_different_cores_as_long_as_there_are_any(count, available, share, each):
+    assert [cores.cores_of(number, count, available, share) for number in range(1, count + 1)] == each
+
+
+@pytest.fixture
+def parents(monkeypatch):
+    """A function that says where control groups may be made: (folder, whether of the first version)."""
+
+    def be(*found):
+        monkeypatch.setattr(cores, "_parents", lambda: iter(found))
+
+    return be
+
+
+def test_the_first_version_gets_a_quota_of_each_period(parents, tmp_path):
+    parents((tmp_path, True))
+    folder = cores.make("1-a-host1", 0.5, [os.getpid()])
+    assert folder == tmp_path / "lockstep-1-a-host1"
+    assert [int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period")] == [10_000, 20_000]
+    assert (folder / "cgroup.procs").read_text() == f"{os.getpid()}\n"
+
+
+def test_the_second_version_gets_it_in_one_line_once_the_parent_hands_out_processors(parents, tmp_path):
+    (tmp_path / "cgroup.subtree_control").write_text("memory\n")
+    parents((tmp_path, False))
+    folder = cores.make("1-a-host1", 1.5, [])
+    assert (folder / "cpu.max").read_text() == "30000 20000\n"
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
+
+
+def test_the_next_place_is_tried_where_the_nearest_hands_out_no_processors(parents, tmp_path):
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
+    parents((tmp_path / "missing", False), (tmp_path, False))
+    assert cores.make("1-a-host1", 1.0, []).parent == tmp_path
+
+
+def test_without_control_groups_a_share_of_cores_is_refused(parents):
+    parents()
+    with pytest.raises(UserError, match="leave the cores per host out"):
+        cores.make("1-a-host1", 0.5, [])
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 0.01, float("nan"), float("inf")])
+def test_a_share_that_cannot_be_meant_is_refused(share):
+    with pytest.raises(UserError, match=r"give a number of 0\.05 or more"):
+        cores.check(share)
+
+
+def test_what_a_maker_left_that_is_gone_is_removed_and_nothing_else(parents, tmp_path):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    names = [f"lockstep-{gone.pid}-a-host1", f"lockstep-{os.getpid()}-a-host1", "lockstep", "other-1-a"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    parents((tmp_path, True))
+    cores.remove_abandoned()
+    assert {path.name for path in tmp_path.iterdir()} == set(names[1:])

@@ -1,0 +1,194 @@
+"""common/measurement/matrix_products.py: the matrices, the check that must be able to fail, and the loop with its
+clock."""
+
+import dataclasses
+import itertools
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+from common.declarations.strategy import PROCESS
+from common.declarations.way import Way
+from common.errors import LaunchFailedError
+from common.measurement import matrix_products as matrix
+from common.measurement.matrix_products import (
+    Matrices,
+    Products,
+    check_workers,
+    inputs,
+    measure,
+    parse_command_line,
+    to_arguments,
+)
+from common.measurement.world import World
+from common.records.matrix_products import call_seconds, read_record
+from tests.common.conftest import CROWDED, NUMPY
+
+ALONE = Way(name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS)
+SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", kind="rows")
+WORLD = World(placement=CROWDED)
+
+
+def by_numpy(matrices):
+    """What multiplies matrices as they should be."""
+
+    def multiply(parts):
+        np.matmul(matrices.a, matrices.b, out=matrices.c)
+        parts.end("product")
+
+    return multiply
+
+
+def spoilt(spoil, matrices):
+    """What multiplies them, and then spoils C; `spoil` gets C and how many calls there were before."""
+    calls, multiply = itertools.count(), by_numpy(matrices)
+
+    def wrong(parts):
+        multiply(parts)
+        spoil(matrices.c, next(calls))
+
+    return wrong
+
+
+def loaded(size=4, call=0):
+    found = Matrices(size, *(np.empty((size, size), np.float32) for _ in range(3)))
+    found.load(seed=0, call=call)
+    return found
+
+
+# The matrices
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1024])
+def test_no_sum_of_products_leaves_the_whole_numbers_that_float32_has(size):
+    a, b = inputs(size, seed=3, call=0)
+    assert a.dtype == b.dtype == np.float32
+    assert np.array_equal(a, np.round(a))
+    # Of absolute values, so that no partial sum in any order is larger.
+    assert (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)).max() < 2**24
+    assert size * matrix._LARGEST_ELEMENT**2 < 2**24 or np.abs(a).max() < matrix._LARGEST_ELEMENT
+
+
+def test_every_call_has_other_matrices_and_the_same_seed_the_same_ones():
+    drawn = [inputs(8, seed, call) for seed in (0, 1) for call in (0, 1)]
+    assert all(not np.array_equal(one, other) for one, other in itertools.combinations(drawn, 2))
+    assert np.array_equal(inputs(8, 1, 1), drawn[3])
+
+
+def test_a_right_product_has_nothing_wrong():
+    matrices = loaded()
+    np.matmul(matrices.a, matrices.b, out=matrices.c)
+    assert matrices.what_is_wrong() is None
+
+
+def test_a_product_that_never_came_is_wrong_everywhere():
+    assert loaded().what_is_wrong().startswith("16 of 16 elements of a product of size 4 are wrong")
+
+
+def test_one_wrong_element_is_told_with_its_place_and_what_belongs_there():
+    matrices = loaded()
+    np.matmul(matrices.a, matrices.b, out=matrices.c)
+    belongs = matrices.c[2, 3]
+    matrices.c[2, 3] += 1
+    assert matrices.what_is_wrong() == (
+        "1 of 16 elements of a product of size 4 are wrong; that in row 2 and column 3 is "
+        f"{belongs + 1:g} where {belongs:g} belongs"
+    )
+
+
+# The loop
+
+
+def test_every_timed_call_is_kept_with_its_parts(tmp_path, capsys):
+    products = Products(sizes=(4, 6), iterations=3, record=tmp_path / "one.json")
+
+    def slow(matrices):
+        def multiply(parts):
+            time.sleep(0.002)
+            parts.end("wait")
+            by_numpy(matrices)(parts)
+
+        return multiply
+
+    measure(ALONE, products, WORLD, lambda: None, slow)
+    found = read_record(tmp_path / "one.json")
+    assert (found.way, found.kind, found.status, found.workers) == ("numpy_alone", "alone", "ok", 1)
+    assert found.products["sizes"] == [4, 6]
+    assert {*found.versions} >= {"python", "numpy"}
+    assert found.oversubscribed
+    assert found.host["cores"]
+    for cell, size in zip(found.cells, (4, 6), strict=True):
+        assert (cell.size, cell.parts) == (size, ["wait", "product"])
+        assert [len(calls) for calls in cell.moments_seconds] == [3]
+        assert all(0.002 <= seconds < 1 for seconds in call_seconds(cell))
+        assert cell.moments_seconds[0][0][0] == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_every_call_begins_after_a_barrier_which_the_clock_leaves_out():
+    met = []
+    measure(ALONE, Products(sizes=(4,), iterations=3, warmup_iterations=2), WORLD, lambda: met.append(1), by_numpy)
+    assert len(met) == 5
+
+
+def one_more_at_the_end(c, call):
+    c[-1, -1] += 1
+
+
+def what_came_before(c, call):
+    c[:] = np.matmul(*inputs(len(c), 0, max(call - 1, 0)))
+
+
+@pytest.mark.parametrize("spoil", [one_more_at_the_end, what_came_before])
+def test_a_wrong_product_ends_the_launch_as_failed_and_leaves_no_record(spoil, tmp_path):
+    products = Products(sizes=(4,), iterations=2, warmup_iterations=0, record=tmp_path / "one.json")
+    with pytest.raises(LaunchFailedError, match=r"NumPy alone: \d+ of 16 elements of a product of size 4 are wrong"):
+        measure(ALONE, products, WORLD, lambda: None, partial(spoilt, spoil))
+    assert not products.record.exists()
+
+
+def test_a_wrong_product_that_only_rank_0_can_see_ends_every_rank():
+    moments = [[0, 1], [2, 3]]
+    gathered = [(moments, "all of it is wrong"), (moments, None)]
+    second = dataclasses.replace(WORLD, rank=1, size=2, all_gather=lambda own: gathered)
+    with pytest.raises(LaunchFailedError, match="NumPy by rows: all of it is wrong"):
+        measure(SHARED, Products(sizes=(4,)), second, lambda: None, lambda matrices: lambda parts: parts.end("all"))
+
+
+# What can't be meant
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--sizes", "0"], "--sizes 0: give one or more"),
+        (["--sizes", "64", "9000"], "--sizes 64 9000: give one or more"),
+        (["--iterations", "0"], "--iterations and --threads"),
+        (["--warmup-iterations", "-1"], "can't be negative"),
+        (["--workers", "0"], "--workers 0: give a whole number above 0"),
+        (["--deadline-seconds", "0"], "--deadline-seconds 0"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(arguments, said, refusal):
+    assert said in refusal(lambda: parse_command_line("help", arguments))
+
+
+def test_one_worker_distributes_nothing(refusal):
+    assert "distributes nothing: give it 2 or more" in refusal(lambda: check_workers(SHARED, Products(), 1))
+
+
+def test_a_size_that_the_workers_cannot_share_is_refused(refusal):
+    said = refusal(lambda: check_workers(SHARED, Products(sizes=(64, 100)), 3))
+    assert said == "3 workers can't share 64 rows evenly: give --sizes that 3 divides."
+
+
+def test_a_product_in_one_process_has_no_workers(refusal):
+    assert "is one process" in refusal(lambda: check_workers(ALONE, Products(), 2))
+    assert "is one process" in refusal(lambda: measure(ALONE, Products(workers=2), WORLD, lambda: None, by_numpy))
+
+
+def test_the_arguments_of_products_give_them_back():
+    products = Products(sizes=(8, 16), iterations=3, seed=5, workers=2)
+    assert parse_command_line("help", to_arguments(products)) == products

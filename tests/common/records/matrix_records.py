@@ -1,0 +1,45 @@
+"""Made-up records of launches that multiplied matrices, whose numbers can be worked out by hand."""
+
+import dataclasses
+
+from common.measurement.matrix_products import Products
+from common.records.matrix_products import Cell, MatrixRecord
+
+KINDS = {"naive": "naive", "alone": "alone", "rows_gloo": "rows", "rows_mpi": "rows", "reduction_mpi": "reduction"}
+
+
+def cell(size, seconds, calls=3, ranks=1, late=0.0, parts=("product",)):
+    """Calls of so many seconds from when the last rank begins, `late` after rank 0; each part takes as long."""
+    ends = [late + seconds * place / len(parts) for place in range(1, len(parts) + 1)]
+    of_ranks = [[late if rank else 0.0, *ends] for rank in range(ranks)]
+    return Cell(size=size, parts=[*parts], moments_seconds=[[moments] * calls for moments in of_ranks])
+
+
+def record(way, times, repetition=1, **changes):
+    """A launch of a way with the seconds of each size."""
+    workers = 1 if way in ("naive", "alone") else 2
+    values = {
+        "way": way,
+        "title": way.replace("_", " over "),
+        "kind": KINDS[way],
+        "family": "NumPy",
+        "colors": ["#17457e", "#0072b2", "#56b4e9"],
+        "status": "ok",
+        "repetition": repetition,
+        "products": dataclasses.asdict(Products(sizes=tuple(times))) | {"sizes": [*times]},
+        "workers": workers,
+        "started_at": "2026-01-01T00:00:00.000+00:00",
+        "cells": [cell(size, seconds, ranks=workers) for size, seconds in times.items()],
+    }
+    return MatrixRecord(**values | changes)
+
+
+def session(launches, times, drift=0.01):
+    """So many rounds of every way, whose times grow by `drift` a round for all alike, and a little otherwise."""
+    found = {}
+    for repetition in range(1, launches + 1):
+        for place, (way, seconds) in enumerate(times.items(), start=1):
+            grown = 1 + drift * repetition + 0.001 * (repetition * place % 3)
+            of_launch = {size: each * grown for size, each in seconds.items()}
+            found[f"{way}-{repetition:02d}"] = record(way, of_launch, repetition)
+    return found

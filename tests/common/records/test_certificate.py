@@ -1,0 +1,247 @@
+"""common/records/certificate.py: what follows its oracle, what deviates, what isn't compared, and who may be ranked."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+
+from common.contract import mlp, oracle
+from common.contract.oracle import run_alone
+from common.contract.task import PRESETS
+from common.declarations.strategy import Alone
+from common.records import certificate
+from common.records.certificate import (
+    ALL_REASONS,
+    DEVIATES,
+    FOLLOWS,
+    FOLLOWS_UP_TO,
+    MOSTLY_FAILED,
+    NO_CERTIFICATE,
+    NOT_COMPARED,
+    REASONS,
+    Comparison,
+    compare,
+    deviating,
+    reasons_not_ranked,
+)
+from common.sessions.plan import PlannedLaunch
+from tests.reports.records import STRATEGIES, MadeUpOptions, make_record, named, unfinished, varied, write_weights
+
+TASK = dataclasses.replace(
+    PRESETS["digits"], scaling="weak", seed=3, workers=2, steps=60, warmup_steps=20, window_steps=10
+)
+
+
+def compared(folder, *records, changed=()) -> list[Comparison]:
+    return compare(named(*records), folder, changed)
+
+
+def alone_record(alone: Alone, workers: int = 2, factor: float = 1.0, **fields):
+    """The record of a launch without exchange that follows its oracle in float64, but for a factor of its losses."""
+    task = dataclasses.replace(TASK, workers=workers)
+    trajectory = run_alone(task, 64 * workers, 60, workers, alone)
+    shard_losses = (factor * trajectory.losses).tolist()
+    losses = (factor * trajectory.losses.mean(axis=0)).tolist()
+    record = varied("amber_ring", workers, exchange=False)
+    return dataclasses.replace(record, **{"alone": alone.name, "losses": losses, "shard_losses": shard_losses} | fields)
+
+
+# Missing evidence
+
+
+def test_two_workers_that_hand_on_the_loss_of_step_0_alone_deviate(tmp_path):
+    record = make_record(workers=2)
+    first = {"losses": record.losses[:1], "shard_losses": [losses[:1] for losses in record.shard_losses]}
+    [comparison] = compared(tmp_path, dataclasses.replace(record, **first))
+    assert comparison.verdict == DEVIATES
+    assert comparison.note == "losses of 60 steps and 2 shards are needed, and there are 1 of 2"
+
+
+@pytest.mark.parametrize("loss", [99.0, None])
+def test_wrong_losses_after_the_hundredth_step_deviate(tmp_path, loss):
+    task = dataclasses.replace(TASK, steps=120)
+    record = make_record(workers=2, task=task)
+    late = {
+        "losses": record.losses[:100] + [loss] * 20,
+        "shard_losses": [losses[:100] + [loss] * 20 for losses in record.shard_losses],
+    }
+    [whole, spoiled] = compared(tmp_path, record, dataclasses.replace(record, **late))
+    assert (whole.verdict, spoiled.verdict) == (FOLLOWS, DEVIATES)
+    assert spoiled.note.startswith("losses leave the tolerance at step 100")
+
+
+@pytest.mark.parametrize("fields", [{"losses": []}, {"shard_losses": []}, {"losses": [], "shard_losses": []}])
+def test_a_launch_without_losses_is_compared_and_deviates(tmp_path, fields):
+    [comparison] = compared(tmp_path, make_record(**fields))
+    assert comparison.verdict == DEVIATES
+
+
+def test_records_that_launches_did_not_leave_are_not_compared(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
+    record = make_record(checkpoint="w.safetensors")
+    [edited, kept] = compared(tmp_path, record, record, changed=["amber_ring-1w-00"])
+    assert (edited.verdict, kept.verdict) == (NOT_COMPARED, FOLLOWS)
+    assert edited.note == certificate.CHANGED
+    assert math.isnan(edited.weights)
+
+
+# Kinks
+
+
+@pytest.fixture
+def kink_at_step_30(monkeypatch, tmp_path):
+    """Every oracle meets a kink at step 30."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kinks = mlp.kinks
+
+    def with_one(task, step, pre_activations):
+        return [
+            dataclasses.replace(kink, distance=0.0 if step == 30 else 1.0)
+            for kink in kinks(task, step, pre_activations)
+        ]
+
+    monkeypatch.setattr(mlp, "kinks", with_one)
+
+
+@pytest.mark.parametrize(
+    ("step", "factor", "verdict", "note"),
+    [
+        (31, 1.001, FOLLOWS_UP_TO, "left after a kink at step 30, layer"),
+        (30, 1.001, DEVIATES, "losses leave the tolerance at step 30"),
+        (31, 1.1, DEVIATES, "losses leave the tolerance at step 31; by more than the kink at step 30 explains"),
+        (60, 1.0, FOLLOWS, ""),
+    ],
+)
+def test_what_leaves_the_oracle_after_a_kink_follows_up_to_it(tmp_path, kink_at_step_30, step, factor, verdict, note):
+    record = make_record()
+    losses = [loss * factor if place >= step else loss for place, loss in enumerate(record.losses)]
+    [comparison] = compared(tmp_path, dataclasses.replace(record, losses=losses, shard_losses=[losses]))
+    assert comparison.verdict == verdict
+    assert comparison.note.startswith(note)
+    assert comparison.followed_up_to == (30 if verdict == FOLLOWS_UP_TO else None)
+    assert comparison.is_followed is (verdict != DEVIATES)
+
+
+def test_what_goes_on_after_a_kink_and_is_apart_from_the_oracle_is_not_compared(tmp_path, kink_at_step_30):
+    record = make_record()
+    losses = [1.001 * loss for loss in record.losses[40:]]
+    facts = {"first_step": 40, "losses": losses, "shard_losses": [losses], "examples_by_rank": [20 * 64]}
+    [comparison] = compared(tmp_path, dataclasses.replace(record, **facts))
+    assert comparison.verdict == NOT_COMPARED
+    assert "it goes on after a kink at step 30" in comparison.note
+
+
+# Without exchange
+
+
+@pytest.mark.parametrize("alone", Alone)
+def test_launches_without_exchange_follow_what_their_declaration_says(tmp_path, alone):
+    [right, wrong] = compared(tmp_path, alone_record(alone), alone_record(alone, factor=1.0001))
+    assert (right.verdict, wrong.verdict) == (FOLLOWS, DEVIATES)
+    assert right.note == "by losses, shards and rows alone, since no weights were kept"
+    assert not right.exchange
+
+
+def test_a_launch_that_exchanges_although_it_was_told_not_to_deviates(tmp_path):
+    exchanged = make_record(workers=2)
+    lost = alone_record(Alone.OWN_SHARD, losses=exchanged.losses, shard_losses=exchanged.shard_losses)
+    [comparison] = compared(tmp_path, lost)
+    assert comparison.verdict == DEVIATES
+
+
+def test_a_launch_without_exchange_that_one_replica_skips_deviates(tmp_path):
+    record = alone_record(Alone.OWN_SHARD)
+    same = [record.shard_losses[0], record.shard_losses[0]]
+    [comparison] = compared(tmp_path, dataclasses.replace(record, shard_losses=same))
+    assert comparison.verdict == DEVIATES
+
+
+@pytest.mark.parametrize(("alone", "note"), [("", "no oracle computes"), ("OTHERS", "doesn't know (OTHERS)")])
+def test_without_a_known_oracle_a_launch_without_exchange_is_not_compared(tmp_path, alone, note):
+    [comparison] = compared(tmp_path, dataclasses.replace(alone_record(Alone.OWN_SHARD), alone=alone))
+    assert comparison.verdict == NOT_COMPARED
+    assert note in comparison.note
+
+
+# Who may be ranked
+
+
+def comparison(strategy: str = "a", workers: int = 2, **fields) -> Comparison:
+    [one] = compare(named(make_record()), None)
+    known = {"strategy": strategy, "own": strategy, "workers": workers, "weights": math.nan}
+    return dataclasses.replace(one, **known | fields)
+
+
+def reasons(*comparisons: Comparison, records=()) -> dict:
+    return reasons_not_ranked(comparisons, named(*records))
+
+
+def test_ranked_is_what_follows_and_has_weights_that_followed_at_as_many_workers():
+    assert reasons(comparison(), comparison(weights=1e-7, preset="other")) == {("a", 2): ""}
+    assert reasons(comparison(), comparison(weights=1e-7, workers=1))["a", 2] == NO_CERTIFICATE
+    assert reasons(comparison())["a", 2] == NO_CERTIFICATE
+    assert reasons(comparison(), comparison(weights=1e-7, exchange=False))["a", 2] == NO_CERTIFICATE
+
+
+def test_a_certificate_holds_on_as_many_hosts_and_for_the_same_options():
+    over_two = comparison("a, 2 hosts", own="a", hosts=2)
+    assert reasons(over_two, comparison(weights=1e-7))["a, 2 hosts", 2] == NO_CERTIFICATE
+    assert reasons(over_two, comparison("a, 2 hosts, 10 Mbit/s", own="a", hosts=2, weights=1e-7))["a, 2 hosts", 2] == ""
+    assert reasons(comparison("a, compiled"), comparison(weights=1e-7))["a, compiled", 2] == NO_CERTIFICATE
+
+
+@pytest.mark.parametrize("verdict", REASONS)
+def test_one_launch_that_does_not_follow_is_reason_enough(verdict):
+    certified = comparison(weights=1e-7)
+    for others in ([certified, comparison(verdict=verdict)], [comparison(verdict=verdict), certified]):
+        assert reasons(*others) == {("a", 2): REASONS[verdict]}
+    uncertified = comparison(weights=1e-7, verdict=verdict)
+    assert reasons(comparison(), uncertified)["a", 2] == REASONS[verdict]
+
+
+def test_of_several_reasons_the_gravest_is_given():
+    every = [comparison(verdict=verdict) for verdict in REASONS]
+    assert reasons(*reversed(every)) == {("a", 2): REASONS[DEVIATES]}
+    assert ALL_REASONS[0] == REASONS[DEVIATES]
+
+
+def test_what_follows_up_to_a_kink_is_ranked():
+    assert reasons(comparison(verdict=FOLLOWS_UP_TO), comparison(weights=1e-7)) == {("a", 2): ""}
+
+
+@pytest.mark.parametrize(("failed", "reason"), [(1, ""), (2, MOSTLY_FAILED)])
+def test_launches_that_mostly_fail_are_not_ranked(failed, reason):
+    records = [make_record("amber_ring", 2), *(unfinished("failed", "It crashed.") for _ in range(failed))]
+    ranked = comparison("amber_ring", weights=1e-7)
+    assert reasons(ranked, records=records) == {("amber_ring", 2): reason}
+
+
+def test_what_deviates_is_named_once_for_each_strategy_workers_and_preset():
+    wrong = comparison(verdict=DEVIATES, note="wrong")
+    found = deviating([wrong, wrong, comparison(), dataclasses.replace(wrong, exchange=False, workers=1)])
+    assert found == ["a with 2 workers, digits (wrong)", "a with 1 worker without exchange, digits (wrong)"]
+
+
+def test_every_oracle_that_a_report_needs_is_computed_before_and_not_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    strategy = dataclasses.replace(STRATEGIES["amber_ring"], alone=Alone.OWN_SHARD)
+
+    def planned(exchange=True, **fields):
+        task = dataclasses.replace(TASK, **fields)
+        return PlannedLaunch(strategy, 2, "throughput", 1, task, MadeUpOptions(exchange=exchange))
+
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=128, steps=60)
+    launches = [planned(), planned(), planned(exchange=False), planned(checkpoint=Path("w.safetensors"))]
+    without_data = planned(preset="mnist", dimensions=(784, 10), data_dir=tmp_path)
+    certificate.compute_oracles([*launches, without_data, planned(scaling="strong", batch=63)])
+    assert len([*(tmp_path / "lockstep" / "oracles").iterdir()]) == 3
+    records = [
+        make_record(workers=2),
+        make_record(workers=2, checkpoint="w.safetensors"),
+        alone_record(Alone.OWN_SHARD),
+    ]
+    for name in ("run_oracle", "run_alone"):
+        monkeypatch.setattr(oracle, name, None)
+    certificate.compute_oracles(launches)
+    assert [each.verdict for each in compared(tmp_path, *records)] == [FOLLOWS] * 3

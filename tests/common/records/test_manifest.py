@@ -1,0 +1,95 @@
+"""common/records/manifest.py: what was edited, lost or added since the launches ended is named."""
+
+import subprocess
+
+import pytest
+
+from common.records import manifest
+from common.records.manifest import FILE, Differences
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A session's folder with a launch, its weights, a probe and the plan, all of them noted."""
+    for name in ("a-01.json", "a-01.safetensors", "a-01-replica1.safetensors", "plan.csv", "ceilings/torch.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"the content of {name}")
+    (tmp_path / "a-01.log").write_text("what it printed")
+    manifest.note(tmp_path, manifest.files_of(tmp_path, "a-01"))
+    manifest.note(tmp_path, [tmp_path / "plan.csv", tmp_path / "ceilings" / "torch.json"])
+    return tmp_path
+
+
+def test_what_is_as_it_was_noted_differs_in_nothing(folder):
+    assert manifest.check(folder) == Differences(exists=True)
+    assert manifest.in_words(manifest.check(folder)) == []
+    assert manifest.summary(manifest.check(folder)) == "as they were noted when the launches ended"
+
+
+def test_the_manifest_is_one_that_sha256sum_checks(folder):
+    subprocess.run(["sha256sum", "--check", "--strict", FILE], cwd=folder, check=True, capture_output=True)
+    (folder / "plan.csv").write_text("edited")
+    assert subprocess.run(["sha256sum", "--check", FILE], cwd=folder, capture_output=True).returncode == 1
+
+
+@pytest.mark.parametrize("name", ["a-01.json", "a-01.safetensors", "a-01-replica1.safetensors"])
+def test_an_edited_file_of_a_launch_is_named_and_so_is_the_launch(folder, name):
+    (folder / name).write_text("edited")
+    found = manifest.check(folder)
+    assert found.changed == (name,)
+    assert "a-01" in found.launches
+    assert manifest.in_words(found) == [f"{name} differs from what its launch left."]
+
+
+@pytest.mark.parametrize("name", ["plan.csv", "ceilings/torch.json"])
+def test_an_edited_file_of_no_launch_is_named(folder, name):
+    (folder / name).write_text("edited")
+    found = manifest.check(folder)
+    assert found.changed == (name,)
+    assert "torch" not in found.launches
+
+
+def test_what_is_gone_and_what_was_added_is_named(folder):
+    (folder / "a-01.safetensors").unlink()
+    (folder / "b-01.json").write_text("made by hand")
+    found = manifest.check(folder)
+    assert (found.missing, found.unnoted) == (("a-01.safetensors",), ("b-01.json",))
+    assert {"a-01", "b-01"} <= found.launches
+    assert manifest.summary(found) == ("a-01.safetensors is missing. b-01.json was left by no launch of this session.")
+
+
+def test_many_differences_are_counted_and_the_first_are_named(folder):
+    for number in range(5):
+        (folder / f"c-{number}.json").write_text("made by hand")
+    assert manifest.in_words(manifest.check(folder)) == [
+        "5 files were left by no launch of this session: c-0.json, c-1.json, c-2.json and 2 more."
+    ]
+
+
+def test_a_folder_without_a_manifest_says_so(tmp_path):
+    found = manifest.check(tmp_path)
+    assert found == Differences()
+    assert manifest.in_words(found) == []
+    assert manifest.summary(found).startswith("none were noted")
+
+
+def test_a_file_that_is_noted_again_has_its_new_digest_and_one_that_is_gone_has_none(folder):
+    (folder / "plan.csv").write_text("longer")
+    (folder / "a-01.json").unlink()
+    manifest.note(folder, [folder / "plan.csv", folder / "a-01.json"])
+    assert manifest.check(folder) == Differences(exists=True)
+    assert "a-01.json" not in manifest.read(folder)
+
+
+def test_an_edit_between_an_interruption_and_the_next_launch_is_not_noted_by_it(folder):
+    (folder / "a-01.json").write_text("edited")
+    (folder / "b-01.json").write_text("the next")
+    manifest.note(folder, manifest.files_of(folder, "b-01"))
+    assert manifest.check(folder).changed == ("a-01.json",)
+
+
+def test_a_launch_has_the_files_of_its_name_but_logs_and_those_of_longer_names(folder):
+    (folder / "a-012.json").write_text("another launch")
+    (folder / "a-01.json.first").write_text("a first attempt")
+    names = sorted(path.name for path in manifest.files_of(folder, "a-01"))
+    assert names == ["a-01-replica1.safetensors", "a-01.json", "a-01.safetensors"]

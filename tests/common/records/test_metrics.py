@@ -1,0 +1,43 @@
+"""common/records/metrics.py: numbers from records, against values worked out by hand."""
+
+import pytest
+from hypothesis import strategies as st
+
+from common.records import metrics
+
+VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
+
+
+def window(rank, step, steps, seconds):
+    return {"rank": rank, "step": step, "steps": steps, "seconds": seconds}
+
+
+def test_the_slowest_rank_sets_the_cost_of_each_window(make_record):
+    windows = [window(0, 10, 5, 1.0), window(0, 15, 5, 4.0), window(1, 10, 5, 1.5), window(1, 15, 5, 0.5)]
+    record = make_record(windows=windows, examples_per_step=64)
+    assert metrics.window_seconds_per_step(record) == [0.3, 0.8]
+    launch = metrics.throughput(record)
+    assert launch.seconds_per_step == pytest.approx(0.55)
+    assert launch.samples_per_second == pytest.approx(64 / 0.55)
+    assert launch.windows == 2
+
+
+def test_windows_come_in_the_order_of_their_steps_and_cost_per_step(make_record):
+    windows = [window(0, 20, 10, 4.0), window(0, 5, 5, 1.0), window(0, 10, 10, 3.0)]
+    assert metrics.window_seconds_per_step(make_record(windows=windows)) == [0.2, 0.3, 0.4]
+
+
+def test_throughput_is_that_of_the_median_window_so_one_bad_window_changes_little(make_record):
+    windows = [window(0, step, 1, seconds) for step, seconds in enumerate([0.1, 0.1, 100.0])]
+    assert metrics.throughput(make_record(windows=windows)).samples_per_second == pytest.approx(640)
+
+
+def test_a_record_without_windows_has_no_throughput(make_record):
+    with pytest.raises(ValueError, match="numpy_threads has no windows: it is failed"):
+        metrics.throughput(make_record(status="failed"))
+
+
+def test_speed_up_and_efficiency_of_a_known_case():
+    assert metrics.speed_up(300.0, 100.0) == 3.0
+    assert metrics.efficiency(300.0, 100.0, 4) == 0.75
+    assert metrics.efficiency(100.0, 100.0, 1) == 1.0

@@ -1,0 +1,43 @@
+"""common/records/site.py: what a launch's workers are told of its hosts reaches them whole."""
+
+import socket
+
+import pytest
+
+from common.records.site import Site, site
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """A function that tells this process of a site."""
+
+    def tell(known):
+        for name, value in known.variable().items():
+            monkeypatch.setenv(name, value)
+        return site()
+
+    return tell
+
+
+def hosts(*names):
+    return [{"name": f"{name}.cluster", "hostname": name, "interface": f"{name}0"} for name in names]
+
+
+def test_nobody_is_told_anything_on_a_machine_of_its_own(monkeypatch):
+    monkeypatch.delenv("LOCKSTEP_SITE", raising=False)
+    assert site() is None
+
+
+def test_a_worker_is_told_all_that_is_known(told):
+    virtual = {"bandwidth_bits_per_second": 1e8, "delay_seconds": 0.0, "cores_per_host": None}
+    link = {"bytes_per_second": 11e6, "round_trip_seconds": 1e-4}
+    known = Site(hosts=hosts("a", "b"), virtual=virtual, link=link, crowded=True)
+    assert told(known) == known
+    assert told(known).facts() == {"hosts": known.hosts, "virtual": virtual, "link": link}
+
+
+def test_the_interface_is_that_of_the_host_that_asks(told, monkeypatch):
+    known = told(Site(hosts=hosts("a", "b")))
+    for name, interface in (("b", "b0"), ("a", "a0"), ("elsewhere", None)):
+        monkeypatch.setattr(socket, "gethostname", lambda name=name: name)
+        assert known.interface == interface

@@ -1,0 +1,56 @@
+"""The messages of a strategy's step: a file of them, and how long at least one was under way."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import UserError
+from common.records.trace import Message, Trace, read_trace, seconds_under_way, trace_path, write_trace
+
+TRACE = Trace(
+    strategy="mine",
+    workers=2,
+    source="my profiler",
+    library="gloo",
+    data_type="float32",
+    messages=[Message(collective="all_reduce", size_bytes=8), Message(collective="broadcast", size_bytes=4)],
+    under_way_seconds=[0.1, 0.2],
+)
+
+SPANS = st.lists(
+    st.tuples(st.integers(0, 50), st.integers(0, 20)).map(lambda each: (float(each[0]), float(sum(each)))), max_size=8
+)
+
+
+def refusal(path):
+    with pytest.raises(UserError) as caught:
+        read_trace(path)
+    return str(caught.value)
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = trace_path(tmp_path / "run-0.02_megabytes.json")
+    write_trace(path, TRACE)
+    assert path.name == "run-0.02_megabytes.json.messages"
+    assert read_trace(path) == TRACE
+
+
+def test_a_trace_without_messages_is_refused(tmp_path):
+    path = tmp_path / "empty"
+    path.write_text(json.dumps(json.loads(json.dumps(TRACE.__dict__, default=vars)) | {"messages": []}))
+    assert "has no messages" in refusal(path)
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', '{"schema_version": 1, "messages": 3}'])
+def test_a_damaged_trace_is_refused_by_its_name(tmp_path, content):
+    path = tmp_path / "damaged"
+    path.write_text(content)
+    assert "damaged" in refusal(path)
+
+
+@given(SPANS)
+def test_the_time_in_which_a_message_is_under_way_counts_once(spans):
+    covered = {moment for begin, end in spans for moment in range(int(begin), int(end))}
+    assert seconds_under_way(spans) == len(covered)

@@ -1,0 +1,223 @@
+"""common/sessions/ceilings.py: which probes a comparison makes, how they are started, and that none of them ends it."""
+
+import dataclasses
+import itertools
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from common.contract.task import Task, parse_command_line
+from common.declarations import catalogue
+from common.declarations.strategy import Probe, Work
+from common.launching import launch, supervision
+from common.measurement.ceiling import FOLDER, Ceiling, declared, read_ceilings, write_ceiling
+from common.paths import ROOT
+from common.records import manifest
+from common.sessions import ceilings, compare
+from common.sessions.plan import Scope
+from common.sessions.schedule import Durations, stages
+
+PROBED = [family for family in catalogue.families().values() if family.probe]
+TRIED = {"NUMPY_KERNELS": "fast"}
+PROBE = Probe(script="numpy_impl/ceiling.py", like="numpy_threads", operation="a sum", tried=(TRIED,))
+
+
+@pytest.fixture
+def probed(declare, catalogue_of, monkeypatch):
+    """A function that makes a base and a strategy, whose family has a probe, all there are, on so many cores."""
+
+    def have(cores=2, **changes):
+        monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
+        family = dataclasses.replace(declare().family, probe=dataclasses.replace(PROBE, **changes))
+        base = declare("numpy_alone", work=Work.UNDISTRIBUTED, family=family, quick=True)
+        strategy = declare(family=family, base="numpy_alone", quick=True)
+        catalogue_of(base, strategy)
+        return strategy
+
+    return have
+
+
+def names(scope):
+    return [probe.name for probe in ceilings.planned(scope)]
+
+
+# Which there are
+
+
+def test_a_family_has_one_probe_in_its_largest_world_and_one_alone_for_each_thing_that_is_tried(probed):
+    probed()
+    assert names(Scope()) == ["numpy-alone-pathway-64r-2w", "numpy-alone-pathway-64r-1w-NUMPY_KERNELS_fast"]
+
+
+def test_every_preset_and_every_number_of_rows_of_the_rounds_is_probed(probed):
+    probed(tried=())
+    assert names(Scope(preset=("digits", "wide"))) == ["numpy-alone-digits-64r-2w", "numpy-alone-wide-512r-2w"]
+    full = names(Scope(profile="full"))
+    # Weak scaling keeps a worker's rows, strong scaling halves them.
+    assert {"numpy-alone-wide-512r-2w", "numpy-alone-wide-256r-2w"} < {*full}
+    assert len(full) == 6
+
+
+def test_a_family_that_clocks_no_products_has_nothing_to_clock_with_one_worker(probed):
+    probed(products=False, tried=())
+    assert names(Scope()) == ["numpy-alone-pathway-64r-2w"]
+    assert names(Scope(workers=(1,))) == []
+
+
+def test_a_world_that_is_crowded_is_not_probed(probed):
+    probed(cores=1, tried=())
+    assert names(Scope()) == ["numpy-alone-pathway-64r-1w"]
+
+
+def test_a_family_without_a_probe_has_none(declare, catalogue_of):
+    catalogue_of(declare(quick=True))
+    assert ceilings.planned(Scope()) == []
+
+
+def test_a_probe_trains_nobody_longer_than_its_deadline(probed):
+    probed()
+    assert {probe.task.deadline_seconds for probe in ceilings.planned(Scope())} == {ceilings.DEADLINE_SECONDS}
+
+
+@pytest.mark.parametrize("family", PROBED, ids=lambda family: family.environment)
+def test_every_declared_probe_is_a_script_that_is_started_like_a_strategy_of_its_family(family):
+    assert (ROOT / family.probe.script).is_file()
+    assert Path(family.probe.script).parent == Path(catalogue.find(family.probe.like).script).parent
+    assert catalogue.find(family.probe.like).family is family
+
+
+# How they are made
+
+
+@pytest.fixture
+def started():
+    """What was started: the options and the variables of each probe."""
+    return []
+
+
+@pytest.fixture
+def made(probed, started, monkeypatch, tmp_path):
+    """A function that makes the probes of a comparison, which end with a status; returns the seconds they took."""
+    strategy = probed()
+
+    def run(status=0, log=""):
+        def start(arguments, root, log_path, deadline_seconds, variables):
+            assert arguments[:3] == ["-m", "common.sessions.ceilings", "numpy_threads"]
+            assert (root, deadline_seconds) == (ROOT, ceilings.DEADLINE_SECONDS)
+            task, _ = parse_command_line(strategy, "help", arguments[3:])
+            started.append((task, variables))
+            log_path.write_text(log)
+            if status == 0:
+                known = declared(strategy, task) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
+                write_ceiling(task.record, Ceiling(**known, status="ok", elapsed_seconds=30.0))
+            return status
+
+        monkeypatch.setattr(supervision, "start", start)
+        return ceilings.run_all(Console(quiet=True), ceilings.planned(Scope()), tmp_path)
+
+    return run
+
+
+def test_each_probe_leaves_a_file_in_a_folder_of_its_own(made, started, tmp_path):
+    assert made() < 5
+    assert [(task.workers, task.batch, variables) for task, variables in started] == [(2, 64, {}), (1, 64, TRIED)]
+    assert {path.suffix for path in (tmp_path / FOLDER).iterdir()} == {".json", ".log"}
+    assert len(read_ceilings(tmp_path)) == 2
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_what_was_made_before_an_interruption_counts_with_its_time_and_is_not_made_again(made, started):
+    made()
+    assert made() == 60.0
+    assert len(started) == 2
+
+
+def test_what_a_probe_left_is_noted_once_and_an_edit_before_the_comparison_goes_on_is_not(made, tmp_path):
+    made()
+    assert len(manifest.read(tmp_path)) == 2
+    edited, _ = sorted((tmp_path / FOLDER).glob("*.json"))
+    edited.write_text(edited.read_text().replace("30.0", "40.0"))
+    assert made() == 70.0
+    assert manifest.check(tmp_path).changed == (f"{FOLDER}/{edited.name}",)
+
+
+def test_a_probe_that_failed_leaves_a_sentence_and_is_tried_again(made, started, tmp_path):
+    made(status=1, log="lockstep: failed: It said nothing.")
+    failed, tried = sorted(read_ceilings(tmp_path), key=lambda found: len(found.variables))
+    assert (failed.status, failed.reason, failed.variables) == ("failed", "It said nothing.", {})
+    assert tried.variables == TRIED
+    assert (tmp_path / FOLDER / failed.log).read_text() == "lockstep: failed: It said nothing."
+    made()
+    assert [found.status for found in read_ceilings(tmp_path)] == ["ok", "ok"]
+
+
+def test_a_framework_that_is_not_installed_is_a_sentence_too(made, probed, started, tmp_path, monkeypatch):
+    def missing(strategy):
+        raise launch.NotInstalledError("numpy isn't installed.")
+
+    monkeypatch.setattr(supervision, "python_for", missing)
+    made()
+    assert started == []
+    assert {found.status for found in read_ceilings(tmp_path)} == {"unsupported"}
+
+
+def test_the_probes_script_takes_the_place_of_the_strategys(probed, monkeypatch):
+    strategy, supervised = probed(), []
+    task = Task(workers=2)
+    command = ["numpyrun", "2", strategy.script, "--preset", "digits"]
+    monkeypatch.setattr(launch, "prepare", lambda arguments: (strategy, task, command))
+    monkeypatch.setattr(launch, "supervise", lambda *started: supervised.append(started))
+    ceilings.main()
+    assert supervised == [(strategy, task, ["numpyrun", "2", PROBE.script, "--preset", "digits"])]
+
+
+def test_a_strategy_that_no_probe_is_started_like_is_refused(probed, monkeypatch, refusal):
+    strategy = probed(like="numpy_others")
+    monkeypatch.setattr(launch, "prepare", lambda arguments: (strategy, Task(), []))
+    monkeypatch.setattr(sys, "argv", ["ceilings.py", "numpy_threads"])
+    assert refusal(ceilings.main) == "No probe is started like numpy_threads: name one of numpy_others."
+
+
+# When they are made
+
+
+@pytest.mark.parametrize("scope", [Scope(), Scope(repetitions=2), Scope(repetitions=1)])
+def test_they_come_once_after_the_first_round_and_before_anything_else_is_decided(probed, scope):
+    probed()
+    durations, happened = Durations(), []
+
+    def probe():
+        happened.append("probes")
+        durations.probes = 20.0
+
+    seeds = {"digits": 3, "pathway": 0}
+    for stage in stages(scope, random.Random(0), seeds, durations, {}, probe):
+        happened.append(stage.title)
+        for each in stage.launches:
+            durations.add(each, 10.0, ok=True)
+    first = [title for title in happened if title.startswith("round 1 of")]
+    assert happened[: len(first) + 1] == [*first, "probes"]
+    assert happened.count("probes") == 1
+    assert durations.spent() == 20.0 + 10.0 * len(durations.seconds)
+
+
+def test_they_are_left_out_where_the_time_does_not_suffice_for_them(probed, monkeypatch, tmp_path, capsys):
+    probed()
+    monkeypatch.setattr(ceilings, "run_all", lambda console, probes, *_: 7.0 * len(probes))
+    [launched, *_] = [each for stage in stages_of(Scope()) for each in stage.launches]
+    durations = Durations()
+    durations.add(launched, 20.0, ok=True)
+    # A launch, two probes and the report: 20 + 40 + 30 seconds.
+    assert compare._probed(Console(), Scope(minutes=1.5), durations, tmp_path) == 14.0
+    assert compare._probed(Console(), Scope(repetitions=3), durations, tmp_path) == 14.0
+    assert "didn't suffice" not in capsys.readouterr().out
+    assert compare._probed(Console(), Scope(minutes=1.4), durations, tmp_path) == 0.0
+    assert "Time didn't suffice for the frameworks' ceilings." in capsys.readouterr().out
+
+
+def stages_of(scope):
+    """The first stages of a comparison in which nothing takes any time."""
+    return itertools.islice(stages(scope, random.Random(0), {"digits": 3, "pathway": 0}, Durations(), {}), 1)

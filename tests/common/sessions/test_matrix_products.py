@@ -1,0 +1,189 @@
+"""common/sessions/matrix_products.py: the plan, the launches, their records, what is printed; nothing multiplies."""
+
+import contextlib
+import dataclasses
+import io
+import sys
+
+import pytest
+from rich.console import Console
+
+from common.declarations.catalogue import find_way, ways
+from common.launching import matrix_launch, supervision
+from common.measurement import machine
+from common.measurement.matrix_products import declared, parse_command_line
+from common.paths import ROOT
+from common.records import matrix_rows
+from common.records.matrix_products import MatrixRecord, read_records, write_record
+from common.sessions import matrix_products
+from common.sessions.matrix_products import Scope, print_rows, rounds, run_planned
+from tests.common.records.matrix_records import cell, session
+
+QUICK = Scope(sizes=(8, 16), naive_sizes=(4, 8), repetitions=2, iterations=2)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What was started: the way and its products; `ended` is what comes of it: its status and its log."""
+    found, ended = [], {"status": 0, "log": ""}
+
+    def start(arguments, root, log_path, deadline_seconds, variables):
+        assert arguments[:2] == ["-m", "common.launching.matrix_launch"]
+        assert (root, deadline_seconds) == (ROOT, 120.0)
+        way, products = find_way(arguments[2]), parse_command_line("help", arguments[3:])
+        found.append((way, products))
+        log_path.write_text(ended["log"])
+        if ended["status"] == 0:
+            known = declared(way, products, products.workers) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
+            cells = [cell(size, size**3 / 1e9, ranks=products.workers) for size in products.sizes]
+            write_record(products.record, MatrixRecord(**known, status="ok", cells=cells))
+        return ended["status"]
+
+    monkeypatch.setattr(supervision, "start", start)
+    monkeypatch.setattr(matrix_products, "python_for", lambda way: sys.executable)
+    return found, ended
+
+
+def printed(records):
+    console = Console(file=io.StringIO(), width=200)
+    print_rows(console, matrix_rows.rows(records))
+    return " ".join(console.file.getvalue().split())
+
+
+# The plan
+
+
+def test_every_round_has_every_way_once_in_an_order_of_its_own():
+    found = rounds(Scope(), seed=1)
+    assert [sorted(each.way.name for each in launches) for launches in found] == 6 * [sorted(ways())]
+    assert len({tuple(each.way.name for each in launches) for launches in found}) > 1
+    assert len({each.name for launches in found for each in launches}) == 6 * len(ways())
+
+
+def test_the_seed_decides_the_order():
+    orders = [[[each.name for each in launches] for launches in rounds(Scope(), seed)] for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_the_loop_multiplies_sizes_of_its_own_and_one_process_has_no_workers():
+    products = {each.way.kind: each.products for each in rounds(QUICK, seed=1)[0]}
+    assert {kind: each.sizes for kind, each in products.items()} == {
+        "naive": (4, 8),
+        "alone": (8, 16),
+        "rows": (8, 16),
+        "reduction": (8, 16),
+    }
+    assert {kind: each.workers for kind, each in products.items()} == {
+        "naive": 1,
+        "alone": 1,
+        "rows": 2,
+        "reduction": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"workers": 1}, "with 1 worker distributes nothing: give it 2 or more."),
+        ({"workers": 3}, "3 workers can't share 64 rows evenly: give --sizes that 3 divides."),
+        ({"repetitions": 0}, "--repetitions 0: give a whole number above 0."),
+        ({"naive_sizes": ()}, "give one or more, all of them whole numbers from 1 to 8192."),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_before_anything_is_started(changes, said, refusal):
+    assert refusal(lambda: Scope(**changes)).endswith(said)
+
+
+@pytest.mark.parametrize("name", ways())
+def test_every_way_is_started_as_a_user_would(name):
+    way, products, command = matrix_launch.prepare([name, "--sizes", "8"])
+    assert way.script in command
+    assert command[-2:] == ["--workers", "2" if way.is_distributed else "1"]
+    assert command[0].endswith({"rows_mpi": "mpirun", "reduction_mpi": "mpirun"}.get(name, command[0]))
+    assert products.sizes == (8,)
+
+
+def test_a_way_that_does_not_exist_is_refused(refusal):
+    assert "There is no way to multiply matrices named 'columns'" in refusal(lambda: matrix_launch.prepare(["columns"]))
+    assert "Name a way to multiply first" in refusal(lambda: matrix_launch.prepare(["--sizes", "8"]))
+
+
+def test_without_mpirun_a_launch_over_it_is_refused(monkeypatch, refusal):
+    monkeypatch.setattr("shutil.which", lambda *arguments, **options: None)
+    assert "There is no mpirun" in refusal(lambda: matrix_launch.prepare(["rows_mpi", "--sizes", "8"]))
+
+
+# The launches
+
+
+def test_a_launch_leaves_one_record_that_says_which_of_several_it_is(started, tmp_path):
+    [planned, *_] = rounds(QUICK, seed=1)[1]
+    found = run_planned(planned, tmp_path)
+    assert read_records(tmp_path) == {planned.name: found}
+    assert (found.status, found.repetition, found.log) == ("ok", 2, f"{planned.name}.log")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{planned.name}.json", f"{planned.name}.log"]
+
+
+@pytest.mark.parametrize(
+    ("status", "log", "ended"),
+    [
+        (1, "lockstep: failed: by rows: 1 of 64 elements is wrong.", ("failed", "by rows: 1 of 64 elements is wrong.")),
+        (2, "lockstep: There is no mpirun.", ("unsupported", "There is no mpirun.")),
+        (124, "", ("failed", "It was ended by its deadline of 120 s.")),
+    ],
+)
+def test_a_launch_that_leaves_none_gets_one_that_says_why(started, status, log, ended, tmp_path):
+    started[1].update(status=status, log=log)
+    [planned, *_] = rounds(QUICK, seed=1)[0]
+    found = run_planned(planned, tmp_path)
+    assert (found.status, found.reason) == ended
+    assert read_records(tmp_path) == {planned.name: found}
+    assert found.cells == []
+
+
+def run(monkeypatch, *arguments):
+    """Exit status of the program, whose picture nobody draws; it measures nothing, so others may meanwhile."""
+    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: dataclasses.make_dataclass("Done", [("returncode", int)])(0))
+    monkeypatch.setattr(machine, "git_commit", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["matrix_products", *arguments])
+    with pytest.raises(SystemExit) as ending:
+        matrix_products.main()
+    return ending.value.code
+
+
+def test_a_session_goes_on_where_it_was_interrupted(started, monkeypatch, tmp_path, capsys):
+    options = ["--sizes", "8", "--repetitions", "2", "--results", str(tmp_path), "--out", str(tmp_path / "p.svg")]
+    found, ended = started
+    ended.update(status=1)
+    assert run(monkeypatch, *options) == 1
+    [folder] = tmp_path.glob("*-matrix_products")
+    (folder / "finished").unlink()
+    ended.update(status=0)
+    [kept, *_] = sorted(folder.glob("*.json"))
+    write_record(kept, dataclasses.replace(read_records(folder)[kept.stem], status="ok"))
+    found.clear()
+    assert run(monkeypatch, *options) == 0
+    assert len(found) == 2 * len(ways()) - 1
+    assert {record.status for record in read_records(folder).values()} == {"ok"}
+    assert "nox -s matrix_products -- --sizes 8 --repetitions 2" in (folder / "command.txt").read_text()
+    assert f"{2 * len(ways())} launches: {2 * len(ways())} ok" in capsys.readouterr().out
+
+
+# What is printed
+
+
+def test_six_rounds_tell_from_which_size_it_pays_and_how_time_grows():
+    alone = {64: 0.001, 128: 0.008}
+    said = printed(session(6, {"naive": {16: 1.0, 32: 8.0}, "alone": alone, "rows_mpi": {64: 0.004, 128: 0.005}}))
+    assert "it pays by its own interval from size 128 on" in said
+    assert "naive: time grows as size^3.00 (3.00 to 3.00; sizes 16 to 32, n = 6 launches)." in said
+    assert "alone: time grows as size^3.00" in said
+    assert "operations for each byte" in said
+
+
+def test_fewer_rounds_print_no_interval_and_tell_nothing():
+    said = printed(session(2, {"alone": {64: 0.001}, "rows_mpi": {64: 0.0001}}))
+    assert "2 rounds, and it takes 6 to tell" in said
+    assert "it pays" not in said
+    assert "nan" not in said

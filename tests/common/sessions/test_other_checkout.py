@@ -1,0 +1,261 @@
+"""common/sessions/other_checkout.py: a commit is found or refused in one sentence, and its files come and go beside
+ours."""
+
+import dataclasses
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from common.records.training import SCHEMA_VERSION, Record
+from common.sessions import other_checkout
+from common.sessions.other_checkout import RECORDS, Against, find
+
+MODULE = "common/records/training.py"
+KNOWN = [each.name for each in dataclasses.fields(Record)][:3]
+
+
+def git(folder, *arguments):
+    """What git prints in `folder`."""
+    identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def commit(folder, files=()):
+    """Write these files, texts by paths, commit all that changed, and return the commit."""
+    for name, text in dict(files).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "a change")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def record_module(version=SCHEMA_VERSION, fields=KNOWN):
+    return f"SCHEMA_VERSION = {version}\n\nclass Record:\n" + "".join(f"    {name}: str\n" for name in fields)
+
+
+def pyproject(*pins):
+    return "[dependency-groups]\n" + f"base = {list(pins)}\nall = [{{ include-group = 'base' }}]\n"
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A checkout of two commits, which a loop tells apart, in a folder with a difficult name."""
+    folder = tmp_path / "the chèckout"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    (folder / ".gitignore").write_text(".nox/\nresults/\n")
+    commit(folder, {MODULE: record_module(), "loop.py": "slow"})
+    commit(folder, {"loop.py": "fast"})
+    (folder / ".nox" / "some").mkdir(parents=True)
+    (folder / ".nox" / "some" / "python").write_text("a program")
+    return folder
+
+
+@pytest.fixture
+def shallow(root, tmp_path):
+    """A checkout of the last commit of `root` without those before, as CI makes it."""
+    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{root}", "shallow")
+    return tmp_path / "shallow"
+
+
+def against(folder, rev="HEAD~1"):
+    return find(rev, 0.05, folder)
+
+
+def test_a_commit_is_found_by_any_name_that_git_takes(root):
+    earlier = git(root, "rev-parse", "HEAD~1")
+    git(root, "tag", "--annotate", "--message", "a tag", "v1", earlier)
+    for rev in ("HEAD~1", "v1", "main^", earlier[:8]):
+        found = against(root, rev)
+        assert (found.rev, found.commit, found.here) == (rev, earlier, git(root, "rev-parse", "HEAD"))
+        assert found.notes == ()
+
+
+@pytest.mark.parametrize("rev", ["nowhere", "", "-x", "HEAD..HEAD~1", "HEAD^{tree}", "HEAD:loop.py", "HEAD~9"])
+def test_what_names_no_commit_is_refused(root, refusal, rev):
+    assert refusal(lambda: against(root, rev)).startswith(f"There is no commit '{rev}' here: ")
+
+
+def test_a_commit_that_a_shallow_checkout_lacks_is_refused_with_what_fetches_it(shallow, refusal):
+    assert "run `git fetch --unshallow`" in refusal(lambda: against(shallow))
+
+
+def test_files_outside_a_checkout_have_no_commit_to_be_compared_with(root, tmp_path, refusal):
+    for folder in (tmp_path, root / "common"):
+        assert refusal(lambda folder=folder: against(folder)).startswith(f"{folder} isn't a git checkout")
+
+
+def test_a_checkout_that_another_user_owns_is_refused_with_gits_own_remedy(root, refusal, monkeypatch):
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert f"git config --global --add safe.directory '{root}'" in refusal(lambda: against(root))
+
+
+def test_without_git_nothing_is_compared(root, refusal, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert refusal(lambda: against(root)) == "--against-commit needs git, which isn't installed: install it."
+
+
+@pytest.mark.parametrize("tolerance", [-0.01, float("inf"), float("nan")])
+def test_a_tolerance_that_cannot_be_meant_is_refused(root, refusal, tolerance):
+    assert refusal(lambda: find("HEAD~1", tolerance, root)).startswith(f"--tolerance {tolerance:g}: ")
+
+
+def test_a_checkout_is_not_compared_with_the_same_files(root, refusal):
+    first = git(root, "rev-parse", "HEAD~1")
+    assert refusal(lambda: against(root, "HEAD")).startswith("Nothing differs between HEAD and the files here")
+    commit(root, {"loop.py": "slow"})
+    assert refusal(lambda: against(root, first)).startswith(f"Nothing differs between {first}")
+
+
+@pytest.mark.parametrize(("name", "text"), [("loop.py", "faster"), ("new.py", "x = 1")])
+def test_changes_are_compared_with_the_commit_that_they_were_made_on(root, name, text):
+    (root / name).write_text(text)
+    found = against(root, "HEAD")
+    assert found.here == f"{found.commit}+changes"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "results/new.py"])
+def test_files_that_are_no_code_of_the_checkout_do_not_count(root, refusal, name):
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_text("x = 1")
+    assert refusal(lambda: against(root, "HEAD")).startswith("Nothing differs")
+    assert not against(root).here.endswith("+changes")
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "complaint", "remedy"),
+    [
+        (MODULE, record_module(SCHEMA_VERSION - 1), "writes records of schema version", "name a later commit"),
+        ("common/record.py", record_module(SCHEMA_VERSION - 1), "writes records of schema", "name a later commit"),
+        (MODULE, record_module(SCHEMA_VERSION + 1), "writes records of schema version", "check that commit out"),
+        (MODULE, record_module(fields=[*KNOWN, "moon_phase"]), "records moon_phase, which", "check that commit out"),
+        (MODULE, "class Record: pass", "has no records", "name a later commit"),
+        (MODULE, "<<<<<<< HEAD", "has no records", "name a later commit"),
+        ("loop.py", "no records at all", "has no records", "name a later commit"),
+    ],
+)
+def test_a_commit_whose_records_cannot_be_read_here_is_refused(root, refusal, module, text, complaint, remedy):
+    (root / MODULE).unlink()
+    (root / module).parent.mkdir(exist_ok=True, parents=True)
+    (root / module).write_text(text)
+    commit(root)
+    commit(root, {MODULE: record_module(), "loop.py": "fast again"})
+    said = refusal(lambda: against(root))
+    assert said.startswith(f"HEAD~1 {complaint}")
+    assert remedy in said
+
+
+def test_records_may_lie_where_they_lay_once(root):
+    git(root, "mv", MODULE, "common/record.py")
+    earlier = commit(root)
+    commit(root, {MODULE: record_module(), "loop.py": "faster"})
+    assert against(root).commit == earlier
+
+
+def test_pins_that_the_environments_do_not_have_are_named(root):
+    commit(root, {"pyproject.toml": pyproject("one==1", "two==2", "three==3")})
+    commit(root, {"pyproject.toml": pyproject("one==1", "two==2.1", "four==4")})
+    [note] = against(root).notes
+    assert "though HEAD~1 pins three==3, two==2." in note
+
+
+def test_a_build_that_differs_is_named(root, declare, monkeypatch):
+    family = dataclasses.replace(declare().family, build="some_impl/building/build.py")
+    monkeypatch.setattr(other_checkout, "families", lambda: {family.environment: family})
+    assert against(root).notes == ()
+    commit(root, {"some_impl/building/flags.py": "-O3"})
+    [note] = against(root).notes
+    assert "some_impl/building built, which differs in HEAD~1" in note
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A comparison's folder."""
+    folder = tmp_path / "the résults" / "now"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_the_other_checkout_has_the_commits_files_and_our_environments_and_goes(root, folder):
+    with other_checkout.other_checkout(against(root), folder, root) as checkout:
+        assert checkout.is_relative_to(folder)
+        assert (checkout / "loop.py").read_text() == "slow"
+        assert (checkout / ".nox" / "some" / "python").read_text() == "a program"
+        # As a record names it, from inside.
+        assert git(checkout, "rev-parse", "HEAD") == git(root, "rev-parse", "HEAD~1")
+        assert git(checkout, "status", "--porcelain", "--untracked-files=no") == ""
+        (folder / RECORDS / "one.json").write_text("{}")
+    assert [path.name for path in folder.iterdir()] == [RECORDS]
+    assert (folder / RECORDS / "one.json").exists()
+    assert (root / ".nox" / "some" / "python").exists()
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_the_other_checkout_goes_when_the_comparison_is_interrupted(root, folder):
+    with pytest.raises(KeyboardInterrupt), other_checkout.other_checkout(against(root), folder, root):
+        raise KeyboardInterrupt
+    assert [path.name for path in folder.iterdir()] == [RECORDS]
+
+
+def test_what_a_killed_comparison_left_is_made_anew_and_its_records_are_kept(root, folder):
+    for name in ("against/stale.py", f"{RECORDS}/one.json"):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text("{}")
+    (folder / "against" / ".nox").symlink_to(root / ".nox")
+    with other_checkout.other_checkout(against(root), folder, root) as checkout:
+        assert not (checkout / "stale.py").exists()
+    assert (folder / RECORDS / "one.json").exists()
+    assert (root / ".nox" / "some" / "python").exists()
+
+
+def test_a_checkout_without_environments_has_none_beside_it(root, folder):
+    found = against(root)
+    (root / ".nox").rename(root / "elsewhere")
+    with other_checkout.other_checkout(found, folder, root) as checkout:
+        assert not os.path.lexists(checkout / ".nox")
+
+
+def test_a_linked_work_tree_is_compared_as_any_checkout(root, folder, tmp_path):
+    git(root, "worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"), "HEAD")
+    linked = tmp_path / "linked"
+    with other_checkout.other_checkout(against(linked), folder, linked) as checkout:
+        assert (checkout / "loop.py").read_text() == "slow"
+
+
+def test_a_commit_that_was_fetched_alone_is_enough(root, shallow, folder):
+    git(shallow, "fetch", "--quiet", "--depth", "1", "origin", git(root, "rev-parse", "HEAD~1"))
+    with other_checkout.other_checkout(against(shallow, "FETCH_HEAD"), folder, shallow) as checkout:
+        assert (checkout / "loop.py").read_text() == "slow"
+
+
+def test_a_hook_that_compares_is_not_taken_for_the_checkout_and_none_of_the_users_runs(
+    root, folder, tmp_path, monkeypatch
+):
+    hook = tmp_path / "hooks" / "post-checkout"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
+    hook.chmod(0o755)
+    (tmp_path / "config").write_text(f"[core]\nhooksPath = {hook.parent}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "another"))
+    with other_checkout.other_checkout(against(root), folder, root) as checkout:
+        assert (checkout / "loop.py").read_text() == "slow"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_git_cannot_check_out_is_one_sentence_and_leaves_nothing(root, folder, refusal):
+    lost = Against("lost", "0" * 40, "here", 0.05)
+
+    def enter():
+        with other_checkout.other_checkout(lost, folder, root):
+            pass
+
+    said = refusal(enter)
+    assert said.startswith(f"git can't check lost out into {folder / 'against'} (")
+    assert not list(Path(folder).iterdir())

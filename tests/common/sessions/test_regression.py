@@ -1,0 +1,451 @@
+"""common/sessions/regression.py: what pairs of launches say of a change, and when its gate is shut."""
+
+import dataclasses
+import io
+import math
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from scipy import stats
+
+from common.contract import oracle
+from common.contract.task import PRESETS, task_of
+from common.declarations.strategy import Alone
+from common.launching import supervision
+from common.paths import ROOT
+from common.records.training import Record, read_records, write_record
+from common.sessions import regression
+from common.sessions.other_checkout import RECORDS, Against
+from common.sessions.plan import PlannedLaunch, Stage
+from tests.reports.records import make_record, named
+
+AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05)
+
+STEADY = (1.0, 1.001, 0.999, 1.001, 0.999, 1.0)
+"""Seconds per step of six rounds, with little spread."""
+
+FAILED = {"status": "failed", "reason": "Worker 1 ended: look into its log."}
+
+
+def side(seconds, name="numpy_threads", **changes):
+    """One checkout's records by launch: a round for each of these seconds per step, None where it failed."""
+    known = {"strategy": name, "world_size": 2, "synchronous": True, "scaling": "weak", "threads_per_worker": 1}
+    known |= {"task": dataclasses.asdict(PRESETS["digits"]), "started_at": "2026-01-01T00:00:00.000+00:00"}
+    ended = [
+        FAILED if each is None else {"status": "ok", "windows": [{"step": 10, "steps": 10, "seconds": 10 * each}]}
+        for each in seconds
+    ]
+    return {f"{name}-{number:02d}": Record(**known | each | changes) for number, each in enumerate(ended, start=1)}
+
+
+def times(factor, seconds=STEADY):
+    return [factor * each for each in seconds]
+
+
+def only(table):
+    [row] = table.to_dict("records")
+    return row
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [(1.2, "slower"), (1.06, "slower"), (1.0, "within"), (1.03, "within"), (0.97, "within"), (0.94, "faster")],
+)
+def test_a_verdict_is_given_where_the_whole_interval_lies_on_one_side(factor, verdict):
+    row = only(regression.changes(side(times(factor, STEADY[::-1])), side(STEADY), 0.05))
+    assert (row["verdict"], row["n"], row["note"]) == (verdict, 6, "")
+    assert row["low"] < row["ratio"] < row["high"]
+    assert row["ratio"] == pytest.approx(factor, rel=1e-6)
+    assert (row["here_seconds"], row["there_seconds"]) == (pytest.approx(factor), pytest.approx(1.0))
+
+
+def test_the_interval_is_that_of_the_pairs_log_ratios():
+    ratios = [1.1, 1.3, 1.2, 1.25, 1.15, 1.2]
+    there = [1.0, 2.0, 3.0, 1.0, 5.0, 1.0]
+    here = [ratio * seconds for ratio, seconds in zip(ratios, there, strict=True)]
+    row = only(regression.changes(side(here), side(there), 0.05))
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = sum(logs) / 6
+    error = math.sqrt(sum((each - mean) ** 2 for each in logs) / 5 / 6)
+    # 2.570582: Student's t with 5 degrees of freedom at 97.5 %, from a table.
+    assert row["low"] == pytest.approx(math.exp(mean - 2.570582 * error), rel=1e-6)
+    assert row["high"] == pytest.approx(math.exp(mean + 2.570582 * error), rel=1e-6)
+
+
+def test_all_settings_with_enough_rounds_are_one_family():
+    here, there = side(times(1.2, STEADY[::-1])), side(STEADY)
+    alone = only(regression.changes(here, there, 0.05))
+    width = math.log(alone["high"] / alone["ratio"])
+    for others, factor in (
+        (side(STEADY[:5], "numpy_others"), 1.0),
+        (side(STEADY, "numpy_others"), 3.163381 / 2.570582),
+    ):
+        row = regression.changes(here | others, there | others, 0.05).to_dict("records")[-1]
+        # 3.163381: Student's t with 5 degrees of freedom at 98.75 %, from a table.
+        assert math.log(row["high"] / row["ratio"]) == pytest.approx(width * factor, rel=1e-5)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.5, 2.0), st.floats(0.5, 2.0)), min_size=6, max_size=12),
+    st.sampled_from([0.0, 0.05, 0.5]),
+)
+def test_exchanging_both_checkouts_turns_every_finding_round(seconds, tolerance):
+    here, there = (side(each) for each in zip(*seconds, strict=True))
+    one = only(regression.changes(here, there, tolerance))
+    other = only(regression.changes(there, here, tolerance))
+    assert other["ratio"] == pytest.approx(1 / one["ratio"])
+    assert (other["low"], other["high"]) == (pytest.approx(1 / one["high"]), pytest.approx(1 / one["low"]))
+    turned = {"slower": "faster", "faster": "slower"}
+    assert other["verdict"] == turned.get(one["verdict"], one["verdict"])
+
+
+def test_what_cannot_be_told_is_said_with_the_rounds_that_it_takes():
+    noisy = [1.0, 1.3, 0.8, 1.2, 0.9, 1.1]
+    row = only(regression.changes(side(noisy), side([1.0] * 6), 0.05))
+    assert row["verdict"] == "can't tell"
+    assert 6 < row["fewest"] < row["most"]
+    said = regression.verdict_in_words(row)
+    assert said == f"can't tell: it takes {row['fewest']:.0f} to {row['most']:.0f} rounds for 80 % power"
+    never = only(regression.changes(side(noisy), side([1.0] * 6), 0.0))
+    assert regression.verdict_in_words(never) == "can't tell: it takes more than 10,000 rounds for 80 % power"
+    near = only(regression.changes(side(times(1.05, STEADY[::-1])), side(STEADY), 0.05))
+    assert regression.verdict_in_words(near) == "can't tell: it is about as large as the tolerance"
+    some = only(regression.changes(side(noisy), side([1.0] * 6), 0.007))
+    assert regression.verdict_in_words(some).endswith(" to more than 10,000 rounds for 80 % power")
+
+
+def test_settings_have_rows_of_their_own():
+    alone = {"options": {"exchange": False}}
+    sides = [
+        side(STEADY) | side(STEADY, "numpy_alone", **alone) | side(STEADY, "numpy_wide", world_size=4) for _ in range(2)
+    ]
+    table = regression.changes(*sides, 0.05)
+    assert [regression.setting_in_words(row) for row in table.to_dict("records")] == [
+        "numpy_alone with 2 workers without exchange, digits weak",
+        "numpy_threads with 2 workers, digits weak",
+        "numpy_wide with 4 workers, digits weak",
+    ]
+
+
+def test_a_launch_of_one_checkout_alone_takes_no_part():
+    here = side(STEADY) | side(STEADY, "numpy_certified")
+    assert only(regression.changes(here, side(STEADY), 0.05))["strategy"] == "numpy_threads"
+
+
+def test_rounds_in_which_either_failed_make_no_pair_and_are_told():
+    here, there = [2.0, None, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, None, 1.0, 1.0]
+    row = only(regression.changes(side(here), side(there), 0.05))
+    assert (row["n"], row["verdict"]) == (4, "too few rounds")
+    assert row["note"] == "failed here: Worker 1 ended (1 of 6); failed there: Worker 1 ended (1 of 6)"
+    assert row["ratio"] == pytest.approx(2 ** (1 / 4))
+    assert math.isnan(row["low"])
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "verdict"),
+    [
+        ([None] * 6, STEADY, "fails"),
+        (STEADY, [None] * 6, "not compared"),
+        ([None] * 6, [None] * 6, "fails in both"),
+        ([None] * 4 + [1.0] * 2, [1.0] * 2 + [None] * 4, "fails in both"),
+        ([None] * 4 + [1.0] * 3, [None] * 3 + [1.0] * 4, "too few rounds"),
+        ([None] * 5 + [1.0], STEADY, "fails"),
+        ([None] * 2 + [1.0] * 4, STEADY, "fails"),
+        ([None] * 2 + [1.0] * 8, [*STEADY, 1.0, 1.0, 1.0, 1.0], "fails"),
+        ([None] * 3 + [1.0] * 3, [None] + [1.0] * 5, "fails"),
+        ([None] * 2 + [1.0] * 4, [None] + [1.0] * 5, "too few rounds"),
+        ([None] + [1.0] * 5, STEADY, "too few rounds"),
+        ([None], [1.0], "fails"),
+        (STEADY, [None] * 5 + [1.0], "too few rounds"),
+    ],
+)
+def test_what_fails_here_alone_is_told_from_what_cannot_be_compared(here, there, verdict):
+    assert only(regression.changes(side(here), side(there), 0.05))["verdict"] == verdict
+
+
+def test_a_launch_that_is_refused_or_missing_here_counts_as_failed():
+    refused = {"status": "unsupported", "reason": "It has no GPU: find one."}
+    ours = side(STEADY)
+    for name in ("numpy_threads-01", "numpy_threads-02"):
+        ours[name] = dataclasses.replace(ours[name], **refused)
+    assert only(regression.changes(ours, side(STEADY), 0.05))["verdict"] == "fails"
+    for name in ("numpy_threads-01", "numpy_threads-02"):
+        del ours[name]
+    row = only(regression.changes(ours, side(STEADY), 0.05))
+    assert (row["verdict"], row["note"]) == ("fails", "not launched here (2 of 6)")
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "verdict"),
+    [({}, STEADY, "fails"), (side(STEADY, windows=[]), STEADY, "fails"), (side(STEADY), [None] * 6, "not compared")],
+    ids=["no record here", "nothing clocked here", "failures there"],
+)
+def test_evidence_that_is_missing_here_alone_fails(here, there, verdict):
+    assert only(regression.changes(here, side(there), 0.05))["verdict"] == verdict
+
+
+def test_a_planned_setting_without_any_record_there_is_not_compared_and_told(concluded, tmp_path):
+    columns = ("strategy", "workers", "preset", "scaling", "exchange", "label", "stage", "purpose")
+    rounds = ("numpy_threads", 2, "digits", "weak", True, "", "round", "throughput")
+    others = ("numpy_small", 2, "digits", "weak", True, "", "smaller worlds", "throughput")
+    pandas.DataFrame([rounds, others], columns=columns).to_csv(tmp_path / "plan.csv", index=False)
+    shut, _, table = concluded(side(STEADY[:2]) | side(STEADY, "numpy_small"), {})
+    assert table["strategy"].tolist() == ["numpy_threads"]
+    assert shut == "Nothing could be compared with main (1111111111): not launched there (2 of 2)."
+
+
+@pytest.mark.parametrize(
+    ("rounds", "here", "there", "verdict"),
+    [(6, 3, 0, "fails"), (6, 3, 1, "within"), (6, 2, 0, "within"), (10, 4, 0, "within"), (10, 5, 0, "fails")],
+)
+def test_first_attempts_that_fail_here_in_half_of_the_rounds_fail_though_the_second_ones_end_well(
+    rounds, here, there, verdict
+):
+    records = side([STEADY[number % 6] for number in range(rounds)])
+    again = [*records][:here], [*records][:there]
+    assert only(regression.changes(records, records, 0.05, again=again))["verdict"] == verdict
+
+
+def any_fails(rounds, flaky_here, flaky_there, settings):
+    """In which share of simulated comparisons of so many settings any fails; so large a share of attempts fails."""
+    random = np.random.default_rng(8)
+    first = [random.binomial(rounds, flaky, (20_000, settings)) for flaky in (flaky_here, flaky_there)]
+    twice = [random.binomial(each, flaky) for each, flaky in zip(first, (flaky_here, flaky_there), strict=True)]
+    return regression.fails(rounds, *twice, *first).any(axis=1).mean()
+
+
+def chance_of_any(rounds, flaky, settings):
+    """The same by the binomial distribution, where both sides are alike."""
+    first, twice = np.array([(first, twice) for first in range(rounds + 1) for twice in range(first + 1)]).T
+    chances = stats.binom.pmf(first, rounds, flaky) * stats.binom.pmf(twice, first, flaky)
+    failing = regression.fails(rounds, twice[:, None], twice, first[:, None], first)
+    return 1 - (1 - (chances[:, None] * chances)[failing].sum()) ** settings
+
+
+@pytest.mark.parametrize("rounds", [6, 7, 10, 20])
+def test_equal_flakiness_of_five_per_cent_shuts_less_than_five_per_cent_of_gates(rounds):
+    simulated = any_fails(rounds, 0.05, 0.05, settings=12)
+    assert simulated < 0.05
+    # Four standard errors.
+    assert simulated == pytest.approx(chance_of_any(rounds, 0.05, 12), abs=4 * math.sqrt(0.03 / 20_000))
+
+
+@pytest.mark.parametrize(("rounds", "crashing", "least"), [(6, 5 / 6, 0.98), (6, 0.5, 0.6), (10, 0.5, 0.75)])
+def test_a_change_that_makes_launches_crash_often_mostly_fails(rounds, crashing, least):
+    assert any_fails(rounds, crashing, 0.05, settings=1) > least
+
+
+def test_what_was_made_again_is_told():
+    row = only(regression.changes(side(STEADY), side(STEADY), 0.05, again=(["numpy_threads-02"], [])))
+    assert (row["verdict"], row["note"]) == ("within", "failed at first here, and was made again (1 of 6)")
+
+
+def test_a_setting_that_deviates_here_alone_has_that_verdict_and_a_row_even_without_rounds():
+    setting = ("numpy_threads", 2, "digits", "weak", True)
+    certified = ("numpy_threads", 1, "digits", "strong", True)
+    table = regression.changes(side(STEADY), side(STEADY), 0.05, {setting: "losses leave", certified: "weights off"})
+    rows = {row["workers"]: (row["verdict"], row["note"], row["n"]) for row in table.to_dict("records")}
+    assert rows == {2: ("deviates", "losses leave", 6), 1: ("deviates", "weights off", 0)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"task": dataclasses.asdict(PRESETS["digits"]) | {"batch": 32}}, "batch is 64 here and 32 there"),
+        ({"task": dataclasses.asdict(PRESETS["digits"]) | {"steps": 9}}, "steps is 300 here and 9 there"),
+        ({"examples_per_step": 5}, "rows per step is 0 here and 5 there"),
+    ],
+)
+def test_launches_at_other_work_make_no_pair(changes, complaint):
+    row = only(regression.changes(side(STEADY), side(STEADY, **changes), 0.05))
+    assert (row["n"], row["verdict"]) == (0, "not compared")
+    assert row["note"] == f"not the same work: {complaint} (6 of 6)"
+
+
+def test_a_launch_without_a_window_makes_no_pair():
+    row = only(regression.changes(side(STEADY), side(STEADY, windows=[]), 0.05))
+    assert (row["n"], row["note"]) == (0, "nothing was clocked there (6 of 6)")
+
+
+def test_files_deadlines_and_options_that_one_of_them_lacks_are_no_other_work():
+    task = dataclasses.asdict(PRESETS["digits"])
+    del task["momentum"]
+    changed = task | {"record": "elsewhere.json", "deadline_seconds": 9.0}
+    row = only(regression.changes(side(STEADY), side(STEADY, task=changed), 0.05))
+    assert (row["n"], row["note"]) == (6, "")
+
+
+def test_another_default_of_an_option_is_compared_and_told():
+    ours, theirs = {"options": {"packed": True, "new": 1}}, {"options": {"packed": False}}
+    row = only(regression.changes(side(STEADY, **ours), side(STEADY, **theirs), 0.05))
+    assert (row["n"], row["note"]) == (6, "options differ: packed is True here and False there")
+
+
+@pytest.fixture
+def concluded(tmp_path, monkeypatch):
+    """A function that concludes a comparison of these records: why its gate is shut, what was said, and the table.
+
+    Whether they follow the oracle is looked at only with a `certificate`: made-up ones have no losses.
+    """
+
+    def conclude(here, there, against=AGAINST, certificate=False):
+        if not certificate:
+            monkeypatch.setattr(regression, "_deviating", lambda *sides: {})
+        for folder, records in ((tmp_path, here), (tmp_path / RECORDS, there)):
+            folder.mkdir(exist_ok=True)
+            for name, record in records.items():
+                write_record(folder / f"{name}.json", record)
+        console = Console(width=200, record=True, quiet=False, file=io.StringIO())
+        shut = regression.conclude(console, against, tmp_path)
+        return shut, console.export_text(), regression.read(tmp_path)
+
+    return conclude
+
+
+def test_the_gate_is_open_where_something_was_compared_and_nothing_is_slower(concluded):
+    few = side(STEADY[:3], "numpy_few")
+    shut, said, table = concluded(side(times(0.5)) | few, side(STEADY) | few)
+    assert shut is None
+    assert "2222222222 with changes against main (1111111111), of 2 settings: 1 faster, 1 not compared." in said
+    assert dict(zip(table["strategy"], table["verdict"], strict=True)) == {
+        "numpy_few": "too few rounds",
+        "numpy_threads": "faster",
+    }
+
+
+def test_the_gate_is_shut_where_something_is_slower_or_fails(concluded):
+    here = side(times(1.2)) | side([None] * 6, "numpy_broken") | side(STEADY, "numpy_same")
+    there = side(STEADY) | side(STEADY, "numpy_broken") | side(STEADY, "numpy_same")
+    shut, said, _ = concluded(here, there)
+    assert shut == (
+        "Slower than main (1111111111) by more than 5 %: numpy_threads with 2 workers, digits weak (1.200 times the "
+        "seconds per step, 1.200 to 1.200); fails here more often than with main (1111111111): numpy_broken with 2 "
+        "workers, digits weak (failed here: Worker 1 ended (6 of 6))."
+    )
+    assert "note: numpy_broken with 2 workers, digits weak: failed here: Worker 1 ended (6 of 6)" in said
+    assert "of 3 settings: 1 slower, 1 within 5 %, 1 fails here." in said
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "reason"),
+    [
+        (STEADY[:4], STEADY[:4], "4 rounds were made, and it takes 6: raise --minutes, or name fewer --strategies."),
+        (STEADY[:1], STEADY[:1], "1 round was made, and it takes 6: raise --minutes, or name fewer --strategies."),
+        (STEADY, [None] * 6, "failed there: Worker 1 ended (6 of 6)."),
+    ],
+)
+def test_the_gate_is_shut_where_nothing_was_compared(concluded, here, there, reason):
+    shut, _, _ = concluded(side(here), side(there))
+    assert shut == f"Nothing could be compared with main (1111111111): {reason}"
+
+
+def test_the_gate_is_shut_where_nothing_was_launched(concluded):
+    shut, _, table = concluded({}, {})
+    assert shut == "Nothing could be compared: no launch was made with both checkouts."
+    assert table.empty
+
+
+@pytest.mark.parametrize(("here", "there", "shuts"), [(1.001, 1.0, True), (1.0, 1.001, False), (1.001, 1.001, False)])
+def test_the_gate_is_shut_where_something_deviates_here_and_not_there(concluded, here, there, shuts):
+    def rounds(factor):
+        records = [make_record("amber_ring", 2, (2.0 + number / 100,) * 3) for number in range(6)]
+        losses = [factor * loss for loss in records[0].losses]
+        return named(*(dataclasses.replace(record, losses=losses) for record in records))
+
+    shut, said, _ = concluded(rounds(here), rounds(there), certificate=True)
+    if shuts:
+        assert shut.startswith("Doesn't follow the oracle here: amber_ring with 2 workers, digits weak (losses leave")
+        assert "1 deviates from the oracle." in said
+    else:
+        assert shut is None
+
+
+def test_a_change_that_drops_the_exchange_shuts_the_gate_however_fast_it_is(concluded):
+    def rounds(milliseconds):
+        return [make_record("amber_ring", 2, (milliseconds + number / 100,) * 3) for number in range(6)]
+
+    alone = oracle.run_alone(task_of(rounds(1.0)[0].task), 128, 60, 2, Alone.OWN_SHARD).losses
+    losses = {"losses": alone.mean(axis=0).tolist(), "shard_losses": alone.tolist()}
+    here = [dataclasses.replace(record, **losses) for record in rounds(1.0)]
+    shut, _, table = concluded(named(*here), named(*rounds(2.0)), certificate=True)
+    assert shut.startswith("Doesn't follow the oracle here: amber_ring with 2 workers")
+    assert table["ratio"].tolist() == pytest.approx([0.5], rel=0.05)
+
+
+def test_what_was_written_is_what_is_read(concluded, tmp_path):
+    against = dataclasses.replace(AGAINST, rev="NA", commit="0" * 40, here="1" * 40, notes=("One.", "Two."))
+    here, there = side(times(1.2)) | side([None] * 6, "numpy_broken"), side(STEADY) | side(STEADY, "numpy_broken")
+    _, said, table = concluded(here, there, against)
+    made = regression.changes(here, there, 0.05)
+    pandas.testing.assert_frame_equal(table[made.columns], made, check_dtype=False)
+    about = {"rev": "NA", "commit": "0" * 40, "here": "1" * 40, "tolerance": 0.05, "notes": "One. Two."}
+    assert table.iloc[0][[*about]].to_dict() == about
+    assert "1 fails here. One. Two." in said
+
+
+def test_without_such_a_comparison_there_is_nothing_to_read(tmp_path):
+    assert regression.read(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "strategy,n\none,many\n", '"'])
+def test_a_damaged_table_is_refused(tmp_path, refusal, text):
+    (tmp_path / regression.FILE).write_text(text)
+    assert refusal(lambda: regression.read(tmp_path)).startswith(str(tmp_path / regression.FILE))
+
+
+def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, monkeypatch, tmp_path):
+    made = []
+
+    def run(launch, folder, launcher, root):
+        made.append((launch.repetition, folder, root))
+        return records[root]
+
+    monkeypatch.setattr(supervision, "run_planned", run)
+    strategy, other = declare(), tmp_path / "against"
+    records = dict(zip((ROOT, other), side([1.0, 2.0]).values(), strict=True))
+    for repetition in (1, 2):
+        launch = PlannedLaunch(strategy, 2, "throughput", repetition, PRESETS["digits"], strategy.options())
+        assert regression.run_both(launch, tmp_path, other, ROOT) == (records[ROOT], records[other])
+    ours, theirs = (tmp_path, ROOT), (tmp_path / RECORDS, other)
+    assert made == [(1, *ours), (1, *theirs), (2, *theirs), (2, *ours)]
+
+
+@pytest.mark.parametrize("second", ["ok", "failed"])
+def test_a_launch_that_fails_is_made_again_once_and_its_first_attempt_is_kept(declare, monkeypatch, tmp_path, second):
+    statuses = {ROOT: ["failed", second], tmp_path / "other": ["ok"]}
+    ok, failed = side([1.0, None]).values()
+
+    def run(launch, folder, launcher, root):
+        folder.mkdir(exist_ok=True)
+        record = ok if statuses[root].pop(0) == "ok" else failed
+        (folder / f"{launch.name}.log").write_text(f"attempt with {len(statuses[root])} to come")
+        write_record(folder / f"{launch.name}.json", record)
+        return record
+
+    monkeypatch.setattr(supervision, "run_planned", run)
+    strategy = declare()
+    launch = PlannedLaunch(strategy, 2, "throughput", 1, PRESETS["digits"], strategy.options())
+    here, there = regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)
+    assert (here.status, there.status) == (second, "ok")
+    assert not any(statuses.values())
+    assert (tmp_path / f"{launch.name}.log.first").read_text() == "attempt with 1 to come"
+    assert regression._failed_at_first(tmp_path) == {launch.name}
+    assert regression._failed_at_first(tmp_path / RECORDS) == set()
+    assert [*read_records(tmp_path)] == [tmp_path / f"{launch.name}.json"]
+    # Made anew after an interruption.
+    statuses |= {ROOT: ["ok"], tmp_path / "other": ["ok"]}
+    regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)
+    assert regression._failed_at_first(tmp_path) == set()
+
+
+def test_both_checkouts_make_what_tells_the_speed_in_rounds_and_nothing_else(declare):
+    strategy = declare()
+    clocked = PlannedLaunch(strategy, 2, "throughput", 1, PRESETS["digits"], strategy.options())
+    certified = dataclasses.replace(clocked, purpose="certificate")
+    stages = [Stage(name, name, [clocked, certified]) for name in ("round", "certificates", "smaller worlds")]
+    paired = [(stage.name, each) for stage in stages for each in stage.launches if regression.is_paired(stage, each)]
+    assert paired == [("round", clocked)]

@@ -1,0 +1,211 @@
+"""common/sessions/schedule.py: the time goes to what tells strategies apart first, at any machine's pace."""
+
+import os
+import random
+import statistics
+
+import pytest
+
+from common.declarations import catalogue
+from common.declarations.strategy import has_exchange
+from common.sessions.plan import Scope
+from common.sessions.schedule import MORE, REPORT_LAUNCHES, Durations, stages
+from common.statistics.intervals import FEWEST_LAUNCHES
+
+SEEDS = {"digits": 3, "pathway": 0}
+
+RECORDED = {"python": (4.4, 4.4, 9.0), "TF_CONFIG": (6.0, 7.5, 12.0), "torchrun": (4.4, 5.1, 9.8)}
+"""Seconds of a launch with 1, 2 and 4 workers on two quiet cores, by launcher, as `DESIGN.md` has them."""
+
+OF_HOROVOD = (10.0, 10.0, 20.0)
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+
+
+def recorded(launch):
+    return RECORDED.get(launch.strategy.launcher.name, OF_HOROVOD)[{1: 0, 2: 1, 4: 2}[launch.workers]]
+
+
+class Comparison:
+    """What a comparison launches where launches take as long as `seconds_of` says and all but the `broken` end well."""
+
+    def __init__(self, scope, seconds_of=recorded, broken=(), seed=0):
+        self.durations, self.left_out = Durations(), {}
+        self.stages = []
+        for stage in stages(scope, random.Random(seed), SEEDS, self.durations, self.left_out):
+            self.stages.append(stage)
+            for launch in stage.launches:
+                assert launch.name not in self.durations.seconds
+                self.durations.add(launch, seconds_of(launch), launch.strategy.name not in broken)
+
+    def launches(self, *names):
+        return [launch for stage in self.stages if stage.name in names for launch in stage.launches]
+
+    def rounds_of(self, workers=2):
+        """How many launches of each strategy the rounds have, with exchange and without."""
+        counts = {}
+        for launch in self.launches("round"):
+            key = launch.strategy.name, has_exchange(launch.options)
+            if launch.workers in (1, workers):
+                counts[key] = counts.get(key, 0) + 1
+        return counts
+
+    @property
+    def seconds(self):
+        """Of all launches, and of a report that takes as long as the schedule expects."""
+        return self.durations.spent() + REPORT_LAUNCHES * statistics.median(self.durations.seconds.values())
+
+
+def uncrowded():
+    """The quick strategies that can have two workers on two cores, and the bases."""
+    quick = [each for each in catalogue.strategies().values() if each.quick]
+    return [each for each in quick if not each.processes_beside(each.options())]
+
+
+def test_ten_minutes_of_two_quiet_cores_suffice_for_six_rounds_of_every_uncrowded_strategy_and_certificates():
+    found = Comparison(Scope())
+    rounds = found.rounds_of()
+    for strategy in uncrowded():
+        for exchange in (True, False) if strategy.base else (True,):
+            assert rounds[strategy.name, exchange] >= FEWEST_LAUNCHES
+    certified = {launch.strategy.name for launch in found.launches("certificates")}
+    assert certified == {strategy.name for strategy in uncrowded()}
+    assert not found.left_out
+
+
+@pytest.mark.parametrize("pace", [0.25, 0.5, 1, 2, 3, 4])
+@pytest.mark.parametrize("minutes", [3, 10, 30])
+def test_no_machine_makes_it_take_longer_than_it_may(pace, minutes):
+    found = Comparison(Scope(minutes=minutes), lambda launch: pace * recorded(launch))
+    assert found.seconds <= 60 * minutes * 1.1
+
+
+@pytest.mark.parametrize("pace", [0.25, 1, 3])
+def test_the_time_is_used(pace):
+    assert Comparison(Scope(), lambda launch: pace * recorded(launch)).seconds >= 600 * 0.9
+
+
+def test_at_a_third_of_the_pace_the_bases_and_the_first_strategy_get_their_rounds_and_their_certificates():
+    found = Comparison(Scope(), lambda launch: 3 * recorded(launch))
+    first = next(strategy for strategy in uncrowded() if strategy.base)
+    wanted = {strategy.name for strategy in uncrowded() if not strategy.base} | {first.name}
+    assert {name for (name, _), count in found.rounds_of().items() if count >= FEWEST_LAUNCHES} >= wanted
+    assert {launch.strategy.name for launch in found.launches("certificates")} >= wanted
+
+
+def test_whole_strategies_are_left_out_and_named_with_the_minutes_that_would_do():
+    at_pace = lambda launch: 3 * recorded(launch)  # noqa: E731
+    found = Comparison(Scope(), at_pace)
+    rounds = found.rounds_of()
+    kept = {name for (name, _), count in rounds.items() if count >= FEWEST_LAUNCHES}
+    assert found.left_out
+    assert kept.isdisjoint(found.left_out)
+    assert {rounds[name, True] for name in found.left_out} == {1}
+    assert list(found.left_out.values()) == sorted(found.left_out.values())
+    for name, minutes in found.left_out.items():
+        assert name not in Comparison(Scope(minutes=minutes), at_pace).left_out
+
+
+def test_what_shows_that_it_works_comes_after_what_tells_apart():
+    found = Comparison(Scope(minutes=20))
+    names = list(dict.fromkeys(stage.name for stage in found.stages if stage.title != MORE))
+    assert names == ["round", "certificates", "smaller worlds", "crowded worlds"]
+    crowded = {launch.workers for launch in found.launches("crowded worlds") if launch.strategy in uncrowded()}
+    assert crowded == {4}
+    assert {launch.workers for launch in found.launches("smaller worlds")} == {1}
+
+
+def test_what_has_processes_beside_its_workers_is_crowded_in_every_world():
+    served = [each for each in catalogue.strategies().values() if each.quick and each not in uncrowded()]
+    assert served
+    found = Comparison(Scope(minutes=20))
+    of_servers = [launch for stage in found.stages for launch in stage.launches if launch.strategy in served]
+    assert {launch.workers for launch in of_servers} == {1, 2, 4}
+    assert all(launch in found.launches("crowded worlds") or launch.repetition > 7 for launch in of_servers)
+
+
+def test_a_round_has_what_a_round_has_once_and_pairs_with_exchange_and_without():
+    found = Comparison(Scope())
+    for repetition in range(2, FEWEST_LAUNCHES + 1):
+        [stage] = [stage for stage in found.stages if stage.title == f"round {repetition} of {FEWEST_LAUNCHES}"]
+        worlds = [(each.strategy.name, each.workers, has_exchange(each.options)) for each in stage.launches]
+        assert len({*worlds}) == len(worlds) == 2 * len(uncrowded()) - 2
+        assert {launch.repetition for launch in stage.launches} == {repetition}
+
+
+def test_worlds_that_the_rounds_do_not_have_are_a_block_of_their_own():
+    found = Comparison(Scope(minutes=20))
+    blocks = {launch.repetition for launch in found.launches("smaller worlds") if launch.purpose == "throughput"}
+    assert blocks == {FEWEST_LAUNCHES + 1}
+    more = [stage for stage in found.stages if stage.title == MORE]
+    assert more[0].launches[0].repetition == FEWEST_LAUNCHES + 2
+
+
+def test_the_order_within_a_round_is_the_seeds():
+    first, again, other = (Comparison(Scope(), seed=seed).stages for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_a_strategy_that_fails_is_not_tried_again_and_is_not_called_left_out():
+    broken = uncrowded()[-1].name
+    found = Comparison(Scope(), broken={broken})
+    assert {launch.repetition for launch in found.launches("round") if launch.strategy.name == broken} == {1}
+    assert broken not in {launch.strategy.name for launch in found.launches("certificates", "smaller worlds")}
+    assert broken not in found.left_out
+
+
+def test_where_everything_fails_the_first_round_is_all():
+    found = Comparison(Scope(), broken={*catalogue.strategies()})
+    assert {stage.title for stage in found.stages} <= {f"round 1 of {FEWEST_LAUNCHES}", "crowded worlds"}
+    assert not found.left_out
+
+
+def test_six_seconds_make_one_launch_and_name_what_all_would_take():
+    found = Comparison(Scope(minutes=0.1))
+    assert len(found.durations.seconds) == 1
+    assert {*found.left_out} == {strategy.name for strategy in uncrowded()}
+    assert all(minutes > 1 for minutes in found.left_out.values())
+
+
+def test_a_machine_that_slows_down_meanwhile_costs_the_last_strategies():
+    slow = [1.0]
+
+    def seconds(launch):
+        slow[0] *= 1.02
+        return slow[0] * recorded(launch)
+
+    found = Comparison(Scope(), seconds)
+    assert found.seconds <= 660
+    dropped = [name for name in found.left_out if 1 < found.rounds_of()[name, True] < FEWEST_LAUNCHES]
+    assert dropped
+    assert {*found.left_out} == {each.name for each in uncrowded()[-len(found.left_out) :]}
+
+
+def test_a_small_delay_does_not_give_up_what_is_nearly_measured():
+    found = Comparison(Scope())
+    needed = sum(seconds for name, seconds in found.durations.seconds.items() if "certificate" in name or "-0" in name)
+    tight = Comparison(Scope(minutes=needed / 60), lambda launch: recorded(launch) * (1 + 0.01 * launch.repetition))
+    assert not [name for name in tight.left_out if 1 < tight.rounds_of()[name, True] < FEWEST_LAUNCHES]
+
+
+def test_without_a_limit_there_are_as_many_whole_rounds_as_were_asked_for():
+    found = Comparison(Scope(repetitions=2))
+    assert [stage.title for stage in found.stages] == ["round 1 of 2", "round 2 of 2"]
+    assert len(Comparison(Scope(profile="full", strategies=(uncrowded()[0].name,))).stages) == 10
+
+
+def test_a_launch_is_expected_to_take_as_long_as_those_most_like_it():
+    found = Comparison(Scope(minutes=20))
+    durations = Durations()
+    launches = [launch for stage in found.stages for launch in stage.launches]
+    assert durations.expected(launches) == durations.report() == 0.0
+    one, two = (next(each for each in launches if each.workers == workers and each.strategy.base) for workers in (1, 2))
+    durations.add(one, 3.0, ok=True)
+    assert durations.expected([one, two]) == 3.0 + 6.0
+    assert durations.report() == REPORT_LAUNCHES * 3.0
+    durations.add(two, 8.0, ok=True)
+    assert durations.expected([one, two]) == 3.0 + 8.0
