@@ -1,9 +1,13 @@
-"""The command line by which a user gives a program the same arguments once more."""
+"""Options of a command line and the fields that they fill: names, choices, and the line that gives them once more."""
+
+from __future__ import annotations
 
 import dataclasses
 import shlex
+from functools import cache
+from typing import Literal, get_args, get_origin, get_type_hints
 
-from common.declarations.strategy import option_name
+from common.errors import UserError
 
 
 def of_session(session: str, arguments: object) -> str:
@@ -41,3 +45,27 @@ def options_of(values: object, defaults: object) -> list[str]:
 def _written(value: object) -> str:
     """A value as a user would type it: whole numbers without a point."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def option_name(field_name: str) -> str:
+    """How a field is written on the command line: `--batch-size` for `batch_size`."""
+    return "--" + field_name.replace("_", "-")
+
+
+def check_choices(values: object) -> None:
+    """Raises UserError when a field of this dataclass has a value that isn't among those of its `Literal` type."""
+    for name, choices in _choices(type(values)).items():
+        value = getattr(values, name)
+        if value not in choices:
+            raise UserError(f"{option_name(name)} {value}: choose one of {', '.join(choices)}.")
+
+
+@cache
+def _choices(kind: type) -> dict[str, tuple]:
+    """Of each field of a dataclass with a `Literal` type the values that it names."""
+    types = get_type_hints(kind)
+    return {
+        each.name: get_args(types[each.name])
+        for each in dataclasses.fields(kind)
+        if get_origin(types[each.name]) is Literal
+    }

@@ -2,15 +2,18 @@
 
 import importlib.util
 import sys
+import time
 from collections.abc import Callable
-
-from common.measurement import startup
 
 REFUSED_STATUS = 2
 """Exit status of a program that refused its input before it trained anything."""
 
 FAILED_STATUS = 1
 """Exit status of a launch that began and couldn't go on."""
+
+
+main_began: tuple[float, float] | None = None
+"""Seconds from the machine's boot until a script's imports were done, and this process's processor time by then."""
 
 
 class UserError(Exception):
@@ -29,12 +32,13 @@ class LaunchFailedError(Exception):
 
 
 def exit_with_one_line(main: Callable[[], None]) -> None:
-    """Call `main` of a script whose imports are done, which is noted (`common.measurement.startup`).
+    """Call `main` of a script whose imports are done, which is noted in `main_began`.
 
     On a `UserError` print its one sentence and exit with `REFUSED_STATUS`; on a `LaunchFailedError` print its sentence,
     marked as a failure, and exit with `FAILED_STATUS`. Any other exception is a bug of ours and keeps its traceback.
     """
-    startup.note_imports()
+    global main_began
+    main_began = (time.clock_gettime(time.CLOCK_BOOTTIME), time.process_time())
     try:
         main()
     except LaunchFailedError as error:

@@ -21,7 +21,7 @@ import horovod.torch as hvd
 import torch
 
 from common.contract import mlp
-from common.contract.task import check_world_size, parse_command_line
+from common.declarations.arguments import check_world_size, parse_command_line
 from common.measurement import ceiling, machine
 from common.measurement.world import World
 from horovod_impl import torch_mlp

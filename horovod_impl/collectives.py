@@ -31,7 +31,7 @@ import torch
 from horovod.common.exceptions import HorovodInternalError
 
 from common.contract.collectives import Collective
-from common.contract.task import check_world_size
+from common.declarations.arguments import check_world_size
 from common.declarations.sweep import Sweep, parse_command_line
 from common.measurement import machine
 from common.measurement.collectives import Operation, measure

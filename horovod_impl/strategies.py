@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from common.contract.work import Alone
 from common.declarations.strategy import (
     CONVENIENCE_OF,
-    Alone,
     Family,
     Launch,
     Launcher,

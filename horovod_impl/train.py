@@ -20,7 +20,7 @@ import torch
 from horovod.common.exceptions import HorovodInternalError
 from torch.nn.functional import cross_entropy
 
-from common.contract.task import check_world_size, parse_command_line
+from common.declarations.arguments import check_world_size, parse_command_line
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World

@@ -24,7 +24,8 @@ import torch
 import torch.distributed as dist
 
 from common.contract import mlp as contract
-from common.contract.task import Task, parse_command_line
+from common.contract.task import Task
+from common.declarations.arguments import parse_command_line
 from common.measurement import ceiling
 from common.measurement.ceiling import AS_TRAINED, Product, Window
 from common.measurement.world import World

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.errors import UserError
 from common.measurement import machine
 from common.measurement.run import Run

@@ -20,7 +20,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.errors import UserError
 from common.measurement.run import Run
 from pytorch_impl import inputs, mlp, world

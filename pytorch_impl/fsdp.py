@@ -25,7 +25,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.functional import cross_entropy
 
 from common.contract.mlp import State, parameter_names
-from common.contract.task import Task, parse_command_line
+from common.contract.task import Task
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from pytorch_impl import inputs, mlp, world
 from pytorch_impl.strategies import FSDP

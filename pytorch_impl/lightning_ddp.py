@@ -26,7 +26,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from torch.nn.functional import cross_entropy
 
 from common.contract.mlp import State
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from pytorch_impl import inputs, mlp, world
 from pytorch_impl.strategies import LIGHTNING_DDP

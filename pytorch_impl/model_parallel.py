@@ -24,7 +24,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from common.contract.mlp import State
-from common.contract.task import Task, parse_command_line
+from common.contract.task import Task
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from pytorch_impl import mlp, world
 from pytorch_impl.strategies import MODEL_PARALLEL

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from common.contract.mlp import parameter_bytes
-from common.contract.task import Task, check_world_size
+from common.contract.task import Task
+from common.declarations.arguments import check_world_size
 from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS
 from common.measurement import machine

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from common.contract.work import Alone, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     ONE_PROCESS_OF,
     SHARDING_OF,
-    Alone,
     ExchangeOptions,
     Family,
     Launch,
@@ -21,7 +21,6 @@ from common.declarations.strategy import (
     ReplicaOptions,
     Strategy,
     Traffic,
-    Work,
     halved,
     mpirun,
     mpirun_across_hosts,

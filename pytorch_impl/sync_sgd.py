@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.errors import UserError
 from common.measurement.run import Run
 from pytorch_impl import inputs, mlp, mpi, world

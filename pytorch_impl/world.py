@@ -15,7 +15,8 @@ import torch.distributed as dist
 # with "terminate called without an active exception" (pytorch issue 190489; 8 of 42 launches with torch 2.13.0).
 import torch.distributed.nn.functional
 
-from common.contract.task import Task, check_world_size
+from common.contract.task import Task
+from common.declarations.arguments import check_world_size
 from common.declarations.library import Library
 from common.declarations.strategy import Strategy
 from common.declarations.sweep import Sweep

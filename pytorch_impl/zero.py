@@ -23,7 +23,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from common.contract.mlp import State
-from common.contract.task import Task, parse_command_line
+from common.contract.task import Task
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from pytorch_impl import inputs, mlp, world
 from pytorch_impl.strategies import ZERO

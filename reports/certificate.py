@@ -11,7 +11,7 @@ from common.contract import oracle
 from common.contract.oracle import LOSS_FLOOR
 from common.contract.task import maths_of, task_of
 from common.errors import UserError
-from common.records import certificate
+from common.records import certificate, deviation
 from common.records.certificate import (
     ASYNCHRONOUS,
     DEVIATES,
@@ -108,7 +108,7 @@ def _asynchronous(record: Record, folder: Path) -> dict[str, object]:
         "largest_staleness": max(record.staleness, default=math.nan),
     }
     try:
-        weights = oracle.final_weights(with_weights_found(record, folder), folder)
+        weights = deviation.final_weights(with_weights_found(record, folder), folder)
         trajectory = trajectory_of(record)
     except UserError as error:
         return row | {"note": str(error)}

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from common.measurement.collectives import transfer_seconds
-from common.records.collectives import Cell, CollectivesRecord
+from common.records.collectives import Cell, CollectivesRecord, transfer_seconds
 from common.records.trace import STEP
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, pairs

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from common.contract.task import PRESETS, Task, task_of, to_arguments
+from common.contract.task import PRESETS, Task, task_of
+from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Options, name_of
 from common.records import metrics
 from common.records.training import Record

@@ -13,8 +13,8 @@ from unittest.mock import Mock, patch
 import nox
 import tyro
 
-from common.contract.task import parse_command_line
 from common.declarations import catalogue
+from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import Strategy
 from common.errors import NotInstalledError, UserError
 from common.launching import launch

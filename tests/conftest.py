@@ -13,10 +13,12 @@ import pytest
 from common.contract import oracle
 from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
-from common.contract.task import Task, maths_of, task_of, to_arguments
+from common.contract.task import Task, maths_of, task_of
 from common.declarations import catalogue
+from common.declarations.arguments import to_arguments
 from common.launching.launch import python_for
 from common.paths import ROOT
+from common.records import deviation
 from common.records.training import Record, read_record
 from tests.order import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.skips import (
@@ -101,6 +103,6 @@ def deviation_of() -> Callable[..., Deviation]:
         assert launched.record is not None, launched.output
         task = task or launched.task
         trajectory = oracle_of(maths_of(task), launched.record.examples_per_step, task.steps)
-        return oracle.deviation(launched.record, task, launched.folder, trajectory)
+        return deviation.deviation(launched.record, task, launched.folder, trajectory)
 
     return compare

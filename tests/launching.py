@@ -12,11 +12,12 @@ import psutil
 import pytest
 
 from common.contract.oracle import Deviation
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import Strategy
 from common.launching import supervision
-from common.records.training import Record, declared, read_records, write_record
-from common.sessions.plan import PlannedLaunch
+from common.launching.planned import PlannedLaunch
+from common.measurement.record import declared
+from common.records.training import Record, read_records, write_record
 from tests.conftest import Launched
 
 

@@ -17,6 +17,37 @@ OURS = {"common", "reports", "tests", "noxfile"} | {path.name for path in IMPLEM
 PATH_LINES = {f"sys.path.insert(0, str(Path(__file__).{parent}))" for parent in ("parent.parent", "parents[2]")}
 
 
+LOOSE = ("errors", "files", "paths", "command_line")
+ROOMS = {
+    **{name: {*LOOSE} for name in LOOSE},
+    "contract": {*LOOSE},
+    "statistics": {*LOOSE},
+    "environments": {*LOOSE},
+    "declarations": {*LOOSE, "contract"},
+    "records": {*LOOSE, "contract", "statistics", "declarations"},
+    "measurement": {*LOOSE, "contract", "statistics", "declarations", "records"},
+    "launching": {*LOOSE, "contract", "environments", "declarations", "records", "measurement"},
+}
+"""What each room of `common/` may import, beside itself."""
+ROOMS["sessions"] = {*ROOMS, "common"}
+
+
+def modules_of_common_in(source):
+    """Modules of `common` that the source imports anywhere, by their full names."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "common":
+            paths = {alias.name: ROOT / node.module.replace(".", "/") / alias.name for alias in node.names}
+            modules = [name for name, path in paths.items() if path.is_dir() or path.with_suffix(".py").exists()]
+            found |= {f"{node.module}.{name}" for name in modules} or {node.module}
+    return found
+
+
+def room_of(module):
+    """The room of a module of `common`, or its own name where it lies loose."""
+    return module.split(".")[1] if "." in module else module
+
+
 def modules_in(*folders):
     return sorted(path for folder in folders for path in folder.rglob("*.py"))
 
@@ -98,8 +129,33 @@ def test_declarations_import_what_nox_can_import_under_any_python(folder):
         modules = {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
         ours = {name for name in modules if name.startswith("common.")}
         # The task is named in annotations alone.
-        laboratory = {"common.declarations.library", "common.declarations.way"}
-        assert ours <= {"common.declarations.strategy", "common.errors", "common.contract.task", *laboratory}
+        declared = {f"common.declarations.{name}" for name in ("strategy", "library", "way")}
+        assert ours <= {"common.errors", "common.contract.task", "common.contract.work", *declared}
+
+
+def test_rooms_of_common_import_only_those_below_them():
+    wrong = {}
+    for path in modules_in(COMMON):
+        place = path.relative_to(ROOT).with_suffix("").parts
+        rooms = {room_of(name) for name in modules_of_common_in(path.read_text())} - {room_of(".".join(place))}
+        if above := {room for room in rooms if room not in ROOMS[room_of(".".join(place))]}:
+            wrong["/".join(place)] = above
+    assert wrong == {}
+
+
+def test_only_what_every_room_needs_lies_loose_in_common():
+    assert {path.stem for path in COMMON.glob("*.py")} == {"__init__", *LOOSE}
+
+
+def test_what_the_noxfile_needs_is_imported_by_a_python_without_any_package():
+    modules = sorted(modules_of_common_in((ROOT / "noxfile.py").read_text()))
+    program = (
+        f"import importlib, sys; sys.path.insert(0, {str(ROOT)!r}); "
+        f"[importlib.import_module(name) for name in {modules}]; "
+        "from common.declarations import catalogue; catalogue.strategies(); catalogue.libraries(); catalogue.ways()"
+    )
+    result = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_importing_a_module_of_ours_does_nothing_but_define():

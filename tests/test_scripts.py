@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.declarations.catalogue import find, strategies
 from common.launching.launch import python_for
 from common.launching.processes import free_ports

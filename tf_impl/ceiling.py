@@ -22,7 +22,8 @@ import tensorflow as tf
 from tensorflow.python.util import _pywrap_util_port
 
 from common.contract import mlp as contract
-from common.contract.task import Task, check_world_size, parse_command_line
+from common.contract.task import Task
+from common.declarations.arguments import check_world_size, parse_command_line
 from common.measurement import ceiling, machine
 from common.measurement.ceiling import AS_TRAINED, Product, Window
 from common.measurement.world import World

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.declarations.library import Library
 from common.declarations.strategy import Strategy
 from common.declarations.sweep import Sweep

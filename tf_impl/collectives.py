@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from common.contract.collectives import Collective
-from common.contract.task import check_world_size
+from common.declarations.arguments import check_world_size
 from common.measurement import machine
 from common.measurement.collectives import Operation, measure
 from common.measurement.world import World

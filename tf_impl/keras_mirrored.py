@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World

@@ -32,7 +32,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.contract.mlp import learning_rate
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from common.contract.work import Alone, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     PROCESS,
-    Alone,
     ExchangeOptions,
     Family,
     Launch,
@@ -20,7 +20,6 @@ from common.declarations.strategy import (
     ReplicaOptions,
     Strategy,
     Traffic,
-    Work,
     nothing_sent,
     option,
     ring_all_reduce,

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from common.contract.collectives import Collective
-from common.declarations.strategy import Work, has_exchange
+from common.contract.work import Work
+from common.declarations.strategy import has_exchange
 from common.errors import UserError
 from common.measurement.run import Run
 from common.measurement.runner import run_script

@@ -11,7 +11,8 @@ from itertools import chain
 import numpy as np
 import tensorflow as tf
 
-from common.contract.task import Task, check_world_size
+from common.contract.task import Task
+from common.declarations.arguments import check_world_size
 from common.errors import LaunchFailedError, UserError
 from common.measurement import machine
 from tf_impl import cluster

@@ -3,19 +3,14 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 from threadpoolctl import threadpool_limits
 
 from common.contract import dataset, mlp, rows
 from common.contract.mlp import Kink, State, Trajectory
 from common.contract.task import Task
-from common.declarations.strategy import Alone
-from common.errors import UserError
-from common.records.training import Record
+from common.contract.work import Alone
 
 LOSS_TOLERANCE = 1e-5
 """Largest relative deviation of a loss that counts as following the oracle."""
@@ -126,23 +121,6 @@ def run_alone(
     return AloneTrajectory(losses, states, kinks)
 
 
-def deviation_alone(record: Record, task: Task, folder: Path, oracle: AloneTrajectory) -> Deviation:
-    """How far `record`, of a launch of `task` without exchange, is from what `run_alone` computed in as many steps.
-
-    Its weights deviate infinitely where it has kept some, but not those of every replica.
-    """
-    weights = None
-    files = [record.checkpoint, *record.replica_checkpoints]
-    if record.checkpoint:
-        weights = float("inf")
-    if record.checkpoint and len(files) == len(oracle.states):
-        kept = [final_weights(dataclasses.replace(record, checkpoint=file), folder) for file in files]
-        names = mlp.parameter_names(task)
-        expected = [{name: state[name] for name in names} for state in oracle.states]
-        weights = max(map(weight_deviation, kept, expected))
-    return _deviation(record, task, oracle.losses.mean(axis=0), oracle.losses, weights, oracle.kinks)
-
-
 def owners_of(task: Task, workers: int) -> dict[str, int]:
     """The worker that updates each parameter where optimizer states are divided by whole parameters.
 
@@ -169,25 +147,6 @@ def certificate_task(task: Task, global_batches: list[int]) -> Task:
     raise RuntimeError(f"Every seed from {task.seed} on meets a kink within {task.steps} steps.")
 
 
-def deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> Deviation:
-    """How far `record`, of a launch of `task` whose files are in `folder`, is from the oracle of its global batch.
-
-    Raises ValueError when the oracle has fewer steps than the task.
-    """
-    if len(oracle.losses) < task.steps:
-        raise ValueError(f"The oracle has {len(oracle.losses)} steps, this launch needs {task.steps}.")
-    steps = slice(record.first_step, task.steps)
-    if record.examples_per_step % record.shards:
-        shard_losses = np.empty((0, 0))
-    else:
-        shard_losses = oracle.shard_losses(record.shards)[:, steps]
-    if record.shards == 1:
-        # Every reported loss is of the whole batch.
-        shard_losses = np.repeat(shard_losses, max(1, len(record.shard_losses)), axis=0)
-    weights = _weight_deviation(record, task, folder, oracle)
-    return _deviation(record, task, np.array(oracle.losses[steps]), shard_losses, weights, oracle.kinks)
-
-
 def training_loss(task: Task, weights: mlp.State) -> float:
     """Mean cross-entropy of all training rows under these weights, in float64; not finite where the weights aren't."""
     data = dataset.load(task)
@@ -199,21 +158,6 @@ def training_loss(task: Task, weights: mlp.State) -> float:
             logits = mlp.forward(task, exact, data.train_features[part].astype(np.float64))[-1]
             total += mlp.row_losses(logits, data.train_labels[part]).sum()
     return float(total / len(data.train_labels))
-
-
-def final_weights(record: Record, folder: Path) -> mlp.State:
-    """The weights that the record names, from its `folder`, without the optimizer's state.
-
-    Raises UserError when there are none that can be read.
-    """
-    try:
-        state = load_file(folder / str(record.checkpoint))
-    except (OSError, SafetensorError) as error:
-        raise UserError(
-            f"The final weights {folder / record.checkpoint} of {record.strategy} can't be read ({error}): "
-            "delete its record and run its launch again."
-        ) from error
-    return {name: value for name, value in state.items() if not name.endswith(".momentum")}
 
 
 def loss_deviations(losses: Sequence[float | None], oracle: Sequence[float]) -> np.ndarray:
@@ -239,39 +183,6 @@ def weight_deviation(weights: Mapping[str, np.ndarray], oracle: Mapping[str, np.
     norm = sum(float((oracle[name] ** 2).sum()) for name in oracle)
     result = float(np.sqrt(difference / norm))
     return result if np.isfinite(result) else float("inf")
-
-
-def _deviation(
-    record: Record,
-    task: Task,
-    losses: np.ndarray,
-    shard_losses: np.ndarray,
-    weights: float | None,
-    kinks: Sequence[Kink],
-) -> Deviation:
-    """How far the record is from these losses, (steps,) and (shards, steps), of its own steps."""
-    of_batch = loss_deviations(record.losses, losses)
-    if losses.size and len(record.shard_losses) == len(shard_losses):
-        of_shards = np.max([*map(loss_deviations, record.shard_losses, shard_losses)], axis=0)
-    else:
-        of_shards = np.full(len(of_batch), np.inf)
-    left = np.flatnonzero(np.maximum(of_batch, of_shards) > LOSS_TOLERANCE)
-    return Deviation(
-        loss=float(of_batch.max(initial=0.0)),
-        shard=float(of_shards.max(initial=0.0)),
-        weights=weights,
-        left_at=record.first_step + int(left[0]) if left.size else None,
-        kink=next((kink for kink in kinks if kink.is_near), None),
-        examples=sum(record.examples_by_rank),
-        expected_examples=record.examples_per_step * (task.steps - record.first_step),
-    )
-
-
-def _weight_deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> float | None:
-    if record.checkpoint is None:
-        return None
-    names = mlp.parameter_names(task)
-    return weight_deviation(final_weights(record, folder), {name: oracle.state[name] for name in names})
 
 
 def _batches(

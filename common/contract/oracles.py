@@ -18,7 +18,7 @@ from common.contract import dataset, oracle
 from common.contract.mlp import Kink, Trajectory
 from common.contract.oracle import AloneTrajectory
 from common.contract.task import Task
-from common.declarations.strategy import Alone
+from common.contract.work import Alone
 from common.errors import UserError
 from common.files import cache_folder, write_atomically
 

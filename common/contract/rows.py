@@ -14,7 +14,7 @@ import numpy as np
 
 from common.contract.dataset import Dataset
 from common.contract.task import Task
-from common.declarations.strategy import Work
+from common.contract.work import Work
 from common.errors import UserError
 
 

@@ -9,8 +9,9 @@ import inspect
 import re
 from functools import cache
 
+from common.command_line import option_name
 from common.declarations.catalogue import strategies
-from common.declarations.strategy import Options, option_name
+from common.declarations.strategy import Options
 from common.errors import exit_with_one_line
 from common.files import write_atomically
 from common.paths import ROOT

@@ -11,11 +11,11 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
+from common.command_line import check_choices, option_name
+from common.contract.work import Alone, Work
 from common.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,25 +29,6 @@ ONE_PROCESS_OF = "one process of"
 
 SHARDING_OF = "sharding of"
 """Relation to the strategy whose every process holds all that this one divides among the workers to save memory."""
-
-
-class Work(Enum):
-    """How the workers share the work, which decides the rows that each process gets and counts."""
-
-    UNDISTRIBUTED = "a single worker computes everything"
-    DATA_PARALLEL = "each worker is a process with a replica of the model, and rows of its own"
-    REPLICAS_IN_ONE_PROCESS = "one process holds a replica for each worker, and gets the rows of all of them"
-    COORDINATED = "one process gets the rows of all workers, which are other processes, and deals them out"
-    PARTS_OF_ONE_MODEL = "each worker is a process with a part of the model, and all of them get the whole batch"
-
-
-class Alone(Enum):
-    """What a run without exchange computes, which is what its workers have to follow then."""
-
-    OWN_SHARD = "each worker trains a model of its own, by the mean gradient of its shard"
-    OWN_PART = "each worker trains a model of its own, by its shard's part of the mean over the global batch"
-    FIRST_PART = "there is one model, and it takes the first shard's part of the mean over the global batch"
-    OWN_PARAMETERS = "as with its own shard, but each worker trains only those parameters that it owns"
 
 
 def option(
@@ -389,30 +370,6 @@ def other_maths(options: Options) -> list[str]:
 
 def _changed(options: Options) -> list[dataclasses.Field]:
     return [each for each in dataclasses.fields(options) if getattr(options, each.name) != each.default]
-
-
-def option_name(field_name: str) -> str:
-    """How a field is written on the command line: `--batch-size` for `batch_size`."""
-    return "--" + field_name.replace("_", "-")
-
-
-def check_choices(values: object) -> None:
-    """Raises UserError when a field of this dataclass has a value that isn't among those of its `Literal` type."""
-    for name, choices in _choices(type(values)).items():
-        value = getattr(values, name)
-        if value not in choices:
-            raise UserError(f"{option_name(name)} {value}: choose one of {', '.join(choices)}.")
-
-
-@cache
-def _choices(kind: type) -> dict[str, tuple]:
-    """Of each field of a dataclass with a `Literal` type the values that it names."""
-    types = get_type_hints(kind)
-    return {
-        each.name: get_args(types[each.name])
-        for each in dataclasses.fields(kind)
-        if get_origin(types[each.name]) is Literal
-    }
 
 
 def has_exchange(options: Options) -> bool:

@@ -12,11 +12,11 @@ from common.launching.hosts import supervision as hosts_supervision
 from common.launching.hosts.supervision import Cluster, Spanning
 from common.launching.hosts.work import FOLDER
 from common.launching.launch import python_for
+from common.launching.planned import PlannedSweep
 from common.measurement import machine
 from common.paths import ROOT
 from common.records.collectives import Cell, CollectivesRecord, cells_path, read_lines, read_record, write_record
 from common.records.site import Site
-from common.sessions.collectives_plan import PlannedSweep
 
 
 def run_planned(planned: PlannedSweep, folder: Path) -> CollectivesRecord:

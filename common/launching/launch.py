@@ -21,8 +21,9 @@ from typing import Protocol
 from common.contract import dataset
 from common.contract.checkpoint import read_checkpoint
 from common.contract.rows import share_of
-from common.contract.task import Task, parse_command_line
+from common.contract.task import Task
 from common.declarations import catalogue
+from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import Family, Launch, Launcher, Options, Strategy
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line

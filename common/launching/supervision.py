@@ -11,14 +11,16 @@ from pathlib import Path
 
 import psutil
 
-from common.contract.task import Task, to_arguments
+from common.contract.task import Task
+from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Options, Strategy
 from common.errors import UserError
 from common.launching.launch import ENDS_WITH, python_for
+from common.launching.planned import PlannedLaunch
 from common.launching.processes import TIMED_OUT_STATUS, signals_held
+from common.measurement.record import declared
 from common.paths import ROOT
-from common.records.training import Record, declared, read_record, write_record
-from common.sessions.plan import PlannedLaunch
+from common.records.training import Record, read_record, write_record
 
 _STOP_SECONDS = 30.0
 

@@ -17,7 +17,7 @@ from common.errors import LaunchFailedError
 from common.measurement import machine, startup
 from common.measurement.messages import Messages
 from common.measurement.world import World, facts_of
-from common.records.collectives import Cell, append_line, cells_path
+from common.records.collectives import Cell, append_line, cells_path, transfer_seconds
 from common.records.site import site
 from common.records.trace import STEP, Message, read_trace
 
@@ -82,25 +82,6 @@ def in_words(cell: Cell) -> str:
         return f"{about}  {cell.status}: {cell.reason}"
     seconds, calls = statistics.median(transfer_seconds(cell)), cell.loop_calls * len(cell.entered_seconds[0])
     return f"{about}  {1e6 * seconds:>12,.1f} us  ({calls} calls)"
-
-
-def transfer_seconds(cell: Cell) -> list[float]:
-    """Of each call what passes from when the last rank began it until the last rank has its result.
-
-    Of a loop it's the mean over its calls. The ranks' clocks must be one, or have been set right.
-    """
-    return [
-        (max(left) - max(entered)) / cell.loop_calls
-        for entered, left in zip(
-            zip(*cell.entered_seconds, strict=True), zip(*cell.left_seconds, strict=True), strict=True
-        )
-    ]
-
-
-def arrival_seconds(cell: Cell) -> list[list[float]]:
-    """By rank and call how much later than the first rank it began. The ranks' clocks must be one, or set right."""
-    first = [min(entered) for entered in zip(*cell.entered_seconds, strict=True)]
-    return [[own - least for own, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]
 
 
 def _about(library: Library, world: World, facts: Mapping[str, str]) -> dict[str, object]:

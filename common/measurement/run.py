@@ -14,10 +14,11 @@ from common.contract import dataset, mlp
 from common.contract.mlp import State
 from common.contract.rows import Batch, shards_of, share_of
 from common.contract.task import Task
-from common.declarations.strategy import Options, Strategy, Work
+from common.contract.work import Work
+from common.declarations.strategy import Options, Strategy
 from common.errors import LaunchFailedError
 from common.files import ensure_writable
-from common.measurement import machine, startup
+from common.measurement import machine, record, startup
 from common.measurement.checkpoints import Checkpoints
 from common.measurement.clock import Clock
 from common.measurement.world import World
@@ -128,7 +129,7 @@ class Run:
         Raises LaunchFailedError on every rank where a step or a shard has no loss: nothing would prove its maths.
         """
         state, held_bytes = self._state(), self._held_bytes()
-        part = training.Part(
+        part = record.Part(
             windows=self.clock.windows,
             losses=self._losses,
             examples=self._examples if examples is None else examples,
@@ -148,10 +149,10 @@ class Run:
             known = {"replica_checkpoints": self._checkpoints.save_replicas(drifted, self.task.steps)}
             steps = self.task.steps - self.first_step - self.task.warmup_steps
             known |= {"first_step": self.first_step, "examples_per_step": self.global_batch}
-            known |= {"data_sha256": self.dataset.sha256} | training.wire_bytes(parts, self.world.size, steps)
+            known |= {"data_sha256": self.dataset.sha256} | record.wire_bytes(parts, self.world.size, steps)
             known |= {"accuracies": self._checkpoints.accuracies, "checkpoint": self._checkpoint_name()}
             known |= {"final_accuracy": self._checkpoints.accuracies[-1]["accuracy"]}
-            written = training.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
+            written = record.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
             training.write_record(self.record_path, written)
             _print_result(written, self.record_path)
 

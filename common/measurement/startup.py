@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from common import errors
+
 
 class Moment(NamedTuple):
     """A moment of this process's life."""
@@ -14,9 +16,6 @@ class Moment(NamedTuple):
     """Since the kernel started it."""
     processor_seconds: float
     """What all of its threads have computed until then."""
-
-
-_imports = Moment(0.0, 0.0)
 
 
 def seconds_since_start() -> float:
@@ -45,12 +44,9 @@ def moment() -> Moment:
     return Moment(seconds_since_start(), time.process_time())
 
 
-def note_imports() -> None:
-    """Note that the script's imports are done."""
-    global _imports
-    _imports = moment()
-
-
 def imports() -> Moment:
-    """The end of the script's imports; the start of this process where nobody noted it."""
-    return _imports
+    """The end of the script's imports, as `exit_with_one_line` noted it; the start of this process where it didn't."""
+    if errors.main_began is None:
+        return Moment(0.0, 0.0)
+    seconds_since_boot, processor_seconds = errors.main_began
+    return Moment(seconds_since_boot - process_start_seconds(), processor_seconds)

@@ -1,10 +1,9 @@
 """Whether every launch computed what it should: each beside its float64 oracle, with exchange and without."""
 
-import contextlib
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,13 @@ import numpy as np
 from common.contract import oracle, oracles
 from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
-from common.contract.rows import share_of
-from common.contract.task import Task, maths_of, task_of, to_arguments
-from common.declarations.strategy import Alone, Options, has_exchange, name_of
+from common.contract.task import Task, maths_of, task_of
+from common.contract.work import Alone
+from common.declarations.arguments import to_arguments
+from common.declarations.strategy import Options, name_of
 from common.errors import UserError
+from common.records import deviation
 from common.records.training import Record
-from common.sessions.plan import PlannedLaunch
 
 FOLLOWS, DEVIATES, NOT_COMPARED = "follows", "deviates", "not compared"
 FOLLOWS_UP_TO = "follows up to a kink"
@@ -136,21 +136,6 @@ def _place(reason: str) -> int:
     return ALL_REASONS.index(reason) if reason else len(ALL_REASONS)
 
 
-def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
-    """Compute, and keep for later, every oracle that the report on these launches will need and can have here."""
-    for launch in launches:
-        strategy, task = launch.strategy, launch.task
-        is_synchronous = strategy.is_synchronous(launch.options) or launch.workers == 1
-        # Without data, or with a batch that doesn't divide, there is no launch to compare either.
-        with contextlib.suppress(UserError):
-            share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
-            known = maths_of(task), share.global_batch, task.steps
-            if has_exchange(launch.options) and (is_synchronous or task.checkpoint):
-                oracles.of_batch(*known, with_state=bool(task.checkpoint))
-            elif not has_exchange(launch.options) and strategy.alone:
-                oracles.of_workers_alone(*known, launch.workers, strategy.alone, bool(task.checkpoint))
-
-
 def trajectory_of(record: Record) -> Trajectory:
     """The oracle of the record's maths, batch and steps; with its final state where the record kept weights.
 
@@ -224,7 +209,7 @@ def _deviation(record: Record, task: Task, folder: Path) -> tuple[Deviation, np.
     """How far the record is from its oracle, and the oracle's losses. Raises UserError where it can't be compared."""
     if record.exchange:
         trajectory = trajectory_of(record)
-        return oracle.deviation(record, task, folder, trajectory), np.array(trajectory.losses)
+        return deviation.deviation(record, task, folder, trajectory), np.array(trajectory.losses)
     maths = maths_of(task)
     _check_data(record, maths)
     if record.examples_per_step % record.world_size:
@@ -236,7 +221,7 @@ def _deviation(record: Record, task: Task, folder: Path) -> tuple[Deviation, np.
     alone = oracles.of_workers_alone(
         maths, record.examples_per_step, task.steps, record.world_size, Alone[record.alone], bool(record.checkpoint)
     )
-    return oracle.deviation_alone(record, task, folder, alone), alone.losses.mean(axis=0)
+    return deviation.deviation_alone(record, task, folder, alone), alone.losses.mean(axis=0)
 
 
 def _check_data(record: Record, maths: Task) -> None:

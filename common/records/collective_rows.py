@@ -13,8 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from common.contract.collectives import MEANINGS, Collective
-from common.measurement.collectives import arrival_seconds, transfer_seconds
-from common.records.collectives import Cell, CollectivesRecord
+from common.records.collectives import Cell, CollectivesRecord, arrival_seconds, transfer_seconds
 from common.records.site import placement
 from common.statistics.fit import Fit, fit
 from common.statistics.intervals import Interval, median_interval

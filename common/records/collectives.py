@@ -165,3 +165,22 @@ def read_record(path: Path) -> CollectivesRecord:
 def read_records(folder: Path) -> dict[str, CollectivesRecord]:
     """Every record in the folder by its file's name, in the order of the files. Raises UserError for a damaged one."""
     return {path.stem: read_record(path) for path in sorted(folder.glob("*.json"))}
+
+
+def transfer_seconds(cell: Cell) -> list[float]:
+    """Of each call what passes from when the last rank began it until the last rank has its result.
+
+    Of a loop it's the mean over its calls. The ranks' clocks must be one, or have been set right.
+    """
+    return [
+        (max(left) - max(entered)) / cell.loop_calls
+        for entered, left in zip(
+            zip(*cell.entered_seconds, strict=True), zip(*cell.left_seconds, strict=True), strict=True
+        )
+    ]
+
+
+def arrival_seconds(cell: Cell) -> list[list[float]]:
+    """By rank and call how much later than the first rank it began. The ranks' clocks must be one, or set right."""
+    first = [min(entered) for entered in zip(*cell.entered_seconds, strict=True)]
+    return [[own - least for own, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]

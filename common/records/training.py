@@ -13,19 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
-from common.contract import mlp
-from common.contract.rows import shards_of
 from common.contract.task import Task
-from common.declarations.strategy import Options, Strategy, Work, label, name_of, other_maths
+from common.declarations.strategy import name_of
 from common.errors import UserError
 from common.files import write_atomically
-from common.measurement import machine
-from common.measurement.world import World, facts_of
 from common.records.json_types import misfits
-from common.records.quotation import distributing_lines
-from common.records.site import Site, placement, site
+from common.records.site import placement
 
 SCHEMA_VERSION = 2
 
@@ -210,93 +203,6 @@ class Record:
     def exchange(self) -> bool:
         """Whether gradients were exchanged."""
         return bool(self.options.get("exchange", True))
-
-
-@dataclass(frozen=True)
-class Part:
-    """What each rank has measured, gathered by rank 0. The fields are those of `Record`, of one rank."""
-
-    windows: list[dict[str, float]]
-    losses: list[list[float]]
-    """Loss of every step, of each shard that this process has; none where it sees no loss."""
-    examples: int
-    startup_seconds: dict[str, float]
-    startup_processor_seconds: dict[str, float]
-    peak_memory_bytes: int
-    memory_bytes: dict[str, int]
-    process_start_seconds: float
-    sent_bytes: int
-    """In all clocked windows, by this process's host."""
-
-
-def wire_bytes(parts: Sequence[Part], workers: int, steps: int) -> dict[str, object]:
-    """The fields of a record on the bytes sent per step, from what each rank's host sent in so many `steps`."""
-    if machine.has_private_network():
-        return {"wire_bytes_per_step": parts[0].sent_bytes / steps}
-    told = site()
-    # A coordinator alone has a clock: nobody read the counters of the other hosts.
-    if told is None or len(told.hosts) < 2 or len(parts) < workers:
-        return {"wire_bytes_per_step": None}
-    by_host = [part.sent_bytes / steps for part in parts[:: workers // len(told.hosts)]]
-    return {"wire_bytes_per_step": sum(by_host), "host_bytes_per_step": by_host}
-
-
-def declared(
-    strategy: Strategy, task: Task, options: Options, world_size: int, told: Site | None = None
-) -> dict[str, object]:
-    """The fields of a record that are known before the launch: from the declaration, the task, the options, its hosts.
-
-    The hosts are those that were `told`, or else what this process was told.
-    """
-    told = told or site()
-    hosts = len(told.hosts) if told else 1
-    parameter_bytes = mlp.parameter_bytes(task)
-    if hosts > 1:
-        traffic = strategy.traffic_between_hosts(parameter_bytes, world_size, hosts, options)
-    else:
-        traffic = strategy.traffic(parameter_bytes, world_size, options)
-    return (told.facts() if told else {}) | {
-        **{"strategy": strategy.name, "label": label(options), "framework": strategy.framework, "base": strategy.base},
-        **{"family": strategy.family.title, "colors": list(strategy.family.colors)},
-        **{"compared_with": dict(strategy.compared_with), "other_maths": other_maths(options)},
-        "script": strategy.script,
-        "distributed_by": [dataclasses.asdict(each) for each in distributing_lines(strategy.script)],
-        **{"world_size": world_size, "synchronous": strategy.is_synchronous(options), "scaling": task.scaling},
-        "shards": shards_of(strategy.work, strategy.is_synchronous(options), world_size),
-        **{"formula_bytes_per_step": traffic.bytes_per_step, "formula": traffic.formula},
-        **{"formula_source": traffic.source, "threads_per_worker": task.threads},
-        "processes_beside": strategy.processes_beside(options),
-        "alone": strategy.alone.name if strategy.alone else "",
-        **{"task": dataclasses.asdict(task), "options": dataclasses.asdict(options)},
-    }
-
-
-def of_launch(
-    strategy: Strategy, task: Task, options: Options, world: World, parts: Sequence[Part], **facts: object
-) -> Record:
-    """The record of a launch that ended well, from what all its ranks measured; `facts` are more of its fields."""
-    slowest = max(parts, key=lambda part: sum(part.startup_seconds.values()))
-    examples = [part.examples for part in parts]
-    shard_losses = [list(losses) for part in parts for losses in zip(*part.losses, strict=True)]
-    if strategy.work is Work.PARTS_OF_ONE_MODEL:
-        examples = [max(examples), *[0] * (len(examples) - 1)]
-    known = declared(strategy, task, options, world.size) | {
-        **facts_of(world, strategy.family.packages),
-        "status": "ok",
-        "oversubscribed": world.placement.oversubscribed,
-        "git_commit": machine.git_commit(),
-        "time_to_first_step_s": sum(slowest.startup_seconds.values()),
-        "startup_seconds": slowest.startup_seconds,
-        "startup_processor_seconds": slowest.startup_processor_seconds,
-        "windows": [window for part in parts for window in part.windows],
-        "examples_by_rank": examples,
-        "losses": np.mean(shard_losses, axis=0).tolist(),
-        "shard_losses": shard_losses,
-        "peak_memory_bytes": [part.peak_memory_bytes for part in parts],
-        "memory_bytes": [part.memory_bytes for part in parts],
-        "process_start_seconds": [part.process_start_seconds for part in parts],
-    }
-    return Record(**known | facts)
 
 
 def write_record(path: Path, record: Record) -> None:

@@ -10,9 +10,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from common.declarations.strategy import Strategy
 from common.errors import UserError
 from common.launching import supervision
+from common.launching.planned import PlannedLaunch
 from common.records import manifest, metrics
 from common.records.training import read_record
-from common.sessions.plan import PlannedLaunch, Scope, main_worlds, throughput
+from common.sessions.plan import Scope, main_worlds, throughput
 
 LAUNCHERS = {
     "first": "common.launching.launch",

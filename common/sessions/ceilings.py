@@ -20,6 +20,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import Family, Strategy
 from common.errors import UserError, exit_with_one_line
 from common.launching import launch, supervision
+from common.launching.planned import Size
 from common.launching.processes import end_with_parent
 from common.measurement.ceiling import (
     FOLDER,
@@ -31,7 +32,7 @@ from common.measurement.ceiling import (
     write_ceiling,
 )
 from common.records import manifest
-from common.sessions.plan import Scope, Size, main_worlds, throughput, worlds
+from common.sessions.plan import Scope, main_worlds, throughput, worlds
 
 DEADLINE_SECONDS = 60.0
 """A probe takes a few seconds; one that hangs may not take the comparison's time."""

@@ -2,8 +2,8 @@
 
 import dataclasses
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import tyro
@@ -13,7 +13,8 @@ from common.declarations import catalogue
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep, Type
 from common.errors import UserError
-from common.sessions.plan import Hosts, Size, placements
+from common.launching.planned import Hosts, PlannedSweep, Size
+from common.sessions.plan import placements
 
 _QUICK = Sweep(sizes=("8", "4K", "256K", "4M"))
 _FULL = Sweep(collectives=tuple(Collective), max_bytes="64M", deadline_seconds=3600.0)
@@ -92,30 +93,6 @@ class Scope:
             data_type=self.data_type,
             workers=workers,
         )
-
-
-@dataclass(frozen=True)
-class PlannedSweep:
-    """One launch of a session. Its name is that of its record and its log."""
-
-    library: Library
-    sweep: Sweep
-    repetition: int
-    hosts: int | None = None
-    """How many hosts its ranks are on in a session over several; None: on this machine, without any ssh."""
-    bandwidth_bits_per_second: float | None = None
-    """Of the links of these hosts, where they are virtual and it was chosen."""
-    replayed: Mapping[str, object] = field(default_factory=dict)
-    """What a record has in this field: where a strategy's step is replayed, whose."""
-
-    @property
-    def name(self) -> str:
-        """Unique in a session, and readable in a list of files."""
-        bits = self.bandwidth_bits_per_second
-        world = [str(self.replayed.get("strategy", self.library.name)), f"{self.sweep.workers}w"]
-        world += [] if self.hosts is None else [f"{self.hosts}h"]
-        world += [f"{bits / 1e6:g}Mbit"] if bits else []
-        return "-".join([*world, f"{self.repetition:02d}"])
 
 
 def rounds(scope: Scope, seed: int, gpus: int) -> list[list[PlannedSweep]]:

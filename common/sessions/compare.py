@@ -4,6 +4,7 @@ To start it: `nox -s compare`, or `nox -s compare -- --profile full --plan`. An 
 stopped when it is started again with the same options.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -26,6 +27,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from common import command_line
+from common.contract import oracles
+from common.contract.rows import share_of
+from common.contract.task import maths_of
 from common.declarations import catalogue
 from common.declarations.strategy import has_exchange, label, name_of
 from common.errors import UserError, exit_with_one_line
@@ -34,26 +38,18 @@ from common.launching.hosts import cluster
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.supervision import Cluster
 from common.launching.hosts.supervision import run_planned as over_hosts
+from common.launching.planned import PlannedLaunch
 from common.launching.processes import signals_held
 from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import certificate, manifest, metrics
-from common.records.certificate import Comparison, compute_oracles
+from common.records.certificate import Comparison
 from common.records.training import Record, read_record, read_records
 from common.sessions import calibration_verdict, ceilings, regression
 from common.sessions.folder import order_seed, unfinished_or_new
 from common.sessions.other_checkout import RECORDS, Against, find, other_checkout
-from common.sessions.plan import (
-    PlannedLaunch,
-    Scope,
-    Stage,
-    certificates,
-    certified_presets,
-    kink_free_seeds,
-    plan_table,
-    worlds,
-)
+from common.sessions.plan import Scope, Stage, certificates, certified_presets, kink_free_seeds, plan_table, worlds
 from common.sessions.schedule import MORE, Durations, stages
 from common.statistics.intervals import median_interval
 
@@ -427,3 +423,18 @@ def _print_summary(console: Console, records: list[Record]) -> None:
 
 if __name__ == "__main__":
     exit_with_one_line(main)
+
+
+def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
+    """Compute, and keep for later, every oracle that the report on these launches will need and can have here."""
+    for launch in launches:
+        strategy, task = launch.strategy, launch.task
+        is_synchronous = strategy.is_synchronous(launch.options) or launch.workers == 1
+        # Without data, or with a batch that doesn't divide, there is no launch to compare either.
+        with contextlib.suppress(UserError):
+            share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
+            known = maths_of(task), share.global_batch, task.steps
+            if has_exchange(launch.options) and (is_synchronous or task.checkpoint):
+                oracles.of_batch(*known, with_state=bool(task.checkpoint))
+            elif not has_exchange(launch.options) and strategy.alone:
+                oracles.of_workers_alone(*known, launch.workers, strategy.alone, bool(task.checkpoint))

@@ -20,12 +20,12 @@ from common.declarations.strategy import Strategy, has_exchange
 from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.files import write_atomically
+from common.launching.planned import PlannedLaunch, PlannedSweep
 from common.records import manifest, metrics
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import read_record
 from common.sessions import plan
-from common.sessions.collectives_plan import PlannedSweep
-from common.sessions.plan import PlannedLaunch, Stage
+from common.sessions.plan import Stage
 
 TRIED = (1, 2)
 """Multiples of the batch from which on it would pay, at which it is tried: the first only breaks even, twice tells."""

@@ -21,6 +21,7 @@ from common.errors import exit_with_one_line
 from common.files import ensure_writable
 from common.launching import supervision
 from common.launching.collectives_supervision import run_planned
+from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
 from common.records import collectives as laboratory_record
 from common.records import manifest
@@ -30,7 +31,6 @@ from common.records.trace import trace_path
 from common.records.training import Record
 from common.sessions import session
 from common.sessions.exchange_plan import Planned, Scope, rounds
-from common.sessions.plan import PlannedLaunch
 
 KIND = "exchanges"
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import pandas
 import tyro
@@ -18,6 +18,7 @@ from common.contract.task import PRESETS, Task
 from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, Options, Strategy, has_exchange, label
 from common.errors import UserError
+from common.launching.planned import Hosts, PlannedLaunch, Size
 from common.statistics.paired import MARGIN
 
 FULL_REPETITIONS = 10
@@ -34,37 +35,6 @@ LINK_SECONDS = 20.0
 """What a launch over a link of a chosen bandwidth is measured for, at least."""
 
 _LINK_WINDOWS = 8
-
-
-class Size(NamedTuple):
-    """How large a world is: its workers, and the hosts that they are spread over evenly."""
-
-    workers: int
-    hosts: int = 1
-    bandwidth_bits_per_second: float | None = None
-    """Of virtual hosts' links, where it was chosen."""
-
-
-@dataclass(frozen=True)
-class Hosts:
-    """What the plan must know of the hosts of a comparison over several."""
-
-    count: int
-    slots: int
-    """Workers that each host can have."""
-    cores: int
-    """Of each host."""
-    cores_together: int | None = None
-    """Of the machine that virtual hosts share."""
-    bandwidths_bits_per_second: tuple[float | None, ...] = (None,)
-    """Of the links of virtual hosts: a placement over several hosts is measured with each. Of several bandwidths, which
-    are a sweep, only the placement over most hosts is."""
-
-    def is_first_link(self, size: Size) -> bool:
-        """Whether this size has the first bandwidth, which is where a sweep's launches are made whose result doesn't
-        depend on it: certificates, and those without exchange.
-        """
-        return size.hosts == 1 or size.bandwidth_bits_per_second == self.bandwidths_bits_per_second[0]
 
 
 @dataclass(frozen=True)
@@ -119,34 +89,6 @@ class Scope:
     def rounds(self) -> int:
         """How many rounds it makes where no time limits it."""
         return self.repetitions or FULL_REPETITIONS
-
-
-@dataclass(frozen=True)
-class PlannedLaunch:
-    """One launch of the plan. Its name is that of its record, its log and its weights."""
-
-    strategy: Strategy
-    workers: int
-    purpose: Literal["certificate", "throughput"]
-    repetition: int
-    task: Task
-    options: Options
-    hosts: int | None = None
-    """How many hosts its workers are on in a comparison over several; None: on this machine, without any ssh."""
-    bandwidth_bits_per_second: float | None = None
-    """Of the links of these hosts, where they are virtual and it was chosen."""
-
-    @property
-    def name(self) -> str:
-        """Unique in a comparison, and readable in a list of files."""
-        details = [words.replace(" ", "_") for words in label(self.options).split(", ") if words]
-        details += [] if has_exchange(self.options) else ["no_exchange"]
-        last = "certificate" if self.purpose == "certificate" else f"{self.repetition:02d}"
-        world = [self.strategy.name, self.task.preset, self.task.scaling, f"{self.workers}w"]
-        world += [] if self.task.batch == PRESETS[self.task.preset].batch else [f"{self.task.batch}rows"]
-        world += [] if self.hosts is None else [f"{self.hosts}h"]
-        world += [f"{self.bandwidth_bits_per_second / 1e6:g}Mbit"] if self.bandwidth_bits_per_second else []
-        return "-".join([*world, *details, last])
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from common.declarations.strategy import name_of
 from common.errors import UserError
 from common.files import write_atomically
 from common.launching import supervision
+from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
 from common.records import certificate
 from common.records.metrics import throughput
 from common.records.training import Record, read_records
 from common.sessions.other_checkout import RECORDS, Against, launcher_of
-from common.sessions.plan import PlannedLaunch, Stage
+from common.sessions.plan import Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, Needed, judge
 

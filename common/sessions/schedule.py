@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from common.declarations.strategy import Strategy
-from common.sessions.plan import PlannedLaunch, Scope, Stage, certificates, main_worlds, throughput, whole_round, worlds
+from common.launching.planned import PlannedLaunch
+from common.sessions.plan import Scope, Stage, certificates, main_worlds, throughput, whole_round, worlds
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 REPORT_LAUNCHES = 1.5

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from pytorch_impl import inputs, mlp, world
 from pytorch_impl.strategies import MINE

@@ -21,7 +21,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.contract.task import PRESETS, Task, to_arguments
+from common.contract.task import PRESETS, Task
+from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find, strategies
 from common.declarations.strategy import Options, Strategy
 from common.errors import LaunchFailedError, exit_with_one_line

@@ -28,10 +28,10 @@ from common.errors import LaunchFailedError, exit_with_one_line
 from common.launching.hosts import cluster
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.supervision import Cluster, run_planned
+from common.launching.planned import PlannedLaunch
 from common.measurement import machine
 from common.records import metrics
 from common.records.training import Record
-from common.sessions.plan import PlannedLaunch
 from common.statistics.intervals import median_interval
 from reports.bandwidths import ring_bound
 

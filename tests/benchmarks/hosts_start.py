@@ -26,9 +26,9 @@ from common.launching.hosts import cluster
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.supervision import Cluster
 from common.launching.hosts.supervision import run_planned as over_hosts
+from common.launching.planned import PlannedLaunch
 from common.launching.supervision import run_planned
 from common.measurement import machine
-from common.sessions.plan import PlannedLaunch
 from common.statistics.intervals import median_interval
 
 CLAIMED = 1.5

@@ -28,13 +28,16 @@ from safetensors.numpy import save_file
 from common.contract.mlp import Trajectory, parameter_bytes
 from common.contract.rows import global_batch
 from common.contract.task import Task
+from common.contract.work import Work
 from common.declarations.catalogue import strategies
-from common.declarations.strategy import Work, has_exchange
+from common.declarations.strategy import has_exchange
 from common.errors import exit_with_one_line
+from common.launching.planned import PlannedLaunch
 from common.measurement import machine
+from common.measurement.record import declared
 from common.paths import ROOT
-from common.records.training import Record, declared, write_record
-from common.sessions.plan import PlannedLaunch, Scope, Stage, plan_table, whole_round
+from common.records.training import Record, write_record
+from common.sessions.plan import Scope, Stage, plan_table, whole_round
 from tests.reports.records import measured, trained
 
 CORES = 2

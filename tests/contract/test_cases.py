@@ -17,8 +17,8 @@ from common.contract.oracle import (
 )
 from common.contract.rows import share_of
 from common.contract.task import maths_of
+from common.contract.work import Alone
 from common.declarations.catalogue import strategies
-from common.declarations.strategy import Alone
 from tests.conftest import oracle_of
 from tests.contract.cases import WORLDS, case_of, following, without_exchange
 

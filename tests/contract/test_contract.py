@@ -17,18 +17,13 @@ from common.contract.mlp import (
     parameter_names,
     update,
 )
-from common.contract.oracle import (
-    LOSS_TOLERANCE,
-    WEIGHT_TOLERANCE,
-    deviation_alone,
-    final_weights,
-    run_alone,
-    weight_deviation,
-)
+from common.contract.oracle import LOSS_TOLERANCE, WEIGHT_TOLERANCE, run_alone, weight_deviation
 from common.contract.rows import Batch, RowOrder
 from common.contract.task import maths_of, task_of
+from common.contract.work import Work
 from common.declarations.catalogue import strategies
-from common.declarations.strategy import SHARDING_OF, Work
+from common.declarations.strategy import SHARDING_OF
+from common.records.deviation import deviation_alone, final_weights
 from common.records.training import read_record
 from tests.conftest import Launched, oracle_of
 from tests.contract.cases import (

@@ -10,9 +10,11 @@ from functools import cache
 from pathlib import Path
 
 from common.contract.rows import share_of
-from common.contract.task import PRESETS, Task, to_arguments
+from common.contract.task import PRESETS, Task
+from common.contract.work import Work
+from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import strategies
-from common.declarations.strategy import Options, Strategy, Work
+from common.declarations.strategy import Options, Strategy
 from common.errors import UserError
 from common.launching.launch import python_for
 from common.paths import ROOT

@@ -14,7 +14,8 @@ import numpy as np
 
 from common.contract import mlp, task
 from common.contract.rows import Share, share_of
-from common.declarations.strategy import Strategy, Work
+from common.contract.work import Work
+from common.declarations.strategy import Strategy
 from common.measurement import checkpoints, run
 from common.measurement.run import Run
 

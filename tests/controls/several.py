@@ -12,7 +12,7 @@ import os
 from contextlib import nullcontext
 
 from common import errors
-from common.contract.task import parse_command_line
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from tests.controls import generic
 

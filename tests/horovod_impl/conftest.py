@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.contract.task import Task, to_arguments
+from common.contract.task import Task
+from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
 from common.launching.virtual_hosts.cluster import VirtualHost

@@ -14,7 +14,7 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find, strategies
 from common.launching.launch import python_for
-from common.sessions.plan import PlannedLaunch
+from common.launching.planned import PlannedLaunch
 from horovod_impl.strategies import HOROVODRUN
 from tests.horovod_impl.conftest import SECRET, STRATEGY
 from tests.launching import run_and_disturb, wait_for_steps

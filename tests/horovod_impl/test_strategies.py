@@ -10,7 +10,7 @@ import pytest
 from common.contract.task import PRESETS, Task
 from common.declarations.strategy import Launch, Place, label
 from common.errors import UserError
-from common.records.training import declared
+from common.measurement.record import declared
 from common.sessions.plan import Scope, whole_round
 from horovod_impl.strategies import HOROVOD, KERAS, TENSORFLOW, TORCH
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find
-from common.sessions.plan import PlannedLaunch
+from common.launching.planned import PlannedLaunch
 from tests.launching import run_and_disturb
 
 CASES = [

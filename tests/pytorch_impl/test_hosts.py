@@ -6,7 +6,7 @@ import time
 import pytest
 
 from common.contract.mlp import parameter_bytes
-from common.contract.task import to_arguments
+from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find, strategies
 from common.launching.launch import environment_for, python_for
 from common.launching.virtual_hosts.description import INTERFACE

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from common.contract.task import to_arguments
+from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
 from common.records.training import read_record

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from common.contract.task import Task, parse_command_line
+from common.contract.task import Task
+from common.contract.work import Work
+from common.declarations.arguments import parse_command_line
 from common.declarations.catalogue import strategies
-from common.declarations.strategy import Launch, Place, Work, label, other_maths
+from common.declarations.strategy import Launch, Place, label, other_maths
 from common.errors import UserError
 from pytorch_impl.strategies import (
     DATA_PARALLEL,

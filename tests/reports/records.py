@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 from common.contract import dataset, mlp
 from common.contract.rows import Batch, RowOrder, global_batch
 from common.contract.task import PRESETS, Task, task_of
+from common.contract.work import Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     ONE_PROCESS_OF,
@@ -21,15 +22,15 @@ from common.declarations.strategy import (
     ReplicaOptions,
     Strategy,
     Traffic,
-    Work,
     halved,
     nothing_sent,
     option,
     ring_all_reduce,
     ring_between_hosts,
 )
+from common.measurement.record import declared
 from common.records.site import Site
-from common.records.training import Record, declared, write_record
+from common.records.training import Record, write_record
 
 HOST = {"name": "here", "processor": "Some CPU", "cores": 2, "memory_bytes": 2**33, "gpus": [], "system": "Linux 6"}
 

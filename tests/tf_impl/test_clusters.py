@@ -14,11 +14,13 @@ import psutil
 import pytest
 
 from common.contract import oracle
-from common.contract.task import task_of, to_arguments
+from common.contract.task import task_of
+from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
 from common.launching.processes import TIMED_OUT_STATUS, free_ports
 from common.paths import ROOT
+from common.records import deviation
 from common.records.training import read_record
 from tests.contract.worlds import contract_task
 from tests.launching import assert_follows, is_running, wait_for_steps
@@ -80,8 +82,8 @@ def assert_follows_the_oracle(folder):
     record = read_record(folder / "run.json")
     task = task_of(record.task)
     trajectory = oracle.run_oracle(task, record.examples_per_step, task.steps)
-    deviation = oracle.deviation(record, task, folder, trajectory)
-    assert deviation.follows, deviation
+    found = deviation.deviation(record, task, folder, trajectory)
+    assert found.follows, found
     return record
 
 
@@ -323,6 +325,6 @@ def test_asynchronous_updates_reach_the_oracles_loss_on_the_whole_training_set_w
     assert launched.status == 0, launched.output
     assert len(launched.record.staleness) == 1000
     assert max(launched.record.staleness) > 0
-    trained = oracle.training_loss(task, oracle.final_weights(launched.record, tmp_path))
+    trained = oracle.training_loss(task, deviation.final_weights(launched.record, tmp_path))
     expected = oracle.training_loss(task, oracle.run_oracle(task, task.batch, task.steps).state)
     assert trained == pytest.approx(expected, rel=0.1)

@@ -17,13 +17,13 @@ from common.launching.hosts.link import Link
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.supervision import Cluster, Spanning
 from common.launching.hosts.survey import HostFacts
+from common.launching.planned import Hosts
 from common.launching.virtual_hosts import calibration
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Description, described
 from common.launching.virtual_hosts.link import shape
 from common.measurement import machine
 from common.paths import ROOT
-from common.sessions.plan import Hosts
 
 _LINK_SECONDS = 1.0
 

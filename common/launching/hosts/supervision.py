@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from common.contract.rows import share_of
-from common.contract.task import to_arguments
+from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Launch, Options, Place
 from common.errors import UserError
 from common.files import write_atomically
@@ -22,11 +22,12 @@ from common.launching.hosts.ranks import Assignment, HostsOutcome, run_over_host
 from common.launching.hosts.survey import HostFacts
 from common.launching.hosts.work import FOLDER, LAUNCH
 from common.launching.launch import Limits, Program, python_for, settings_for
+from common.launching.planned import Hosts, PlannedLaunch
 from common.launching.processes import TIMED_OUT_STATUS
 from common.measurement.checkpoints import replica_path
+from common.measurement.record import declared
 from common.records.site import Site
-from common.records.training import Record, declared, read_record, write_record
-from common.sessions.plan import Hosts, PlannedLaunch
+from common.records.training import Record, read_record, write_record
 
 _PORTS = range(20_000, 32_000)
 """Below those that Linux gives away by itself (ip(7), ip_local_port_range)."""

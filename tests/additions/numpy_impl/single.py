@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
 from common.contract import mlp
-from common.contract.task import check_world_size, parse_command_line
+from common.declarations.arguments import check_world_size, parse_command_line
 from common.errors import exit_with_one_line
 from common.measurement import machine
 from common.measurement.run import Run

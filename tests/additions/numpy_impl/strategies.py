@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from common.contract.work import Alone, Work
 from common.declarations.strategy import (
-    Alone,
     ExchangeOptions,
     Family,
     Launcher,
     Options,
     Strategy,
-    Work,
     mpirun,
     nothing_sent,
     option,

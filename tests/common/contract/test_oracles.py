@@ -8,7 +8,7 @@ import pytest
 from common.contract import oracle, oracles
 from common.contract.oracle import run_alone, run_oracle
 from common.contract.task import Task
-from common.declarations.strategy import Alone
+from common.contract.work import Alone
 
 TASK = Task(steps=10, warmup_steps=5)
 

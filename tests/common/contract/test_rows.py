@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from common.contract import dataset
 from common.contract.rows import Batch, RowOrder, Share, global_batch, local_batch, share_of
 from common.contract.task import PRESETS, Task
-from common.declarations.strategy import Work
+from common.contract.work import Work
 from common.errors import UserError
 
 DIGITS = PRESETS["digits"]

@@ -10,18 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.contract.task import (
-    PRESETS,
-    Task,
-    check_world_size,
-    maths_of,
-    option_names,
-    parse_command_line,
-    task_of,
-    to_arguments,
-)
+from common.command_line import option_name
+from common.contract.task import PRESETS, Task, maths_of, task_of
 from common.declarations import catalogue
-from common.declarations.strategy import Options, option, option_name
+from common.declarations.arguments import check_world_size, option_names, parse_command_line, to_arguments
+from common.declarations.strategy import Options, option
 
 WHOLE = st.integers(1, 10**6)
 RATE = st.floats(0, 1e6, allow_subnormal=False)

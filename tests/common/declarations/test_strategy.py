@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.command_line import option_name
+from common.contract.work import Work
 from common.declarations.strategy import (
     PROCESS,
     ExchangeOptions,
@@ -14,7 +16,6 @@ from common.declarations.strategy import (
     Options,
     ReplicaOptions,
     Traffic,
-    Work,
     halved,
     has_exchange,
     label,
@@ -23,7 +24,6 @@ from common.declarations.strategy import (
     no_check,
     nothing_sent,
     option,
-    option_name,
     other_maths,
     ring_all_reduce,
 )

@@ -10,9 +10,9 @@ from common.errors import NotInstalledError
 from common.launching import collectives_supervision as supervision
 from common.launching.collectives_supervision import run_over_hosts, run_planned
 from common.launching.hosts.ranks import HostsOutcome
+from common.launching.planned import PlannedSweep
 from common.launching.processes import TIMED_OUT_STATUS
 from common.records.collectives import Cell, append_line, cells_path
-from common.sessions.collectives_plan import PlannedSweep
 
 CELL = Cell(
     collective="all_reduce", size_bytes=8, status="ok", entered_seconds=[[0.0], [0.1]], left_seconds=[[0.2], [0.3]]

@@ -14,8 +14,9 @@ import pytest
 from common.contract import mlp
 from common.contract.checkpoint import Checkpoint, write_checkpoint
 from common.contract.task import Task
+from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import PROCESS, Launcher, Options, Work
+from common.declarations.strategy import PROCESS, Launcher, Options
 from common.environments import inventory
 from common.errors import REFUSED_STATUS, NotInstalledError, UserError
 from common.launching import launch

@@ -8,12 +8,12 @@ import psutil
 import pytest
 
 from common.contract.task import PRESETS
+from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import Work
 from common.launching import supervision
 from common.launching.launch import python_for
+from common.launching.planned import PlannedLaunch
 from common.records.training import read_records
-from common.sessions.plan import PlannedLaunch
 from tests.launching import made_up, wait_for, words_of
 
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)

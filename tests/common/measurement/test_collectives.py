@@ -6,8 +6,7 @@ import pytest
 
 from common.declarations import catalogue
 from common.launching.launch import python_for
-from common.measurement.collectives import arrival_seconds, transfer_seconds
-from common.records.collectives import Cell, cells_path, read_lines
+from common.records.collectives import Cell, arrival_seconds, cells_path, read_lines, transfer_seconds
 from tests.common.measurement.late_rank import LATE_SECONDS
 from tests.conftest import run_command
 

@@ -15,7 +15,7 @@ from common.contract import dataset, mlp
 from common.contract.oracle import run_oracle
 from common.contract.rows import RowOrder
 from common.contract.task import Task
-from common.declarations.strategy import Work
+from common.contract.work import Work
 from common.errors import LaunchFailedError, UserError
 from common.measurement import checkpoints, machine, startup
 from common.measurement import run as run_module

@@ -9,7 +9,7 @@ from common.paths import ROOT
 
 PROGRAM = """
 import time
-from common import startup
+from common.measurement import startup
 from common.errors import exit_with_one_line
 assert startup.imports() == (0, 0)
 time.sleep(0.2)

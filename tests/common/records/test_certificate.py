@@ -9,7 +9,8 @@ import pytest
 from common.contract import mlp, oracle
 from common.contract.oracle import run_alone
 from common.contract.task import PRESETS
-from common.declarations.strategy import Alone
+from common.contract.work import Alone
+from common.launching.planned import PlannedLaunch
 from common.records import certificate
 from common.records.certificate import (
     ALL_REASONS,
@@ -25,7 +26,7 @@ from common.records.certificate import (
     deviating,
     reasons_not_ranked,
 )
-from common.sessions.plan import PlannedLaunch
+from common.sessions.compare import compute_oracles
 from tests.reports.records import STRATEGIES, MadeUpOptions, make_record, named, unfinished, varied, write_weights
 
 TASK = dataclasses.replace(
@@ -234,7 +235,7 @@ def test_every_oracle_that_a_report_needs_is_computed_before_and_not_again(tmp_p
     write_weights(tmp_path / "w.safetensors", seed=3, batch=128, steps=60)
     launches = [planned(), planned(), planned(exchange=False), planned(checkpoint=Path("w.safetensors"))]
     without_data = planned(preset="mnist", dimensions=(784, 10), data_dir=tmp_path)
-    certificate.compute_oracles([*launches, without_data, planned(scaling="strong", batch=63)])
+    compute_oracles([*launches, without_data, planned(scaling="strong", batch=63)])
     assert len([*(tmp_path / "lockstep" / "oracles").iterdir()]) == 3
     records = [
         make_record(workers=2),
@@ -243,5 +244,5 @@ def test_every_oracle_that_a_report_needs_is_computed_before_and_not_again(tmp_p
     ]
     for name in ("run_oracle", "run_alone"):
         monkeypatch.setattr(oracle, name, None)
-    certificate.compute_oracles(launches)
+    compute_oracles(launches)
     assert [each.verdict for each in compared(tmp_path, *records)] == [FOLLOWS] * 3

@@ -3,8 +3,8 @@ ours."""
 
 import pytest
 
+from common.contract.work import Work
 from common.declarations.catalogue import strategies
-from common.declarations.strategy import Work
 from common.paths import ROOT
 from common.records import quotation
 from common.records.quotation import MARK, distributing_lines

@@ -9,24 +9,16 @@ import pytest
 from common.contract import mlp
 from common.contract.mlp import parameter_bytes
 from common.contract.task import Task, task_of
-from common.declarations.strategy import Options, Traffic, Work, ring_all_reduce, ring_between_hosts
+from common.contract.work import Work
+from common.declarations.strategy import Options, Traffic, ring_all_reduce, ring_between_hosts
 from common.measurement import machine, startup
 from common.measurement.machine import Placement
+from common.measurement.record import Part, declared, of_launch, wire_bytes
 from common.measurement.world import World
 from common.records import quotation
 from common.records import training as record_module
 from common.records.site import Site
-from common.records.training import (
-    SCHEMA_VERSION,
-    Part,
-    Record,
-    declared,
-    of_launch,
-    read_record,
-    read_records,
-    wire_bytes,
-    write_record,
-)
+from common.records.training import SCHEMA_VERSION, Record, read_record, read_records, write_record
 
 KEYS = {
     *("schema_version", "strategy", "framework", "world_size", "synchronous", "scaling", "status", "reason", "task"),

@@ -8,10 +8,12 @@ import sys
 
 import pytest
 
-from common.declarations.strategy import Options, Work
+from common.contract.work import Work
+from common.declarations.strategy import Options
 from common.launching import supervision
 from common.measurement import machine
-from common.records.training import Record, declared, write_record
+from common.measurement.record import declared
+from common.records.training import Record, write_record
 from common.sessions import calibrate as program
 from common.sessions import calibration_verdict
 from common.sessions.calibration_rounds import LAUNCHERS, planned

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from common.contract.task import Task, parse_command_line
+from common.contract.task import Task
+from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import Probe, Work
+from common.declarations.arguments import parse_command_line
+from common.declarations.strategy import Probe
 from common.launching import launch, supervision
 from common.measurement.ceiling import FOLDER, Ceiling, declared, read_ceilings, write_ceiling
 from common.paths import ROOT

@@ -5,8 +5,8 @@ import pytest
 from common.contract.collectives import Collective
 from common.declarations import catalogue
 from common.errors import UserError
+from common.launching.planned import Hosts
 from common.sessions.collectives_plan import Scope, rounds
-from common.sessions.plan import Hosts
 
 GPUS = 8
 

@@ -20,13 +20,14 @@ from common.files import locked
 from common.launching import supervision
 from common.launching.hosts.selection import Selection
 from common.launching.launch import python_for
+from common.launching.planned import Hosts
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import certificate
 from common.records.training import read_record, read_records, write_record
 from common.sessions import compare
 from common.sessions.other_checkout import Against
-from common.sessions.plan import Hosts, Scope
+from common.sessions.plan import Scope
 from tests.launching import made_up, wait_for
 from tests.reports.records import make_record, named, unfinished
 

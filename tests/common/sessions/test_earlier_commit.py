@@ -7,10 +7,10 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.declarations import catalogue
+from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
 from common.sessions import regression
 from common.sessions.other_checkout import find, other_checkout
-from common.sessions.plan import PlannedLaunch
 
 COMMIT = "51a5fbd"
 """Its launcher is `common.launch`, its record's module `common/measurement/record.py`."""

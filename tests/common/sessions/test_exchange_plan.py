@@ -9,8 +9,9 @@ from common.contract.task import PRESETS
 from common.declarations import catalogue
 from common.declarations.strategy import has_exchange
 from common.errors import UserError
+from common.measurement.record import declared
 from common.records.trace import Message, Trace, trace_path, write_trace
-from common.records.training import Record, declared, read_record, write_record
+from common.records.training import Record, read_record, write_record
 from common.sessions import exchange_plan
 from common.sessions.exchange_plan import Scope, at_batch, replay, rounds, traced, with_batch, worth_trying
 

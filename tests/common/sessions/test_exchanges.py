@@ -9,11 +9,12 @@ import pytest
 from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions
 from common.launching.launch import python_for
+from common.measurement.record import declared
 from common.paths import ROOT
 from common.records import manifest
 from common.records.collectives import read_record, read_records
 from common.records.trace import STEP, Message, Trace, read_trace, trace_path, write_trace
-from common.records.training import Record, declared, write_record
+from common.records.training import Record, write_record
 from common.sessions import exchanges
 from common.sessions.exchange_plan import Planned, Scope, traced
 

@@ -10,13 +10,13 @@ from typing import Literal
 import pytest
 
 from common.contract.task import PRESETS
+from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import ExchangeOptions, Options, Work, has_exchange, label, option
+from common.declarations.strategy import ExchangeOptions, Options, has_exchange, label, option
 from common.errors import UserError
+from common.launching.planned import Hosts, Size
 from common.sessions.plan import (
-    Hosts,
     Scope,
-    Size,
     is_crowded,
     kink_free_seeds,
     main_worlds,

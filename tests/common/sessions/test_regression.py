@@ -14,13 +14,14 @@ from scipy import stats
 
 from common.contract import oracle
 from common.contract.task import PRESETS, task_of
-from common.declarations.strategy import Alone
+from common.contract.work import Alone
 from common.launching import supervision
+from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
 from common.records.training import Record, read_records, write_record
 from common.sessions import regression
 from common.sessions.other_checkout import RECORDS, Against
-from common.sessions.plan import PlannedLaunch, Stage
+from common.sessions.plan import Stage
 from tests.reports.records import make_record, named
 
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05)

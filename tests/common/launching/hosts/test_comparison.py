@@ -12,8 +12,9 @@ import pandas
 import psutil
 import pytest
 
+from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import Strategy, Work
+from common.declarations.strategy import Strategy
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records.training import Record, read_records

@@ -17,8 +17,8 @@ from common.launching.hosts.link import Link
 from common.launching.hosts.ranks import HostsOutcome
 from common.launching.hosts.supervision import Cluster, run_planned
 from common.launching.hosts.survey import HostFacts
+from common.launching.planned import Hosts, PlannedLaunch
 from common.records.site import VARIABLE
-from common.sessions.plan import Hosts, PlannedLaunch
 
 TASK = dataclasses.replace(PRESETS["digits"], workers=4)
 SPREAD = Launcher(
