@@ -14,11 +14,11 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from common.contract import mlp, task
+from common.contract import mlp
 from common.contract.mlp import State
 from common.contract.rows import Batch
 from common.contract.task import Task
-from common.declarations import catalogue
+from common.declarations import arguments, catalogue
 from common.declarations.strategy import Family, Options, ReplicaOptions, Strategy, option
 from common.errors import UserError
 from common.measurement import machine
@@ -105,7 +105,7 @@ def catalogue_of(monkeypatch):
 
     def have(*declared: Strategy) -> None:
         known = {strategy.name: strategy for strategy in declared}
-        for module in (catalogue, task):
+        for module in (catalogue, arguments):
             monkeypatch.setattr(module, "strategies", lambda: known)
 
     return have

@@ -11,7 +11,7 @@ from common.records.trace import STEPS, Message, read_trace, trace_path
 from pytorch_impl.tracer import BETWEEN_STEPS, Event, trace_of
 from tests.conftest import run_command
 
-LAUNCH = "from common import launch; from common.errors import exit_with_one_line as run; "
+LAUNCH = "from common.launching import launch; from common.errors import exit_with_one_line as run; "
 LAUNCH += "run(lambda: launch.main(runner='pytorch_impl.tracer'))"
 
 

@@ -301,7 +301,7 @@ def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, t
 
 def test_a_part_that_is_lost_before_it_is_copied_is_computed_again(tmp_path):
     """By the only worker, so that training waits until that one has come back, however long it takes."""
-    program = ("-c", "from common import launch; launch.main(runner='tests.tf_impl.lost_part')")
+    program = ("-c", "from common.launching import launch; launch.main(runner='tests.tf_impl.lost_part')")
     launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, workers=1), program, updates="synchronous")
     output, _ = launcher.communicate(timeout=180)
     assert launcher.returncode == 0, output

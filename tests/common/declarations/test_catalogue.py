@@ -12,7 +12,7 @@ from common.declarations import catalogue
 from common.paths import ROOT
 
 HEAD = """
-from common.strategy import Family, Strategy
+from common.declarations.strategy import Family, Strategy
 FAMILY = Family(title="Made up", environment="e", imports="numpy", packages=(), colors=("a", "b", "c"))
 def declare(script, **values):
     return Strategy(**dict(script=script, summary="one", family=FAMILY, framework="numpy") | values)

@@ -31,8 +31,8 @@ time.sleep(600)
 
 GROUP = """
 import json, os, sys
-from common import processes
-from common.processes import run_group
+from common.launching import processes
+from common.launching.processes import run_group
 processes._GRACE_SECONDS = 0.3
 commands, deadline_seconds, *more = json.loads(sys.argv[1])
 outcome = run_group(commands, dict(os.environ), deadline_seconds, *more)
@@ -102,7 +102,7 @@ def test_a_stray_that_left_its_session_and_ignores_sigterm_is_ended(status, tmp_
 def test_a_program_that_is_missing_is_one_line(tmp_path):
     source = f"""
 from common.errors import exit_with_one_line
-from common.processes import run_group
+from common.launching.processes import run_group
 exit_with_one_line(lambda: run_group([["{tmp_path}/bin/python"]], {{}}, 30))
 """
     result = subprocess.run(python(source), cwd=ROOT, capture_output=True, text=True, timeout=60)
@@ -111,7 +111,7 @@ exit_with_one_line(lambda: run_group([["{tmp_path}/bin/python"]], {{}}, 30))
 
 
 GOING = """
-from common.processes import exit_on_signals
+from common.launching.processes import exit_on_signals
 import signal
 exit_on_signals()
 try:
@@ -140,8 +140,8 @@ time.sleep(600)
 
 LEAVING = """
 import os, sys
-from common import processes
-from common.processes import exit_on_signals, run_group
+from common.launching import processes
+from common.launching.processes import exit_on_signals, run_group
 processes._GRACE_SECONDS = 1.0
 exit_on_signals()
 run_group([[sys.executable, "-c", sys.argv[1]]], dict(os.environ), float(sys.argv[2]))
@@ -191,7 +191,7 @@ def test_free_ports_are_all_different_and_nobody_listens_on_them():
 
 STUCK = """
 import sys, time
-from common.processes import end_at_deadline
+from common.launching.processes import end_at_deadline
 end_at_deadline(1)
 while sys.argv[1] == "python": time.sleep(0.1)
 # A C function that keeps the interpreter's lock: pause(2) through PyDLL.

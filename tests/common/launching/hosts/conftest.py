@@ -27,7 +27,7 @@ AGENT = """
 import sys
 from pathlib import Path
 from common.errors import exit_with_one_line
-from common.hosts import agent, work
+from common.launching.hosts import agent, work
 work._GRACE_SECONDS = 0.5
 work.SCRATCH = Path(sys.argv.pop())
 exit_with_one_line(agent.main)

@@ -191,9 +191,9 @@ class TestOnHostsThatArePlayed:
 HEAD = """
 import json, sys
 from pathlib import Path
-from common.hosts.host import Host
-from common.hosts.launching import Assignment, run_over_hosts
-from common.processes import exit_on_signals
+from common.launching.hosts.host import Host
+from common.launching.hosts.ranks import Assignment, run_over_hosts
+from common.launching.processes import exit_on_signals
 exit_on_signals()
 names, log, launch = json.loads(sys.argv[1])
 assignments = [Assignment(Host(name, 1), [["sh", "-c", "echo sleeps; exec sleep 600"]], {}) for name in names]

@@ -240,7 +240,7 @@ def test_hosts_end_with_all_that_runs_on_them_when_a_test_fails():
 
 MAKER = """
 import sys
-from common.virtual_hosts.cluster import Link, virtual_hosts
+from common.launching.virtual_hosts.cluster import Link, virtual_hosts
 link, cores = Link(100e6, 0.001), float(sys.argv[1]) or None
 with virtual_hosts(2, link, cores_per_host=cores) as cluster:
     cluster.hosts[1].run("sh", "-c", "setsid sleep 600 > /dev/null 2>&1 &")
