@@ -1,5 +1,6 @@
 """common/launching/processes.py: a group ends whole: the failed, the hanging, the stubborn and the strays."""
 
+import itertools
 import json
 import signal
 import socket
@@ -31,9 +32,10 @@ time.sleep(600)
 
 GROUP = """
 import json, os, sys
-from common import processes
-from common.processes import run_group
+from common.launching import processes
+from common.launching.processes import run_group
 processes._GRACE_SECONDS = 0.3
+processes._RESTART_PAUSE_SECONDS = 0.2
 commands, deadline_seconds, *more = json.loads(sys.argv[1])
 outcome = run_group(commands, dict(os.environ), deadline_seconds, *more)
 print(json.dumps([outcome.status, outcome.timed_out]))
@@ -88,6 +90,23 @@ def test_one_that_a_signal_ends_is_started_again_where_that_is_asked_for(tmp_pat
     assert run_group([command], 30) == [-signal.SIGKILL, False]
 
 
+DYING = """
+import os, signal, sys, time
+with open(sys.argv[1], "a") as starts:
+    print(time.monotonic(), file=starts)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_one_that_always_dies_at_its_start_fails_with_the_signal_after_a_few_starts(tmp_path):
+    starts = tmp_path / "starts"
+    waiting = python("import time; time.sleep(600)")
+    assert run_group([python(DYING, str(starts)), waiting], 5, None, [0]) == [-signal.SIGKILL, False]
+    times = [float(line) for line in starts.read_text().split()]
+    assert len(times) == 4
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.2
+
+
 def test_one_that_fails_by_itself_is_not_started_again():
     assert run_group([python("raise SystemExit(7)")], 30, None, [0]) == [7, False]
 
@@ -102,7 +121,7 @@ def test_a_stray_that_left_its_session_and_ignores_sigterm_is_ended(status, tmp_
 def test_a_program_that_is_missing_is_one_line(tmp_path):
     source = f"""
 from common.errors import exit_with_one_line
-from common.processes import run_group
+from common.launching.processes import run_group
 exit_with_one_line(lambda: run_group([["{tmp_path}/bin/python"]], {{}}, 30))
 """
     result = subprocess.run(python(source), cwd=ROOT, capture_output=True, text=True, timeout=60)
@@ -111,7 +130,7 @@ exit_with_one_line(lambda: run_group([["{tmp_path}/bin/python"]], {{}}, 30))
 
 
 GOING = """
-from common.processes import exit_on_signals
+from common.launching.processes import exit_on_signals
 import signal
 exit_on_signals()
 try:
@@ -140,8 +159,8 @@ time.sleep(600)
 
 LEAVING = """
 import os, sys
-from common import processes
-from common.processes import exit_on_signals, run_group
+from common.launching import processes
+from common.launching.processes import exit_on_signals, run_group
 processes._GRACE_SECONDS = 1.0
 exit_on_signals()
 run_group([[sys.executable, "-c", sys.argv[1]]], dict(os.environ), float(sys.argv[2]))
@@ -191,7 +210,7 @@ def test_free_ports_are_all_different_and_nobody_listens_on_them():
 
 STUCK = """
 import sys, time
-from common.processes import end_at_deadline
+from common.launching.processes import end_at_deadline
 end_at_deadline(1)
 while sys.argv[1] == "python": time.sleep(0.1)
 # A C function that keeps the interpreter's lock: pause(2) through PyDLL.
