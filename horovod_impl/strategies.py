@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from common.contract.work import Alone
 from common.declarations.strategy import (
     CONVENIENCE_OF,
+    MPIRUN_SIGNAL,
     Family,
     Launch,
     Launcher,
@@ -86,7 +87,12 @@ def horovodrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     return [[[*command, str(launch.python), *launch.script]], *([] for _ in launch.places[1:])]
 
 
-HOROVODRUN = Launcher(name="horovodrun", command=horovodrun, across_hosts=horovodrun_across_hosts)
+HOROVODRUN = Launcher(
+    name="horovodrun",
+    command=horovodrun,
+    across_hosts=horovodrun_across_hosts,
+    signal_reports=(MPIRUN_SIGNAL,),
+)
 
 
 # Options

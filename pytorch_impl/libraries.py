@@ -4,13 +4,13 @@ import math
 from dataclasses import replace
 
 from common.declarations.library import PATARASUK, Algorithm, Library
-from common.declarations.strategy import Launcher, mpirun, mpirun_across_hosts
+from common.declarations.strategy import MPIRUN_SIGNAL, Launcher, mpirun, mpirun_across_hosts
 from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
 
 LIBRARY = "LOCKSTEP_TORCH_LIBRARY"
 """Environment variable with the name of the library that pytorch_impl/collectives.py measures."""
 
-MPIRUN = Launcher(name="mpirun", command=mpirun, across_hosts=mpirun_across_hosts)
+MPIRUN = Launcher(name="mpirun", command=mpirun, across_hosts=mpirun_across_hosts, signal_reports=(MPIRUN_SIGNAL,))
 
 # What all ranks together send, and the same in words.
 _WHOLE = (lambda size, ranks: 1.0 * size, "S")

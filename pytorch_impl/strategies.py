@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
+    MPIRUN_SIGNAL,
     ONE_PROCESS_OF,
     SHARDING_OF,
     ExchangeOptions,
@@ -81,7 +82,15 @@ def torchrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     ]
 
 
-TORCHRUN = Launcher(name="torchrun", command=torchrun, across_hosts=torchrun_across_hosts)
+TORCHRUN_SIGNAL = r"Root Cause.*\n(.*\n){3}.*rank +: (?P<rank>\d+) .*\n.*exitcode +: -(?P<signal>\d+) "
+"""How torchrun reports that a signal ended the rank that failed first; it ends the others by signals of its own."""
+
+TORCHRUN = Launcher(
+    name="torchrun",
+    command=torchrun,
+    across_hosts=torchrun_across_hosts,
+    signal_reports=(TORCHRUN_SIGNAL, MPIRUN_SIGNAL),
+)
 
 
 # Options

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
+from common.launching.processes import end_with_parent
 from reports.material import Drawings
 
 _MOST_PROCESSES = 2
@@ -20,7 +21,8 @@ def draw_all(drawings: Drawings) -> dict[str, bytes]:
     # A fork has imported all that it needs, and its garbage collector needn't walk through all records again.
     gc.collect()
     gc.freeze()
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(processes, fork, initializer=end_with_parent, initargs=(os.getpid(),)) as pool:
         return dict(zip(drawings, pool.map(_draw, drawings.values()), strict=True))
 
 

@@ -66,8 +66,8 @@ def start_unless_given(strategy: Strategy, description: str) -> None:
 
     Every process runs this script again with the same command line and a TF_CONFIG of its own. With parameter servers
     there are a coordinator and the servers beside the workers: that cluster ends with the coordinator, and a worker
-    that a signal ended is started again. Raises UserError for what every process would refuse, and LaunchFailedError
-    when one of them failed.
+    that a signal ended is started again, a few times. Raises UserError for what every process would refuse, and
+    LaunchFailedError when one of them failed.
     """
     task, options = parse_command_line(strategy, description)
     if cluster_is_given():

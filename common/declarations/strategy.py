@@ -198,10 +198,16 @@ class Launcher:
     """The command lines that a user would type on each host, in the order of the places; None where it can't."""
     is_one_of_several: Callable[[], bool] = lambda: False
     """Whether others start the other tasks on their machines, and this process is one of them."""
+    signal_reports: tuple[str, ...] = ()
+    """How it reports that a signal ended a rank: regular expressions with the groups `rank` and `signal`."""
 
 
 PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script])
 """A single process, started by hand."""
+
+
+MPIRUN_SIGNAL = r"noticed that process rank (?P<rank>\d+)[^(]+\ssignal\s(?P<signal>\d+) \("
+"""How mpirun, whose lines are wrapped, reports that a signal ended a rank."""
 
 
 def mpirun(launch: Launch) -> list[str]:

@@ -35,7 +35,8 @@ def run_planned(planned: PlannedSweep, folder: Path) -> CollectivesRecord:
     except UserError as error:
         log_path.write_text(f"lockstep: {error}\n")
         status = None
-    told = supervision.outcome(status, sweep.deadline_seconds, log_path.read_text(errors="replace"))
+    log, reports = log_path.read_text(errors="replace"), planned.library.launcher.signal_reports
+    told = supervision.outcome(status, sweep.deadline_seconds, log, reports)
     return _kept(planned, path, None if status == 0 else told, started_at)
 
 
@@ -56,7 +57,7 @@ def run_over_hosts(planned: PlannedSweep, folder: Path, cluster: Cluster) -> Col
         return _kept(planned, path, ("unsupported", str(error)), started_at, site)
     for name, content in ended.files.items():
         write_atomically(folder / name, content)
-    told = hosts_supervision.outcome(ended, planned.sweep.deadline_seconds, log_path)
+    told = hosts_supervision.outcome(ended, spanning, log_path)
     return _kept(planned, path, None if ended.status == 0 and not ended.reason else told, started_at, site)
 
 

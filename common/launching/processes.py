@@ -29,6 +29,7 @@ REPORT_SECONDS = 1.0
 """What a process leaves itself before the deadline to say why it ends."""
 
 _GRACE_SECONDS = 5.0
+_MOST_RESTARTS, _RESTART_PAUSE_SECONDS = 3, 1.0
 _LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # From linux/prctl.h.
 
@@ -56,8 +57,8 @@ def run_group(
     """Run the commands side by side until all have ended, one has failed or the deadline is over; then stop everything.
 
     With `waited_for`, only the first so many have to end by themselves: the others serve them. A command whose number
-    is in `restarted` is started again when a signal ends it, as a cluster's scheduler would. `streams` are the files
-    that take the place of this process's own `stdout` and `stderr`.
+    is in `restarted` is started again when a signal ends it, as a cluster's scheduler would: a second later, and three
+    times at most. `streams` are the files that take the place of this process's own `stdout` and `stderr`.
 
     Everything means every descendant of this process, those included that left their process group or lost their
     parent: this process adopts them (prctl(2), PR_SET_CHILD_SUBREAPER), so it should have no other children. Where this
@@ -66,6 +67,7 @@ def run_group(
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     deadline = time.monotonic() + deadline_seconds
     running: dict[int, subprocess.Popen] = {}
+    restarts_left = dict.fromkeys(restarted, _MOST_RESTARTS)
 
     def start(number: int) -> None:
         running[number] = subprocess.Popen(
@@ -86,8 +88,10 @@ def run_group(
             if ended is None:
                 return Outcome(0, timed_out=True)
             status = running.pop(ended).returncode
-            if status < 0 and ended in restarted:
+            if status < 0 and restarts_left.get(ended):
+                restarts_left[ended] -= 1
                 print(f"lockstep: note: process {ended} was ended by signal {-status} and is started again.")
+                time.sleep(_RESTART_PAUSE_SECONDS)
                 start(ended)
             elif status:
                 return Outcome(status, failed=ended)

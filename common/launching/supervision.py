@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -72,7 +72,8 @@ def attempt(
         status = None
     if status == 0 and task.record.exists():
         return None
-    return outcome(status, task.deadline_seconds, log_path.read_text(errors="replace"))
+    log = log_path.read_text(errors="replace")
+    return outcome(status, task.deadline_seconds, log, strategy.launcher.signal_reports)
 
 
 def start(
@@ -104,15 +105,20 @@ def start(
                     launcher.wait(_STOP_SECONDS)
 
 
-def outcome(status: int | None, deadline_seconds: float, log: str) -> tuple[str, str]:
+def outcome(
+    status: int | None, deadline_seconds: float, log: str, signal_reports: Sequence[str] = ()
+) -> tuple[str, str]:
     """`unsupported` or `failed`, and one sentence, of a launch that left no record.
 
-    From its exit status (None: it never started) and its log.
+    From its exit status (None: it never started), its log, and how its launcher reports signals there.
     """
     if status == TIMED_OUT_STATUS:
         return "failed", f"It was ended by its deadline of {deadline_seconds:g} s."
     if failures := re.findall(r"lockstep: failed: (.+)", log):
         return "failed", failures[0]
+    for report in signal_reports:
+        if match := re.search(report, log):
+            return "failed", f"rank {match['rank']} ended with signal {match['signal']}, so all processes were ended."
     if refusals := re.findall(r"lockstep: (?!note)(.+)", log):
         return "unsupported", refusals[0]
     if status == 0:

@@ -155,7 +155,8 @@ def run_planned(planned: Planned, folder: Path) -> MatrixRecord:
     if status == 0 and left.exists():
         record = dataclasses.replace(read_record(left), **known)
     else:
-        ended, reason = supervision.outcome(status, products.deadline_seconds, log_path.read_text(errors="replace"))
+        log = log_path.read_text(errors="replace")
+        ended, reason = supervision.outcome(status, products.deadline_seconds, log, way.launcher.signal_reports)
         told = declared(way, products, products.workers) | known
         record = MatrixRecord(**told, status=ended, reason=reason, started_at=started_at)
     write_record(path, record)

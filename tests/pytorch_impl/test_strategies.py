@@ -12,6 +12,7 @@ from common.declarations.arguments import parse_command_line
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Launch, Place, label, other_maths
 from common.errors import UserError
+from common.launching import supervision
 from pytorch_impl.strategies import (
     DATA_PARALLEL,
     DDP,
@@ -137,6 +138,38 @@ def test_torchrun_starts_a_process_for_each_worker_on_a_port_of_the_launchs_own(
         *("/environment/bin/torchrun", "--nproc-per-node", "4", "--master-port", "29500"),
         *("pytorch_impl/ddp.py", "--batch", "32"),
     ]
+
+
+REPORT = """Failures:
+[0]:
+  time      : 2026-11-24_12:18:27
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 4055)  (SIGTERM)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 4055
+------------------------------------------------------
+Root Cause (first observed failure):
+[1]:
+  time      : 2026-11-24_12:18:27
+  host      : localhost
+  rank      : 11 (local_rank: 3)
+  exitcode  : -9 (pid: 4056)  (SIGKILL)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 4056
+"""
+
+
+@pytest.mark.parametrize("report", [REPORT, REPORT.replace("\n", "\nhost2| ")], ids=["here", "on a host"])
+def test_of_the_ranks_that_torchrun_reports_the_one_that_failed_first_is_named_with_its_signal(report):
+    status, reason = supervision.outcome(1, 60.0, report, DDP.launcher.signal_reports)
+    assert (status, reason) == ("failed", "rank 11 ended with signal 9, so all processes were ended.")
+
+
+def test_the_signals_by_which_torchrun_ends_the_others_are_no_reason():
+    report = REPORT.replace("-9 (pid: 4056)  (SIGKILL)", "1 (pid: 4056)")
+    reasons = supervision.outcome(1, 60.0, report, DDP.launcher.signal_reports)
+    assert reasons == ("failed", "It ended with status 1.")
 
 
 def test_over_mpi_the_workers_are_started_by_mpirun(tmp_path, monkeypatch):

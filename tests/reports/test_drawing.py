@@ -1,11 +1,15 @@
 """Figures drawn once: the same bytes in one process as in two."""
 
+import multiprocessing
 import os
+import time
 from functools import partial
 
 import pandas as pd
+import psutil
 
 from reports import deviation_figures, drawing
+from tests.launching import wait_for
 
 
 def residuals(name: str) -> partial:
@@ -30,3 +34,18 @@ def test_many_figures_are_drawn_elsewhere_and_few_or_on_one_core_here(monkeypatc
     assert {*drawing.draw_all(dict([*many.items()][:2])).values()} == {here}
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     assert {*drawing.draw_all(many).values()} == {here}
+
+
+def test_those_that_draw_end_with_a_report_that_is_killed(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    endless = {str(index): partial(time.sleep, 600) for index in range(4)}
+    report = multiprocessing.get_context("fork").Process(target=drawing.draw_all, args=(endless,))
+    report.start()
+    try:
+        started = wait_for(lambda: len(drawers := psutil.Process(report.pid).children()) == 2 and drawers)
+    finally:
+        report.kill()
+    _, left = psutil.wait_procs(started, timeout=10)
+    for process in left:
+        process.kill()
+    assert not left

@@ -97,7 +97,7 @@ def run_planned(planned: PlannedLaunch, folder: Path, cluster: Cluster) -> Recor
                 write_atomically(folder / name, content)
             if path.exists():
                 return read_record(path)
-        status, reason = outcome(ended, spanning.limits.deadline_seconds, log_path)
+        status, reason = outcome(ended, spanning, log_path)
     known = declared(planned.strategy, planned.task, planned.options, planned.workers, site)
     write_record(path, Record(**known, status=status, reason=reason, log=log_path.name, started_at=started_at))
     return read_record(path)
@@ -144,12 +144,13 @@ def refuse_early(program: Program, hosts: int) -> None:
         raise UserError(f"{program.name} has all of its workers in one process, which is on one host: start it there.")
 
 
-def outcome(ended: HostsOutcome, deadline_seconds: float, log_path: Path) -> tuple[str, str]:
+def outcome(ended: HostsOutcome, spanning: Spanning, log_path: Path) -> tuple[str, str]:
     """`unsupported` or `failed`, and one sentence, with the host where it is known, of a launch that left no record."""
     if ended.reason:
         return "failed", ended.reason
     status = TIMED_OUT_STATUS if ended.timed_out else ended.status
-    how, reason = supervision.outcome(status, deadline_seconds, log_path.read_text(errors="replace"))
+    log, reports = log_path.read_text(errors="replace"), spanning.program.launcher.signal_reports
+    how, reason = supervision.outcome(status, spanning.limits.deadline_seconds, log, reports)
     return how, f"{ended.failed_host}: {reason}" if ended.failed_host and how == "failed" else reason
 
 

@@ -86,8 +86,8 @@ def measure(description: Description, seconds: float) -> Calibration:
     settling = _SETTLING_SECONDS + (2 * 8 * BURST_BYTES / bits if bits else 0.0)
     with ExitStack() as ended:
         probes = [
-            ended.enter_context(_probe(keeper, address_of(number), settling, seconds))
-            for number, keeper in enumerate(description.keepers, start=1)
+            ended.enter_context(_probe(keeper, network, address_of(number), settling, seconds))
+            for number, (keeper, network) in enumerate(zip(description.keepers, description.networks, strict=True), 1)
         ]
         ports = [_answer(probe) for probe in probes]
         for number, probe in enumerate(probes):
@@ -101,8 +101,10 @@ def measure(description: Description, seconds: float) -> Calibration:
 
 
 @contextmanager
-def _probe(keeper: int, address: str, settling_seconds: float, measuring_seconds: float) -> Iterator[subprocess.Popen]:
-    enter = [sys.executable, "-I", "-S", str(_ENTER), str(keeper), str(ROOT), "", "--"]
+def _probe(
+    keeper: int, network: int, address: str, settling_seconds: float, measuring_seconds: float
+) -> Iterator[subprocess.Popen]:
+    enter = [sys.executable, "-I", "-S", str(_ENTER), str(keeper), str(network), str(ROOT), "", "--"]
     program = [sys.executable, "-I", "-S", str(_PROBE), address, str(settling_seconds), str(measuring_seconds)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen([*enter, *program], text=True, **pipes) as probe:

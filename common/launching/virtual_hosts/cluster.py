@@ -52,6 +52,8 @@ class VirtualHost:
     address: str
     keeper: int
     """The process that holds the namespaces, and is none of those that run on the host."""
+    network: int
+    """The inode of its network namespace: another process of the keeper's number has another one."""
     group: str = ""
     """The folder of the control group that limits what the host computes; empty where it has all cores."""
     head: "VirtualHost | None" = None
@@ -65,7 +67,7 @@ class VirtualHost:
         """
         own = {"TMPDIR": TEMPORARY_FOLDER} if self.head else {}
         words = [f"{name}={value}" for name, value in (own | dict(variables or {})).items()]
-        enter = [sys.executable, "-I", "-S", str(_ENTER), str(self.keeper), str(ROOT), self.group]
+        enter = [sys.executable, "-I", "-S", str(_ENTER), str(self.keeper), str(self.network), str(ROOT), self.group]
         return [*enter, *words, "--", *command]
 
     def run(self, *command: str) -> str:
@@ -91,12 +93,11 @@ class VirtualHost:
 
         They are those of whoever asks: on the host itself they are others.
         """
-        namespace = os.readlink(f"/proc/{self.keeper}/ns/net")
         found = []
         for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
             # It may have ended meanwhile, or be another user's.
             with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-                if pid != self.keeper and os.readlink(f"/proc/{pid}/ns/net") == namespace:
+                if pid != self.keeper and _network_of(pid) == self.network:
                     found.append(pid)
         return found
 
@@ -172,13 +173,14 @@ def virtual_hosts(
     settings = Settings(names, link, cores_per_host, clocks_apart_seconds, token)
     with _keeper(settings) as (process, ready):
         outside = _outside_numbers(process.pid)
-        head = VirtualHost(HEAD_NAME, HEAD_ADDRESS, outside[1])
+        head = VirtualHost(HEAD_NAME, HEAD_ADDRESS, outside[1], _network_of(outside[1]))
+        numbers = [outside[made["pid"]] for made in ready]
         hosts = tuple(
-            VirtualHost(name, address_of(number), outside[made["pid"]], made["group"], head)
-            for number, (name, made) in enumerate(zip(names, ready, strict=True), start=1)
+            VirtualHost(name, address_of(number), keeper, _network_of(keeper), made["group"], head)
+            for number, (name, keeper, made) in enumerate(zip(names, numbers, ready, strict=True), start=1)
         )
-        keepers = tuple(made["pid"] for made in ready)
-        yield Cluster(hosts, head, Description(link, cores_per_host, names, keepers))
+        keepers, networks = tuple(made["pid"] for made in ready), tuple(host.network for host in hosts)
+        yield Cluster(hosts, head, Description(link, cores_per_host, names, keepers, networks))
 
 
 @contextmanager
@@ -234,6 +236,10 @@ def _outside_numbers(ancestor: int) -> dict[int, int]:
             [both] = [line.split() for line in lines if line.startswith("NSpid:")]
             numbers[int(both[-1])] = process.pid
     return numbers
+
+
+def _network_of(process: int) -> int:
+    return os.stat(f"/proc/{process}/ns/net").st_ino
 
 
 def _ask(head: VirtualHost, request: dict) -> None:

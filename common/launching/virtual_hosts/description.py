@@ -91,6 +91,8 @@ class Description:
     """The hosts' names, which resolve on the head and on each of them."""
     keepers: tuple[int, ...]
     """Of each host the process that keeps its namespaces, by its number on the head."""
+    networks: tuple[int, ...]
+    """Of each host the inode of its network namespace, which tells its keeper from another process of that number."""
     interface: str = INTERFACE
     """Each host's end of its cable."""
 
@@ -105,7 +107,7 @@ def described(environment: Mapping[str, str] | None = None) -> Description | Non
     if not text:
         return None
     fields = json.loads(text)
-    lists = {name: tuple(fields[name]) for name in ("names", "keepers")}
+    lists = {name: tuple(fields[name]) for name in ("names", "keepers", "networks")}
     return Description(**fields | lists | {"link": Link(**fields["link"])})
 
 

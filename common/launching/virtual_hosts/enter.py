@@ -3,10 +3,10 @@
 A program of its own, by its path and without anything of ours: it takes milliseconds, where nsenter(1) leaves alone
 whoever gets a signal, and a command that is in another namespace of processes isn't a child that could be killed.
 
-    enter.py KEEPER FOLDER CONTROL_GROUP [NAME=VALUE ...] -- COMMAND ...
+    enter.py KEEPER NETWORK FOLDER CONTROL_GROUP [NAME=VALUE ...] -- COMMAND ...
 
-KEEPER is the process whose namespaces they are, FOLDER where the command starts, and CONTROL_GROUP the folder of the
-control group that it belongs to, or nothing.
+KEEPER is the process whose namespaces they are, NETWORK the inode of the one of its network, FOLDER where the command
+starts, and CONTROL_GROUP the folder of the control group that it belongs to, or nothing.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4  # From linux/prctl.h.
 
 def main() -> None:
     """Run the command that this program's arguments are."""
-    keeper, folder, control_group, *rest = sys.argv[1:]
+    keeper, network, folder, control_group, *rest = sys.argv[1:]
     split = rest.index("--")
     os.environ.update(word.split("=", 1) for word in rest[:split])
     try:
@@ -32,7 +32,10 @@ def main() -> None:
         }
         # Its cores are the host's. Inside, the keeper's number is another one.
         os.sched_setaffinity(0, os.sched_getaffinity(int(keeper)))
-    except (FileNotFoundError, ProcessLookupError):
+        # Last: a keeper that is still there has been there all the time, and no other process of its number.
+        if os.stat(f"/proc/{keeper}/ns/net").st_ino != int(network):
+            raise ProcessLookupError
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
         sys.exit(f"lockstep: failed: the virtual host of process {keeper} is gone.")
     # This process's own stay the old ones, so that it isn't one of the host's; its child's won't.
     for kind in ("user", "pid"):

@@ -40,6 +40,7 @@ SCRATCH = (Path("/dev/shm"), Path("/var/tmp"))
 _HOST_NAMESPACES = kernel.NEW_NETWORK | kernel.NEW_MOUNTS | kernel.NEW_NAME | kernel.NEW_IPC
 _SSH_FOLDER = Path("/etc/ssh")
 _WAITING_SECONDS = 30.0
+_REQUEST_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -212,16 +213,20 @@ def _serve(server: socket.socket, wires: Cables, names: tuple[str, ...]) -> None
     # The first process is the parent of all whose own has ended.
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    connections: set[socket.socket] = set()
     while True:
-        readable, _, _ = select.select([sys.stdin, server, waker], [], [])
+        readable, _, _ = select.select([sys.stdin, server, waker, *connections], [], [])
         if sys.stdin in readable and not os.read(sys.stdin.fileno(), 4096):
             return
         if waker in readable:
             waker.recv(4096)
             _reap()
         if server in readable:
-            with suppress(OSError, ValueError):
-                _answer(server.accept()[0], wires, names)
+            connections.add(server.accept()[0])
+        for connection in connections.intersection(readable):
+            connections.remove(connection)
+            with suppress(OSError):
+                _answer(connection, wires, names)
             _reap()
 
 
@@ -232,9 +237,10 @@ def _reap() -> None:
 
 
 def _answer(connection: socket.socket, wires: Cables, names: tuple[str, ...]) -> None:
-    with connection, connection.makefile("rw") as lines:
-        request = json.loads(lines.readline())
+    """Do what the connection asks for, in one piece: a part of a request is refused, and its rest never waited for."""
+    with connection:
         try:
+            request = json.loads(connection.recv(_REQUEST_BYTES))
             if "link" in request:
                 wires.shape(Link(**request["link"]))
             else:
@@ -242,7 +248,7 @@ def _answer(connection: socket.socket, wires: Cables, names: tuple[str, ...]) ->
             reply = {"done": True}
         except Exception as error:
             reply = _failure(error)
-        print(json.dumps(reply), file=lines, flush=True)
+        _send(connection, reply)
 
 
 def _reporting(control: socket.socket, work: Callable[[], object]) -> NoReturn:

@@ -1,5 +1,6 @@
 """common/launching/processes.py: a group ends whole: the failed, the hanging, the stubborn and the strays."""
 
+import itertools
 import json
 import signal
 import socket
@@ -34,6 +35,7 @@ import json, os, sys
 from common.launching import processes
 from common.launching.processes import run_group
 processes._GRACE_SECONDS = 0.3
+processes._RESTART_PAUSE_SECONDS = 0.2
 commands, deadline_seconds, *more = json.loads(sys.argv[1])
 outcome = run_group(commands, dict(os.environ), deadline_seconds, *more)
 print(json.dumps([outcome.status, outcome.timed_out]))
@@ -86,6 +88,23 @@ def test_one_that_a_signal_ends_is_started_again_where_that_is_asked_for(tmp_pat
     assert run_group([command], 30, None, [0]) == [0, False]
     (tmp_path / "first").unlink()
     assert run_group([command], 30) == [-signal.SIGKILL, False]
+
+
+DYING = """
+import os, signal, sys, time
+with open(sys.argv[1], "a") as starts:
+    print(time.monotonic(), file=starts)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_one_that_always_dies_at_its_start_fails_with_the_signal_after_a_few_starts(tmp_path):
+    starts = tmp_path / "starts"
+    waiting = python("import time; time.sleep(600)")
+    assert run_group([python(DYING, str(starts)), waiting], 5, None, [0]) == [-signal.SIGKILL, False]
+    times = [float(line) for line in starts.read_text().split()]
+    assert len(times) == 4
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.2
 
 
 def test_one_that_fails_by_itself_is_not_started_again():

@@ -10,6 +10,7 @@ import pytest
 from common.contract.task import PRESETS
 from common.contract.work import Work
 from common.declarations import catalogue
+from common.declarations.strategy import MPIRUN_SIGNAL
 from common.launching import supervision
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
@@ -71,6 +72,24 @@ def test_a_launch_that_left_no_record_has_all_that_is_declared(tmp_path, not_ins
 )
 def test_a_log_says_whether_a_launch_refused_or_failed(log, outcome):
     assert supervision.outcome(1, 60.0, log) == outcome
+
+
+# prterun's of Open MPI 5 and mpirun's of Open MPI 4, which wrap lines.
+NOTICED = [
+    "prterun noticed that process rank 3 with PID 4262 on node vm exited on\nsignal 9 (Killed).\n",
+    "host1| mpirun noticed that process rank 3 with PID 0 on node a-long-name exited\nhost1| on signal 9 (Killed).\n",
+]
+
+
+@pytest.mark.parametrize("log", NOTICED)
+def test_where_the_launcher_reports_a_signal_the_reason_names_it_with_the_rank(log):
+    reason = "rank 3 ended with signal 9, so all processes were ended."
+    assert supervision.outcome(137, 60.0, log, [MPIRUN_SIGNAL]) == ("failed", reason)
+
+
+def test_what_a_rank_says_of_its_own_failure_comes_before_a_signal():
+    log = f"{NOTICED[0]}lockstep: failed: a loss is missing\n"
+    assert supervision.outcome(1, 60.0, log, [MPIRUN_SIGNAL]) == ("failed", "a loss is missing")
 
 
 def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path, launched):

@@ -164,6 +164,13 @@ def test_what_a_worker_says_before_it_fails_is_the_reason_with_its_host(ran, pla
     assert (record.status, record.reason) == ("failed", "host2: the wire broke.")
 
 
+def test_a_signal_that_the_launcher_reports_is_the_reason_over_hosts_too(ran, planned, tmp_path):
+    ran |= {"ends_with": HostsOutcome(1, failed_host="host1"), "log": "host1| spread: rank 3, signal 9\n"}
+    reporting = dataclasses.replace(SPREAD, signal_reports=(r"rank (?P<rank>\d+), signal (?P<signal>\d+)",))
+    record = run_planned(planned(launcher=reporting), tmp_path, cluster_of(2))
+    assert record.reason == "host1: rank 3 ended with signal 9, so all processes were ended."
+
+
 def test_a_deadline_is_told_as_on_one_machine(ran, planned, tmp_path):
     ran["ends_with"] = HostsOutcome(124, timed_out=True, failed_host="host1")
     record = run_planned(planned(), tmp_path, cluster_of(2))

@@ -38,12 +38,12 @@ def test_of_a_link_without_bandwidth_and_delay_nothing_is_asked():
 
 def test_a_single_host_has_no_link():
     with pytest.raises(UserError, match="A single virtual host has no link to measure"):
-        measure(Description(ASKED, None, ("host1",), (2,)), 0.5)
+        measure(Description(ASKED, None, ("host1",), (2,), (1,)), 0.5)
 
 
 def test_a_lost_host_is_said_instead_of_a_measurement():
     gone = subprocess.Popen(["true"])
     gone.wait()
-    description = Description(ASKED, None, ("host1", "host2"), (gone.pid, gone.pid))
+    description = Description(ASKED, None, ("host1", "host2"), (gone.pid, gone.pid), (1, 1))
     with pytest.raises(UserError, match=f"host of process {gone.pid} is gone.*see whether a host is lost"):
         measure(description, 0.5)

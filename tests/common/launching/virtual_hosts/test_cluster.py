@@ -1,6 +1,7 @@
 """common/launching/virtual_hosts/cluster.py: hosts with names, clocks and disks of their own, and what is left of
 them."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import pytest
 from common.errors import UserError
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import INTERFACE, VARIABLE, Link
+from common.launching.virtual_hosts.link import SOCKET
 from common.paths import ROOT
 from tests.hosts import HOURS_APART, cluster_of, require_ssh
 
@@ -180,6 +182,13 @@ def test_a_command_gets_the_signals_of_what_stands_for_it_and_ends_it_as_it_ends
     assert killed.wait(GONE_SECONDS) == -signal.SIGKILL
 
 
+def test_another_process_that_has_the_number_of_a_hosts_keeper_is_not_taken_for_it(cluster):
+    host = dataclasses.replace(cluster.hosts[0], keeper=os.getpid())
+    with pytest.raises(RuntimeError, match=f"the virtual host of process {os.getpid()} is gone"):
+        host.run("true")
+    assert os.getppid() not in host.processes()
+
+
 def test_a_command_ends_with_what_stands_for_it(cluster):
     host = cluster.hosts[0]
     before = set(host.processes())
@@ -238,13 +247,22 @@ def test_hosts_end_with_all_that_runs_on_them_when_a_test_fails():
     wait_until(lambda: not any(map(is_running, pids)))
 
 
+SILENT = f"""
+import socket, time
+connection = socket.socket(socket.AF_UNIX)
+connection.connect({SOCKET!r})
+print("ready", flush=True)
+time.sleep(600)
+"""
+
 MAKER = """
 import sys
 from common.launching.virtual_hosts.cluster import Link, virtual_hosts
 link, cores = Link(100e6, 0.001), float(sys.argv[1]) or None
 with virtual_hosts(2, link, cores_per_host=cores) as cluster:
     cluster.hosts[1].run("sh", "-c", "setsid sleep 600 > /dev/null 2>&1 &")
-    cluster.head.start(["sh", "-c", "echo ready; exec sleep 600"], {}).stdout.readline()
+    # It asks the keeper for nothing, and stays connected.
+    cluster.head.start([sys.executable, "-I", "-c", sys.argv[2]], {}).stdout.readline()
     print(*[host.group for host in cluster.hosts if host.group], flush=True)
     sys.stdin.read()
 """
@@ -253,7 +271,7 @@ with virtual_hosts(2, link, cores_per_host=cores) as cluster:
 @contextmanager
 def maker(cores=0.0):
     """A process of its own that has made a cluster, and the control groups that it has."""
-    command = [sys.executable, "-c", MAKER, str(cores)]
+    command = [sys.executable, "-c", MAKER, str(cores), SILENT]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
         try:

@@ -66,7 +66,8 @@ links = st.builds(Link, st.none() | st.floats(SLOWEST_BITS, FASTEST_BITS), st.fl
 @given(links, st.none() | st.floats(0.1, 8), st.integers(1, 5))
 def test_a_program_on_the_head_finds_what_its_cluster_was_described_as(link, cores, count):
     names = tuple(f"host{number}" for number in range(1, count + 1))
-    description = Description(link, cores, names, tuple(range(2, count + 2)))
+    numbers = tuple(range(2, count + 2))
+    description = Description(link, cores, names, numbers, numbers)
     assert described(description.variables()) == description
 
 
