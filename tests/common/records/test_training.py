@@ -16,7 +16,6 @@ from common.measurement.machine import Placement
 from common.measurement.record import Part, declared, of_launch, wire_bytes
 from common.measurement.world import World
 from common.records import quotation
-from common.records import training as record_module
 from common.records.site import Site
 from common.records.training import SCHEMA_VERSION, Record, read_record, read_records, write_record
 
@@ -336,7 +335,7 @@ def test_a_launch_started_as_long_ago_as_its_process_lasts_by_utc(gathered, monk
 
 
 def test_the_versions_are_those_of_the_familys_packages(gathered, monkeypatch):
-    monkeypatch.setattr(record_module.machine, "versions", lambda packages: dict.fromkeys(packages, "1.0"))
+    monkeypatch.setattr(machine, "versions", lambda packages: dict.fromkeys(packages, "1.0"))
     assert gathered(part_of(0), part_of(1)).versions == {"numpy": "1.0", "scipy": "1.0"}
 
 
