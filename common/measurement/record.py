@@ -88,6 +88,7 @@ def of_launch(
         examples = [max(examples), *[0] * (len(examples) - 1)]
     known = declared(strategy, task, options, world.size) | {
         **facts_of(world, strategy.family.packages),
+        "packages_digest": machine.packages_digest(),
         "status": "ok",
         "oversubscribed": world.placement.oversubscribed,
         "git_commit": machine.git_commit(),

@@ -94,6 +94,8 @@ class Record:
     """Whether the launch had a network namespace to itself."""
     versions: dict[str, str] = field(default_factory=dict)
     """Versions of Python, the framework and the libraries."""
+    packages_digest: str | None = None
+    """SHA-256 of the names and versions of all that is installed where rank 0 ran; null in older records."""
     host: dict[str, object] = field(default_factory=dict)
     """Rank 0's machine: processor, cores, memory, GPUs, system."""
     hosts: list[dict[str, object]] = field(default_factory=list)

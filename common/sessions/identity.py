@@ -67,25 +67,15 @@ def code_digest(root: Path = ROOT) -> str:
 
 
 def installed() -> list[str]:
-    """Every distribution with its version, in each environment that launches run in and in this program's own.
-
-    What was built here has the digest of its build as well.
-    """
+    """Every distribution with its version, in each environment that launches run in and in this program's own."""
     names = {name for family in families().values() for name in (family.environment, family.environment_for_gpus)}
     prefixes = [inventory.FOLDER / name for name in sorted(filter(None, names))]
     distributions = [
-        f"{prefix.name}: {distribution.name} {_build_of(distribution)}".strip()
+        f"{prefix.name}: {distribution}"
         for prefix in (*prefixes, Path(sys.prefix))
-        for distribution in prefix.glob("lib/python*/site-packages/*.dist-info")
+        for distribution in machine.distributions(prefix.glob("lib/python*/site-packages"))
     ]
     return [f"Python {platform.python_version()}", *distributions]
-
-
-def _build_of(distribution: Path) -> str:
-    """The digest of a distribution that came from a file of this machine (PEP 610); empty for one from an index."""
-    files = distribution / "RECORD"
-    is_built_here = (distribution / "direct_url.json").exists() and files.exists()
-    return hashlib.sha256(files.read_bytes()).hexdigest() if is_built_here else ""
 
 
 def obeyed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

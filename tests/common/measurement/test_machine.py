@@ -107,6 +107,22 @@ def test_versions_are_those_that_are_installed_and_no_others():
     assert "pytest" not in machine.versions()
 
 
+def test_the_digest_of_what_is_installed_changes_with_a_version_a_package_and_a_build_made_here(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = [machine.packages_digest()]
+    assert machine.packages_digest() == digests[0]
+    package = tmp_path / "made_up-1.0.dist-info"
+    package.mkdir()
+    digests.append(machine.packages_digest())
+    package = package.rename(tmp_path / "made_up-1.1.dist-info")
+    digests.append(machine.packages_digest())
+    for build in ("a", "b"):
+        (package / "direct_url.json").touch()
+        (package / "RECORD").write_text(f"library.so,sha256={build}")
+        digests.append(machine.packages_digest())
+    assert len({*digests}) == 5
+
+
 def test_a_machine_without_a_driver_has_no_gpus(monkeypatch):
     import pynvml
 

@@ -44,6 +44,7 @@ def test_the_record_of_a_launch_has_every_key_of_the_schema(numpy_launch):
     assert record.task["steps"] == 30
     assert record.options["exchange"] is True
     assert record.versions["numpy"] == np.__version__
+    assert record.packages_digest == machine.packages_digest()
     assert record.host["cores"]
     assert record.data_sha256 == dataset.load(TASK).sha256
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", record.started_at)
