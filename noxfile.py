@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # Nox, as a program of its own, 
 
 from common.declarations import catalogue
 from common.declarations.strategy import Family, Strategy
-from common.environments import installation
+from common.environments import installation, uv
 from common.environments.inventory import Environment
 from common.errors import UserError
 from common.sessions.calibration_subject import subject
@@ -29,8 +29,8 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 SIDE_BY_SIDE = ["--numprocesses", "2"]
 """Two tests at a time: most wait for a process to start, or for a deadline, and leave one of two cores idle."""
 ADVICE = (
-    'A package index that has a CPU build of torch saves most of them: PyTorch\'s "Get started" page names one; set '
-    "PIP_EXTRA_INDEX_URL to it, or run `nox -s torch horovod -- --extra-index-url URL` first."
+    "Builds of torch without CUDA are much smaller: `nox -s torch horovod -- --torch-backend cpu` takes PyTorch's own, "
+    "and an index of yours that has them is named by UV_INDEX or by pip's settings."
 )
 
 
@@ -38,11 +38,11 @@ def add_environment(family: Family) -> None:
     """Add the session that makes the environment of a family of strategies."""
 
     def make_environment(session: nox.Session) -> None:
-        prepare(session, family.environment, pip_options=session.posargs)
+        prepare(session, family.environment, options=session.posargs)
 
     built = ", with what is built for them" if family.build else ""
     make_environment.__doc__ = (
-        f"Make the environment of {family.title}'s strategies{built}; options after `--` are pip's."
+        f"Make the environment of {family.title}'s strategies{built}; options after `--` are uv's."
     )
     nox.session(make_environment, name=family.environment)
 
@@ -81,7 +81,7 @@ def horovod_nccl(session: nox.Session) -> None:
 @nox.session
 def tools(session: nox.Session) -> None:
     """Make the environment without any framework, which compares, reports, tests and lints."""
-    prepare(session, "tools", pip_options=session.posargs)
+    prepare(session, "tools", options=session.posargs)
 
 
 for each in STRATEGIES.values():
@@ -172,6 +172,15 @@ def lint(session: nox.Session) -> None:
     run(session, "-m", "ruff", "format", "--check")
 
 
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Write the list of exact versions of everything that is installed; options after `--` are uv's (`--upgrade`)."""
+    try:
+        uv.lock(PYPROJECT["dependency-groups"], installation.PYTHON_VERSIONS[-1], session.posargs)
+    except UserError as error:
+        session.error(str(error).rstrip("."))
+
+
 def environment(name: str) -> Environment:
     """The environment of a dependency group of pyproject.toml."""
     for_gpus = {family.environment_for_gpus: family for family in FAMILIES.values()}
@@ -183,17 +192,17 @@ def environment(name: str) -> Environment:
     return Environment(name, tuple(dict.fromkeys(requirements)), script)
 
 
-def make(session: nox.Session, *names: str, pip_options: Sequence[str] = ()) -> dict[str, str]:
+def make(session: nox.Session, *names: str, options: Sequence[str] = ()) -> dict[str, str]:
     """Make these environments where that isn't done; return why some can't be had."""
     try:
-        return installation.make([environment(name) for name in names], pip_options, ADVICE)
+        return installation.make([environment(name) for name in names], options, ADVICE)
     except UserError as error:
         session.error(str(error).rstrip("."))
 
 
-def prepare(session: nox.Session, *names: str, pip_options: Sequence[str] = ()) -> None:
+def prepare(session: nox.Session, *names: str, options: Sequence[str] = ()) -> None:
     """Make these environments, none of which the session can do without."""
-    if failures := make(session, *names, pip_options=pip_options):
+    if failures := make(session, *names, options=options):
         session.error(" ".join(failures.values()).rstrip("."))
 
 

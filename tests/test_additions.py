@@ -66,7 +66,7 @@ def test_nox_has_their_sessions_in_its_menu(checkout):
     menu = [line[2:] for line in output.splitlines() if " -> " in line]
     for line in (
         "torch_mine -> What somebody has added; 2 workers unless `-- --workers N` says otherwise.",
-        "numpy -> Make the environment of NumPy's strategies; options after `--` are pip's.",
+        "numpy -> Make the environment of NumPy's strategies; options after `--` are uv's.",
         "numpy_single -> No distribution: NumPy's base.",
     ):
         assert line in menu

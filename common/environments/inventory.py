@@ -17,6 +17,9 @@ from common.paths import ROOT
 FOLDER = ROOT / ".nox"
 """Where the environments are."""
 
+CONSTRAINTS = Path(__file__).with_name("constraints.txt")
+"""The exact version of every package that is installed."""
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -24,7 +27,7 @@ class Environment:
 
     name: str
     requirements: tuple[str, ...]
-    """What pip installs, such as `numpy==2.4.6`."""
+    """What uv installs, such as `numpy==2.4.6`."""
     script: Path | None = None
     """What its Python runs then, such as a build; a change of a file in the script's folder makes it run again."""
 
@@ -49,11 +52,16 @@ class Environment:
         return FOLDER / self.name / "made.json"
 
     def ingredients(self, python_version: str) -> dict[str, object]:
-        """What the environment depends on; another Python, pin or build makes it outdated."""
+        """What the environment depends on; another Python, version or build makes it outdated."""
         folder = self.script.parent if self.script else None
         sources = [path for path in sorted(folder.rglob("*.*")) if path.suffix != ".pyc"] if folder else []
         digests = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources}
-        return {"python": python_version, "requirements": sorted(self.requirements), "script": digests}
+        return {
+            "python": python_version,
+            "requirements": sorted(self.requirements),
+            "constraints": hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest(),
+            "script": digests,
+        }
 
     def is_made(self, python_version: str) -> bool:
         """Whether it is finished, and made from what it should be."""
@@ -62,7 +70,7 @@ class Environment:
     def has_packages(self, python_version: str) -> bool:
         """Whether it lacks nothing, or its script's work alone."""
         made, wanted = self._made_from(), self.ingredients(python_version)
-        return all(made.get(name) == wanted[name] for name in ("python", "requirements"))
+        return all(made.get(name) == wanted[name] for name in ("python", "requirements", "constraints"))
 
     def _made_from(self) -> dict[str, object]:
         try:
