@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from common.environments import inventory, uv
@@ -64,28 +65,93 @@ def make(wanted: Sequence[Environment], options: Sequence[str] = (), advice: str
     python, version = find_python()
     if not options and all(each.is_made(version) for each in wanted):
         return {}
-    uv.program()
+    program = uv.program()
     lock_file = inventory.FOLDER / "making.lock"
     ensure_writable(lock_file)
     with locked(lock_file, "Another process is making the environments of this checkout; waiting for it ...") as lock:
         sentences = {}
-        for environment in wanted:
-            if not options and environment.is_made(version):
-                continue
+        unfinished = [each for each in wanted if options or not each.is_made(version)]
+        index_options, variables = uv.settings() if unfinished else ([], {})
+        for environment in unfinished:
             started = time.monotonic()
             # A change of the script alone needs no packages, and so no network.
             lacks_packages = options or not environment.has_packages(version)
             environment.made.unlink(missing_ok=True)
             environment.failed.unlink(missing_ok=True)
             environment.log.write_bytes(b"")
-            cause = _install_packages(environment, python, version, options, advice, lock) if lacks_packages else None
-            cause = cause or _run_script(environment, lock)
+            maker = _Maker(environment, lock, "" if shutil.which("nvidia-smi") else advice)
+            cause = None
+            if lacks_packages:
+                anew = options or _output_of(str(environment.python), "-c", _VERSION) != version
+                cause = maker.unpack_python(program, python, variables) if anew else None
+                cause = cause or maker.install_packages(program, [*index_options, *options], variables)
+            cause = cause or maker.run_script()
             if cause:
                 sentences[environment.name] = _conclude(environment, cause)
                 continue
             environment.made.write_text(json.dumps(environment.ingredients(version), indent=1), encoding="utf-8")
             print(f"{environment.name}: made in {in_words(time.monotonic() - started)}", flush=True)
         return sentences
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Takes the steps by which one environment is made; each returns the cause where it fails."""
+
+    environment: Environment
+    lock: int
+    """Descriptor of the lock on all environments, which what is started here holds as well."""
+    advice: str
+    """What is printed when libraries for GPUs are downloaded."""
+
+    def unpack_python(self, program: str, python: str, variables: Mapping[str, str]) -> str | None:
+        """Give the environment its own Python, in place of all that was there."""
+        folder = inventory.FOLDER / self.environment.name
+        shutil.rmtree(folder, ignore_errors=True)
+        command = [program, "venv", "--quiet", "--no-project", "--python", python, str(folder)]
+        return _cause_of_uv(self.environment.log) if self._run(command, variables) else None
+
+    def install_packages(self, program: str, options: Sequence[str], variables: Mapping[str, str]) -> str | None:
+        """Install what the environment needs, and nothing else; what an interrupted try has left is kept."""
+        command = [program, "pip", "install", "--python", str(self.environment.python), "--exact", "--compile-bytecode"]
+        command += ["--constraint", str(CONSTRAINTS), *options, *self.environment.requirements]
+        return _cause_of_uv(self.environment.log) if self._run(command, variables) else None
+
+    def run_script(self) -> str | None:
+        """Run the environment's script, if it has one. It says its cause last."""
+        if not self.environment.script:
+            return None
+        command = [str(self.environment.python), str(self.environment.script)]
+        status = self._run(command, uv.settings_for_pip() | os.environ)
+        return _lines_of(self.environment.log)[-1].rstrip(".") if status else None
+
+    def _run(self, command: Sequence[str], variables: Mapping[str, str]) -> int:
+        """Run the command, its output in the log and, but for the list of packages, printed; return its status."""
+        advice = self.advice
+        run = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            pass_fds=[self.lock],
+        )
+        try:
+            with self.environment.log.open("a", encoding="utf-8") as log:
+                for line in run.stdout:
+                    log.write(line)
+                    if not line.startswith((" + ", " - ", " ~ ")):
+                        print(f"{self.environment.name}: {line.rstrip()}", flush=True)
+                    if advice and line.startswith(_FOR_GPUS):
+                        print(f"\nThis serves NVIDIA GPUs, which this machine doesn't show. {advice}\n", flush=True)
+                        advice = ""
+            return run.wait()
+        finally:
+            run.terminate()
+            run.wait()
 
 
 def _minor(version: str) -> str:
@@ -100,62 +166,13 @@ def _output_of(*command: str) -> str:
         return ""
 
 
-def _install_packages(
-    environment: Environment, python: str, version: str, options: Sequence[str], advice: str, lock: int
-) -> str | None:
-    """Give the environment its own Python and what it needs; return the cause where that fails.
-
-    What an interrupted try has left is kept, unless it can't serve.
-    """
-    index_options, variables = uv.settings()
-    if options or _output_of(str(environment.python), "-c", _VERSION) != version:
-        folder = inventory.FOLDER / environment.name
-        shutil.rmtree(folder, ignore_errors=True)
-        command = [uv.program(), "venv", "--quiet", "--no-project", "--python", python, str(folder)]
-        if _run(command, environment, variables, lock):
-            return _cause_of_uv(environment.log)
-    command = [uv.program(), "pip", "install", "--python", str(environment.python), "--exact", "--compile-bytecode"]
-    command += ["--constraint", str(CONSTRAINTS), *index_options, *options, *environment.requirements]
-    return _cause_of_uv(environment.log) if _run(command, environment, variables, lock, advice) else None
-
-
-def _run_script(environment: Environment, lock: int) -> str | None:
-    """Run the environment's script, if it has one; return the cause, which it says last, where that fails."""
-    if not environment.script:
-        return None
-    command = [str(environment.python), str(environment.script)]
-    status = _run(command, environment, uv.settings_for_pip() | os.environ, lock)
-    return _lines_of(environment.log)[-1].rstrip(".") if status else None
-
-
-def _run(
-    command: Sequence[str], environment: Environment, variables: Mapping[str, str], lock: int, advice: str = ""
-) -> int:
-    """Run the command with its output in the log and, but for the list of packages, printed; return its status."""
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    text = {"encoding": "utf-8", "errors": "replace"}
-    run = subprocess.Popen(command, cwd=ROOT, env=variables, pass_fds=[lock], **streams, **text)
-    try:
-        with environment.log.open("a", encoding="utf-8") as log:
-            for line in run.stdout:
-                log.write(line)
-                if not line.startswith((" + ", " - ", " ~ ")):
-                    print(f"{environment.name}: {line.rstrip()}", flush=True)
-                if advice and line.startswith(_FOR_GPUS) and not shutil.which("nvidia-smi"):
-                    print(f"\nThis serves NVIDIA GPUs, which this machine doesn't show. {advice}\n", flush=True)
-                    advice = ""
-        return run.wait()
-    finally:
-        run.terminate()
-        run.wait()
-
-
 def _cause_of_uv(log: Path) -> str:
     """uv's error in one line without a full stop."""
     lines = _lines_of(log)
-    start = next((number for number, line in enumerate(lines) if line.startswith(("error: ", "× "))), -1)
+    # uv marks its errors with `error:`, or draws a cross and a tree before them.
+    start = next((number for number, line in enumerate(lines) if re.match(r"error: |\W+ No solution", line)), -1)
     causes = itertools.takewhile(lambda line: not line.startswith(("hint: ", "tip: ", "Usage: ")), lines[start:])
-    text = " ".join(line.strip("×╰─▶│ ") for line in causes).removeprefix("error: ")
+    text = " ".join(re.sub(r"^[^\w`]+", "", line) for line in causes).removeprefix("error: ")
     text = re.sub(r":? (cause|Caused by): ", ": ", text)
     if request := re.search(r"error sending request for url \((\S+)\)", text):
         return (

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from common.environments.inventory import CONSTRAINTS
 from common.errors import UserError

@@ -1,15 +1,14 @@
-"""common/environments/installation.py: downloads are said first, one's trouble isn't the others', an interrupted one
-goes on."""
+"""common/environments/installation.py: one's trouble isn't the others', interrupted ones go on, versions are kept."""
 
+import http.server
 import os
 import platform
-import re
 import socket
-import subprocess
 import sys
 import threading
 import tomllib
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ VERSION = platform.python_version()
 
 
 def write_wheel(folder, name, version="1.0", content="", needs=()):
-    """A wheel of one module, of which pip finds everything that it asks for."""
+    """A wheel of one module, of which uv finds everything that it asks for."""
     information = f"{name}-{version}.dist-info"
     requirements = "".join(f"Requires-Dist: {need}\n" for need in needs)
     files = {
@@ -39,63 +38,89 @@ def write_wheel(folder, name, version="1.0", content="", needs=()):
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    """A folder of wheels that is all that pip knows; environments are made below another one."""
+    """A folder of wheels, named in pip's settings, that is all that uv knows; environments are made below another."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     write_wheel(folder, "first", needs=["second"])
-    write_wheel(folder, "second", content="# " + 3_000_000 * "x")
+    write_wheel(folder, "second")
+    for name in [each for each in os.environ if each.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
     for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(folder), "CONFIG_FILE": os.devnull}.items():
         monkeypatch.setenv(f"PIP_{name}", value)
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(inventory, "FOLDER", tmp_path / "made")
-    monkeypatch.setattr(installation, "LARGE_BYTES", 1e6)
     return folder
 
 
-def installed(name, module):
-    command = [inventory.FOLDER / name / "bin" / "python", "-c", f"import {module}"]
-    return subprocess.run(command, capture_output=True).returncode == 0
+def versions_in(name):
+    """What is installed in an environment, each by name and version."""
+    folders = (inventory.FOLDER / name).glob("lib/python*/site-packages/*.dist-info")
+    return sorted(folder.name.removesuffix(".dist-info") for folder in folders)
 
 
 def test_an_environment_that_cannot_be_made_is_one_sentence_and_the_others_are_made(index, capsys):
-    good, bad = Environment("good", ("first==1.0",)), Environment("bad", ("nobody-has-this==7",))
-    failed = installation.make([good, bad])
+    bad, good = Environment("bad", ("nobody-has-this==7",)), Environment("good", ("first==1.0",))
+    failed = installation.make([bad, good])
     assert [*failed] == ["bad"]
     assert failed["bad"] == (
-        "The environment bad can't be made: No matching distribution found for nobody-has-this==7; the log is "
-        f"{inventory.FOLDER / 'bad.log'}."
+        "The environment bad can't be made: No solution found when resolving dependencies: Because nobody-has-this was "
+        "not found in the provided package locations and you require nobody-has-this==7, we can conclude that your "
+        f"requirements are unsatisfiable; the log is {inventory.FOLDER / 'bad.log'}."
     )
-    assert installed("good", "second")
+    assert versions_in("good") == ["first-1.0", "second-1.0"]
     assert inventory.python_of("good") == good.python
-    with pytest.raises(NotInstalledError, match="nobody-has-this==7; the log is"):
+    with pytest.raises(NotInstalledError, match="nobody-has-this==7, we can conclude"):
         inventory.python_of("bad")
-    said = capsys.readouterr().out
-    before, _, after = said.partition("good: installing 2 packages")
-    assert before.index("Asking pip what the environments need (good, bad)") < before.index(
-        "To be downloaded for Python"
-    )
-    rows = [line.split() for line in before.splitlines() if " MB  " in line]
-    assert rows == [["3", "MB", "second", "1.0"], ["0", "MB", "1", "smaller", "packages"], ["3", "MB", "in", "all"]]
-    assert "good: made in" in after
+    output = capsys.readouterr().out
+    assert "good: Installed 2 packages in " in output
+    assert "good: made in " in output
+    assert " + first==1.0" in good.log.read_text()
 
     write_wheel(index, "nobody_has_this", version="7")
-    assert installation.make([good, bad]) == {}
+    assert installation.make([bad, good]) == {}
     assert inventory.python_of("bad") == bad.python
-    assert installed("bad", "nobody_has_this")
+    assert versions_in("bad") == ["nobody_has_this-7"]
     capsys.readouterr()
-    assert installation.make([good, bad]) == {}
+    assert installation.make([bad, good]) == {}
     assert capsys.readouterr().out == "", "What is made isn't made again."
 
 
-def test_where_gpus_are_absent_their_libraries_come_with_advice(index, capsys, monkeypatch):
-    found = [installation.Download(f"nvidia-{name}", "1", 2_000_000_000) for name in "ab"]
-    monkeypatch.setattr(installation.shutil, "which", lambda name: None)
-    installation._print_downloads(found, "3.13.0", "Take another.")
-    assert (
-        "4.0 GB of these serve NVIDIA GPUs, which this machine doesn't show. Take another." in capsys.readouterr().out
-    )
-    monkeypatch.setattr(installation.shutil, "which", lambda name: "/usr/bin/nvidia-smi")
-    installation._print_downloads(found, "3.13.0", "Take another.")
-    assert "Take another" not in capsys.readouterr().out
+def test_what_is_installed_is_compiled_and_has_the_versions_of_the_list_and_nothing_else(index, tmp_path, monkeypatch):
+    write_wheel(index, "second", version="1.1")
+    monkeypatch.setattr(installation, "CONSTRAINTS", tmp_path / "a list.txt")
+    monkeypatch.setattr(inventory, "CONSTRAINTS", tmp_path / "a list.txt")
+    (tmp_path / "a list.txt").write_text("second==1.0\n")
+    assert installation.make([Environment("one", ("first",))]) == {}
+    assert versions_in("one") == ["first-1.0", "second-1.0"]
+    assert [*(inventory.FOLDER / "one").glob("lib/python*/site-packages/__pycache__/second.*.pyc")]
+    (tmp_path / "a list.txt").write_text("second==1.1\n")
+    assert installation.make([Environment("one", ("second",))]) == {}
+    assert versions_in("one") == ["second-1.1"]
+
+
+def test_where_gpus_are_absent_downloads_of_their_libraries_come_with_advice(index, monkeypatch, capfd):
+    write_wheel(index, "nvidia_made_up", content="# " + 3_000_000 * "x")
+    serve = partial(http.server.SimpleHTTPRequestHandler, directory=index)
+    find_program = installation.shutil.which
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever).start()
+        monkeypatch.setenv("PIP_FIND_LINKS", f"http://127.0.0.1:{server.server_port}/")
+        outputs = []
+        for number, gpus in enumerate((None, "/usr/bin/nvidia-smi")):
+            monkeypatch.setenv("UV_CACHE_DIR", str(index.parent / f"cache {number}"))
+            monkeypatch.setattr(
+                installation.shutil,
+                "which",
+                lambda name, gpus=gpus: gpus if name == "nvidia-smi" else find_program(name),
+            )
+            failed = installation.make([Environment(f"env{number}", ("nvidia-made-up==1.0",))], advice="Take another.")
+            assert failed == {}
+            outputs.append(capfd.readouterr().out)
+        server.shutdown()
+    assert "This serves NVIDIA GPUs, which this machine doesn't show. Take another." in outputs[0]
+    assert outputs[0].index("Downloading nvidia-made-up") < outputs[0].index("Take another.")
+    assert "Downloading nvidia-made-up" in outputs[1]
+    assert "Take another." not in outputs[1]
 
 
 def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, capsys):
@@ -125,27 +150,47 @@ def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, ca
     assert not kept.exists(), "Without its Python it is made from scratch."
 
 
-def test_with_options_of_pip_an_environment_is_made_from_scratch(index):
+def test_with_options_of_uv_an_environment_is_made_from_scratch_beside_what_pip_is_told(index, tmp_path):
     environment = Environment("one", ("second==1.0",))
     installation.make([environment])
     (inventory.FOLDER / "one" / "kept").touch()
     write_wheel(index, "second", version="1.0+cpu")
-    installation.make([environment], pip_options=["--no-deps"])
+    assert installation.make([environment], options=["--no-deps"]) == {}
     assert not (inventory.FOLDER / "one" / "kept").exists()
-    assert (inventory.FOLDER / "one.versions.txt").read_text() == "second==1.0+cpu\n"
+    assert versions_in("one") == ["second-1.0+cpu"]
+    failed = installation.make([environment], options=["--no-such-option"])
+    assert "unexpected argument '--no-such-option' found; the log is" in failed["one"]
 
 
 def test_a_package_index_that_does_not_answer_is_named_as_the_cause(index, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
         monkeypatch.delenv("PIP_NO_INDEX")
         monkeypatch.delenv("PIP_FIND_LINKS")
-        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/simple")
+        monkeypatch.setenv("PIP_INDEX_URL", address)
         monkeypatch.setenv("PIP_TIMEOUT", "1")
-        monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "1")
-        monkeypatch.setenv("PIP_RETRIES", "1")
+        monkeypatch.setenv("PIP_RETRIES", "0")
         failed = installation.make([Environment("one", ("first==1.0",))])
-    assert "pip's package index didn't answer" in failed["one"]
-    assert "check the network and pip's settings" in failed["one"]
+    assert f"the package index didn't answer ({address}/first/): check the network and the settings" in failed["one"]
+
+
+@pytest.mark.parametrize(
+    ("output", "cause"),
+    [
+        (
+            "  \u00d7 No solution found when resolving dependencies:\n  ╰─▶ Because a was not found in the package\n"
+            "      registry and you require a, it is hopeless.\n\n      hint: try b\n",
+            "No solution found when resolving dependencies: Because a was not found in the package registry and you "
+            "require a, it is hopeless",
+        ),
+        ("error: Failed to extract: `a.whl`\n  Caused by: No space left on device (os error 28)\n", None),
+        ("warning: nothing is linked\nerror: Failed to extract: `a.whl`\n  cause: No space left on device\n", None),
+    ],
+)
+def test_the_cause_is_one_line_whichever_way_uv_writes_its_errors(tmp_path, output, cause):
+    (tmp_path / "one.log").write_text(output, encoding="utf-8")
+    found = installation._cause_of_uv(tmp_path / "one.log")
+    assert found == cause if cause else found.startswith("Failed to extract: `a.whl`: No space left on device")
 
 
 def test_a_second_maker_waits_for_the_first(index, capsys):
@@ -163,6 +208,13 @@ def test_a_second_maker_waits_for_the_first(index, capsys):
 def test_a_checkout_that_cannot_be_written_is_one_sentence(monkeypatch):
     monkeypatch.setattr(inventory, "FOLDER", Path("/proc/nowhere"))
     with pytest.raises(UserError, match=r"/proc/nowhere.* can't be written .*: choose a folder that you may write to"):
+        installation.make([Environment("one", ("first==1.0",))])
+
+
+def test_without_uv_one_line_says_how_to_have_it(index, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uv", None)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match=r'uv, .* isn\'t found: run `python3 -m pip install "nox\[uv\]"`'):
         installation.make([Environment("one", ("first==1.0",))])
 
 
@@ -184,78 +236,6 @@ def test_the_python_is_that_of_nox_where_it_will_do_else_the_newest_that_runs(tm
         (tmp_path / f"python3.{minor}").unlink()
     with pytest.raises(UserError, match=r"needs Python 3\.11, 3\.12 or 3\.13, but Nox runs under 3\.14 and none"):
         installation.find_python()
-
-
-def test_of_pip_s_output_large_downloads_are_told_by_quarters():
-    lines = ["Collecting torch==2.13.0", "  Downloading torch-2.13.0-cp313-cp313-manylinux_2_28_x86_64.whl (526.6 MB)"]
-    lines += [f"Progress {done} of 526000000" for done in range(0, 526000001, 1000000)]
-    lines += ["  Downloading tiny-1.0-py3-none-any.whl (1 kB)", "Progress 1000 of 1000"]
-    lines += ["Installing collected packages: tiny, torch"]
-    news = [*installation._news_of_pip(lines)]
-    assert news[0] == "downloading torch, 0 of 526 MB"
-    assert news[-2:] == ["downloading torch, 526 of 526 MB", "installing 2 packages ..."]
-    assert len(news) == 6
-
-
-def test_downloading_and_installing_are_timed_apart(monkeypatch):
-    """pip says that it has everything when it begins to install."""
-    clock = iter([0.0, 7.0, 8.0, 20.0])
-    monkeypatch.setattr(installation.time, "monotonic", lambda: next(clock))
-    lines = ["Collecting tiny", "Installing collected packages: tiny, torch", "Successfully installed tiny torch"]
-    seconds = {}
-    assert [*installation._timed_news_of_pip(lines, seconds)] == ["installing 2 packages ..."]
-    assert seconds == {"downloading": 7.0, "installing": 12.0}
-
-
-def test_the_account_of_an_environment_is_its_time_by_parts_and_its_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
-    (tmp_path / "one" / "lib").mkdir(parents=True)
-    for name, size in (("bin", 300_000_000), ("lib/torch.so", 900_000_000)):
-        with (tmp_path / "one" / name).open("wb") as file:
-            file.truncate(size)
-    (tmp_path / "one" / "link").symlink_to("lib/torch.so")
-    size_bytes = installation._size_on_disk_bytes(Environment("one", ()))
-    account = installation._account({"downloading": 7.0, "installing": 61.0}, size_bytes)
-    assert account == "1 min 8 s: downloading 7.0 s, installing 1 min 1 s; 1.2 GB on disk"
-
-
-def test_the_sums_count_every_environment_and_what_failed_took_time_as_well(tmp_path, monkeypatch, capsys):
-    def install(environment, found, options, lock, seconds):
-        seconds |= {"downloading": 2.0, "installing": 30.0}
-
-    def build(environment, lock, seconds):
-        seconds["building"] = 90.0
-        environment.python.parent.mkdir(parents=True)
-        with (environment.python.parent / "library").open("wb") as file:
-            file.truncate(200_000_000)
-        return "it is broken" if environment.name == "bad" else None
-
-    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
-    for name, stand_in in {"_unpack_python": lambda *_, **__: None, "_resolve_all": lambda *_: ({}, {})}.items():
-        monkeypatch.setattr(installation, name, stand_in)
-    monkeypatch.setattr(installation, "_install_packages", install)
-    monkeypatch.setattr(installation, "_run_script", build)
-    assert [*installation.make([Environment("good", ()), Environment("bad", ())])] == ["bad"]
-    one, in_all = capsys.readouterr().out.splitlines()
-    assert one == "good: made in 2 min 2 s: downloading 2.0 s, installing 30 s, building 1 min 30 s; 0.2 GB on disk"
-    assert re.fullmatch(
-        r"Making environments took 4 min 4 s: preparing 0\.\d s, downloading 4\.0 s, installing 1 min 0 s, "
-        r"building 3 min 0 s; 0\.2 GB on disk",
-        in_all,
-    )
-
-
-@pytest.mark.parametrize(("on_a_terminal", "said"), [(True, "one: built in 9 s\n"), (False, "")])
-def test_what_a_script_says_last_stays_on_a_terminal(tmp_path, monkeypatch, capsys, on_a_terminal, said):
-    """Elsewhere nothing was printed over, and it isn't said twice."""
-    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
-    monkeypatch.setattr(installation, "_run", lambda *_: 0)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: on_a_terminal)
-    environment, seconds = Environment("one", (), tmp_path / "build.py"), {}
-    environment.log.write_text("compiling ...\nbuilt in 9 s\n")
-    assert installation._run_script(environment, 0, seconds) is None
-    assert capsys.readouterr().out == said
-    assert [*seconds] == ["building"]
 
 
 def test_the_versions_are_those_that_the_project_says_it_supports():

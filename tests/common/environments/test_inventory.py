@@ -9,7 +9,9 @@ from common.environments.inventory import Environment
 from common.errors import NotInstalledError
 
 
-@pytest.mark.parametrize("change", ["another Python", "another pin", "another script", "its Python is gone"])
+@pytest.mark.parametrize(
+    "change", ["another Python", "another pin", "another list", "another script", "its Python is gone"]
+)
 def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
     monkeypatch.setattr(inventory, "FOLDER", tmp_path / "made")
     script = tmp_path / "scripts" / "build.py"
@@ -24,7 +26,12 @@ def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
         version = "3.13.1"
     elif change == "another pin":
         environment = Environment("one", ("second==2.0",), script)
+    elif change == "another list":
+        (tmp_path / "list.txt").write_text("second==2.0")
+        monkeypatch.setattr(inventory, "CONSTRAINTS", tmp_path / "list.txt")
+        assert not environment.has_packages(version)
     elif change == "another script":
+        assert environment.has_packages(version)
         script.with_name("edits.py").touch()
     else:
         environment.python.unlink()
