@@ -20,7 +20,7 @@ MADE = ("tools", "torch")
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A copy of this checkout, at a path with a space and an é, whose Horovod can't be had: pip has no index there."""
+    """A copy of this checkout, at a path with a space and an é, whose Horovod no index has."""
     python_for(find("torch_single"))
     folder = tmp_path_factory.mktemp("copy") / "an é and a space"
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "__pycache__", "results", "out"))
@@ -40,7 +40,7 @@ def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_
     strategies = ["--strategies", "torch_single", "horovod_torch", "--workers", "1"]
     status, output = nox(checkout, "-s", "compare", "--", *strategies, "--repetitions", "1", "--preset", "digits")
     assert status != 0
-    reason = "The environment horovod can't be made: No matching distribution found for "
+    reason = "The environment horovod can't be made: No solution found when resolving dependencies: "
     assert f"Done without horovod: {reason}" in output
     [folder] = (checkout / "results").iterdir()
     ended = {record.strategy: record.status for record in read_records(folder).values()}
@@ -66,5 +66,5 @@ def test_a_session_whose_environment_cannot_be_made_ends_with_the_reason(checkou
     status, output = nox(checkout, "-s", "horovod_torch")
     assert status != 0
     assert "common.launching.launch" not in output
-    assert "The environment horovod can't be made: No matching distribution found for " in output
+    assert "The environment horovod can't be made: No solution found when resolving dependencies: " in output
     assert "Traceback" not in output

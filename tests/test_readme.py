@@ -22,7 +22,7 @@ STARTED = [
 ]
 """What is really run as it stands here; the contract's tests run every strategy's session, with options."""
 
-UNCHECKED = {"python3 -m pip install nox", "pip install torch==2.13.0"}
+UNCHECKED = {'python3 -m pip install "nox[uv]"', "pip install torch==2.13.0"}
 """These need the network; CI begins with the first, and the environments are made with the other's version."""
 
 MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

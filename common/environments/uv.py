@@ -6,6 +6,7 @@ The noxfile imports this under the user's Python, so it takes the standard libra
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import re
 import shutil
@@ -37,19 +38,6 @@ _CONNECTION = {
 
 _CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 """Where Linux distributions keep the certificates that pip trusts, and uv by default doesn't."""
-
-_HEADER = """\
-# Exact versions of everything that the environments are made of. `nox -s lock` writes this file after a change of
-# pyproject.toml; `nox -s lock -- --upgrade` takes newer versions of all that pyproject.toml doesn't pin.
-#
-# All of it was resolved on Linux by `uv pip compile --universal`, for Python 3.11 and later, from indexes that have the
-# CUDA builds of torch and TensorFlow: what these need (nvidia-*, triton) is listed, and unused where builds for CPUs
-# are installed. Renew it where such an index is seen, or these lines go.
-#
-# Not locked: Python itself; which build of torch an index has, since those for CPUs and for CUDA share a version; and
-# Horovod, which is compiled here from an archive whose hash the build checks. There are no hashes: those of torch's two
-# builds differ, and a list that has the hash of one refuses the other.
-"""
 
 
 def program() -> str:
@@ -121,14 +109,16 @@ def _settings_of_pip() -> dict[str, str]:
 
 
 def lock(groups: Iterable[str], python_version: str, options: Sequence[str]) -> None:
-    """Write the list of exact versions for these dependency groups; uv keeps those that it has and that still serve.
+    """Write the list of exact versions for these dependency groups, below the comment with which it begins.
 
-    Raises UserError when uv finds no solution.
+    uv keeps those versions that still serve. Raises UserError when uv finds no solution.
     """
+    lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines(keepends=True)
+    header = "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
     index_options, variables = settings()
     command = [program(), "pip", "compile", "--quiet", "--universal", "--python-version", python_version]
     command += ["--no-annotate", "--no-header", "--output-file", str(CONSTRAINTS), *index_options, *options]
     command += [f"--group={group}" for group in groups]
     if subprocess.run(command, cwd=ROOT, env=variables, stdout=subprocess.DEVNULL).returncode:
         raise UserError(f"{CONSTRAINTS} is as it was, since uv failed: its reason stands above.")
-    CONSTRAINTS.write_text(_HEADER + CONSTRAINTS.read_text(encoding="utf-8"), encoding="utf-8")
+    CONSTRAINTS.write_text(header + CONSTRAINTS.read_text(encoding="utf-8"), encoding="utf-8")

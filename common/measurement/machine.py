@@ -6,7 +6,7 @@ import os
 import platform
 import socket
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -71,8 +71,8 @@ def _build_of(distribution: Path) -> str:
 
 
 def packages_digest() -> str:
-    """SHA-256 of Python's version and of every distribution that this process can import; it takes 1 ms."""
-    lines = [f"Python {platform.python_version()}", *distributions(map(Path, sys.path))]
+    """SHA-256 of Python's version and of every distribution of this environment; it takes 1 ms."""
+    lines = [f"Python {platform.python_version()}", *distributions([Path(sysconfig.get_path("purelib"))])]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

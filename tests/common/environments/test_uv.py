@@ -162,16 +162,17 @@ def test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves(setting
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(uv, "CONSTRAINTS", tmp_path / "list.txt")
     monkeypatch.setattr(uv, "ROOT", tmp_path)
+    uv.CONSTRAINTS.write_text("# Of the list.\n")
     (tmp_path / "pyproject.toml").write_text(f'{pyproject}some = ["first"]\n')
     uv.lock(["some"], "3.11", [])
-    assert uv.CONSTRAINTS.read_text() == f"{uv._HEADER}first==1.0\nsecond==1.0\n"
+    assert uv.CONSTRAINTS.read_text() == "# Of the list.\nfirst==1.0\nsecond==1.0\n"
     write_wheel(wheels, "second", version="1.1")
     uv.lock(["some"], "3.11", [])
-    assert uv.CONSTRAINTS.read_text() == f"{uv._HEADER}first==1.0\nsecond==1.0\n"
+    assert uv.CONSTRAINTS.read_text() == "# Of the list.\nfirst==1.0\nsecond==1.0\n"
     uv.lock(["some"], "3.11", ["--upgrade"])
-    assert uv.CONSTRAINTS.read_text() == f"{uv._HEADER}first==1.0\nsecond==1.1\n"
+    assert uv.CONSTRAINTS.read_text() == "# Of the list.\nfirst==1.0\nsecond==1.1\n"
     (tmp_path / "pyproject.toml").write_text(f'{pyproject}some = ["nobody-has-this"]\n')
     with pytest.raises(UserError, match=r"list\.txt is as it was, since uv failed"):
         uv.lock(["some"], "3.11", [])
     assert "nobody-has-this was not found" in capfd.readouterr().err
-    assert uv.CONSTRAINTS.read_text() == f"{uv._HEADER}first==1.0\nsecond==1.1\n"
+    assert uv.CONSTRAINTS.read_text() == "# Of the list.\nfirst==1.0\nsecond==1.1\n"

@@ -108,7 +108,7 @@ def test_versions_are_those_that_are_installed_and_no_others():
 
 
 def test_the_digest_of_what_is_installed_changes_with_a_version_a_package_and_a_build_made_here(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(machine.sysconfig, "get_path", lambda name: tmp_path)
     digests = [machine.packages_digest()]
     assert machine.packages_digest() == digests[0]
     package = tmp_path / "made_up-1.0.dist-info"
