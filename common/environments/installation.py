@@ -115,7 +115,14 @@ class _Maker:
         """Install what the environment needs, and nothing else; what an interrupted try has left is kept."""
         command = [program, "pip", "install", "--python", str(self.environment.python), "--exact", "--compile-bytecode"]
         command += ["--constraint", str(CONSTRAINTS), *options, *self.environment.requirements]
-        return _cause_of_uv(self.environment.log) if self._run(command, variables) else None
+        if self._run(command, variables):
+            return _cause_of_uv(self.environment.log)
+        if "Bytecode compiled" not in self.environment.log.read_text(encoding="utf-8"):
+            # uv compiles nothing where nothing was left to install, as after an interruption while it compiled.
+            (folder,) = (inventory.FOLDER / self.environment.name).glob("lib/python*/site-packages")
+            compiler = [str(self.environment.python), "-m", "compileall", "-qq", "-j", "0", str(folder)]
+            subprocess.run(compiler, stdin=subprocess.DEVNULL)
+        return None
 
     def run_script(self) -> str | None:
         """Run the environment's script, if it has one. It says its cause last."""

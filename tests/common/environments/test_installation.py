@@ -143,8 +143,13 @@ def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, ca
     assert (inventory.FOLDER / "one" / "built").read_text() == "xx", "A changed build is, without pip's help."
     (tmp_path / "away").rename(index / "second-1.0-py3-none-any.whl")
     made.unlink()
+    (compiled,) = (inventory.FOLDER / "one").glob("lib/python*/site-packages/__pycache__/second.*.pyc")
+    compiled.unlink()
     with pytest.raises(NotInstalledError, match="isn't finished: run `nox -s one`"):
         inventory.python_of("one")
+    assert installation.make([environment]) == {}
+    assert kept.exists()
+    assert compiled.exists()
     environment.python.unlink()
     assert installation.make([environment]) == {}
     assert not kept.exists(), "Without its Python it is made from scratch."
