@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from common.environments.inventory import CONSTRAINTS
 from common.errors import UserError
+from common.files import cache_folder, ensure_writable
 from common.paths import ROOT
 
 _INDEXES = {
@@ -74,6 +75,12 @@ def settings() -> tuple[list[str], dict[str, str]]:
     bundles = (pip.get("cert"), os.environ.get("REQUESTS_CA_BUNDLE"), *_CERTIFICATES)
     if bundle := next((each for each in bundles if each and os.path.exists(each)), None):
         variables.setdefault("SSL_CERT_FILE", bundle)
+    if "UV_CACHE_DIR" not in variables:
+        # uv fails where it can't write its cache; pip does without.
+        try:
+            ensure_writable(cache_folder().parent / "uv" / "CACHEDIR.TAG")
+        except UserError:
+            variables["UV_NO_CACHE"] = "true"
     for path in (os.environ.get("UV_CONSTRAINT") or pip.get("constraint", "")).split():
         options += ["--constraint", path]
     return options, variables

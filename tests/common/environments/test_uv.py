@@ -100,6 +100,16 @@ def test_uv_trusts_the_certificates_that_pip_trusts(settings_of_pip, tmp_path, m
     assert uv.settings()[1]["SSL_CERT_FILE"] == "mine.pem"
 
 
+def test_in_a_home_that_cannot_be_written_uv_does_without_its_cache(settings_of_pip, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert "UV_NO_CACHE" not in uv.settings()[1]
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/proc/nowhere")
+    assert uv.settings()[1]["UV_NO_CACHE"] == "true"
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path))
+    assert "UV_NO_CACHE" not in uv.settings()[1]
+
+
 def test_where_nox_has_no_pip_the_settings_are_those_of_the_pip_on_path(tmp_path, monkeypatch):
     python = tmp_path / "python3"
     python.write_text("#!/bin/sh\necho \"global.timeout='12'\"\n")
