@@ -28,7 +28,6 @@ _INDEXES = {
 
 _CONNECTION = {
     "trusted-host": "UV_INSECURE_HOST",
-    "keyring-provider": "UV_KEYRING_PROVIDER",
     "client-cert": "SSL_CLIENT_CERT",
     "proxy": "ALL_PROXY",
     "default-timeout": "UV_HTTP_TIMEOUT",
@@ -48,9 +47,9 @@ def program() -> str:
 
         return os.fsdecode(find_uv_bin())
     except (ImportError, FileNotFoundError):
-        found = shutil.which("uv")
-    if found:
-        return found
+        path = shutil.which("uv")
+    if path:
+        return path
     raise UserError('uv, which makes the environments, isn\'t found: run `python3 -m pip install "nox[uv]"`.')
 
 
@@ -71,7 +70,10 @@ def settings() -> tuple[list[str], dict[str, str]]:
     variables.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     for setting, variable in _CONNECTION.items():
         if setting in pip:
-            variables.setdefault(variable, pip[setting])
+            variables.setdefault(variable, " ".join(pip[setting].split()))
+    if pip.get("keyring-provider") in ("import", "subprocess"):
+        # uv knows the program keyring, not its Python package.
+        variables.setdefault("UV_KEYRING_PROVIDER", "subprocess")
     bundles = (pip.get("cert"), os.environ.get("REQUESTS_CA_BUNDLE"), *_CERTIFICATES)
     if bundle := next((each for each in bundles if each and os.path.exists(each)), None):
         variables.setdefault("SSL_CERT_FILE", bundle)

@@ -18,7 +18,7 @@ from common.environments.inventory import Environment
 from common.errors import NotInstalledError, UserError
 from common.files import locked
 
-VERSION = platform.python_version()
+NO_SPACE = "Failed to extract: `a.whl`: No space left on device"
 
 
 def write_wheel(folder, name, version="1.0", content="", needs=()):
@@ -188,14 +188,16 @@ def test_a_package_index_that_does_not_answer_is_named_as_the_cause(index, monke
             "No solution found when resolving dependencies: Because a was not found in the package registry and you "
             "require a, it is hopeless",
         ),
-        ("error: Failed to extract: `a.whl`\n  Caused by: No space left on device (os error 28)\n", None),
-        ("warning: nothing is linked\nerror: Failed to extract: `a.whl`\n  cause: No space left on device\n", None),
+        (
+            "error: Failed to extract: `a.whl`\n  Caused by: No space left on device (os error 28)\n",
+            NO_SPACE + " (os error 28)",
+        ),
+        ("warning: nothing is linked\nerror: Failed to extract: `a.whl`\n  cause: No space left on device\n", NO_SPACE),
     ],
 )
 def test_the_cause_is_one_line_whichever_way_uv_writes_its_errors(tmp_path, output, cause):
     (tmp_path / "one.log").write_text(output, encoding="utf-8")
-    found = installation._cause_of_uv(tmp_path / "one.log")
-    assert found == cause if cause else found.startswith("Failed to extract: `a.whl`: No space left on device")
+    assert installation._cause_of_uv(tmp_path / "one.log") == cause
 
 
 def test_a_second_maker_waits_for_the_first(index, capsys):

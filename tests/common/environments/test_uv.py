@@ -36,7 +36,10 @@ def test_pip_s_settings_of_where_packages_are_reach_uv(tmp_path, monkeypatch):
             https://b.invalid/simple
         find-links = /wheels
         constraint = /c/one.txt /c/two.txt
-        trusted-host = a.invalid
+        trusted-host =
+            a.invalid
+            b.invalid
+        keyring-provider = import
         proxy = http://proxy.invalid:3128
         timeout = 180
         [install]
@@ -55,7 +58,8 @@ def test_pip_s_settings_of_where_packages_are_reach_uv(tmp_path, monkeypatch):
         "UV_INDEX": "https://a.invalid/simple https://b.invalid/simple",
         "UV_FIND_LINKS": "/wheels,/more",
         "UV_INDEX_STRATEGY": "unsafe-best-match",
-        "UV_INSECURE_HOST": "a.invalid",
+        "UV_INSECURE_HOST": "a.invalid b.invalid",
+        "UV_KEYRING_PROVIDER": "subprocess",
         "ALL_PROXY": "http://proxy.invalid:3128",
         "UV_HTTP_TIMEOUT": "180",
         "UV_HTTP_RETRIES": "7",
