@@ -13,7 +13,7 @@ from common.launching import supervision
 from common.launching.planned import PlannedLaunch
 from common.records import manifest, metrics
 from common.records.training import read_record
-from common.sessions.plan import Scope, main_worlds, throughput
+from common.sessions.comparison_plan import Scope, main_worlds, throughput
 
 LAUNCHERS = {
     "first": "common.launching.launch",

@@ -32,7 +32,7 @@ from common.measurement.ceiling import (
     write_ceiling,
 )
 from common.records import manifest
-from common.sessions.plan import Scope, main_worlds, throughput, worlds
+from common.sessions.comparison_plan import Scope, main_worlds, throughput, worlds
 
 DEADLINE_SECONDS = 60.0
 """A probe takes a few seconds; one that hangs may not take the comparison's time."""

@@ -14,7 +14,7 @@ from common.declarations.library import Library
 from common.declarations.sweep import Sweep, Type
 from common.errors import UserError
 from common.launching.planned import Hosts, PlannedSweep, Size
-from common.sessions.plan import placements
+from common.sessions.comparison_plan import placements
 
 _QUICK = Sweep(sizes=("8", "4K", "256K", "4M"))
 _FULL = Sweep(collectives=tuple(Collective), max_bytes="64M", deadline_seconds=3600.0)

@@ -47,10 +47,18 @@ from common.records import certificate, manifest, metrics
 from common.records.certificate import Comparison
 from common.records.training import Record, read_record, read_records
 from common.sessions import calibration_verdict, ceilings, regression
+from common.sessions.comparison_plan import (
+    Scope,
+    Stage,
+    certificates,
+    certified_presets,
+    kink_free_seeds,
+    plan_table,
+    worlds,
+)
+from common.sessions.comparison_schedule import MORE, Durations, stages
 from common.sessions.folder import order_seed, unfinished_or_new
 from common.sessions.other_checkout import RECORDS, Against, find, other_checkout
-from common.sessions.plan import Scope, Stage, certificates, certified_presets, kink_free_seeds, plan_table, worlds
-from common.sessions.schedule import MORE, Durations, stages
 from common.statistics.intervals import median_interval
 
 TOLERANCE = 0.05

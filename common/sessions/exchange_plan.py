@@ -24,8 +24,8 @@ from common.launching.planned import PlannedLaunch, PlannedSweep
 from common.records import manifest, metrics
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import read_record
-from common.sessions import plan
-from common.sessions.plan import Stage
+from common.sessions import comparison_plan
+from common.sessions.comparison_plan import Stage
 
 TRIED = (1, 2)
 """Multiples of the batch from which on it would pay, at which it is tried: the first only breaks even, twice tells."""
@@ -134,11 +134,11 @@ def whole_steps(scope: Scope, repetition: int) -> list[PlannedLaunch]:
     """The launches of a round that tell the step of every strategy, with exchange and without, and of its base."""
     strategies = scope.chosen()
     names = dict.fromkeys(name for each in strategies for name in (each.base, each.name) if name)
-    compared = plan.Scope(strategies=(*names,), workers=(scope.workers,), preset=(scope.preset,))
+    compared = comparison_plan.Scope(strategies=(*names,), workers=(scope.workers,), preset=(scope.preset,))
     return [
         launch
-        for strategy, size in plan.worlds(compared)
-        for launch in plan.throughput(compared, strategy, size, repetition)
+        for strategy, size in comparison_plan.worlds(compared)
+        for launch in comparison_plan.throughput(compared, strategy, size, repetition)
     ]
 
 
@@ -214,7 +214,7 @@ def _round(
     launches = [*(Planned("", each) for each in steps), *replays]
     order.shuffle(launches)
     stages.append(Stage("round", title, [each.launch for each in launches if each.folder == ""]))
-    table = plan.plan_table(stages, seed, plan.MARGIN)
+    table = comparison_plan.plan_table(stages, seed, comparison_plan.MARGIN)
     write_atomically(folder / "plan.csv", table.to_csv(index=False).encode())
     manifest.note(folder, [folder / "plan.csv"])
     return title, launches

@@ -24,8 +24,8 @@ from common.paths import ROOT
 from common.records import certificate
 from common.records.metrics import throughput
 from common.records.training import Record, read_records
+from common.sessions.comparison_plan import Stage
 from common.sessions.other_checkout import RECORDS, Against, launcher_of
-from common.sessions.plan import Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, Needed, judge
 

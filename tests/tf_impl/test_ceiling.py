@@ -9,7 +9,7 @@ from common.contract.task import PRESETS
 from common.measurement import ceiling
 from common.measurement.ceiling import AS_TRAINED, Ceiling
 from common.sessions import ceilings
-from common.sessions.plan import Scope
+from common.sessions.comparison_plan import Scope
 
 
 def probe(folder, number: int, workers: int) -> Ceiling:

@@ -18,7 +18,7 @@ from common.sessions import calibrate as program
 from common.sessions import calibration_verdict
 from common.sessions.calibration_rounds import LAUNCHERS, planned
 from common.sessions.calibration_subject import subject
-from common.sessions.plan import Scope, main_worlds
+from common.sessions.comparison_plan import Scope, main_worlds
 
 SECONDS = {"common.launching.launch": 0.1, "common.launching.busy_launch": 0.105}
 

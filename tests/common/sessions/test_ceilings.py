@@ -19,8 +19,8 @@ from common.measurement.ceiling import FOLDER, Ceiling, declared, read_ceilings,
 from common.paths import ROOT
 from common.records import manifest
 from common.sessions import ceilings, compare
-from common.sessions.plan import Scope
-from common.sessions.schedule import Durations, stages
+from common.sessions.comparison_plan import Scope
+from common.sessions.comparison_schedule import Durations, stages
 
 PROBED = [family for family in catalogue.families().values() if family.probe]
 TRIED = {"NUMPY_KERNELS": "fast"}

@@ -26,8 +26,8 @@ from common.paths import ROOT
 from common.records import certificate
 from common.records.training import read_record, read_records, write_record
 from common.sessions import compare
+from common.sessions.comparison_plan import Scope
 from common.sessions.other_checkout import Against
-from common.sessions.plan import Scope
 from tests.launching import made_up, wait_for
 from tests.reports.records import make_record, named, unfinished
 

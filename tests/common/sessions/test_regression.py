@@ -20,8 +20,8 @@ from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
 from common.records.training import Record, read_records, write_record
 from common.sessions import regression
+from common.sessions.comparison_plan import Stage
 from common.sessions.other_checkout import RECORDS, Against
-from common.sessions.plan import Stage
 from tests.reports.records import make_record, named
 
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05)

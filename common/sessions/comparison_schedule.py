@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from common.declarations.strategy import Strategy
 from common.launching.planned import PlannedLaunch
-from common.sessions.plan import Scope, Stage, certificates, main_worlds, throughput, whole_round, worlds
+from common.sessions.comparison_plan import Scope, Stage, certificates, main_worlds, throughput, whole_round, worlds
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 REPORT_LAUNCHES = 1.5

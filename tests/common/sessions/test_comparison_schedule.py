@@ -1,4 +1,4 @@
-"""common/sessions/schedule.py: the time goes to what tells strategies apart first, at any machine's pace."""
+"""common/sessions/comparison_schedule.py: the time goes to what tells strategies apart first, at any machine's pace."""
 
 import os
 import random
@@ -8,8 +8,8 @@ import pytest
 
 from common.declarations import catalogue
 from common.declarations.strategy import has_exchange
-from common.sessions.plan import Scope
-from common.sessions.schedule import MORE, REPORT_LAUNCHES, Durations, stages
+from common.sessions.comparison_plan import Scope
+from common.sessions.comparison_schedule import MORE, REPORT_LAUNCHES, Durations, stages
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 SEEDS = {"digits": 3, "pathway": 0}
