@@ -1,4 +1,4 @@
-"""common/sessions/comparison_plan.py: a round has what is asked for, each launch once, in an order that a seed decides."""
+"""common/sessions/comparison_plan.py: a round has what is asked for, once each, in an order that a seed decides."""
 
 import dataclasses
 import os
