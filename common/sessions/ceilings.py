@@ -7,13 +7,10 @@ family's probe is started like.
 import dataclasses
 import os
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-
-from rich.console import Console
 
 from common.contract.task import Task
 from common.declarations import catalogue
@@ -26,12 +23,10 @@ from common.measurement.ceiling import (
     FOLDER,
     Ceiling,
     declared,
-    in_words,
     read_ceiling,
     rows_per_worker,
     write_ceiling,
 )
-from common.records import manifest
 from common.sessions.comparison_plan import Scope, main_worlds, throughput, worlds
 
 DEADLINE_SECONDS = 60.0
@@ -50,10 +45,10 @@ class PlannedProbe:
 
     @property
     def name(self) -> str:
-        """Unique in a comparison, and readable in a list of files."""
+        """Unique in a comparison, readable in a list of files, and in a folder of its own."""
         task, tried = self.task, [f"{name}_{value}" for name, value in self.variables.items()]
         about = [self.strategy.family.environment, task.preset, f"{task.batch}r", f"{task.workers}w"]
-        return "-".join([*about, *tried])
+        return f"{FOLDER}/{'-'.join([*about, *tried])}"
 
 
 def planned(scope: Scope) -> list[PlannedProbe]:
@@ -83,38 +78,13 @@ def _of_family(scope: Scope, family: Family) -> list[PlannedProbe]:
     return found
 
 
-def run_all(console: Console, probes: list[PlannedProbe], folder: Path) -> float:
-    """Make the probes that the folder has no measurement of yet; returns the seconds that all of them took.
-
-    No probe that fails ends the comparison.
-    """
-    seconds = 0.0
-    for probe in probes:
-        path = folder / FOLDER / f"{probe.name}.json"
-        if path.exists() and (known := read_ceiling(path)).status == "ok":
-            # About as long as it took, before an interruption.
-            seconds += known.elapsed_seconds
-            continue
-        started = time.monotonic()
-        try:
-            ceiling = run(probe, path)
-        finally:
-            manifest.note(folder, [path])
-        taken = time.monotonic() - started
-        measured, *_ = in_words(ceiling) or ["nothing to clock"]
-        said = measured if ceiling.status == "ok" else f"{ceiling.reason} (log: {ceiling.log})"
-        console.print(f"{ceiling.status:>11}  {probe.name}: {said} {taken:>6.1f} s")
-        seconds += taken
-    return seconds
-
-
 def run(probe: PlannedProbe, path: Path) -> Ceiling:
     """Make one probe and return what it measured, left in `path` beside its log.
 
     A probe that leaves nothing gets a file here: `unsupported` when it refused, else `failed`.
     """
     # Not by with_suffix, which would end the name at a point in a variable's value.
-    path, log_path = path.resolve(), path.with_name(f"{probe.name}.log").resolve()
+    path, log_path = path.resolve(), path.with_name(f"{path.name.removesuffix('.json')}.log").resolve()
     strategy, task = probe.strategy, dataclasses.replace(probe.task, record=path)
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     options, variables = strategy.options(), probe.variables

@@ -5,7 +5,6 @@ session goes on where it stopped when it is started again with the same options.
 """
 
 import dataclasses
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,15 +18,12 @@ from rich.table import Table
 from common.errors import exit_with_one_line
 from common.files import ensure_writable
 from common.launching.collectives_supervision import run_over_hosts, run_planned
-from common.launching.hosts import cluster
 from common.launching.hosts.selection import Selection
 from common.measurement import machine
-from common.paths import ROOT
 from common.records.collectives import read_record, read_records
-from common.sessions import collectives_tables, session
+from common.sessions import collectives_tables, placement
 from common.sessions.collectives_plan import Scope, chosen, rounds
-
-KIND = "collectives"
+from common.sessions.session import Options, Output, Rounds, begin, console_for, counted, numbered, report
 
 
 @dataclass(frozen=True)
@@ -36,14 +32,10 @@ class Arguments:
 
     scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
     selection: tyro.conf.OmitArgPrefixes[Selection] = field(default_factory=Selection)
-    plan: bool = False
-    """Print the launches, and run nothing."""
-    results: Path = Path("results")
-    """Folder in which each session gets a folder of its own."""
-    out: Path = Path("reports/out/collectives.pdf")
-    """The report, with an HTML page beside it."""
-    order_seed: int | None = None
-    """Seed of the order of the launches; none: a new one, which the folder keeps."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(
+        default_factory=lambda: Output(out=Path("reports/out/collectives.pdf"))
+    )
+    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
 
 
 def parse(options: Sequence[str]) -> Arguments:
@@ -54,35 +46,24 @@ def parse(options: Sequence[str]) -> Arguments:
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
     arguments = parse(sys.argv[1:])
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    selection, ranks = arguments.selection, max(arguments.scope.ranks)
-    if arguments.plan:
-        spread = cluster.spread_of(selection, ranks) if selection.virtual_hosts is not None else None
-        _print_plan(console, dataclasses.replace(arguments.scope, spread=spread))
+    console, selection, output = console_for(width=160), arguments.selection, arguments.output
+    ranks = max(arguments.scope.ranks)
+    hosts, spread = placement.find(console, "common.sessions.collectives", selection, ranks, output.plan)
+    scope = dataclasses.replace(arguments.scope, spread=spread)
+    if output.plan:
+        _print_plan(console, scope)
         return
-    if cluster.is_to_be_made(selection):
-        # On their head this program runs once more, and finds hosts like any others.
-        command = [sys.executable, "-m", "common.sessions.collectives", *sys.argv[1:]]
-        with machine.alone() as lock:
-            sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
-    ensure_writable(arguments.out)
-    hosts = None if selection.is_here else cluster.find(console, selection, ranks)
-    scope = dataclasses.replace(arguments.scope, spread=hosts.spread if hosts else None)
+    ensure_writable(output.out)
     identity = repr(scope) + ("" if selection.is_here else f"\n{selection}")
     make = partial(run_over_hosts, cluster=hosts) if hosts else run_planned
-    gpus = len(machine.gpu_names())
-
-    def in_rounds(seed: int, _: Path) -> list:
-        return session.numbered(rounds(scope, seed, gpus))
-
-    folder = session.run(console, KIND, arguments, identity, in_rounds, make, read_record)
-    records = read_records(folder)
+    with begin(console, "collectives", arguments, identity) as session:
+        planned = rounds(scope, session.order_seed, len(machine.gpu_names()))
+        session.run(Rounds(numbered(planned), sum(map(len, planned))), make, read_record)
+    records = read_records(session.folder)
     for table in collectives_tables.of(records):
         console.print(table)
-    failed = session.ended(console, records.values())
-    report = ["--results", str(folder.resolve()), "--out", str(arguments.out.resolve())]
-    status = subprocess.run([sys.executable, "-m", "reports.collectives", *report], cwd=ROOT).returncode
-    sys.exit(status or failed)
+    failed = counted(console, records.values())
+    sys.exit(report("reports.collectives", session.folder, output.out) or failed)
 
 
 def _print_plan(console: Console, scope: Scope) -> None:

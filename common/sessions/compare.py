@@ -6,68 +6,64 @@ stopped when it is started again with the same options.
 
 import contextlib
 import dataclasses
-import itertools
 import math
 import random
-import signal
-import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pandas
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from common import command_line
 from common.contract import oracles
 from common.contract.rows import share_of
 from common.contract.task import maths_of
 from common.declarations import catalogue
 from common.declarations.strategy import has_exchange, label, name_of
 from common.errors import UserError, exit_with_one_line
-from common.files import ensure_writable, locked, write_atomically
-from common.launching.hosts import cluster
+from common.files import ensure_writable, write_atomically
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.supervision import Cluster
 from common.launching.hosts.supervision import run_planned as over_hosts
 from common.launching.planned import PlannedLaunch
-from common.launching.processes import signals_held
 from common.launching.supervision import run_planned
-from common.measurement import machine
-from common.paths import ROOT
+from common.measurement.ceiling import FOLDER, Ceiling, read_ceiling
+from common.measurement.ceiling import in_words as ceiling_in_words
 from common.records import certificate, manifest, metrics
 from common.records.certificate import Comparison
 from common.records.training import Record, read_record, read_records
-from common.sessions import calibration_verdict, ceilings, regression
+from common.sessions import calibration_verdict, ceilings, placement, regression
+from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_plan import (
     Scope,
-    Stage,
     certificates,
     certified_presets,
     kink_free_seeds,
     plan_table,
     worlds,
 )
-from common.sessions.comparison_schedule import MORE, Durations, stages
-from common.sessions.folder import order_seed, unfinished_or_new
-from common.sessions.other_checkout import RECORDS, Against, find, other_checkout
+from common.sessions.comparison_schedule import MORE, Schedule
+from common.sessions.other_checkout import Against, find, other_checkout
+from common.sessions.session import (
+    Options,
+    Output,
+    Session,
+    Stage,
+    begin,
+    console_for,
+    counted,
+    in_words,
+    report,
+)
 from common.statistics.intervals import median_interval
 
 TOLERANCE = 0.05
 """By which share a step may take longer than with the other commit, unless it is told otherwise."""
-
-_TABLES = ("durations.csv", "plan.csv")
-"""What is written anew as the comparison goes on."""
-
-_COLUMNS = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +72,10 @@ class Arguments:
 
     scope: tyro.conf.OmitArgPrefixes[Scope] = dataclasses.field(default_factory=Scope)
     selection: tyro.conf.OmitArgPrefixes[Selection] = dataclasses.field(default_factory=Selection)
-    plan: bool = False
-    """Print the launches and the time that they will take, and run nothing."""
-    results: Path = Path("results")
-    """Folder in which each comparison gets a folder of its own."""
-    out: Path = Path("reports/out/comparison.pdf")
-    """The report."""
-    order_seed: int | None = None
-    """Seed of the order of the launches; none: a new one. The plan and the report name it."""
+    output: tyro.conf.OmitArgPrefixes[Output] = dataclasses.field(
+        default_factory=lambda: Output(out=Path("reports/out/comparison.pdf"))
+    )
+    session: tyro.conf.OmitArgPrefixes[Options] = dataclasses.field(default_factory=Options)
     against_commit: str | None = None
     """Make the launches of every round with this commit's files as well, and end with status 1 where this checkout is
     slower, or where nothing could be compared."""
@@ -104,40 +96,27 @@ class Arguments:
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
     arguments = tyro.cli(Arguments, description=__doc__)
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    selection, workers = arguments.selection, max(arguments.scope.workers)
-    if arguments.plan and selection.virtual_hosts is not None:
-        spread = cluster.spread_of(selection, workers)
-        _print_plan(console, dataclasses.replace(arguments.scope, spread=spread), None)
-        return
-    if cluster.is_to_be_made(selection):
-        # On their head this program runs once more, and finds hosts like any others.
-        command = [sys.executable, "-m", "common.sessions.compare", *sys.argv[1:]]
-        with machine.alone() as lock:
-            sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
-    hosts = None if selection.is_here else cluster.find(console, selection, workers)
-    scope = dataclasses.replace(arguments.scope, spread=hosts.spread if hosts else None)
-    if arguments.plan:
+    console, workers = console_for(width=120), max(arguments.scope.workers)
+    hosts, spread = placement.find(
+        console, "common.sessions.compare", arguments.selection, workers, arguments.output.plan
+    )
+    scope = dataclasses.replace(arguments.scope, spread=spread)
+    if arguments.output.plan:
         _print_plan(console, scope, arguments.against_commit)
         return
-    sys.exit(_compare_and_report(console, arguments, scope, hosts))
-
-
-def _compare_and_report(console: Console, arguments: Arguments, scope: Scope, hosts: Cluster | None) -> int:
-    """Compare over these hosts, or on this machine alone, and write the report; returns the exit status."""
-    ensure_writable(arguments.out)
+    ensure_writable(arguments.output.out)
     against = _against(arguments)
-    with machine.alone():
-        identity = _identity(scope, arguments.selection, against)
-        folder = unfinished_or_new(arguments.results, scope.profile, identity, "finished")
-        refusal = f"Another comparison fills {folder}: wait for its end, or name another folder with --results."
-        with locked(folder / "lock", refusal=refusal):
-            failure = _compare(console, arguments, scope, hosts, folder, against)
-    report = [sys.executable, "-m", "reports", "--results", str(folder), "--out", str(arguments.out.resolve())]
-    status = subprocess.run(report, cwd=ROOT).returncode
+    identity = _identity(scope, arguments.selection, against)
+    with begin(console, "compare", arguments, identity, kind=scope.profile) as session:
+        calibration_verdict.copy_into(session.folder, session.folder.parent)
+        _forget_what_did_not_end_well(session.folder)
+        with other_checkout(against, session.folder) if against else nullcontext() as checkout:
+            _run(session, scope, hosts, checkout)
+        failure = _conclude(session, against)
+    status = report("reports", session.folder, arguments.output.out)
     if failure:
         print(f"lockstep: {failure}", file=sys.stderr)
-    return status or int(bool(failure))
+    sys.exit(status or int(bool(failure)))
 
 
 def _against(arguments: Arguments) -> Against | None:
@@ -147,47 +126,64 @@ def _against(arguments: Arguments) -> Against | None:
     return find(arguments.against_commit, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
 
 
-def _compare(
-    console: Console,
-    arguments: Arguments,
-    scope: Scope,
-    hosts: Cluster | None,
-    folder: Path,
-    against: Against | None,
-) -> str | None:
-    """Make the launches that the folder still lacks, and say what came of all of them.
+def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path | None) -> None:
+    """Make the launches that the folder still lacks; those of rounds with the other `checkout` as well, if any."""
+    seeds = kink_free_seeds(scope)
 
-    Returns why this checkout doesn't pass, by itself or beside the commit that it is compared `against`; None where it
-    does.
-    """
-    calibration_verdict.copy_into(folder, folder.parent)
-    _forget_what_did_not_end_well(folder)
-    seed = order_seed(folder, arguments.order_seed)
-    again = command_line.of_session("compare", dataclasses.replace(arguments, order_seed=seed))
-    write_atomically(folder / "command.txt", f"{again}\n".encode())
-    console.print(f"Records go to {folder}; the launches' order has seed {seed}.")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        with other_checkout(against, folder) if against else nullcontext() as checkout:
-            make = partial(over_hosts, cluster=hosts) if hosts else run_planned
-            _run_all(console, scope, folder, seed, make, checkout)
-    except KeyboardInterrupt:
-        console.print("Interrupted: start it again with the same options and it goes on here.")
-        sys.exit(130)
-    records = {path.stem: record for path, record in read_records(folder).items()}
-    _print_summary(console, list(records.values()))
-    failure = _conclude(console, folder, records, against)
-    (folder / "finished").touch()
-    return failure
+    def prepare(launches: Sequence[PlannedLaunch]) -> None:
+        # The report needs them, and the first time they take long: the schedule has to know it.
+        compute_oracles(_with_certificates(scope, seeds, launches))
+
+    schedule = Schedule(scope, random.Random(session.order_seed), seeds, ceilings.planned(scope), prepare)
+
+    def make(launch: PlannedLaunch | PlannedProbe, folder: Path) -> Record | Ceiling:
+        if isinstance(launch, PlannedProbe):
+            return ceilings.run(launch, folder / f"{launch.name}.json")
+        if checkout and regression.is_paired(schedule.stage, launch):
+            started = time.monotonic()
+            record, there = regression.run_both(launch, folder, checkout)
+            seconds = time.monotonic() - started
+            session.say(f"{launch.name}, other commit", _in_words(launch, there), there.status, seconds)
+            return record
+        return over_hosts(launch, folder, cluster=hosts) if hosts else run_planned(launch, folder)
+
+    def table(stages: Sequence[Stage]) -> pandas.DataFrame:
+        return plan_table(stages, session.order_seed, scope.margin)
+
+    session.run(schedule, make, _read, _in_words, table)
+    if not schedule.has_time_for_probes:
+        session.console.print("Time didn't suffice for the frameworks' ceilings.")
+    for strategy, minutes in schedule.left_out.items():
+        session.console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
+    left_out = pandas.DataFrame(schedule.left_out.items(), columns=["strategy", "minutes"])
+    write_atomically(session.folder / "left_out.csv", left_out.to_csv(index=False).encode())
+    manifest.note(session.folder, [session.folder / name for name in ("left_out.csv", calibration_verdict.FILE)])
 
 
-def _conclude(console: Console, folder: Path, records: Mapping[str, Record], against: Against | None) -> str | None:
-    """Why this checkout doesn't pass, by itself or beside the commit that it is compared `against`."""
+def _read(path: Path) -> Record | Ceiling:
+    return read_ceiling(path) if path.parent.name == FOLDER else read_record(path)
+
+
+def _in_words(launch: PlannedLaunch | PlannedProbe, record: Record | Ceiling) -> str:
+    """The speed of a good launch, else why it isn't good."""
+    if record.status == "ok":
+        if isinstance(record, Ceiling):
+            return next(iter(ceiling_in_words(record)), "nothing to clock")
+        return f"{metrics.throughput(record).samples_per_second:>9,.0f} samples/s"
+    if isinstance(launch, PlannedProbe) or launch.purpose == "throughput":
+        return in_words(launch, record)
+    name = name_of(launch.strategy.name, label(launch.options))
+    return f"{name} with {launch.workers} workers has no certificate: {in_words(launch, record)}"
+
+
+def _conclude(session: Session, against: Against | None) -> str | None:
+    """Say what came of all launches; returns why this checkout doesn't pass, by itself or `against` a commit."""
+    records = {path.stem: record for path, record in read_records(session.folder).items()}
+    _print_summary(session.console, list(records.values()))
     if not against:
-        return failure_of(records, certificate.compare(records, folder))
-    failure = regression.conclude(console, against, folder)
-    manifest.note(folder, [folder / regression.FILE])
+        return failure_of(records, certificate.compare(records, session.folder))
+    failure = regression.conclude(session.console, against, session.folder)
+    manifest.note(session.folder, [session.folder / regression.FILE])
     # This checkout alone makes certificates, so the gate has no pair of one that fails.
     certificates_here = {name: record for name, record in records.items() if record.task["checkpoint_steps"]}
     return failure or failure_of(certificates_here, [])
@@ -226,145 +222,11 @@ def _forget_what_did_not_end_well(folder: Path) -> None:
         manifest.note(folder, again)
 
 
-def _run_all(
-    console: Console,
-    scope: Scope,
-    folder: Path,
-    seed: int,
-    make: Callable[[PlannedLaunch, Path], Record],
-    other: Path | None,
-) -> None:
-    """Make every launch that the schedule asks for and that has no record yet.
-
-    Launches that were made before an interruption count with the time that they took, so the schedule goes on as it
-    was begun. Those of rounds are made with the `other` checkout as well, where there is one.
-    """
-    order, seeds = random.Random(seed), kink_free_seeds(scope)
-    durations, known = Durations(), _read_durations(folder, for_pairs=other is not None)
-    left_out: dict[str, float] = {}
-    done: list[Stage] = []
-
-    def probe() -> None:
-        started = time.monotonic()
-        # The report needs them, and the first time they take long: the schedule has to know it.
-        compute_oracles(_with_certificates(scope, seeds, durations.launches.values()))
-        durations.probes = time.monotonic() - started
-        durations.probes += _probed(console, scope, durations, folder)
-
-    # Drawn between launches alone, which have the machine for themselves.
-    with Progress(*_COLUMNS, console=console, transient=True, auto_refresh=False) as progress:
-        shown = progress.add_task("", total=scope.limit_seconds)
-        for stage in stages(scope, order, seeds, durations, left_out, probe):
-            if not done or stage.title != done[-1].title:
-                console.print(f"{stage.title}:")
-            done.append(stage)
-            write_atomically(folder / "plan.csv", _as_csv(plan_table(done, seed, scope.margin)))
-            for launch in stage.launches:
-                now = f"{stage.title}, {launch.name}"
-                progress.update(shown, completed=durations.spent(), description=now, refresh=True)
-                checkout = other if regression.is_paired(stage, launch) else None
-                try:
-                    durations.add(launch, *_made(console, launch, known, folder, make, checkout))
-                    write_atomically(folder / "durations.csv", _table(durations.seconds, "launch", "seconds"))
-                finally:
-                    # One that had left its record when it was interrupted counts.
-                    if launch.name not in known:
-                        with signals_held():
-                            _note(folder, launch)
-            if scope.limit_seconds is None and len(done) == 1 < scope.rounds:
-                again = durations.expected([launch for launch in stage.launches if launch.purpose == "throughput"])
-                hours = (scope.rounds - 1) * again / 3600
-                console.print(f"The other {scope.rounds - 1} rounds will take about {hours:.1f} hours.")
-    write_atomically(folder / "left_out.csv", _table(left_out, "strategy", "minutes"))
-    tables = [folder / name for name in (*_TABLES, "left_out.csv", calibration_verdict.FILE)]
-    manifest.note(folder, tables)
-    for strategy, minutes in left_out.items():
-        console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
-
-
-def _note(folder: Path, launch: PlannedLaunch) -> None:
-    """Note the digests of what a launch has left, of this checkout's and of the other's."""
-    left = manifest.files_of(folder, launch.name) + manifest.files_of(folder / RECORDS, launch.name)
-    manifest.note(folder, [*left, *(folder / name for name in _TABLES)])
-
-
 def _with_certificates(scope: Scope, seeds: dict[str, int], launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:
     """These launches, and the certificates of every world of their strategies."""
     names = {launch.strategy.name for launch in launches}
     of_names = [(strategy, size) for strategy, size in worlds(scope) if strategy.name in names]
     return [*launches, *(each for world in of_names for each in certificates(scope, *world, seeds))]
-
-
-def _probed(console: Console, scope: Scope, durations: Durations, folder: Path) -> float:
-    """Make the probes of the frameworks' ceilings, unless the time is short; returns the seconds that they took.
-
-    Before they are made, each is expected to last as long as a typical launch.
-    """
-    probes = ceilings.planned(scope)
-    limit = math.inf if scope.limit_seconds is None else scope.limit_seconds
-    if durations.spent() + durations.report() + len(probes) * durations.typical() > limit:
-        console.print("Time didn't suffice for the frameworks' ceilings.")
-        return 0.0
-    if probes:
-        console.print("the frameworks' ceilings:")
-    return ceilings.run_all(console, probes, folder)
-
-
-def _made(
-    console: Console,
-    launch: PlannedLaunch,
-    known: Mapping[str, float],
-    folder: Path,
-    make: Callable[[PlannedLaunch, Path], Record],
-    other: Path | None,
-) -> tuple[float, bool]:
-    """Make the launch, unless its seconds are known; returns them, and whether it ended well.
-
-    With an `other` checkout it is made there as well, and they are the seconds of both.
-    """
-    if launch.name in known:
-        return known[launch.name], read_record(folder / f"{launch.name}.json").status == "ok"
-    started = time.monotonic()
-    if other:
-        record, record_there = regression.run_both(launch, folder, other)
-    else:
-        record, record_there = make(launch, folder), None
-    seconds = time.monotonic() - started
-    console.print(_line_of(launch, record, seconds))
-    if record_there:
-        console.print(f"{_line_of(launch, record_there, seconds)}, other commit")
-    if launch.purpose == "certificate" and record.status != "ok":
-        name = name_of(launch.strategy.name, label(launch.options))
-        console.print(f"  note: {name} with {launch.workers} workers has no certificate: {record.reason}")
-    return seconds, record.status == "ok"
-
-
-def _table(numbers: Mapping[str, float], *columns: str) -> bytes:
-    return _as_csv(pandas.DataFrame(numbers.items(), columns=columns))
-
-
-def _as_csv(table: pandas.DataFrame) -> bytes:
-    return table.to_csv(index=False).encode()
-
-
-def _read_durations(folder: Path, for_pairs: bool) -> dict[str, float]:
-    """Seconds that the launches with a record in the folder took, before an interruption.
-
-    One that was interrupted before they were noted took as long as the others on average; if such launches are one of
-    two `for_pairs`, it counts as not made, since the other one may be missing.
-    """
-    path = folder / "durations.csv"
-    noted = dict(pandas.read_csv(path).itertuples(index=False)) if path.exists() else {}
-    made = [record.stem for record in folder.glob("*.json")]
-    usual = statistics.fmean(noted.values()) if noted else 0.0
-    return {name: noted.get(name, usual) for name in made if name in noted or not for_pairs}
-
-
-def _line_of(launch: PlannedLaunch, record: Record, seconds: float) -> str:
-    if record.status != "ok":
-        return f"{record.status:>11}  {launch.name}: {record.reason} (log: {record.log})"
-    rate = metrics.throughput(record).samples_per_second
-    return f"{'ok':>11}  {launch.name:<58} {rate:>9,.0f} samples/s {seconds:>6.1f} s"
 
 
 def _identity(scope: Scope, selection: Selection, against: Against | None) -> str:
@@ -378,12 +240,12 @@ def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
 
     With another commit, `rev`, its launches are among them.
     """
-    order, seeds, durations = random.Random(0), dict.fromkeys(certified_presets(scope), 0), Durations()
+    schedule = Schedule(scope, random.Random(0), dict.fromkeys(certified_presets(scope), 0))
     counts: dict[tuple, int] = {}
     names: dict[tuple, str] = {}
-    for stage in itertools.takewhile(lambda each: each.title != MORE, stages(scope, order, seeds, durations, {})):
+    while (stage := schedule.next_stage()) and stage.title != MORE:
         for launch in stage.launches:
-            durations.add(launch, 0.0, ok=True)
+            schedule.durations.add(launch, 0.0, ok=True)
             exchange = "" if has_exchange(launch.options) else "off"
             task, name = launch.task, name_of(launch.strategy.name, label(launch.options))
             placement = f"{launch.workers}" if launch.hosts is None else f"{launch.workers} on {launch.hosts}"
@@ -421,9 +283,7 @@ def _print_summary(console: Console, records: list[Record]) -> None:
         interval = median_interval(rates[key])
         table.add_row(*map(str, key), str(interval.n), f"{interval.median:,.0f}")
     console.print(table)
-    statuses = [record.status for record in records]
-    counts = ", ".join(f"{statuses.count(status)} {status}" for status in ("ok", "unsupported", "failed"))
-    console.print(f"{len(records)} launches: {counts}.")
+    counted(console, records)
     for record in records:
         if record.status == "failed":
             console.print(f"  failed: {record.name} with {record.world_size}: {record.reason}", markup=False)

@@ -19,6 +19,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, Options, Strategy, has_exchange, label
 from common.errors import UserError
 from common.launching.planned import Hosts, PlannedLaunch, Size
+from common.sessions.session import Stage
 from common.statistics.paired import MARGIN
 
 FULL_REPETITIONS = 10
@@ -30,6 +31,8 @@ QUICK_MINUTES = 10.0
 ASYNCHRONOUS_STEPS = 1000
 """Steps of an asynchronous certificate of several workers: enough for a loss that tells how well it trained."""
 
+CEILINGS = "ceilings"
+"""The name of the stage of a comparison whose launches are probes, which its plan doesn't have."""
 
 LINK_SECONDS = 20.0
 """What a launch over a link of a chosen bandwidth is measured for, at least."""
@@ -91,16 +94,6 @@ class Scope:
         return self.repetitions or FULL_REPETITIONS
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Launches that are made one after the other before anything else is decided."""
-
-    name: Literal["round", "certificates", "smaller worlds", "crowded worlds"]
-    title: str
-    """What it is called while it runs."""
-    launches: Sequence[PlannedLaunch]
-
-
 def whole_round(scope: Scope, repetition: int, order: random.Random, seeds: dict[str, int]) -> Stage:
     """A round of everything, shuffled across frameworks; the first one holds the certificates as well.
 
@@ -130,7 +123,7 @@ def kink_free_seeds(scope: Scope) -> dict[str, int]:
 
 def plan_table(stages: Sequence[Stage], order_seed: int, margin: float) -> pandas.DataFrame:
     """The plan as the report reads it: one row per planned launch, in their order."""
-    launches = [(stage, launch) for stage in stages for launch in stage.launches]
+    launches = [(stage, launch) for stage in stages if stage.name != CEILINGS for launch in stage.launches]
     rows = [
         {
             "position": position,

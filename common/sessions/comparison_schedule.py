@@ -9,12 +9,25 @@ import itertools
 import math
 import random
 import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from common.declarations.strategy import Strategy
 from common.launching.planned import PlannedLaunch
-from common.sessions.comparison_plan import Scope, Stage, certificates, main_worlds, throughput, whole_round, worlds
+from common.measurement.ceiling import Ceiling
+from common.records.training import Record
+from common.sessions.ceilings import PlannedProbe
+from common.sessions.comparison_plan import (
+    CEILINGS,
+    Scope,
+    certificates,
+    main_worlds,
+    throughput,
+    whole_round,
+    worlds,
+)
+from common.sessions.session import Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 REPORT_LAUNCHES = 1.5
@@ -36,8 +49,8 @@ class Durations:
     launches: dict[str, PlannedLaunch] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     """Strategies of which a launch that tells the speed didn't end well."""
-    probes: float = 0.0
-    """Seconds of the probes of the frameworks' ceilings, which aren't launches of the plan."""
+    others: float = 0.0
+    """Seconds of what isn't a launch of the plan: the oracles, and the probes of the frameworks' ceilings."""
 
     def add(self, launch: PlannedLaunch, seconds: float, ok: bool) -> None:
         """Note a launch that has ended."""
@@ -46,8 +59,8 @@ class Durations:
             self.failed.add(launch.strategy.name)
 
     def spent(self) -> float:
-        """Seconds of all launches, and of the probes."""
-        return sum(self.seconds.values()) + self.probes
+        """Seconds of all launches, and of all else."""
+        return sum(self.seconds.values()) + self.others
 
     def report(self) -> float:
         """Seconds that the report is expected to take."""
@@ -85,20 +98,8 @@ def _size(launch: PlannedLaunch) -> tuple[object, ...]:
     return launch.workers, launch.hosts, launch.bandwidth_bits_per_second
 
 
-def stages(
-    scope: Scope,
-    order: random.Random,
-    seeds: dict[str, int],
-    durations: Durations,
-    left_out: dict[str, float],
-    probe: Callable[[], None] = lambda: None,
-) -> Iterator[Stage]:
-    """The launches of a comparison, stage by stage.
-
-    Whoever iterates makes a stage's launches and notes them in `durations` before asking for the next stage, since what
-    comes next rests on how long they took. Strategies that the time doesn't suffice for are noted in `left_out`, with
-    the minutes that the comparison would need to have each. `probe` is called once, after the first round, and notes
-    how long it took as well.
+class Schedule:
+    """The launches of a comparison, stage by stage: what comes next rests on how long those before it took.
 
     Without a limit there are as many rounds of everything as the scope says. Within one:
 
@@ -107,148 +108,189 @@ def stages(
     - rounds 2 to 6 of the bases and of as many strategies, in declared order, as fit with their certificates; one whose
       launch failed isn't tried again;
     - their certificates; then smaller worlds, crowded ones, and more rounds, each where it fits.
+
+    After the first round the probes of the frameworks' ceilings are made, unless the time is short.
     """
-    if scope.limit_seconds is None:
-        for repetition in range(1, scope.rounds + 1):
-            yield whole_round(scope, repetition, order, seeds)
-            if repetition == 1:
-                probe()
-        return
-    measured = yield from _first_round(scope, order, durations)
-    probe()
-    kept = measured
-    for repetition in range(2, FEWEST_LAUNCHES + 1):
-        late = 0.0 if repetition == 2 else LATENESS
-        kept = _affordable(scope, kept, repetition, seeds, durations, left_out, late)
-        if not kept:
-            break
-        yield _round(scope, kept, repetition, order, f"round {repetition} of {FEWEST_LAUNCHES}")
-    # With time for no strategy's rounds there may still be some for what shows that it works.
-    shown = [each.name for each in kept or measured]
-    yield from _certified(scope, shown, order, seeds, durations)
-    block = FEWEST_LAUNCHES + 1
-    yield from _other_worlds(scope, shown, block, seeds, durations)
-    for repetition in itertools.count(block + 1) if kept else ():
-        more = _larger_round(scope, kept, repetition, order, durations)
-        if not more:
-            return
-        yield more
 
+    def __init__(
+        self,
+        scope: Scope,
+        order: random.Random,
+        seeds: dict[str, int],
+        probes: Sequence[PlannedProbe] = (),
+        prepare: Callable[[Sequence[PlannedLaunch]], None] = lambda launches: None,
+    ) -> None:
+        """`seeds` are those without a kink, by preset. `prepare` is called with the launches of the first round.
 
-def _first_round(scope: Scope, order: random.Random, durations: Durations) -> Iterator[Stage]:
-    """Launch by launch; returns the strategies that were measured, bases first, in declared order."""
-    launches = [each for strategy in _in_order(scope) for each in _main(scope, strategy, 1)]
-    order.shuffle(launches)
-    for launch in launches:
-        if not _fits(scope, [launch], durations):
-            break
-        yield Stage("round", f"round 1 of {FEWEST_LAUNCHES}", [launch])
-    return [
-        strategy
-        for strategy in _in_order(scope)
-        if strategy.name not in durations.failed
-        and all(launch.name in durations.seconds for launch in _main(scope, strategy, 1))
-    ]
+        What that takes, such as computing their oracles, counts.
+        """
+        self._scope, self._order, self._seeds = scope, order, seeds
+        self._probes, self._prepare = probes, prepare
+        self._next, self._rounds = self._decide(), 0
+        self.durations = Durations()
+        self.left_out: dict[str, float] = {}
+        """Strategies that the time doesn't suffice for, with the minutes that would do for each."""
+        self.has_time_for_probes = True
+        self.stage: Stage | None = None
+        """The stage that is being made."""
 
+    def next_stage(self) -> Stage | None:
+        """The next launches; None where the comparison is over."""
+        self.stage = next(self._next, None)
+        return self.stage
 
-def _affordable(
-    scope: Scope,
-    candidates: list[Strategy],
-    repetition: int,
-    seeds: dict[str, int],
-    durations: Durations,
-    left_out: dict[str, float],
-    late: float,
-) -> list[Strategy]:
-    """Of `candidates` those that fit from this round on; the others of the scope are noted in `left_out`."""
-    limit = scope.limit_seconds * (1 + late)
-    rounds = FEWEST_LAUNCHES + 1 - repetition
-    seconds = needed = durations.spent() + durations.report()
-    kept = []
-    for strategy in _in_order(scope):
-        if strategy.name in durations.failed or (strategy.name in left_out and repetition > 2):
-            continue
-        certified = certificates(scope, strategy, main_worlds(scope)[strategy.name], seeds)
-        cost = rounds * durations.expected(_main(scope, strategy, repetition)) + durations.expected(certified)
-        needed += cost
-        if strategy in candidates and seconds + cost <= limit:
-            seconds += cost
-            kept.append(strategy)
+    def note(self, launch: PlannedLaunch | PlannedProbe, seconds: float, record: Record | Ceiling) -> None:
+        """Take note of how long a launch took, or a probe, and of how it ended."""
+        if isinstance(launch, PlannedProbe):
+            self.durations.others += seconds
         else:
-            left_out[strategy.name] = math.ceil(needed / 6) / 10
-    return kept
+            self.durations.add(launch, seconds, record.status == "ok")
 
+    def seconds_left(self) -> float | None:
+        """Up to the limit; else what the rounds to come will take by the first one, once that has been made."""
+        if self._scope.limit_seconds is not None:
+            return max(0.0, self._scope.limit_seconds - self.durations.spent() - self.durations.report())
+        first = [each for each in self.durations.launches.values() if each.purpose == "throughput"]
+        first = [each for each in first if each.repetition == 1]
+        rounds = self._scope.rounds - self._rounds + 1
+        return rounds * self.durations.expected(first) if self._rounds > 1 else None
 
-def _round(scope: Scope, kept: list[Strategy], repetition: int, order: random.Random, title: str) -> Stage:
-    launches = [launch for strategy in kept for launch in _main(scope, strategy, repetition)]
-    order.shuffle(launches)
-    return Stage("round", title, launches)
+    def _decide(self) -> Iterator[Stage]:
+        if self._scope.limit_seconds is None:
+            for repetition in range(1, self._scope.rounds + 1):
+                self._rounds = repetition
+                yield whole_round(self._scope, repetition, self._order, self._seeds)
+                if repetition == 1:
+                    yield from self._probed()
+            return
+        yield from self._first_round()
+        measured = self._measured()
+        yield from self._probed()
+        kept = measured
+        for repetition in range(2, FEWEST_LAUNCHES + 1):
+            kept = self._affordable(kept, repetition)
+            if not kept:
+                break
+            yield self._round(kept, repetition, f"round {repetition} of {FEWEST_LAUNCHES}")
+        # With time for no strategy's rounds there may still be some for what shows that it works.
+        shown = [each.name for each in kept or measured]
+        yield from self._certified(shown)
+        block = FEWEST_LAUNCHES + 1
+        yield from self._other_worlds(shown, block)
+        for repetition in itertools.count(block + 1) if kept else ():
+            more = self._larger_round(kept, repetition)
+            if not more:
+                return
+            yield more
 
+    def _first_round(self) -> Iterator[Stage]:
+        """Launch by launch."""
+        launches = [each for strategy in self._strategies() for each in self._main(strategy, 1)]
+        self._order.shuffle(launches)
+        for launch in launches:
+            if not self._fits([launch]):
+                break
+            yield Stage("round", f"round 1 of {FEWEST_LAUNCHES}", [launch])
 
-def _certified(
-    scope: Scope, names: list[str], order: random.Random, seeds: dict[str, int], durations: Durations
-) -> Iterator[Stage]:
-    """The certificates of the worlds that the rounds have, each where it fits."""
-    main = main_worlds(scope)
-    launches = [
-        launch
-        for strategy, size in worlds(scope)
-        if strategy.name in names and size == main[strategy.name]
-        for launch in certificates(scope, strategy, size, seeds)
-    ]
-    order.shuffle(launches)
-    for launch in launches:
-        if _fits(scope, [launch], durations):
-            yield Stage("certificates", "certificates", [launch])
+    def _measured(self) -> list[Strategy]:
+        """The strategies of which the first round has every launch, bases first, in declared order."""
+        return [
+            strategy
+            for strategy in self._strategies()
+            if strategy.name not in self.durations.failed
+            and all(launch.name in self.durations.seconds for launch in self._main(strategy, 1))
+        ]
 
+    def _probed(self) -> Iterator[Stage]:
+        """The probes, each of which is expected to last as long as a typical launch."""
+        started = time.monotonic()
+        self._prepare([*self.durations.launches.values()])
+        self.durations.others += time.monotonic() - started
+        expected = self.durations.spent() + self.durations.report() + len(self._probes) * self.durations.typical()
+        limit = self._scope.limit_seconds
+        self.has_time_for_probes = not self._probes or limit is None or expected <= limit
+        if self._probes and self.has_time_for_probes:
+            yield Stage(CEILINGS, "the frameworks' ceilings", self._probes)
 
-def _other_worlds(
-    scope: Scope, names: list[str], repetition: int, seeds: dict[str, int], durations: Durations
-) -> Iterator[Stage]:
-    """Smaller worlds of these strategies, then crowded ones of all that can have no other, each where it fits."""
-    main = main_worlds(scope)
-    others = [(strategy, size) for strategy, size in worlds(scope) if size != main.get(strategy.name)]
-    smaller = [(each, size) for each, size in others if each.name in main and size[:2] <= main[each.name][:2]]
-    crowded = [world for world in others if world not in smaller]
-    for title, found in (("smaller worlds", smaller), ("crowded worlds", crowded)):
-        for strategy, size in sorted(found, key=lambda world: world[1][:2]):
-            wanted = strategy.name in names or strategy.name not in main
-            launches = throughput(scope, strategy, size, repetition, alone=False)
-            launches += certificates(scope, strategy, size, seeds)
-            if wanted and strategy.name not in durations.failed and _fits(scope, launches, durations):
-                yield Stage(title, title, launches)
+    def _affordable(self, candidates: list[Strategy], repetition: int) -> list[Strategy]:
+        """Of `candidates` those that fit from this round on; the others of the scope are noted as left out."""
+        limit = self._scope.limit_seconds * (1.0 if repetition == 2 else 1 + LATENESS)
+        rounds = FEWEST_LAUNCHES + 1 - repetition
+        seconds = needed = self.durations.spent() + self.durations.report()
+        kept = []
+        for strategy in self._strategies():
+            if strategy.name in self.durations.failed or (strategy.name in self.left_out and repetition > 2):
+                continue
+            certified = certificates(self._scope, strategy, main_worlds(self._scope)[strategy.name], self._seeds)
+            launches = self._main(strategy, repetition)
+            cost = rounds * self.durations.expected(launches) + self.durations.expected(certified)
+            needed += cost
+            if strategy in candidates and seconds + cost <= limit:
+                seconds += cost
+                kept.append(strategy)
+            else:
+                self.left_out[strategy.name] = math.ceil(needed / 6) / 10
+        return kept
 
+    def _round(self, kept: list[Strategy], repetition: int, title: str) -> Stage:
+        launches = [launch for strategy in kept for launch in self._main(strategy, repetition)]
+        self._order.shuffle(launches)
+        return Stage("round", title, launches)
 
-def _larger_round(
-    scope: Scope, kept: list[Strategy], repetition: int, order: random.Random, durations: Durations
-) -> Stage | None:
-    """One more round of all worlds, or else of those of every round, where one of both fits."""
-    usual = _round(scope, kept, repetition, order, MORE)
-    main, names = main_worlds(scope), {strategy.name for strategy in kept}
-    others = [
-        launch
-        for strategy, size in worlds(scope)
-        if strategy.name in names and size != main[strategy.name]
-        for launch in throughput(scope, strategy, size, repetition, alone=False)
-    ]
-    whole = [*usual.launches, *others]
-    order.shuffle(whole)
-    for launches in (whole, usual.launches):
-        if _fits(scope, launches, durations):
-            return Stage("round", MORE, launches)
-    return None
+    def _certified(self, names: list[str]) -> Iterator[Stage]:
+        """The certificates of the worlds that the rounds have, each where it fits."""
+        main = main_worlds(self._scope)
+        launches = [
+            launch
+            for strategy, size in worlds(self._scope)
+            if strategy.name in names and size == main[strategy.name]
+            for launch in certificates(self._scope, strategy, size, self._seeds)
+        ]
+        self._order.shuffle(launches)
+        for launch in launches:
+            if self._fits([launch]):
+                yield Stage("certificates", "certificates", [launch])
 
+    def _other_worlds(self, names: list[str], repetition: int) -> Iterator[Stage]:
+        """Smaller worlds of these strategies, then crowded ones of all that can have no other, each where it fits."""
+        main = main_worlds(self._scope)
+        others = [(strategy, size) for strategy, size in worlds(self._scope) if size != main.get(strategy.name)]
+        smaller = [(each, size) for each, size in others if each.name in main and size[:2] <= main[each.name][:2]]
+        crowded = [world for world in others if world not in smaller]
+        for title, of_title in (("smaller worlds", smaller), ("crowded worlds", crowded)):
+            for strategy, size in sorted(of_title, key=lambda world: world[1][:2]):
+                wanted = strategy.name in names or strategy.name not in main
+                launches = throughput(self._scope, strategy, size, repetition, alone=False)
+                launches += certificates(self._scope, strategy, size, self._seeds)
+                if wanted and strategy.name not in self.durations.failed and self._fits(launches):
+                    yield Stage(title, title, launches)
 
-def _in_order(scope: Scope) -> list[Strategy]:
-    """The strategies that rounds have: the bases, which every speed-up needs, then the others in declared order."""
-    main = main_worlds(scope)
-    known = {strategy.name: strategy for strategy, _ in worlds(scope) if strategy.name in main}
-    return sorted(known.values(), key=lambda strategy: strategy.base is not None)
+    def _larger_round(self, kept: list[Strategy], repetition: int) -> Stage | None:
+        """One more round of all worlds, or else of those of every round, where one of both fits."""
+        usual = self._round(kept, repetition, MORE)
+        main, names = main_worlds(self._scope), {strategy.name for strategy in kept}
+        others = [
+            launch
+            for strategy, size in worlds(self._scope)
+            if strategy.name in names and size != main[strategy.name]
+            for launch in throughput(self._scope, strategy, size, repetition, alone=False)
+        ]
+        whole = [*usual.launches, *others]
+        self._order.shuffle(whole)
+        for launches in (whole, usual.launches):
+            if self._fits(launches):
+                return Stage("round", MORE, launches)
+        return None
 
+    def _strategies(self) -> list[Strategy]:
+        """The strategies that rounds have: the bases, which every speed-up needs, then the others in declared order."""
+        main = main_worlds(self._scope)
+        by_name = {strategy.name: strategy for strategy, _ in worlds(self._scope) if strategy.name in main}
+        return sorted(by_name.values(), key=lambda strategy: strategy.base is not None)
 
-def _main(scope: Scope, strategy: Strategy, repetition: int) -> list[PlannedLaunch]:
-    return throughput(scope, strategy, main_worlds(scope)[strategy.name], repetition)
+    def _main(self, strategy: Strategy, repetition: int) -> list[PlannedLaunch]:
+        return throughput(self._scope, strategy, main_worlds(self._scope)[strategy.name], repetition)
 
-
-def _fits(scope: Scope, launches: Sequence[PlannedLaunch], durations: Durations) -> bool:
-    return durations.spent() + durations.expected(launches) + durations.report() <= scope.limit_seconds
+    def _fits(self, launches: Sequence[PlannedLaunch]) -> bool:
+        seconds = self.durations.spent() + self.durations.expected(launches) + self.durations.report()
+        return seconds <= self._scope.limit_seconds

@@ -13,19 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import pandas
+
 from common.contract import dataset
 from common.contract.task import PRESETS, Task
 from common.declarations import catalogue
 from common.declarations.strategy import Strategy, has_exchange
 from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.files import write_atomically
 from common.launching.planned import PlannedLaunch, PlannedSweep
-from common.records import manifest, metrics
+from common.records import metrics
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import read_record
 from common.sessions import comparison_plan
-from common.sessions.comparison_plan import Stage
+from common.sessions.session import Stage
 
 TRIED = (1, 2)
 """Multiples of the batch from which on it would pay, at which it is tried: the first only breaks even, twice tells."""
@@ -95,23 +96,30 @@ class Planned:
         return f"{self.folder}/{self.launch.name}".lstrip("/")
 
 
-def rounds(scope: Scope, seed: int, folder: Path) -> Iterator[tuple[str, list[Planned]]]:
-    """What each round is called, and its launches, in an order that the seed shuffles.
-
-    Before a round is given out the plan in the folder has it, as a comparison's has.
-    """
-    order, stages = random.Random(seed), []
-    yield "traces", [Planned("traces", traced(scope, strategy)) for strategy in scope.chosen()]
+def stages(scope: Scope, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
+    """The stages of a session, each once the one before has been made, in an order that the seed shuffles."""
+    order = random.Random(seed)
+    yield Stage("traces", "traces", [Planned("traces", traced(scope, strategy)) for strategy in scope.chosen()])
     for number in range(1, scope.rounds + 1):
         steps = whole_steps(scope, number)
         replays = [*filter(None, (replay(scope, step, folder) for step in steps if has_exchange(step.options)))]
-        yield _round(f"round {number} of {scope.rounds}", steps, replays, order, stages, seed, folder)
+        yield _round(f"round {number} of {scope.rounds}", steps, replays, order)
     batches = [each for strategy in scope.chosen() for each in worth_trying(scope, strategy, folder)]
     for number in range(1, scope.rounds + 1 if batches else 1):
         steps = [each for strategy, batch in batches for each in at_batch(scope, strategy, batch, number)]
         # Of two strategies that are tried at the same batch the base is the same.
         steps = [*{each.name: each for each in steps}.values()]
-        yield _round(f"larger batches, round {number} of {scope.rounds}", steps, [], order, stages, seed, folder)
+        yield _round(f"larger batches, round {number} of {scope.rounds}", steps, [], order)
+
+
+def steps_table(stages: Sequence[Stage[Planned]], order_seed: int) -> pandas.DataFrame:
+    """The plan as the report reads it: the steps of every round, as a comparison's."""
+    rounds = [
+        Stage(stage.name, stage.title, [each.launch for each in stage.launches if each.folder == ""])
+        for stage in stages
+        if stage.name == "round"
+    ]
+    return comparison_plan.plan_table(rounds, order_seed, comparison_plan.MARGIN)
 
 
 def traced(scope: Scope, strategy: Strategy) -> PlannedLaunch:
@@ -202,22 +210,11 @@ def with_batch(task: Task, batch: int) -> Task:
 
 
 def _round(
-    title: str,
-    steps: Sequence[PlannedLaunch],
-    replays: Sequence[Planned],
-    order: random.Random,
-    stages: list[Stage],
-    seed: int,
-    folder: Path,
-) -> tuple[str, list[Planned]]:
-    """The round in a shuffled order; the plan in the folder has its steps from now on."""
+    title: str, steps: Sequence[PlannedLaunch], replays: Sequence[Planned], order: random.Random
+) -> Stage[Planned]:
     launches = [*(Planned("", each) for each in steps), *replays]
     order.shuffle(launches)
-    stages.append(Stage("round", title, [each.launch for each in launches if each.folder == ""]))
-    table = comparison_plan.plan_table(stages, seed, comparison_plan.MARGIN)
-    write_atomically(folder / "plan.csv", table.to_csv(index=False).encode())
-    manifest.note(folder, [folder / "plan.csv"])
-    return title, launches
+    return Stage("round", title, launches)
 
 
 def _account(scope: Scope, strategy: Strategy, repetition: int, folder: Path) -> tuple[float, float, float] | None:

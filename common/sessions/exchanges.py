@@ -5,7 +5,6 @@ where it stopped when it is started again with the same options.
 """
 
 import dataclasses
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,17 +21,14 @@ from common.files import ensure_writable
 from common.launching import supervision
 from common.launching.collectives_supervision import run_planned
 from common.launching.planned import PlannedLaunch
-from common.paths import ROOT
 from common.records import collectives as laboratory_record
 from common.records import manifest
 from common.records import training as strategy_record
 from common.records.collectives import CollectivesRecord
 from common.records.trace import trace_path
 from common.records.training import Record
-from common.sessions import session
-from common.sessions.exchange_plan import Planned, Scope, rounds
-
-KIND = "exchanges"
+from common.sessions.exchange_plan import Planned, Scope, stages, steps_table
+from common.sessions.session import Options, Output, Rounds, begin, console_for, counted, report
 
 _NO_MESSAGES = "It left no messages."
 
@@ -42,33 +38,29 @@ class Arguments:
     """Options of a session."""
 
     scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
-    plan: bool = False
-    """Print the strategies, and run nothing."""
-    results: Path = Path("results")
-    """Folder in which each session gets a folder of its own."""
-    out: Path = Path("reports/out/exchanges.pdf")
-    """The report, with an HTML page beside it."""
-    order_seed: int | None = None
-    """Seed of the order of the launches; none: a new one, which the folder keeps."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(
+        default_factory=lambda: Output(out=Path("reports/out/exchanges.pdf"))
+    )
+    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
 
 
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
     arguments = tyro.cli(Arguments, description=__doc__)
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    if arguments.plan:
-        _print_plan(console, arguments.scope)
+    console, scope, output = console_for(width=120), arguments.scope, arguments.output
+    if output.plan:
+        _print_plan(console, scope)
         return
-    ensure_writable(arguments.out)
-    scope = arguments.scope
-    folder = session.run(console, KIND, arguments, repr(scope), partial(rounds, scope), make, read)
+    ensure_writable(output.out)
+    with begin(console, "exchanges", arguments, repr(scope)) as session:
+        schedule = Rounds(stages(scope, session.order_seed, session.folder))
+        session.run(schedule, make, read, plan_table=partial(steps_table, order_seed=session.order_seed))
+    folder = session.folder
     traces, steps = ([*map(read, sorted(place.glob("*.json")))] for place in (folder / "traces", folder))
     replays = laboratory_record.read_records(folder / "replays").values()
     # What couldn't be traced stands among the replays for the report, and counts as a trace.
-    failed = session.ended(console, [*traces, *steps, *(each for each in replays if each.replayed["launch"])])
-    report = ["--results", str(folder.resolve()), "--out", str(arguments.out.resolve())]
-    status = subprocess.run([sys.executable, "-m", "reports", *report], cwd=ROOT).returncode
-    sys.exit(status or failed)
+    failed = counted(console, [*traces, *steps, *(each for each in replays if each.replayed["launch"])])
+    sys.exit(report("reports", folder, output.out) or failed)
 
 
 def make(planned: Planned, folder: Path) -> Record | CollectivesRecord:

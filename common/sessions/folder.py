@@ -10,22 +10,25 @@ from common.errors import UserError
 from common.files import write_atomically
 from common.sessions import identity
 
+FINISHED = "finished"
+"""The file that a folder has from the end of its session on."""
+
 _OPTIONS, _FINGERPRINT, _VARIABLES = "options.txt", "fingerprint.txt", "variables.txt"
 
 
-def unfinished_or_new(results: Path, kind: str, options: str, last: str) -> Path:
+def unfinished_or_new(results: Path, kind: str, options: str) -> Path:
     """The newest folder of this kind in `results` that was begun as this and didn't come to its end, else a new one.
 
-    `options` say what was asked for, and `last` names the file that is written at the end. A folder goes on only with
-    the same code, packages, variables and machine; where they alone differ, that is printed. A new folder keeps the
-    variables that the user had set and frameworks obey. Raises UserError where no folder can be made.
+    `options` say what was asked for. A folder goes on only with the same code, packages, variables and machine; where
+    they alone differ, that is printed. A new folder keeps the variables that the user had set and frameworks obey.
+    Raises UserError where no folder can be made.
     """
     variables = identity.obeyed_variables()
     fingerprint = identity.fingerprint(variables)
     if variables:
         print(f"Frameworks obey variables that are set here: {variables_in_words(variables)}.", flush=True)
     for folder in sorted(results.glob(f"*-{kind}"), reverse=True):
-        if (folder / last).exists() or _text(folder / _OPTIONS) != options:
+        if (folder / FINISHED).exists() or _text(folder / _OPTIONS) != options:
             continue
         if _text(folder / _FINGERPRINT) == fingerprint:
             return folder

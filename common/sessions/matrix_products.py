@@ -6,7 +6,6 @@ session goes on where it stopped when it is started again with the same options.
 
 import dataclasses
 import random
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,10 +27,8 @@ from common.paths import ROOT
 from common.records import matrix_rows
 from common.records.matrix_products import MatrixRecord, read_record, read_records, write_record
 from common.records.matrix_rows import Exponent, Row
-from common.sessions import session
+from common.sessions.session import Options, Output, Rounds, begin, console_for, counted, numbered, report
 from common.statistics.intervals import FEWEST_LAUNCHES
-
-KIND = "matrix_products"
 
 _DASH = "\N{EN DASH}"
 
@@ -90,14 +87,10 @@ class Arguments:
     """Options of a session."""
 
     scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
-    plan: bool = False
-    """Print the launches, and run nothing."""
-    results: Path = Path("results")
-    """Folder in which each session gets a folder of its own."""
-    out: Path = Path("reports/out/matrix_products.svg")
-    """The picture: time over size."""
-    order_seed: int | None = None
-    """Seed of the order of the launches; none: a new one, which the folder keeps."""
+    output: tyro.conf.OmitArgPrefixes[Output] = field(
+        default_factory=lambda: Output(out=Path("reports/out/matrix_products.svg"))
+    )
+    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
 
 
 def rounds(scope: Scope, seed: int) -> list[list[Planned]]:
@@ -113,24 +106,20 @@ def rounds(scope: Scope, seed: int) -> list[list[Planned]]:
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
     arguments = tyro.cli(Arguments, description=__doc__)
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    if arguments.plan:
-        _print_plan(console, arguments.scope)
+    console, scope, output = console_for(width=150), arguments.scope, arguments.output
+    if output.plan:
+        _print_plan(console, scope)
         return
-    ensure_writable(arguments.out)
-    scope = arguments.scope
-
-    def in_rounds(seed: int, _: Path) -> list:
-        return session.numbered(rounds(scope, seed))
-
-    folder = session.run(console, KIND, arguments, repr(scope), in_rounds, run_planned, read_record)
-    records = read_records(folder)
+    ensure_writable(output.out)
+    with begin(console, "matrix_products", arguments, repr(scope)) as session:
+        planned = rounds(scope, session.order_seed)
+        session.run(Rounds(numbered(planned), sum(map(len, planned))), run_planned, read_record)
+    records = read_records(session.folder)
     rows = matrix_rows.rows(records)
     if rows:
         print_rows(console, rows)
-    drawing = [sys.executable, "-m", "reports.matrix_figures", "--results", str(folder.resolve())]
-    status = subprocess.run([*drawing, "--out", str(arguments.out.resolve())], cwd=ROOT).returncode if rows else 0
-    sys.exit(session.ended(console, records.values()) or status)
+    status = report("reports.matrix_figures", session.folder, output.out) if rows else 0
+    sys.exit(counted(console, records.values()) or status)
 
 
 def run_planned(planned: Planned, folder: Path) -> MatrixRecord:

@@ -20,12 +20,13 @@ from common.errors import UserError
 from common.files import write_atomically
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
+from common.launching.processes import signals_held
 from common.paths import ROOT
-from common.records import certificate
+from common.records import certificate, manifest
 from common.records.metrics import throughput
 from common.records.training import Record, read_records
-from common.sessions.comparison_plan import Stage
 from common.sessions.other_checkout import RECORDS, Against, launcher_of
+from common.sessions.session import Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, Needed, judge
 
@@ -100,7 +101,17 @@ def run_both(launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = R
     sides = [(folder, root), (folder / RECORDS, checkout)]
     if launch.repetition % 2 == 0:
         sides.reverse()
-    records = {code: _run(launch, records, code) for records, code in sides}
+    try:
+        records = {code: _run(launch, place, code) for place, code in sides}
+    except BaseException:
+        # Half a pair doesn't count: the comparison makes both again when it goes on.
+        for place, _ in sides:
+            (place / f"{launch.name}.json").unlink(missing_ok=True)
+        raise
+    finally:
+        with signals_held():
+            left = [folder / RECORDS / f"{launch.name}.json", *manifest.files_of(folder / RECORDS, launch.name)]
+            manifest.note(folder, left)
     return records[root], records[checkout]
 
 

@@ -1,85 +1,269 @@
-"""A session of the laboratory: rounds of launches, in a folder in which it goes on where it was interrupted."""
+"""A session: launches made stage by stage, in a folder in which it goes on where it was interrupted."""
 
+from __future__ import annotations
+
+import csv
 import dataclasses
+import io
 import signal
+import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from common import command_line
+from common.errors import UserError
 from common.files import ensure_writable, locked, write_atomically
 from common.launching.processes import signals_held
 from common.measurement import machine
+from common.paths import ROOT
 from common.records import manifest
-from common.sessions.folder import order_seed, unfinished_or_new
+from common.sessions.folder import FINISHED, order_seed, unfinished_or_new
+
+if TYPE_CHECKING:
+    import pandas
+
+_DURATIONS, _PLAN = "durations.csv", "plan.csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of every session."""
+
+    results: Path = Path("results")
+    """Folder in which each session gets a folder of its own."""
+    order_seed: int | None = None
+    """Seed of the order of the launches; none: a new one, which the folder and the report name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Options of every session that ends with a report."""
+
+    plan: bool = False
+    """Print the launches, and run nothing."""
+    out: Path
+    """The report, with an HTML page beside it, or the picture."""
 
 
 class Arguments(Protocol):
-    """The options that every session has, a dataclass with a default for each."""
+    """A session's command line: a dataclass with a default for each field."""
 
-    results: Path
-    order_seed: int | None
+    @property
+    def session(self) -> Options:
+        """The options that every session has."""
 
 
 class Launch(Protocol):
-    """A planned launch: its name is that of its record and its log."""
+    """A planned launch."""
 
     @property
     def name(self) -> str:
-        """Unique in a session."""
+        """The path of its record in the session's folder, without the suffix."""
 
 
 class Record(Protocol):
     """What is kept of a launch."""
 
-    status: str
-    reason: str | None
-    log: str | None
+    @property
+    def status(self) -> str:
+        """`ok`, `unsupported` or `failed`."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it isn't ok: one sentence."""
+
+    @property
+    def log(self) -> str | None:
+        """The name of its log."""
 
 
-Rounds = Callable[[int, Path], Iterable[tuple[str, Sequence[Launch]]]]
-"""From an order's seed and the session's folder the launches in their order: what a round is called, and its launches.
-Each round is asked for when the one before has been made."""
+L = TypeVar("L", bound=Launch)
+R = TypeVar("R", bound=Record)
 
 
-def run(
-    console: Console,
-    kind: str,
-    arguments: Arguments,
-    identity: str,
-    rounds: Rounds,
-    make: Callable[[Launch, Path], Record],
-    read: Callable[[Path], Record],
-) -> Path:
-    """Make every launch of the rounds that has no good record yet, alone on this machine; returns the folder.
+@dataclass(frozen=True)
+class Stage(Generic[L]):
+    """Launches that are made one after the other before anything else is decided."""
 
-    `kind` is the Nox session's name, `identity` what an interrupted session has in common with the one that goes on
-    with it. `make` leaves one launch's record in the folder, and `read` reads one. Leaves by SystemExit where a signal
-    asks for it. Raises UserError where another session fills the folder.
+    name: str
+    """What kind of stage it is, as the plan in the folder has it."""
+    title: str
+    """What it is called while it runs."""
+    launches: Sequence[L]
+
+
+class Schedule(Protocol[L, R]):
+    """What a session launches next."""
+
+    def next_stage(self) -> Stage[L] | None:
+        """The next launches, once those of the stage before have been made; None: it is over."""
+
+    def note(self, launch: L, seconds: float, record: R) -> None:
+        """Take note of a launch that has been made, and how long it took. Raises UserError where nothing can follow."""
+
+    def seconds_left(self) -> float | None:
+        """How long the launches to come will take; None where that can't be told yet."""
+
+
+class Rounds(Generic[L]):
+    """A schedule of stages of which each is asked for when the one before has been made.
+
+    `launches` says how many there are in all, where that doesn't depend on what they show.
     """
-    with machine.alone():
-        folder = unfinished_or_new(arguments.results, kind, identity, "finished")
-        refusal = f"Another session fills {folder}: wait for its end, or name another folder with --results."
-        ensure_writable(folder / "lock")
-        with locked(folder / "lock", refusal=refusal):
-            seed = order_seed(folder, arguments.order_seed)
-            again = command_line.of_session(kind, dataclasses.replace(arguments, order_seed=seed))
-            write_atomically(folder / "command.txt", f"{again}\n".encode())
-            console.print(f"Records go to {folder}; the launches' order has seed {seed}.")
-            _fill(console, folder, rounds(seed, folder), make, read)
-    return folder
+
+    def __init__(self, stages: Iterable[Stage[L]], launches: int | None = None) -> None:
+        self._stages, self._launches = iter(stages), launches
+        self._seconds: list[float] = []
+
+    def next_stage(self) -> Stage[L] | None:
+        """The next round."""
+        return next(self._stages, None)
+
+    def note(self, launch: L, seconds: float, record: Record) -> None:
+        """Take note of how long a launch took."""
+        self._seconds.append(seconds)
+
+    def seconds_left(self) -> float | None:
+        """As long as the launches made so far took on average, for each that is left."""
+        if not self._seconds or self._launches is None:
+            return None
+        return (self._launches - len(self._seconds)) * statistics.fmean(self._seconds)
 
 
-def numbered(rounds: Sequence[Sequence[Launch]]) -> list[tuple[str, Sequence[Launch]]]:
-    """The rounds, each with what it is called where there are so many of them."""
-    return [(f"round {number} of {len(rounds)}", launches) for number, launches in enumerate(rounds, start=1)]
+def numbered(rounds: Sequence[Sequence[L]]) -> list[Stage[L]]:
+    """A stage for each of the rounds, whose title says where it stands among them."""
+    titles = [f"round {number} of {len(rounds)}" for number in range(1, len(rounds) + 1)]
+    return [Stage("round", title, launches) for title, launches in zip(titles, rounds, strict=True)]
 
 
-def ended(console: Console, records: Iterable[Record]) -> int:
+def in_words(launch: Launch, record: Record) -> str:
+    """What is said of a launch behind its name: nothing of a good one, else why it isn't."""
+    return "" if record.status == "ok" else f"{record.reason} (log: {record.log})"
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session that is under way."""
+
+    console: Console
+    folder: Path
+    order_seed: int
+
+    def run(
+        self,
+        schedule: Schedule[L, R],
+        make: Callable[[L, Path], R],
+        read: Callable[[Path], R],
+        words: Callable[[L, R], str] = in_words,
+        plan_table: Callable[[Sequence[Stage[L]]], pandas.DataFrame] | None = None,
+    ) -> None:
+        """Make every launch of the schedule that hasn't been made yet, and note what each has left.
+
+        `make` leaves a launch's record in the folder, and `read` reads one. A launch has been made where its record is
+        ok and was noted. `words` are said of each, and a `plan_table` of all stages so far is kept in the folder.
+        """
+        earlier = _read_durations(self.folder / _DURATIONS)
+        usual = statistics.fmean(earlier.values()) if earlier else 0.0
+        seconds: dict[str, float] = {}
+        stages: list[Stage[L]] = []
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+        # Drawn between launches alone, which have the machine for themselves.
+        with Progress(*columns, console=self.console, transient=True, auto_refresh=False) as progress:
+            bar = progress.add_task("", total=None)
+            while stage := schedule.next_stage():
+                left = schedule.seconds_left()
+                about = "" if left is None else f", about {_in_words(left)} left"
+                if not stages or stage.title != stages[-1].title:
+                    self.console.print(f"{stage.title}{about}:", markup=False)
+                progress.update(bar, total=None if left is None else sum(seconds.values()) + left)
+                stages.append(stage)
+                if plan_table and len(table := plan_table(stages)):
+                    write_atomically(self.folder / _PLAN, table.to_csv(index=False).encode())
+                for launch in stage.launches:
+                    title, path = f"{stage.title}{about}, {launch.name}", self.folder / f"{launch.name}.json"
+                    progress.update(bar, completed=sum(seconds.values()), description=title, refresh=True)
+                    record = self._read_good(path, read)
+                    if record:
+                        seconds[launch.name] = earlier.get(launch.name, usual)
+                    else:
+                        started = time.monotonic()
+                        try:
+                            record = make(launch, self.folder)
+                            seconds[launch.name] = time.monotonic() - started
+                            _write_durations(self.folder / _DURATIONS, earlier | seconds)
+                        finally:
+                            self._note(path)
+                        self.say(launch.name, words(launch, record), record.status, seconds[launch.name])
+                    schedule.note(launch, seconds[launch.name], record)
+        self._note()
+
+    def say(self, name: str, words: str, status: str, seconds: float) -> None:
+        """Print how a launch ended, and how long it took."""
+        launch = f"{name:<58} {words}" if status == "ok" else f"{name}: {words}"
+        self.console.print(f"{status:>11}  {launch} {seconds:>6.1f} s", markup=False)
+
+    def _read_good(self, path: Path, read: Callable[[Path], R]) -> R | None:
+        """The record of a launch that needn't be made again."""
+        if not path.exists() or str(path.relative_to(self.folder)) not in manifest.read(self.folder):
+            return None
+        record = read(path)
+        return record if record.status == "ok" else None
+
+    def _note(self, *records: Path) -> None:
+        """Note the digests of what launches with these records have left, and of the tables."""
+        left = [path for record in records for path in [record, *manifest.files_of(record.parent, record.stem)]]
+        with signals_held():
+            manifest.note(self.folder, [*left, self.folder / _DURATIONS, self.folder / _PLAN])
+
+
+@contextmanager
+def begin(
+    console: Console, name: str, arguments: Arguments, identity: str, kind: str | None = None
+) -> Iterator[Session]:
+    """Begin a session, or go on with one that was interrupted, alone on this machine; it is finished after the block.
+
+    `name` is the Nox session's, and `kind` is how folders' names end, where that isn't the same. `identity` is what an
+    interrupted session has in common with the one that goes on with it. Leaves by SystemExit where a signal asks for
+    it. Raises UserError where another session measures here.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        with machine.alone():
+            folder = unfinished_or_new(arguments.session.results, kind or name, identity)
+            refusal = f"Another session fills {folder}: wait for its end, or name another folder with --results."
+            ensure_writable(folder / "lock")
+            with locked(folder / "lock", refusal=refusal):
+                seed = order_seed(folder, arguments.session.order_seed)
+                options = dataclasses.replace(arguments.session, order_seed=seed)
+                again = command_line.of_session(name, dataclasses.replace(arguments, session=options))
+                write_atomically(folder / "command.txt", f"{again}\n".encode())
+                console.print(f"Records go to {folder}; the launches' order has seed {seed}.", markup=False)
+                yield Session(console, folder, seed)
+                (folder / FINISHED).touch()
+    except KeyboardInterrupt:
+        console.print("Interrupted: start it again with the same options and it goes on here.")
+        sys.exit(130)
+
+
+def console_for(width: int) -> Console:
+    """The terminal, or lines of this width where nobody looks.
+
+    What records and users say is printed as it is: in rich's markup, `[/` in a reason would be an error.
+    """
+    return Console(width=None if sys.stdout.isatty() else width, markup=False, emoji=False)
+
+
+def counted(console: Console, records: Iterable[Record]) -> int:
     """Say how many launches ended how; returns 1 where one failed, else 0."""
     statuses = [record.status for record in records]
     counts = ", ".join(f"{statuses.count(each)} {each}" for each in ("ok", "unsupported", "failed"))
@@ -87,35 +271,30 @@ def ended(console: Console, records: Iterable[Record]) -> int:
     return int("failed" in statuses)
 
 
-def _fill(
-    console: Console,
-    folder: Path,
-    rounds: Iterable[tuple[str, Sequence[Launch]]],
-    make: Callable[[Launch, Path], Record],
-    read: Callable[[Path], Record],
-) -> None:
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+def report(module: str, folder: Path, out: Path) -> int:
+    """Write what a session ends with, from the records in its folder; returns the exit status."""
+    command = [sys.executable, "-m", module, "--results", str(folder.resolve()), "--out", str(out.resolve())]
+    return subprocess.run(command, cwd=ROOT).returncode
+
+
+def _in_words(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
+def _read_durations(path: Path) -> dict[str, float]:
+    """Seconds of the launches that were made before an interruption. Raises UserError for a damaged file."""
+    if not path.exists():
+        return {}
     try:
-        for title, launches in rounds:
-            console.print(f"{title}:")
-            for launch in launches:
-                path = folder / f"{launch.name}.json"
-                if path.exists() and read(path).status == "ok":
-                    continue
-                started = time.monotonic()
-                try:
-                    record = make(launch, folder)
-                finally:
-                    with signals_held():
-                        manifest.note(folder, manifest.files_of(path.parent, path.stem))
-                console.print(f"{_line_of(launch, record)} {time.monotonic() - started:>6.1f} s", markup=False)
-    except KeyboardInterrupt:
-        console.print("Interrupted: start it again with the same options and it goes on here.")
-        sys.exit(130)
-    (folder / "finished").touch()
+        rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+        return {row["launch"]: float(row["seconds"]) for row in rows}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} can't be read ({error}): delete it, and start the session again.") from error
 
 
-def _line_of(launch: Launch, record: Record) -> str:
-    said = "" if record.status == "ok" else f": {record.reason} (log: {record.log})"
-    return f"{record.status:>11}  {launch.name}{said}"
+def _write_durations(path: Path, seconds: dict[str, float]) -> None:
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows([("launch", "seconds"), *seconds.items()])
+    write_atomically(path, table.getvalue().encode())

@@ -37,7 +37,8 @@ from common.measurement import machine
 from common.measurement.record import declared
 from common.paths import ROOT
 from common.records.training import Record, write_record
-from common.sessions.comparison_plan import Scope, Stage, plan_table, whole_round
+from common.sessions.comparison_plan import Scope, plan_table, whole_round
+from common.sessions.session import Stage
 from tests.reports.records import measured, trained
 
 CORES = 2

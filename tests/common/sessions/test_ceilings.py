@@ -1,9 +1,10 @@
 """common/sessions/ceilings.py: which probes a comparison makes, how they are started, and that none of them ends it."""
 
 import dataclasses
-import itertools
+import io
 import random
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,18 @@ from common.paths import ROOT
 from common.records import manifest
 from common.sessions import ceilings, compare
 from common.sessions.comparison_plan import Scope
-from common.sessions.comparison_schedule import Durations, stages
+from common.sessions.comparison_schedule import Schedule
+from common.sessions.session import Rounds, Session, Stage
+
+SEEDS = {"digits": 3, "pathway": 0}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a schedule must know of a record."""
+
+    status: str
+
 
 PROBED = [family for family in catalogue.families().values() if family.probe]
 TRIED = {"NUMPY_KERNELS": "fast"}
@@ -43,7 +55,8 @@ def probed(declare, catalogue_of, monkeypatch):
 
 
 def names(scope):
-    return [probe.name for probe in ceilings.planned(scope)]
+    assert {str(Path(probe.name).parent) for probe in ceilings.planned(scope)} <= {FOLDER}
+    return [Path(probe.name).name for probe in ceilings.planned(scope)]
 
 
 # Which there are
@@ -51,12 +64,18 @@ def names(scope):
 
 def test_a_family_has_one_probe_in_its_largest_world_and_one_alone_for_each_thing_that_is_tried(probed):
     probed()
-    assert names(Scope()) == ["numpy-alone-pathway-64r-2w", "numpy-alone-pathway-64r-1w-NUMPY_KERNELS_fast"]
+    assert names(Scope()) == [
+        "numpy-alone-pathway-64r-2w",
+        "numpy-alone-pathway-64r-1w-NUMPY_KERNELS_fast",
+    ]
 
 
 def test_every_preset_and_every_number_of_rows_of_the_rounds_is_probed(probed):
     probed(tried=())
-    assert names(Scope(preset=("digits", "wide"))) == ["numpy-alone-digits-64r-2w", "numpy-alone-wide-512r-2w"]
+    assert names(Scope(preset=("digits", "wide"))) == [
+        "numpy-alone-digits-64r-2w",
+        "numpy-alone-wide-512r-2w",
+    ]
     full = names(Scope(profile="full"))
     # Weak scaling keeps a worker's rows, strong scaling halves them.
     assert {"numpy-alone-wide-512r-2w", "numpy-alone-wide-256r-2w"} < {*full}
@@ -102,7 +121,7 @@ def started():
 
 @pytest.fixture
 def made(probed, started, monkeypatch, tmp_path):
-    """A function that makes the probes of a comparison, which end with a status; returns the seconds they took."""
+    """A function that makes the probes of a comparison, which end with a status; returns what it printed."""
     strategy = probed()
 
     def run(status=0, log=""):
@@ -117,32 +136,40 @@ def made(probed, started, monkeypatch, tmp_path):
                 write_ceiling(task.record, Ceiling(**known, status="ok", elapsed_seconds=30.0))
             return status
 
+        def make(probe, folder):
+            return ceilings.run(probe, folder / f"{probe.name}.json")
+
         monkeypatch.setattr(supervision, "start", start)
-        return ceilings.run_all(Console(quiet=True), ceilings.planned(Scope()), tmp_path)
+        console, probes = Console(file=io.StringIO(), width=200), ceilings.planned(Scope())
+        session = Session(console, tmp_path, order_seed=0)
+        session.run(Rounds([Stage("ceilings", "the ceilings", probes)]), make, compare._read, compare._in_words)
+        return console.file.getvalue()
 
     return run
 
 
 def test_each_probe_leaves_a_file_in_a_folder_of_its_own(made, started, tmp_path):
-    assert made() < 5
+    assert "ok  ceilings/numpy-alone-pathway-64r-2w" in made()
     assert [(task.workers, task.batch, variables) for task, variables in started] == [(2, 64, {}), (1, 64, TRIED)]
     assert {path.suffix for path in (tmp_path / FOLDER).iterdir()} == {".json", ".log"}
     assert len(read_ceilings(tmp_path)) == 2
     assert not list(tmp_path.glob("*.json"))
 
 
-def test_what_was_made_before_an_interruption_counts_with_its_time_and_is_not_made_again(made, started):
+def test_what_was_made_before_an_interruption_counts_with_its_time_and_is_not_made_again(made, started, tmp_path):
     made()
-    assert made() == 60.0
+    taken = (tmp_path / "durations.csv").read_text()
+    made()
+    assert (tmp_path / "durations.csv").read_text() == taken
     assert len(started) == 2
 
 
 def test_what_a_probe_left_is_noted_once_and_an_edit_before_the_comparison_goes_on_is_not(made, tmp_path):
     made()
-    assert len(manifest.read(tmp_path)) == 2
+    assert len(manifest.read(tmp_path)) == 2 + len(["durations.csv"])
     edited, _ = sorted((tmp_path / FOLDER).glob("*.json"))
     edited.write_text(edited.read_text().replace("30.0", "40.0"))
-    assert made() == 70.0
+    made()
     assert manifest.check(tmp_path).changed == (f"{FOLDER}/{edited.name}",)
 
 
@@ -189,37 +216,28 @@ def test_a_strategy_that_no_probe_is_started_like_is_refused(probed, monkeypatch
 @pytest.mark.parametrize("scope", [Scope(), Scope(repetitions=2), Scope(repetitions=1)])
 def test_they_come_once_after_the_first_round_and_before_anything_else_is_decided(probed, scope):
     probed()
-    durations, happened = Durations(), []
-
-    def probe():
-        happened.append("probes")
-        durations.probes = 20.0
-
-    seeds = {"digits": 3, "pathway": 0}
-    for stage in stages(scope, random.Random(0), seeds, durations, {}, probe):
+    probes, prepared = ceilings.planned(Scope()), []
+    schedule = Schedule(scope, random.Random(0), SEEDS, probes, lambda launches: prepared.append(len(launches)))
+    happened = []
+    while stage := schedule.next_stage():
         happened.append(stage.title)
         for each in stage.launches:
-            durations.add(each, 10.0, ok=True)
+            schedule.note(each, 10.0, Ended("ok"))
     first = [title for title in happened if title.startswith("round 1 of")]
-    assert happened[: len(first) + 1] == [*first, "probes"]
-    assert happened.count("probes") == 1
-    assert durations.spent() == 20.0 + 10.0 * len(durations.seconds)
+    assert happened[: len(first) + 1] == [*first, "the frameworks' ceilings"]
+    assert happened.count("the frameworks' ceilings") == len(prepared) == 1
+    assert schedule.has_time_for_probes
+    assert schedule.durations.spent() == pytest.approx(20.0 + 10.0 * len(schedule.durations.seconds), abs=1.0)
 
 
-def test_they_are_left_out_where_the_time_does_not_suffice_for_them(probed, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("limit", "has_time"), [({"minutes": 1.9}, True), ({"minutes": 1.8}, False), ({"repetitions": 3}, True)]
+)
+def test_they_are_left_out_where_the_time_does_not_suffice_for_them(probed, limit, has_time):
     probed()
-    monkeypatch.setattr(ceilings, "run_all", lambda console, probes, *_: 7.0 * len(probes))
-    [launched, *_] = [each for stage in stages_of(Scope()) for each in stage.launches]
-    durations = Durations()
-    durations.add(launched, 20.0, ok=True)
-    # A launch, two probes and the report: 20 + 40 + 30 seconds.
-    assert compare._probed(Console(), Scope(minutes=1.5), durations, tmp_path) == 14.0
-    assert compare._probed(Console(), Scope(repetitions=3), durations, tmp_path) == 14.0
-    assert "didn't suffice" not in capsys.readouterr().out
-    assert compare._probed(Console(), Scope(minutes=1.4), durations, tmp_path) == 0.0
-    assert "Time didn't suffice for the frameworks' ceilings." in capsys.readouterr().out
-
-
-def stages_of(scope):
-    """The first stages of a comparison in which nothing takes any time."""
-    return itertools.islice(stages(scope, random.Random(0), {"digits": 3, "pathway": 0}, Durations(), {}), 1)
+    schedule = Schedule(Scope(workers=(1,), **limit), random.Random(0), SEEDS, 2 * ceilings.planned(Scope())[:1])
+    while (stage := schedule.next_stage()) and schedule.durations.spent() < 40:
+        for each in stage.launches:
+            schedule.note(each, 20.0, Ended("ok"))
+    # Two launches, two probes and the report: 40 + 40 + 30 seconds.
+    assert (stage.name == "ceilings") == schedule.has_time_for_probes == has_time

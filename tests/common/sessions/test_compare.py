@@ -25,9 +25,10 @@ from common.measurement import machine
 from common.paths import ROOT
 from common.records import certificate
 from common.records.training import read_record, read_records, write_record
-from common.sessions import compare
+from common.sessions import compare, placement
 from common.sessions.comparison_plan import Scope
 from common.sessions.other_checkout import Against
+from common.sessions.session import Options, Output, Session
 from tests.launching import made_up, wait_for
 from tests.reports.records import make_record, named, unfinished
 
@@ -90,7 +91,7 @@ def processes_of(folder, *words):
 def compared(launched, catalogue_of, monkeypatch, tmp_path):
     """A function that compares made-up launches of one round in the test's folder, as the command line would."""
     catalogue_of(launched)
-    monkeypatch.setattr(compare.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0))
+    monkeypatch.setattr(compare, "report", lambda *_: 0)
     # Launches that are made up train nothing.
     monkeypatch.setattr(certificate, "compare", lambda *_: [])
     monkeypatch.setattr(compare, "compute_oracles", list)
@@ -120,7 +121,7 @@ def test_over_hosts_every_launch_is_made_there_and_the_same_command_repeats_it(c
         made.append((planned.hosts, cluster))
         return supervision.run_planned(planned, folder)
 
-    monkeypatch.setattr(compare.cluster, "find", find)
+    monkeypatch.setattr(placement.cluster, "find", find)
     monkeypatch.setattr(compare, "over_hosts", over_hosts)
     folder = compared("--hosts", "one:2,two:2")
     assert asked == [("one:2,two:2", 1)]
@@ -148,12 +149,12 @@ def test_a_launch_that_failed_is_tried_again_once_the_comparison_goes_on(compare
 
 
 def test_a_comparison_with_a_damaged_record_is_not_finished(compared, monkeypatch, tmp_path):
-    def damage(launch, *_):
+    def damage(launch, _):
         [path] = tmp_path.glob(f"*/{launch.name}.json")
         path.write_text('{"schema_version": ')
         return ""
 
-    monkeypatch.setattr(compare, "_line_of", damage)
+    monkeypatch.setattr(compare, "_in_words", damage)
     with pytest.raises(UserError, match=r"json isn't a record that can be read.*run its launch again"):
         compared()
     assert not list(tmp_path.glob("*/finished"))
@@ -185,13 +186,16 @@ def test_a_launch_that_was_interrupted_before_its_seconds_were_noted_is_not_made
 
 def test_a_quick_comparison_ends_in_its_time_and_says_what_it_left_out(compared, monkeypatch, capsys):
     clock = iter(range(0, 10_000, 25))
-    monkeypatch.setattr(compare.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(compare.ceilings, "planned", lambda scope: ["a probe that isn't made"])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
     folder = compared("--minutes", "1", repetitions=None)
     plan, seconds = pandas.read_csv(folder / "plan.csv"), pandas.read_csv(folder / "durations.csv")
     assert set(seconds["seconds"]) == {25}
     assert len(seconds) == len(plan) == 1
     assert pandas.read_csv(folder / "left_out.csv")["strategy"].tolist() == ["numpy_threads"]
-    assert "Time didn't suffice for numpy_threads: --minutes " in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Time didn't suffice for numpy_threads: --minutes " in printed
+    assert "Time didn't suffice for the frameworks' ceilings." in printed
 
 
 def test_the_plan_names_the_stage_and_the_margin_of_every_launch(compared):
@@ -207,7 +211,7 @@ def test_only_one_comparison_runs_on_a_machine_and_in_a_folder(compared, refusal
     folder = compared()
     (folder / "finished").unlink()
     with locked(folder / "lock"):
-        assert refusal(compared).startswith(f"Another comparison fills {folder}: ")
+        assert refusal(compared).startswith(f"Another session fills {folder}: ")
     assert compared() == folder
 
 
@@ -275,6 +279,19 @@ def test_an_empty_name_of_a_commit_is_refused(tmp_path, monkeypatch, refusal):
     assert refusal(compare.main).startswith("There is no commit ''")
 
 
+def test_what_a_record_says_is_printed_as_it_is_whatever_markup_it_looks_like(launched, compared, monkeypatch, capsys):
+    def start(arguments, root, log_path, deadline_seconds, variables):
+        log_path.write_text("lockstep: failed: It said [/bold] and :cross_mark: before it went.\n")
+        return 1
+
+    monkeypatch.setattr(supervision, "start", start)
+    with pytest.raises(AssertionError):
+        compared()
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count("It said [/bold] and :cross_mark: before it went.") == 4
+    assert "2 launches: 0 ok, 0 unsupported, 2 failed." in printed
+
+
 # The command that makes it again
 
 
@@ -285,9 +302,8 @@ def test_the_folder_has_the_command_that_makes_the_comparison_again(compared, tm
     assert "--minutes" not in line
     asked = compare.Arguments(
         scope=Scope(strategies=("numpy_threads",), workers=(1,), repetitions=1, margin=0.1),
-        results=tmp_path,
-        out=tmp_path / "report.pdf",
-        order_seed=7,
+        output=Output(out=tmp_path / "report.pdf"),
+        session=Options(results=tmp_path, order_seed=7),
     )
     assert tyro.cli(compare.Arguments, args=shlex.split(line)[4:]) == asked
 
@@ -339,7 +355,9 @@ def test_a_certificate_that_fails_shuts_the_gate(tmp_path, monkeypatch):
     certified = dataclasses.replace(failing, task=failing.task | {"checkpoint_steps": 2})
 
     def failure(*records):
-        return compare._conclude(Console(), tmp_path, named(*records), against)
+        for name, record in named(*records).items():
+            write_record(tmp_path / f"{name}.json", record)
+        return compare._conclude(Session(Console(), tmp_path, 0), against)
 
     assert failure(make_record("amber_ring", 2), failing) is None
     assert failure(make_record("amber_ring", 2), certified) == (

@@ -3,13 +3,14 @@
 import os
 import random
 import statistics
+from dataclasses import dataclass
 
 import pytest
 
 from common.declarations import catalogue
 from common.declarations.strategy import has_exchange
 from common.sessions.comparison_plan import Scope
-from common.sessions.comparison_schedule import MORE, REPORT_LAUNCHES, Durations, stages
+from common.sessions.comparison_schedule import MORE, REPORT_LAUNCHES, Durations, Schedule
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 SEEDS = {"digits": 3, "pathway": 0}
@@ -29,17 +30,27 @@ def recorded(launch):
     return RECORDED.get(launch.strategy.launcher.name, OF_HOROVOD)[{1: 0, 2: 1, 4: 2}[launch.workers]]
 
 
+@dataclass(frozen=True)
+class Ended:
+    """What a schedule must know of a record."""
+
+    status: str
+
+
 class Comparison:
     """What a comparison launches where launches take as long as `seconds_of` says and all but the `broken` end well."""
 
     def __init__(self, scope, seconds_of=recorded, broken=(), seed=0):
-        self.durations, self.left_out = Durations(), {}
-        self.stages = []
-        for stage in stages(scope, random.Random(seed), SEEDS, self.durations, self.left_out):
+        schedule = Schedule(scope, random.Random(seed), SEEDS)
+        self.durations, self.left_out = schedule.durations, schedule.left_out
+        self.stages, self.expected = [], []
+        while stage := schedule.next_stage():
             self.stages.append(stage)
+            self.expected.append(schedule.seconds_left())
             for launch in stage.launches:
                 assert launch.name not in self.durations.seconds
-                self.durations.add(launch, seconds_of(launch), launch.strategy.name not in broken)
+                status = "failed" if launch.strategy.name in broken else "ok"
+                schedule.note(launch, seconds_of(launch), Ended(status))
 
     def launches(self, *names):
         return [launch for stage in self.stages if stage.name in names for launch in stage.launches]
@@ -196,6 +207,20 @@ def test_without_a_limit_there_are_as_many_whole_rounds_as_were_asked_for():
     found = Comparison(Scope(repetitions=2))
     assert [stage.title for stage in found.stages] == ["round 1 of 2", "round 2 of 2"]
     assert len(Comparison(Scope(profile="full", strategies=(uncrowded()[0].name,))).stages) == 10
+
+
+def test_within_a_limit_what_is_left_of_it_is_left():
+    found = Comparison(Scope(minutes=3))
+    assert found.expected[0] == 180.0
+    assert found.expected == sorted(found.expected, reverse=True)
+    assert found.expected[-1] < 60
+
+
+def test_without_a_limit_the_first_round_tells_how_long_the_others_take():
+    found = Comparison(Scope(repetitions=3))
+    in_a_round = [launch for launch in found.stages[1].launches if launch.purpose == "throughput"]
+    seconds = sum(map(recorded, in_a_round))
+    assert found.expected == [None, pytest.approx(2 * seconds), pytest.approx(seconds)]
 
 
 def test_a_launch_is_expected_to_take_as_long_as_those_most_like_it():

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import pandas
 import pytest
 
 from common.contract.task import PRESETS
@@ -13,7 +12,7 @@ from common.measurement.record import declared
 from common.records.trace import Message, Trace, trace_path, write_trace
 from common.records.training import Record, read_record, write_record
 from common.sessions import exchange_plan
-from common.sessions.exchange_plan import Scope, at_batch, replay, rounds, traced, with_batch, worth_trying
+from common.sessions.exchange_plan import Scope, at_batch, replay, stages, steps_table, traced, with_batch, worth_trying
 
 SCOPE = Scope(strategies=("torch_ddp",), repetitions=2)
 [DDP] = SCOPE.chosen()
@@ -56,22 +55,23 @@ def leave_steps(folder, base, step, alone, scope=SCOPE, repetitions=(1, 2), stat
 
 
 def names_of_rounds(scope, folder):
-    """Of each round the names of its launches, in alphabetical order; by the account of all larger batches pay."""
-    found = {}
-    for title, planned in rounds(scope, 7, folder):
-        found[title] = sorted(each.name for each in planned)
-        if title == f"round {scope.rounds} of {scope.rounds}":
+    """Of each round the names of its launches, in alphabetical order, and the plan; all larger batches pay."""
+    made = []
+    for stage in stages(scope, 7, folder):
+        made.append(stage)
+        if stage.title == f"round {scope.rounds} of {scope.rounds}":
             leave_steps(folder, base=2e-3, step=5e-3, alone=2e-3, scope=scope)
-    return found
+    return {stage.title: sorted(each.name for each in stage.launches) for stage in made}, steps_table(made, 7)
 
 
 def test_a_session_begins_with_the_traces_and_goes_on_with_rounds(tmp_path):
     leave_trace(tmp_path)
-    titles, launches = [], []
-    for title, planned in rounds(SCOPE, 7, tmp_path):
-        titles.append(title)
-        launches.append(sorted(each.name for each in planned))
-        if title == "round 2 of 2":
+    made, titles, launches = [], [], []
+    for stage in stages(SCOPE, 7, tmp_path):
+        made.append(stage)
+        titles.append(stage.title)
+        launches.append(sorted(each.name for each in stage.launches))
+        if stage.title == "round 2 of 2":
             leave_steps(tmp_path, base=2e-3, step=2e-3, alone=2e-3)
     assert titles == ["traces", "round 1 of 2", "round 2 of 2"]
     assert launches[0] == ["traces/torch_ddp-pathway-weak-2w-00"]
@@ -81,12 +81,13 @@ def test_a_session_begins_with_the_traces_and_goes_on_with_rounds(tmp_path):
         "torch_ddp-pathway-weak-2w-no_exchange-02",
         "torch_single-pathway-weak-1w-02",
     ]
-    plan = pandas.read_csv(tmp_path / "plan.csv")
+    plan = steps_table(made, 7)
+    assert steps_table(made[:1], 7).empty
     assert (len(plan), *plan["order_seed"].unique(), *plan["repetition"].unique()) == (2 * 3, 7, 1, 2)
 
 
 def test_where_it_would_pay_a_session_ends_with_rounds_at_larger_batches(tmp_path):
-    found = names_of_rounds(SCOPE, tmp_path)
+    found, plan = names_of_rounds(SCOPE, tmp_path)
     assert [*found][3:] == ["larger batches, round 1 of 2", "larger batches, round 2 of 2"]
     names = found["larger batches, round 1 of 2"]
     assert names == [
@@ -95,7 +96,6 @@ def test_where_it_would_pay_a_session_ends_with_rounds_at_larger_batches(tmp_pat
         "torch_single-pathway-weak-1w-200rows-01",
         "torch_single-pathway-weak-1w-96rows-01",
     ]
-    plan = pandas.read_csv(tmp_path / "plan.csv")
     assert len(plan) == 2 * 3 + 2 * 4
     assert sorted(plan["launch"][2 * 3 :]) == sorted([*names, *found["larger batches, round 2 of 2"]])
     assert [*plan["repetition"][2 * 3 :]] == 4 * [1] + 4 * [2]
@@ -103,7 +103,8 @@ def test_where_it_would_pay_a_session_ends_with_rounds_at_larger_batches(tmp_pat
 
 def test_strategies_that_are_tried_at_the_same_batch_have_one_launch_of_their_base(tmp_path):
     scope = Scope(strategies=("torch_ddp", "torch_sync_sgd"), repetitions=2)
-    assert names_of_rounds(scope, tmp_path)["larger batches, round 1 of 2"] == [
+    names, _ = names_of_rounds(scope, tmp_path)
+    assert names["larger batches, round 1 of 2"] == [
         "torch_ddp-pathway-weak-2w-200rows-01",
         "torch_ddp-pathway-weak-2w-96rows-01",
         "torch_single-pathway-weak-1w-200rows-01",

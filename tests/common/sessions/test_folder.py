@@ -23,7 +23,7 @@ def begun(results, name, asked_for="as this", **files):
 
 
 def found(results):
-    return unfinished_or_new(results, "quick", "as this", "finished")
+    return unfinished_or_new(results, "quick", "as this")
 
 
 def test_the_newest_unfinished_folder_goes_on(tmp_path):

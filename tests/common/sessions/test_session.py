@@ -4,16 +4,18 @@ import contextlib
 import io
 import re
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
+import pandas
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from common.errors import UserError
 from common.measurement import machine
-from common.sessions import session
+from common.records import manifest
+from common.sessions.session import Options, Rounds, Stage, begin, console_for, counted, numbered
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -36,13 +38,12 @@ class Ended:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What every session is given."""
+    """A session's command line."""
 
-    results: Path = Path("results")
-    order_seed: int | None = None
+    session: Options = field(default_factory=Options)
 
 
-ROUNDS = session.numbered([[Launch("a-1"), Launch("b-1")], [Launch("a-2"), Launch("b-2")]])
+ROUNDS = numbered([[Launch("a-1"), Launch("b-1")], [Launch("a-2"), Launch("b-2")]])
 
 
 def read(path):
@@ -60,7 +61,9 @@ def making(made, fail=(), interrupted_at=None, by=interrupt):
         if launch.name == interrupted_at:
             by()
         made.append(launch.name)
-        (folder / f"{launch.name}.json").write_text("failed" if launch.name in fail else "ok")
+        path = folder / f"{launch.name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("failed" if launch.name in fail else "ok")
         return Ended("failed", "It broke.", "its.log") if launch.name in fail else Ended("ok")
 
     return make
@@ -76,10 +79,12 @@ def run(monkeypatch, tmp_path):
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     console = Console(file=io.StringIO(), width=200)
 
-    def start(make, rounds=lambda seed, folder: ROUNDS):
-        arguments = Arguments(results=tmp_path, order_seed=7)
-        folder = session.run(console, "mine", arguments, "two rounds", rounds, make, read)
-        return folder, console.file.getvalue()
+    def start(make, rounds=lambda seed, folder: ROUNDS, **options):
+        arguments = Arguments(Options(results=tmp_path, order_seed=7))
+        with begin(console, "mine", arguments, "two rounds") as session:
+            schedule = Rounds(rounds(session.order_seed, session.folder), launches=4)
+            session.run(schedule, make, read, **options)
+        return session.folder, console.file.getvalue()
 
     yield start
     for number, handler in before.items():
@@ -99,12 +104,12 @@ def test_every_launch_of_every_round_is_made_and_said_and_the_session_is_finishe
     folder, printed = run(making(made, fail=["b-1"]))
     assert made == ["a-1", "b-1", "a-2", "b-2"]
     assert (folder / "finished").exists()
-    lines = [re.sub(r"\s+\d+\.\d s$", "", line).strip() for line in printed.splitlines()]
+    lines = [re.sub(r"\s+\d+\.\d s$", "", line).strip() for line in printed.splitlines() if line]
     assert lines[-6:] == [
         "round 1 of 2:",
         "ok  a-1",
         "failed  b-1: It broke. (log: its.log)",
-        "round 2 of 2:",
+        "round 2 of 2, about 0 s left:",
         "ok  a-2",
         "ok  b-2",
     ]
@@ -151,12 +156,142 @@ def test_a_round_is_asked_for_when_the_one_before_has_been_made(run):
     events = []
 
     def rounds(seed, folder):
-        for title, launches in ROUNDS:
-            events.append(title)
-            yield title, launches
+        for stage in ROUNDS:
+            events.append(stage.title)
+            yield stage
 
     run(making(events), rounds)
     assert events == ["round 1 of 2", "a-1", "b-1", "round 2 of 2", "a-2", "b-2"]
+
+
+def test_what_was_interrupted_before_its_record_was_noted_is_made_again(run, tmp_path):
+    """As where the session is killed: nobody knows whether the record is whole."""
+    folder, _ = interrupted(run, tmp_path, making([], interrupted_at="b-1"))
+    (folder / "b-1.json").write_text("ok")
+    made = []
+    run(making(made))
+    assert made == ["b-1", "a-2", "b-2"]
+
+
+def test_a_launch_that_left_its_record_when_it_was_interrupted_is_not_made_again(run, tmp_path):
+    make = making([])
+
+    def interrupted_late(launch, folder):
+        make(launch, folder)
+        if launch.name == "b-1":
+            interrupt()
+        return Ended("ok")
+
+    folder, _ = interrupted(run, tmp_path, interrupted_late)
+    made = []
+    run(making(made))
+    assert made == ["a-2", "b-2"]
+    assert manifest.check(folder).unnoted == ()
+
+
+class Clocked(Rounds):
+    """Rounds that keep what they are told of each launch."""
+
+    def __init__(self, launches):
+        super().__init__(numbered([launches]), len(launches))
+        self.noted = []
+
+    def note(self, launch, seconds, record):
+        super().note(launch, seconds, record)
+        self.noted.append((launch.name, seconds, record.status))
+
+
+def test_a_schedule_is_told_of_each_launch_and_of_those_before_an_interruption_with_the_time_they_took(
+    run, tmp_path, monkeypatch
+):
+    clock = iter(range(0, 1000, 5))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    folder, _ = interrupted(run, tmp_path, making([], fail=["a-1"], interrupted_at="a-2"))
+    assert (folder / "durations.csv").read_text() == "launch,seconds\na-1,5\nb-1,5\n"
+    (folder / "durations.csv").write_text("launch,seconds\na-1,5\nb-1,7.5\n")
+    schedule = Clocked([Launch("a-1"), Launch("b-1"), Launch("a-2")])
+    with begin(Console(quiet=True), "mine", Arguments(Options(results=tmp_path)), "two rounds") as session:
+        session.run(schedule, making([], fail=["a-2"]), read)
+    assert schedule.noted == [("a-1", 5, "ok"), ("b-1", 7.5, "ok"), ("a-2", 5, "failed")]
+    assert schedule.seconds_left() == 0
+
+
+def test_one_that_was_interrupted_before_its_seconds_were_noted_took_as_long_as_the_others_on_average(run, tmp_path):
+    folder, _ = interrupted(run, tmp_path, making([], interrupted_at="b-2"))
+    (folder / "durations.csv").write_text("launch,seconds\na-1,5\nb-1,7\n")
+    schedule = Clocked([Launch("a-1"), Launch("b-1"), Launch("a-2")])
+    with begin(Console(quiet=True), "mine", Arguments(Options(results=tmp_path)), "two rounds") as session:
+        session.run(schedule, making([]), read)
+    assert schedule.noted == [("a-1", 5, "ok"), ("b-1", 7, "ok"), ("a-2", 6, "ok")]
+
+
+@pytest.mark.parametrize("damage", ["", "launch\na-1\n", "launch,seconds\na-1,soon\n", "launch,seconds\na-1\n"])
+def test_damaged_durations_are_refused_in_one_line(run, tmp_path, refusal, damage):
+    folder, _ = interrupted(run, tmp_path, making([], interrupted_at="b-2"))
+    (folder / "durations.csv").write_text(damage)
+    if damage:
+        assert refusal(lambda: run(making([]))).startswith(f"{folder / 'durations.csv'} can't be read (")
+    else:
+        run(making([]))
+
+
+def test_what_a_launch_leaves_and_the_tables_are_noted_below_the_sessions_folder(run):
+    rounds = [Stage("round", "the only round", [Launch("ceilings/a"), Launch("b")])]
+    tables = {"plan_table": lambda stages: pandas.DataFrame({"launch": [each.title for each in stages]})}
+    folder, _ = run(making([]), lambda seed, folder: rounds, **tables)
+    assert {*manifest.read(folder)} == {"ceilings/a.json", "b.json", "durations.csv", "plan.csv"}
+    assert (folder / "plan.csv").read_text() == "launch\nthe only round\n"
+
+
+def test_signals_wait_while_digests_are_noted(run, monkeypatch):
+    """One that ended the session in the middle of it would leave a launch that counts as not made."""
+    note, noted = manifest.note, []
+
+    def interrupted_note(folder, paths):
+        signal.raise_signal(signal.SIGINT)
+        note(folder, paths)
+        noted.append({*manifest.read(folder)})
+
+    monkeypatch.setattr(manifest, "note", interrupted_note)
+    with pytest.raises(SystemExit):
+        run(making([]))
+    assert noted == [{"a-1.json", "durations.csv"}]
+
+
+def test_the_rounds_say_how_long_those_to_come_will_take():
+    rounds = Rounds(ROUNDS, launches=4)
+    assert rounds.seconds_left() is None
+    rounds.note(Launch("a-1"), 10.0, Ended("ok"))
+    rounds.note(Launch("b-1"), 20.0, Ended("ok"))
+    assert rounds.seconds_left() == 30.0
+    unknown = Rounds(ROUNDS)
+    unknown.note(Launch("a-1"), 10.0, Ended("ok"))
+    assert unknown.seconds_left() is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(119.4, "about 119 s left"), (150, "about 2 minutes left"), (9000, "about 2.5 hours left")]
+)
+def test_a_round_begins_with_the_time_that_is_left(run, monkeypatch, seconds, said):
+    monkeypatch.setattr(Rounds, "seconds_left", lambda self: seconds)
+    assert f"round 1 of 2, {said}:" in run(making([]))[1]
+
+
+def test_what_a_record_or_a_title_says_is_printed_as_it_is(run, monkeypatch):
+    rounds = [Stage("round", "[/round] 1", [Launch("b-[/1]")])]
+    make = making([], fail=["b-[/1]"])
+    _, printed = run(make, lambda seed, folder: rounds)
+    assert "[/round] 1:" in printed
+    assert "failed  b-[/1]: It broke." in printed
+
+
+def test_the_sessions_own_console_takes_nothing_for_markup(capsys):
+    console = console_for(width=80)
+    table = Table("reason")
+    table.add_row("[/...] :x:")
+    console.print(table)
+    console.print("[/...] :x:")
+    assert capsys.readouterr().out.count("[/...] :x:") == 2
 
 
 def test_a_second_session_in_the_same_folder_is_refused_while_the_first_one_fills_it(run):
@@ -182,5 +317,5 @@ def test_a_second_session_in_the_same_folder_is_refused_while_the_first_one_fill
 )
 def test_its_end_says_how_many_launches_ended_how(statuses, said, status):
     console = Console(file=io.StringIO(), width=200)
-    assert session.ended(console, map(Ended, statuses)) == status
+    assert counted(console, map(Ended, statuses)) == status
     assert console.file.getvalue() == f"{said}\n"
