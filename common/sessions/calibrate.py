@@ -6,7 +6,7 @@ is started again with the same options. Exits with 1 where a promise is broken.
 """
 
 import dataclasses
-import signal
+import random
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,19 +18,27 @@ from rich.console import Console
 from rich.table import Table
 
 from common.declarations import catalogue
+from common.declarations.strategy import Strategy
 from common.errors import UserError, exit_with_one_line
+from common.launching import supervision
 from common.launching.launch import python_for
+from common.launching.planned import PlannedLaunch
 from common.measurement import machine
-from common.records import manifest
+from common.records import manifest, metrics
+from common.records.training import Record, read_record
 from common.sessions import calibration_blocks, calibration_verdict
-from common.sessions.calibration_blocks import LONG_BLOCK, Measured, Simulated
-from common.sessions.calibration_rounds import planned, run_rounds
+from common.sessions.calibration_blocks import LONG_BLOCK, Measured
 from common.sessions.calibration_subject import subject
 from common.sessions.calibration_verdict import Calibration, Promise
-from common.sessions.folder import order_seed, unfinished_or_new
+from common.sessions.comparison_plan import Scope, main_worlds, throughput
+from common.sessions.session import Options, Rounds, Session, begin, console_for, in_words, numbered
 
-SIMULATION_SEED = 0
-"""Of the simulated families, so that their result is the code's alone."""
+LAUNCHERS = {
+    "first": "common.launching.launch",
+    "second": "common.launching.launch",
+    "busy": "common.launching.busy_launch",
+}
+"""By alias the module that launches the strategy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,65 +49,108 @@ class Arguments:
     """The strategy that is launched under three names."""
     rounds: int = 180
     """Rounds of one launch under each name: with fewer than 180 hardly anything can be concluded."""
-    families: int = 10_000
-    """Families of each size that are simulated."""
-    results: Path = Path("results")
-    """Folder in which each calibration gets a folder of its own."""
-    order_seed: int | None = None
-    """Seed of the order of the launches; none: a new one."""
+    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
 
     def __post_init__(self) -> None:
-        """Raises UserError for a strategy that doesn't exist and for too few rounds or families."""
+        """Raises UserError for a strategy that doesn't exist and for too few rounds."""
         catalogue.find(self.strategy)
         if self.rounds < LONG_BLOCK:
             raise UserError(f"--rounds {self.rounds}: give {LONG_BLOCK} or more, which make a block.")
-        if self.families < 1:
-            raise UserError(f"--families {self.families}: give a whole number above 0.")
+
+
+@dataclass(frozen=True)
+class Aliased:
+    """A launch of the strategy under one of the names, in whose folder its record lies."""
+
+    alias: str
+    launch: PlannedLaunch
+
+    @property
+    def name(self) -> str:
+        """Unique in a calibration."""
+        return f"{self.alias}/{self.launch.name}"
+
+
+class Calibrated(Rounds[Aliased]):
+    """The rounds of a calibration, and samples per second of each alias in each of them."""
+
+    def __init__(self, rounds: list[list[Aliased]], folder: Path) -> None:
+        super().__init__(numbered(rounds), launches=len(rounds) * len(LAUNCHERS))
+        self._folder = folder
+        self.rates: dict[str, list[float]] = {alias: [] for alias in LAUNCHERS}
+
+    def note(self, launch: Aliased, seconds: float, record: Record) -> None:
+        """Take note of a launch's rate. Raises UserError where it measured nothing: every round has to be whole."""
+        super().note(launch, seconds, record)
+        if record.status != "ok":
+            log = self._folder / launch.alias / str(record.log)
+            raise UserError(
+                f"Round {launch.launch.repetition} has no measurement of {launch.alias}, since its launch is "
+                f"{record.status} ({str(record.reason).rstrip('.')}; log: {log}): mend that, start it again, and it "
+                "goes on there."
+            )
+        self.rates[launch.alias].append(metrics.throughput(record).samples_per_second)
+
+
+def planned(strategy: Strategy, repetition: int) -> PlannedLaunch:
+    """The launch that a round of the quick comparison has of the strategy."""
+    scope = Scope(strategies=(strategy.name,))
+    [launch] = throughput(scope, strategy, main_worlds(scope)[strategy.name], repetition, alone=False)
+    return launch
+
+
+def rounds(strategy: Strategy, count: int, order_seed: int) -> list[list[Aliased]]:
+    """Every round: one launch under each name, in an order that the seed shuffles."""
+    order = random.Random(order_seed)
+    return [
+        [Aliased(alias, planned(strategy, repetition)) for alias in order.sample([*LAUNCHERS], len(LAUNCHERS))]
+        for repetition in range(1, count + 1)
+    ]
 
 
 def main() -> None:
     """Calibrate as the command line says. Raises UserError for what a user can mend."""
     arguments = tyro.cli(Arguments, description=__doc__)
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    python_for(catalogue.find(arguments.strategy))
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        with machine.alone():
-            calibration = _calibrate(console, arguments)
-    except KeyboardInterrupt:
-        console.print("Interrupted: start it again with the same options and it goes on here.")
-        sys.exit(130)
-    judged = calibration_verdict.promises(calibration)
-    _print_promises(console, judged)
-    sys.exit(any(promise.holds is False for promise in judged))
+    console, strategy = console_for(width=120), catalogue.find(arguments.strategy)
+    python_for(strategy)
+    options = {"strategy": strategy.name, "workers": planned(strategy, 1).workers, "rounds": arguments.rounds}
+    with begin(console, "calibrate", arguments, str(options), kind=calibration_verdict.KIND) as session:
+        schedule = Calibrated(rounds(strategy, arguments.rounds, session.order_seed), session.folder)
+        session.run(schedule, _make, read_record, _in_words)
+        rates = {alias: np.array(each) for alias, each in schedule.rates.items()}
+        calibration = _conclude(session, strategy, calibration_blocks.measured(**rates))
+    promises = calibration_verdict.promises(calibration)
+    _print_promises(console, promises)
+    sys.exit(any(promise.holds is False for promise in promises))
 
 
-def _calibrate(console: Console, arguments: Arguments) -> Calibration:
-    """Make the rounds that the folder still lacks, judge them, and write what came of them."""
-    strategy = catalogue.find(arguments.strategy)
-    workers, host = planned(strategy, 1).workers, machine.host_facts()
-    known = {"strategy": strategy.name, "workers": workers, "rounds": arguments.rounds}
-    folder = unfinished_or_new(arguments.results, calibration_verdict.KIND, str(known), calibration_verdict.FILE)
-    seed = order_seed(folder, arguments.order_seed)
-    console.print(f"Records of {strategy.name} go to {folder}; the launches' order has seed {seed}.")
-    measured = calibration_blocks.measured(**run_rounds(console, strategy, arguments.rounds, folder, seed))
-    simulated = calibration_blocks.simulate(arguments.families, np.random.default_rng(SIMULATION_SEED))
-    _print_measured(console, measured)
-    _print_simulated(console, simulated)
+def _make(launch: Aliased, folder: Path) -> Record:
+    return supervision.run_planned(launch.launch, folder / launch.alias, launcher=LAUNCHERS[launch.alias])
+
+
+def _in_words(launch: Aliased, record: Record) -> str:
+    if record.status != "ok":
+        return in_words(launch, record)
+    return f"{metrics.throughput(record).samples_per_second:>9,.0f} samples/s"
+
+
+def _conclude(session: Session, strategy: Strategy, measured: Measured) -> Calibration:
+    """Print what the rounds say, and write it into the folder."""
+    _print_measured(session.console, measured)
+    host = machine.host_facts()
     calibration = Calibration(
-        **known | dataclasses.asdict(measured),
+        **dataclasses.asdict(measured),
+        strategy=strategy.name,
+        workers=planned(strategy, 1).workers,
         processor=host["processor"],
         cores=host["cores"],
         commit=machine.git_commit() or "unknown",
         date=datetime.now(UTC).date().isoformat(),
-        order_seed=seed,
-        families=arguments.families,
-        false_different=float(np.nanmax([each.false_different for each in simulated])),
-        false_alike=float(np.nanmax([each.false_alike for each in simulated])),
+        order_seed=session.order_seed,
     )
-    calibration_verdict.write(folder / calibration_verdict.FILE, calibration)
-    manifest.note(folder, [folder / calibration_verdict.FILE])
+    path = session.folder / calibration_verdict.FILE
+    calibration_verdict.write(path, calibration)
+    manifest.note(session.folder, [path])
     return calibration
 
 
@@ -107,14 +158,6 @@ def _print_measured(console: Console, measured: Measured) -> None:
     table = Table("rounds", "spread within rounds", "busy took longer by (median)", "found in 90 % of blocks of ten")
     shares = (measured.spread, measured.busy_share, measured.smallest_difference)
     table.add_row(str(measured.rounds), *[f"{100 * share:.2f} %" for share in shares])
-    console.print(table)
-
-
-def _print_simulated(console: Console, simulated: list[Simulated]) -> None:
-    table = Table("simulated strategies", "how many", "rounds", "false different", "false alike")
-    for each in simulated:
-        rates = [f"{100 * rate:.1f} %" if rate == rate else "" for rate in (each.false_different, each.false_alike)]
-        table.add_row(each.truth, str(each.strategies), str(each.rounds), *rates)
     console.print(table)
 
 

@@ -1,7 +1,6 @@
 """Whether a calibration's promises hold, in sentences for its own output and for the reports of this machine."""
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,10 +48,6 @@ class Calibration:
     found: int
     busy_share: float
     smallest_difference: float
-    families: int
-    false_different: float
-    """The largest share of simulated families of one size."""
-    false_alike: float
 
 
 @dataclass(frozen=True)
@@ -74,14 +69,9 @@ def most_alarms(blocks: int) -> int:
     return next(alarms for alarms in range(blocks + 1) if bdtr(alarms, blocks, FAMILY_ERROR) >= 0.95)
 
 
-def largest_rate(families: int) -> float:
-    """The largest share of so many simulated families that can be wrong by chance, where 5 % are: 3 standard errors."""
-    return FAMILY_ERROR + 3 * math.sqrt(FAMILY_ERROR * (1 - FAMILY_ERROR) / families)
-
-
 def promises(calibration: Calibration) -> list[Promise]:
     """What was promised, and whether it holds."""
-    return [_false_alarms(calibration), _busy_work(calibration), _simulated_families(calibration)]
+    return [_false_alarms(calibration), _busy_work(calibration)]
 
 
 def in_words(calibration: Calibration) -> str:
@@ -140,7 +130,7 @@ def write(path: Path, calibration: Calibration) -> None:
 
 
 def read(path: Path) -> Calibration:
-    """The calibration in `path`. Raises UserError when it is damaged or of another version."""
+    """The calibration in `path`, without columns that are no longer known. Raises UserError when it is damaged."""
     try:
         [values] = pandas.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
         return Calibration(**{each.name: each.type(values[each.name]) for each in dataclasses.fields(Calibration)})
@@ -172,16 +162,6 @@ def _busy_work(calibration: Calibration) -> Promise:
         return Promise("busy work", None, f"{seen}: too few to conclude anything. {smallest}")
     held = calibration.found >= 0.9 * calibration.long_blocks
     return Promise("busy work", held, f"{seen}, where 90 % at least must be. {smallest}")
-
-
-def _simulated_families(calibration: Calibration) -> Promise:
-    different, alike = calibration.false_different, calibration.false_alike
-    seen = (
-        f"Of {calibration.families:,} simulated families of each size, with drift and unequal spread, at most "
-        f"{_percent(different)} had a false \u201cdifferent\u201d and {_percent(alike)} a false \u201calike\u201d, "
-        f"where 5 % may ({_percent(largest_rate(calibration.families))} with the simulation's own error)."
-    )
-    return Promise("simulated families", max(different, alike) <= largest_rate(calibration.families), seen)
 
 
 def _percent(share: float) -> str:

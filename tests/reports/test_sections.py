@@ -34,7 +34,6 @@ def test_a_calibration_beside_the_records_is_told_with_its_verdict(method_in):
         },
         **{"workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2, "alarms_bound": 0.2207},
         **{"spread": 0.01, "long_blocks": 18, "found": 18, "busy_share": 0.05, "smallest_difference": 0.0146},
-        **{"families": 10_000, "false_different": 0.05, "false_alike": 0.049},
     )
     assert calibration_verdict.in_words(known) in method_in(known)
     assert not any("Not calibrated here" in item for item in method_in(known))

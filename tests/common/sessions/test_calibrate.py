@@ -16,7 +16,7 @@ from common.measurement.record import declared
 from common.records.training import Record, write_record
 from common.sessions import calibrate as program
 from common.sessions import calibration_verdict
-from common.sessions.calibration_rounds import LAUNCHERS, planned
+from common.sessions.calibrate import LAUNCHERS, planned
 from common.sessions.calibration_subject import subject
 from common.sessions.comparison_plan import Scope, main_worlds
 
@@ -67,10 +67,10 @@ def launches(monkeypatch):
 def calibrate(base, launches, tmp_path, monkeypatch):
     """A function that calibrates with these options; returns the exit status."""
     # Signals would go on ending the tests themselves in this way.
-    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
 
     def run(*options):
-        command = ["calibration", "--results", str(tmp_path), "--families", "100", "--order-seed", "0", *options]
+        command = ["calibration", "--results", str(tmp_path), "--order-seed", "0", *options]
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as ended:
             program.main()
@@ -115,7 +115,7 @@ def test_a_short_calibration_ends_well_and_says_what_it_leaves_open(calibrate, t
     found = result_in(tmp_path)
     assert (found.strategy, found.workers, found.rounds, found.blocks, found.order_seed) == ("numpy_alone", 1, 12, 2, 5)
     assert (found.processor, found.cores) == (machine.host_facts()["processor"], machine.host_facts()["cores"])
-    assert (found.commit, found.families) == ("0123456", 100)
+    assert found.commit == "0123456"
     assert found.busy_share == pytest.approx(0.05, abs=0.01)
 
 
@@ -180,7 +180,6 @@ def test_a_launch_that_measures_nothing_ends_the_calibration_which_can_go_on(cal
     ("options", "complaint"),
     [
         (["--rounds", "9"], "--rounds 9: give 10 or more"),
-        (["--families", "0"], "--families 0"),
         (["--strategy", "numpy_alnoe"], "There is no strategy named 'numpy_alnoe'"),
     ],
 )

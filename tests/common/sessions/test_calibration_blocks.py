@@ -1,13 +1,9 @@
-"""common/sessions/calibration_blocks.py: what rounds with a known truth say, and how often the tests are wrong."""
-
-import dataclasses
+"""common/sessions/calibration_blocks.py: what rounds with a known truth say."""
 
 import numpy as np
 import pytest
 
-from common.sessions import calibration_blocks
-from common.sessions.calibration_blocks import measured, simulate
-from common.statistics.paired import decide
+from common.sessions.calibration_blocks import measured
 
 
 def rates(rounds=180, spread=0.01, slower=0.05, seed=0):
@@ -52,29 +48,6 @@ def test_the_bound_of_four_alarms_in_thirty_blocks_is_that_of_clopper_and_pearso
     assert found.alarms == 4
     # By R: binom.test(4, 30)$conf.int.
     assert found.alarms_bound == pytest.approx(0.3072184, abs=1e-6)
-
-
-def test_simulated_families_of_every_size_are_wrong_no_more_often_than_promised():
-    found = simulate(500, np.random.default_rng(0))
-    sizes = {(each.strategies, each.rounds) for each in found}
-    assert sizes == {(2, 6), (2, 10), (3, 6), (3, 10), (6, 6), (6, 10)}
-    wrong = [rate for each in found for rate in (each.false_different, each.false_alike) if not np.isnan(rate)]
-    # Three standard errors above 5 %; and where there is one comparison, and nothing to correct for, no less either.
-    assert max(wrong) <= 0.08
-    alone = [max(each.false_different, each.false_alike) for each in found if each.strategies == 2]
-    assert len(alone) == 4
-    assert all(np.isnan(alone) | (np.array(alone) > 0.02))
-
-
-def test_a_test_that_forgets_its_correction_is_found_by_the_families(monkeypatch):
-    def uncorrected(means, deviations, counts, margin):
-        each = decide(means[..., None], deviations[..., None], counts, margin)
-        return dataclasses.replace(each, different=each.different[..., 0], alike=each.alike[..., 0])
-
-    monkeypatch.setattr(calibration_blocks, "decide", uncorrected)
-    found = {(each.truth, each.strategies): each for each in simulate(500, np.random.default_rng(0))}
-    assert found["all equal", 6].false_different > 0.2
-    assert found["a margin apart", 6].false_alike > 0.1
 
 
 def test_a_test_that_compares_launches_of_different_rounds_finds_too_little():
