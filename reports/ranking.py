@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from common.records.certificate import ALL_REASONS, ASYNCHRONOUS, DEVIATES, OTHER_MATHS, REASONS
 from common.statistics.intervals import FEWEST_LAUNCHES
-from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, judge, smallest_difference
+from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, judge_all, smallest_difference
 from reports import blocks, deviation_figures, pairs, summaries
 from reports.blocks import Block, listed
 
@@ -243,18 +243,12 @@ def _family(launch_table: pd.DataFrame, margin: float) -> list[dict[str, object]
     """The comparisons between the strategies of these launches, the fastest strategies first."""
     by_strategy = launch_table.groupby("strategy")
     rates = {name: own["global_batch"].iloc[0] / own["seconds"].median() for name, own in by_strategy}
-    logs = np.log(launch_table.pivot_table(index="round", columns="strategy", values="samples_per_second"))
-    found = []
-    for one, other in combinations(logs.columns, 2):
-        differences = (logs[one] - logs[other]).dropna()
-        if len(differences):
-            found.append((one, other, differences) if differences.mean() >= 0 else (other, one, -differences))
-    judged = judge([differences.to_numpy() for *_, differences in found], margin)
+    by_round = {name: own.groupby("round")["samples_per_second"].mean().to_dict() for name, own in by_strategy}
     rows = [
-        {"strategy": strategy, "rate": rates[strategy], "other": other, "other_rate": rates[other]}
-        | {"rounds": differences.index.tolist(), "logs": differences.tolist()}
-        | _in_columns(judgement)
-        for (strategy, other, differences), judgement in zip(found, judged, strict=True)
+        {"strategy": each.first, "rate": rates[each.first], "other": each.second, "other_rate": rates[each.second]}
+        | {"rounds": [*each.logs], "logs": [*each.logs.values()]}
+        | _in_columns(each.judgement)
+        for each in judge_all(by_round, margin)
     ]
     return sorted(rows, key=lambda row: (-row["rate"], row["strategy"], -row["other_rate"], row["other"]))
 

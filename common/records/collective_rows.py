@@ -4,11 +4,9 @@ Whatever is computed is of one size, or of a line through several: sizes are nev
 """
 
 import dataclasses
-import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -17,7 +15,7 @@ from common.records.collectives import Cell, CollectivesRecord, arrival_seconds,
 from common.records.site import placement
 from common.statistics.fit import Fit, fit
 from common.statistics.intervals import Interval, median_interval
-from common.statistics.paired import MARGIN, Judgement, judge
+from common.statistics.paired import MARGIN, Judgement, judge_all
 
 
 @dataclass(frozen=True)
@@ -321,15 +319,11 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 def _family(family: Sequence[Row], margin: float) -> list[Comparison]:
     """The comparisons between the libraries of these rows."""
-    found = []
-    for one, other in combinations(family, 2):
-        times = [dict(zip(row.repetitions, row.launch_seconds, strict=True)) for row in (one, other)]
-        shared = sorted(set(times[0]) & set(times[1]))
-        logs = np.array([math.log(times[1][each] / times[0][each]) for each in shared])
-        if shared:
-            found.append((one, other, shared, logs) if logs.mean() >= 0 else (other, one, shared, -logs))
-    judged = judge([logs for *_, logs in found], margin)
+    rates = {
+        index: {each: 1 / seconds for each, seconds in zip(row.repetitions, row.launch_seconds, strict=True)}
+        for index, row in enumerate(family)
+    }
     return [
-        Comparison(row, other, tuple(shared), judgement)
-        for (row, other, shared, _), judgement in zip(found, judged, strict=True)
+        Comparison(family[each.first], family[each.second], tuple(each.logs), each.judgement)
+        for each in judge_all(rates, margin)
     ]

@@ -3,7 +3,6 @@
 Computed is what the launches' medians say: a launch stands for itself by the median over its calls.
 """
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ import numpy as np
 from common.records.matrix_products import Cell, MatrixRecord, call_seconds, part_shares
 from common.statistics.fit import Estimate
 from common.statistics.intervals import FEWEST_LAUNCHES, Interval, median_interval
-from common.statistics.paired import Judgement, judge
+from common.statistics.paired import Judgement, judge, log_ratios
 
 ITEM_BYTES = 4
 """Of an element in float32."""
@@ -107,12 +106,11 @@ def _judged(pairs: Sequence[tuple[Row, Row | None]]) -> list[Row]:
     """
     logs = {}
     for place, (row, base) in enumerate(pairs):
-        shared = sorted(set(row.launch_seconds) & set(base.launch_seconds)) if base else []
-        if shared and row.kind in ("rows", "reduction"):
-            logs[place] = [math.log(base.launch_seconds[each] / row.launch_seconds[each]) for each in shared]
+        if base and row.kind in ("rows", "reduction"):
+            logs[place] = [*log_ratios(base.launch_seconds, row.launch_seconds).values()]
     judged = {}
     for size in dict.fromkeys(row.size for row, _ in pairs):
-        family = [place for place in logs if pairs[place][0].size == size]
+        family = [place for place, of_rounds in logs.items() if of_rounds and pairs[place][0].size == size]
         judged |= dict(zip(family, judge([logs[place] for place in family]), strict=True))
     return [
         replace(row, base_seconds=base.seconds, judgement=judged[place]) if place in judged else row

@@ -6,10 +6,13 @@ is that of the whole family, and so is the risk of any false "alike". It has to 
 compared with whom: nothing here allows for comparisons that were chosen for what they showed.
 """
 
+import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -72,6 +75,21 @@ class Judgement:
         return "can't tell"
 
 
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Compared(Generic[K]):
+    """Two of a family: the first one had the larger mean log rate over the rounds of both."""
+
+    first: K
+    second: K
+    logs: Mapping[int, float]
+    """By round the logarithm of the first one's rate over the second one's."""
+    judgement: Judgement
+    """Its `ratio` is how many times the second one's rate the first one had."""
+
+
 @dataclass(frozen=True)
 class Decisions:
     """What the tests of families say, as arrays (..., comparisons): the corrected p, and the interval's half-width."""
@@ -80,6 +98,24 @@ class Decisions:
     half_width: np.ndarray
     different: np.ndarray
     alike: np.ndarray
+
+
+def log_ratios(rates: Mapping[int, float], others: Mapping[int, float]) -> dict[int, float]:
+    """The logarithms of rates over the others, both by round, in the rounds that both have, in ascending order."""
+    return {each: math.log(rates[each] / others[each]) for each in sorted(rates.keys() & others.keys())}
+
+
+def judge_all(rates: Mapping[K, Mapping[int, float]], margin: float = MARGIN) -> list[Compared[K]]:
+    """Judge every two of a family, whose `rates` are given by round; two that share no round aren't compared."""
+    pairs = []
+    for one, other in combinations(rates, 2):
+        logs = log_ratios(rates[one], rates[other])
+        if logs and sum(logs.values()) < 0:
+            one, other, logs = other, one, {each: -log for each, log in logs.items()}
+        if logs:
+            pairs.append((one, other, logs))
+    judged = judge([[*logs.values()] for *_, logs in pairs], margin)
+    return [Compared(*pair, judgement) for pair, judgement in zip(pairs, judged, strict=True)]
 
 
 def judge(family: Sequence[Sequence[float]], margin: float = MARGIN, by_interval: bool = False) -> list[Judgement]:

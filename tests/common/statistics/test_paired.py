@@ -315,3 +315,38 @@ def test_more_rounds_than_the_most_are_not_named():
 def test_who_only_makes_a_plan_does_not_import_scipy():
     program = "import sys; import common.statistics.paired; sys.exit('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
+# Pairs within rounds
+
+
+def test_rates_are_paired_by_round_and_only_where_both_have_it():
+    logs = paired.log_ratios({3: 8.0, 1: 2.0, 2: 5.0}, {1: 1.0, 3: 2.0, 4: 7.0})
+    assert [*logs.items()] == [(1, math.log(2.0)), (3, math.log(4.0))]
+    assert paired.log_ratios({1: 2.0}, {2: 2.0}) == {}
+
+
+def test_every_two_of_a_family_are_judged_with_the_faster_one_first():
+    rates = {"slow": {1: 1.0, 2: 4.0}, "fast": {1: 3.0, 2: 3.0, 3: 9.0}, "elsewhere": {4: 1.0}}
+    [found] = paired.judge_all(rates)
+    assert (found.first, found.second) == ("fast", "slow")
+    assert found.logs == {1: pytest.approx(math.log(3.0)), 2: pytest.approx(math.log(0.75))}
+    assert found.judgement.ratio == pytest.approx(1.5)
+
+
+def test_of_two_with_equal_means_the_one_that_was_named_first_is_first():
+    [found] = paired.judge_all({"one": {1: 2.0, 2: 1.0}, "other": {1: 1.0, 2: 2.0}})
+    assert (found.first, found.second) == ("one", "other")
+
+
+def test_all_of_a_family_are_corrected_together_and_with_its_margin():
+    random = np.random.default_rng(3)
+    rates = {
+        name: {each: float(np.exp(mean + 0.02 * random.standard_normal())) for each in range(8)}
+        for name, mean in (("a", 0.0), ("b", 0.03), ("c", 0.1))
+    }
+    found = paired.judge_all(rates, margin=0.2)
+    logs = [[*each.logs.values()] for each in found]
+    assert [(each.first, each.second) for each in found] == [("b", "a"), ("c", "a"), ("c", "b")]
+    assert [each.judgement for each in found] == paired.judge(logs, 0.2)
+    assert [each.judgement for each in found] != paired.judge(logs)
