@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from common.records.matrix_products import Cell, MatrixRecord, call_seconds, part_shares
+from common.statistics import fit
 from common.statistics.fit import Estimate
 from common.statistics.intervals import FEWEST_LAUNCHES, Interval, median_interval
 from common.statistics.paired import Judgement, judge, log_ratios
@@ -19,9 +20,6 @@ ITEM_BYTES = 4
 
 _KINDS = ("naive", "alone", "rows", "reduction")
 """In the order in which introductions tell of them."""
-
-_RESAMPLES, _SEED = 1000, 0
-_TAILS = (2.5, 97.5)
 
 
 @dataclass(frozen=True)
@@ -133,28 +131,12 @@ def pays_from(own: Sequence[Row]) -> int | None:
 
 
 def exponent(own: Sequence[Row]) -> Exponent | None:
-    """Of one way's rows the slope of the least-squares line through log seconds over log size; None for one size.
-
-    It is fitted to the medians over the launches that measured all sizes. Its interval has the percentiles of a
-    bootstrap over these launches (Efron & Tibshirani, "An Introduction to the Bootstrap", 1993, section 13.3).
-    """
+    """How the time of one way's rows grows with their size, by the launches that measured all; None for one size."""
     ordered = sorted(own, key=lambda row: row.size)
     whole = sorted(set.intersection(*(set(row.launch_seconds) for row in ordered)))
-    if len(ordered) < 2 or not whole:
-        return None
-    sizes = [row.size for row in ordered]
-    logs = np.log([[row.launch_seconds[each] for each in whole] for row in ordered])
-    [value] = _slopes(sizes, np.median(logs, axis=1)[:, None])
-    low = high = None
-    if len(whole) >= FEWEST_LAUNCHES:
-        drawn = np.random.default_rng(_SEED).integers(len(whole), size=(_RESAMPLES, len(whole)))
-        low, high = np.percentile(_slopes(sizes, np.median(logs[:, drawn], axis=-1)), _TAILS).tolist()
-    return Exponent(ordered[0].title, tuple(sizes), len(whole), Estimate(float(value), low, high))
-
-
-def _slopes(sizes: Sequence[int], logs: np.ndarray) -> np.ndarray:
-    """The slope of each column of `logs` (sizes, columns) over the logarithms of the sizes."""
-    return np.polyfit(np.log(sizes), logs, 1)[0]
+    sizes = tuple(row.size for row in ordered)
+    value = fit.exponent(sizes, np.array([[row.launch_seconds[each] for each in whole] for row in ordered]))
+    return value and Exponent(ordered[0].title, sizes, len(whole), value)
 
 
 def moved_bytes(size: int, workers: int) -> float:

@@ -123,6 +123,28 @@ def fit(size_bytes: Sequence[int], seconds: np.ndarray) -> Fit | None:
     )
 
 
+def exponent(sizes: Sequence[int], seconds: np.ndarray) -> Estimate | None:
+    """The slope of log seconds over log size: p, where size s takes about s^p; None with fewer than two sizes.
+
+    The least-squares line goes through the medians of `seconds` (sizes, launches). Its interval has the percentiles of
+    a bootstrap over the launches, as that of `fit`.
+    """
+    if len(sizes) < 2 or not seconds.size:
+        return None
+    logs = np.log(seconds)
+    value = _slopes(sizes, np.median(logs, axis=1)[:, None])[0]
+    low = high = None
+    if logs.shape[1] >= FEWEST_LAUNCHES:
+        drawn = np.random.default_rng(_SEED).integers(logs.shape[1], size=(_RESAMPLES, logs.shape[1]))
+        low, high = np.percentile(_slopes(sizes, np.median(logs[:, drawn], axis=-1)), _TAILS).tolist()
+    return Estimate(float(value), low, high)
+
+
+def _slopes(sizes: Sequence[int], logs: np.ndarray) -> np.ndarray:
+    """The slope of each column of `logs` (sizes, columns) over the logarithms of the sizes."""
+    return np.polyfit(np.log(sizes), logs, 1)[0]
+
+
 def _divided(sizes: np.ndarray, seconds: np.ndarray, pieces: int) -> _Divided:
     """Cut each series of `seconds` (series, sizes) where that many lines fit it best."""
     inner = combinations(range(FEWEST_SIZES, len(sizes) - FEWEST_SIZES + 1), pieces - 1)
