@@ -222,6 +222,21 @@ def _forget_what_did_not_end_well(folder: Path) -> None:
         manifest.note(folder, again)
 
 
+def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
+    """Compute, and keep for later, every oracle that the report on these launches will need and can have here."""
+    for launch in launches:
+        strategy, task = launch.strategy, launch.task
+        is_synchronous = strategy.is_synchronous(launch.options) or launch.workers == 1
+        # Without data, or with a batch that doesn't divide, there is no launch to compare either.
+        with contextlib.suppress(UserError):
+            share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
+            known = maths_of(task), share.global_batch, task.steps
+            if has_exchange(launch.options) and (is_synchronous or task.checkpoint):
+                oracles.of_batch(*known, with_state=bool(task.checkpoint))
+            elif not has_exchange(launch.options) and strategy.alone:
+                oracles.of_workers_alone(*known, launch.workers, strategy.alone, bool(task.checkpoint))
+
+
 def _with_certificates(scope: Scope, seeds: dict[str, int], launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:
     """These launches, and the certificates of every world of their strategies."""
     names = {launch.strategy.name for launch in launches}
@@ -291,18 +306,3 @@ def _print_summary(console: Console, records: list[Record]) -> None:
 
 if __name__ == "__main__":
     exit_with_one_line(main)
-
-
-def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
-    """Compute, and keep for later, every oracle that the report on these launches will need and can have here."""
-    for launch in launches:
-        strategy, task = launch.strategy, launch.task
-        is_synchronous = strategy.is_synchronous(launch.options) or launch.workers == 1
-        # Without data, or with a batch that doesn't divide, there is no launch to compare either.
-        with contextlib.suppress(UserError):
-            share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
-            known = maths_of(task), share.global_batch, task.steps
-            if has_exchange(launch.options) and (is_synchronous or task.checkpoint):
-                oracles.of_batch(*known, with_state=bool(task.checkpoint))
-            elif not has_exchange(launch.options) and strategy.alone:
-                oracles.of_workers_alone(*known, launch.workers, strategy.alone, bool(task.checkpoint))
