@@ -125,6 +125,7 @@ class Schedule:
         What that takes, such as computing their oracles, counts.
         """
         self._scope, self._order, self._seeds = scope, order, seeds
+        self._worlds, self._main_worlds = worlds(scope), main_worlds(scope)
         self._probes, self._prepare = probes, prepare
         self._next, self._rounds = self._decide(), 0
         self.durations = Durations()
@@ -150,8 +151,8 @@ class Schedule:
         """Up to the limit; else what the rounds to come will take by the first one, once that has been made."""
         if self._scope.limit_seconds is not None:
             return max(0.0, self._scope.limit_seconds - self.durations.spent() - self.durations.report())
-        first = [each for each in self.durations.launches.values() if each.purpose == "throughput"]
-        first = [each for each in first if each.repetition == 1]
+        launches = self.durations.launches.values()
+        first = [each for each in launches if each.purpose == "throughput" and each.repetition == 1]
         rounds = self._scope.rounds - self._rounds + 1
         return rounds * self.durations.expected(first) if self._rounds > 1 else None
 
@@ -221,7 +222,7 @@ class Schedule:
         for strategy in self._strategies():
             if strategy.name in self.durations.failed or (strategy.name in self.left_out and repetition > 2):
                 continue
-            certified = certificates(self._scope, strategy, main_worlds(self._scope)[strategy.name], self._seeds)
+            certified = certificates(self._scope, strategy, self._main_worlds[strategy.name], self._seeds)
             launches = self._main(strategy, repetition)
             cost = rounds * self.durations.expected(launches) + self.durations.expected(certified)
             needed += cost
@@ -239,11 +240,10 @@ class Schedule:
 
     def _certified(self, names: list[str]) -> Iterator[Stage]:
         """The certificates of the worlds that the rounds have, each where it fits."""
-        main = main_worlds(self._scope)
         launches = [
             launch
-            for strategy, size in worlds(self._scope)
-            if strategy.name in names and size == main[strategy.name]
+            for strategy, size in self._worlds
+            if strategy.name in names and size == self._main_worlds[strategy.name]
             for launch in certificates(self._scope, strategy, size, self._seeds)
         ]
         self._order.shuffle(launches)
@@ -253,8 +253,8 @@ class Schedule:
 
     def _other_worlds(self, names: list[str], repetition: int) -> Iterator[Stage]:
         """Smaller worlds of these strategies, then crowded ones of all that can have no other, each where it fits."""
-        main = main_worlds(self._scope)
-        others = [(strategy, size) for strategy, size in worlds(self._scope) if size != main.get(strategy.name)]
+        main = self._main_worlds
+        others = [(strategy, size) for strategy, size in self._worlds if size != main.get(strategy.name)]
         smaller = [(each, size) for each, size in others if each.name in main and size[:2] <= main[each.name][:2]]
         crowded = [world for world in others if world not in smaller]
         for title, of_title in (("smaller worlds", smaller), ("crowded worlds", crowded)):
@@ -268,11 +268,10 @@ class Schedule:
     def _larger_round(self, kept: list[Strategy], repetition: int) -> Stage | None:
         """One more round of all worlds, or else of those of every round, where one of both fits."""
         usual = self._round(kept, repetition, MORE)
-        main, names = main_worlds(self._scope), {strategy.name for strategy in kept}
         others = [
             launch
-            for strategy, size in worlds(self._scope)
-            if strategy.name in names and size != main[strategy.name]
+            for strategy, size in self._worlds
+            if strategy in kept and size != self._main_worlds[strategy.name]
             for launch in throughput(self._scope, strategy, size, repetition, alone=False)
         ]
         whole = [*usual.launches, *others]
@@ -284,12 +283,11 @@ class Schedule:
 
     def _strategies(self) -> list[Strategy]:
         """The strategies that rounds have: the bases, which every speed-up needs, then the others in declared order."""
-        main = main_worlds(self._scope)
-        by_name = {strategy.name: strategy for strategy, _ in worlds(self._scope) if strategy.name in main}
-        return sorted(by_name.values(), key=lambda strategy: strategy.base is not None)
+        strategies = {strategy.name: strategy for strategy, _ in self._worlds if strategy.name in self._main_worlds}
+        return sorted(strategies.values(), key=lambda strategy: strategy.base is not None)
 
     def _main(self, strategy: Strategy, repetition: int) -> list[PlannedLaunch]:
-        return throughput(self._scope, strategy, main_worlds(self._scope)[strategy.name], repetition)
+        return throughput(self._scope, strategy, self._main_worlds[strategy.name], repetition)
 
     def _fits(self, launches: Sequence[PlannedLaunch]) -> bool:
         seconds = self.durations.spent() + self.durations.expected(launches) + self.durations.report()
