@@ -75,7 +75,7 @@ class Calibrated(Rounds[Aliased]):
     """The rounds of a calibration, and samples per second of each alias in each of them."""
 
     def __init__(self, rounds: list[list[Aliased]], folder: Path) -> None:
-        super().__init__(numbered(rounds), launches=len(rounds) * len(LAUNCHERS))
+        super().__init__(numbered(rounds))
         self._folder = folder
         self.rates: dict[str, list[float]] = {alias: [] for alias in LAUNCHERS}
 

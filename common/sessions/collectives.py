@@ -58,7 +58,7 @@ def main() -> None:
     make = partial(run_over_hosts, cluster=hosts) if hosts else run_planned
     with begin(console, "collectives", arguments, identity) as session:
         planned = rounds(scope, session.order_seed, len(machine.gpu_names()))
-        session.run(Rounds(numbered(planned), sum(map(len, planned))), make, read_record)
+        session.run(Rounds(numbered(planned)), make, read_record)
     records = read_records(session.folder)
     for table in collectives_tables.of(records):
         console.print(table)

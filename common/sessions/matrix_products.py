@@ -113,7 +113,7 @@ def main() -> None:
     ensure_writable(output.out)
     with begin(console, "matrix_products", arguments, repr(scope)) as session:
         planned = rounds(scope, session.order_seed)
-        session.run(Rounds(numbered(planned), sum(map(len, planned))), run_planned, read_record)
+        session.run(Rounds(numbered(planned)), run_planned, read_record)
     records = read_records(session.folder)
     rows = matrix_rows.rows(records)
     if rows:

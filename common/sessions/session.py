@@ -117,11 +117,12 @@ class Schedule(Protocol[L, R]):
 class Rounds(Generic[L]):
     """A schedule of stages of which each is asked for when the one before has been made.
 
-    `launches` says how many there are in all, where that doesn't depend on what they show.
+    Where they are a sequence, they don't depend on what launches show, and so it is known how many these are.
     """
 
-    def __init__(self, stages: Iterable[Stage[L]], launches: int | None = None) -> None:
-        self._stages, self._launches = iter(stages), launches
+    def __init__(self, stages: Iterable[Stage[L]]) -> None:
+        self._stages = iter(stages)
+        self._launches = sum(len(stage.launches) for stage in stages) if isinstance(stages, Sequence) else None
         self._seconds: list[float] = []
 
     def next_stage(self) -> Stage[L] | None:

@@ -82,7 +82,7 @@ def run(monkeypatch, tmp_path):
     def start(make, rounds=lambda seed, folder: ROUNDS, **options):
         arguments = Arguments(Options(results=tmp_path, order_seed=7))
         with begin(console, "mine", arguments, "two rounds") as session:
-            schedule = Rounds(rounds(session.order_seed, session.folder), launches=4)
+            schedule = Rounds(rounds(session.order_seed, session.folder))
             session.run(schedule, make, read, **options)
         return session.folder, console.file.getvalue()
 
@@ -193,7 +193,7 @@ class Clocked(Rounds):
     """Rounds that keep what they are told of each launch."""
 
     def __init__(self, launches):
-        super().__init__(numbered([launches]), len(launches))
+        super().__init__(numbered([launches]))
         self.noted = []
 
     def note(self, launch, seconds, record):
@@ -259,12 +259,12 @@ def test_signals_wait_while_digests_are_noted(run, monkeypatch):
 
 
 def test_the_rounds_say_how_long_those_to_come_will_take():
-    rounds = Rounds(ROUNDS, launches=4)
+    rounds = Rounds(ROUNDS)
     assert rounds.seconds_left() is None
     rounds.note(Launch("a-1"), 10.0, Ended("ok"))
     rounds.note(Launch("b-1"), 20.0, Ended("ok"))
     assert rounds.seconds_left() == 30.0
-    unknown = Rounds(ROUNDS)
+    unknown = Rounds(iter(ROUNDS))
     unknown.note(Launch("a-1"), 10.0, Ended("ok"))
     assert unknown.seconds_left() is None
 

@@ -1,0 +1,74 @@
+"""common/sessions/placement.py: where a session's launches are made; no host is asked and none is made."""
+
+import sys
+from contextlib import contextmanager
+
+import pytest
+from rich.console import Console
+
+from common.launching.hosts.selection import Selection
+from common.launching.planned import Hosts
+from common.sessions import placement
+
+SPREAD = Hosts(count=2, slots=2, cores=2)
+VIRTUAL = Selection(virtual_hosts=2)
+
+
+class Found:
+    """Hosts that were found."""
+
+    spread = SPREAD
+
+
+@pytest.fixture
+def find(monkeypatch):
+    """A function that finds the hosts of a selection for four workers, and what it asked for."""
+    asked = []
+
+    @contextmanager
+    def alone():
+        yield 7
+
+    monkeypatch.setattr(placement.machine, "alone", alone)
+    monkeypatch.setattr(placement.cluster, "find", lambda console, *about: asked.append(about) or Found)
+    monkeypatch.setattr(placement.cluster, "spread_of", lambda *about: SPREAD)
+    monkeypatch.setattr(placement.cluster, "described", lambda: None)
+    monkeypatch.setattr(placement.cluster, "run_on_virtual_hosts", lambda *about: asked.append(about) or 3)
+    monkeypatch.setattr(sys, "argv", ["compare", "--virtual-hosts", "2"])
+    return lambda selection, is_plan=False: placement.find(Console(), "some.module", selection, 4, is_plan), asked
+
+
+@pytest.mark.parametrize("is_plan", [True, False])
+def test_without_any_option_launches_are_made_here(find, is_plan):
+    found, asked = find
+    assert found(Selection(), is_plan) == (None, None)
+    assert asked == []
+
+
+@pytest.mark.parametrize("is_plan", [True, False])
+def test_hosts_that_are_named_are_asked_for_a_plan_as_well(find, is_plan):
+    found, asked = find
+    selection = Selection(hosts="one,two")
+    assert found(selection, is_plan) == (Found, SPREAD)
+    assert asked == [(selection, 4)]
+
+
+def test_for_a_plan_virtual_hosts_are_not_made(find):
+    found, asked = find
+    assert found(VIRTUAL, is_plan=True) == (None, SPREAD)
+    assert asked == []
+
+
+def test_else_the_session_runs_on_their_head_and_this_program_ends_as_it_does(find):
+    found, asked = find
+    with pytest.raises(SystemExit) as ended:
+        found(VIRTUAL)
+    assert ended.value.code == 3
+    assert asked == [(VIRTUAL, [sys.executable, "-m", "some.module", "--virtual-hosts", "2"], 7)]
+
+
+def test_on_their_head_they_are_found_like_any_others(find, monkeypatch):
+    found, asked = find
+    monkeypatch.setattr(placement.cluster, "described", lambda: "what makes them up")
+    assert found(VIRTUAL) == (Found, SPREAD)
+    assert asked == [(VIRTUAL, 4)]
