@@ -221,8 +221,8 @@ class Session:
 
     def _note(self, *records: Path) -> None:
         """Note the digests of what launches with these records have left, and of the tables."""
-        left = [path for record in records for path in [record, *manifest.files_of(record.parent, record.stem)]]
         with signals_held():
+            left = [path for record in records for path in [record, *manifest.files_of(record.parent, record.stem)]]
             manifest.note(self.folder, [*left, self.folder / _DURATIONS, self.folder / _PLAN])
 
 

@@ -243,19 +243,18 @@ def test_what_a_launch_leaves_and_the_tables_are_noted_below_the_sessions_folder
     assert (folder / "plan.csv").read_text() == "launch\nthe only round\n"
 
 
-def test_signals_wait_while_digests_are_noted(run, monkeypatch):
+@pytest.mark.parametrize("doing", ["files_of", "note"])
+def test_signals_wait_while_digests_are_noted(run, tmp_path, monkeypatch, doing):
     """One that ended the session in the middle of it would leave a launch that counts as not made."""
-    note, noted = manifest.note, []
+    do = getattr(manifest, doing)
 
-    def interrupted_note(folder, paths):
+    def interrupted_meanwhile(*arguments):
         signal.raise_signal(signal.SIGINT)
-        note(folder, paths)
-        noted.append({*manifest.read(folder)})
+        return do(*arguments)
 
-    monkeypatch.setattr(manifest, "note", interrupted_note)
-    with pytest.raises(SystemExit):
-        run(making([]))
-    assert noted == [{"a-1.json", "durations.csv"}]
+    monkeypatch.setattr(manifest, doing, interrupted_meanwhile)
+    folder, _ = interrupted(run, tmp_path, making([]))
+    assert {*manifest.read(folder)} == {"a-1.json", "durations.csv"}
 
 
 def test_the_rounds_say_how_long_those_to_come_will_take():
