@@ -101,15 +101,16 @@ def run_both(launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = R
     sides = [(folder, root), (folder / RECORDS, checkout)]
     if launch.repetition % 2 == 0:
         sides.reverse()
+    records: dict[Path, Record] = {}
     try:
-        records = {code: _run(launch, place, code) for place, code in sides}
-    except BaseException:
-        # Half a pair doesn't count: the comparison makes both again when it goes on.
-        for place, _ in sides:
-            (place / f"{launch.name}.json").unlink(missing_ok=True)
-        raise
+        for place, code in sides:
+            records[code] = _run(launch, place, code)
     finally:
         with signals_held():
+            if len(records) < len(sides):
+                # Half a pair doesn't count: both are made again when the comparison goes on.
+                for place, _ in sides:
+                    (place / f"{launch.name}.json").unlink(missing_ok=True)
             left = [folder / RECORDS / f"{launch.name}.json", *manifest.files_of(folder / RECORDS, launch.name)]
             manifest.note(folder, left)
     return records[root], records[checkout]

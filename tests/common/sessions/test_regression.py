@@ -18,6 +18,7 @@ from common.contract.work import Alone
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
+from common.records import manifest
 from common.records.training import Record, read_records, write_record
 from common.sessions import regression
 from common.sessions.comparison_plan import Stage
@@ -441,6 +442,45 @@ def test_a_launch_that_fails_is_made_again_once_and_its_first_attempt_is_kept(de
     statuses |= {ROOT: ["ok"], tmp_path / "other": ["ok"]}
     regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)
     assert regression._failed_at_first(tmp_path) == set()
+
+
+@pytest.mark.parametrize("repetition", [1, 2])
+def test_half_of_a_pair_does_not_count_when_it_is_interrupted(declare, monkeypatch, tmp_path, repetition):
+    [record] = side([1.0]).values()
+    sides = []
+
+    def run(launch, folder, launcher, root):
+        sides.append(folder)
+        if len(sides) == 2:
+            raise KeyboardInterrupt
+        folder.mkdir(exist_ok=True)
+        write_record(folder / f"{launch.name}.json", record)
+        return record
+
+    monkeypatch.setattr(supervision, "run_planned", run)
+    strategy = declare()
+    launch = PlannedLaunch(strategy, 2, "throughput", repetition, PRESETS["digits"], strategy.options())
+    with pytest.raises(KeyboardInterrupt):
+        regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)
+    assert sorted(sides) == [tmp_path, tmp_path / RECORDS]
+    assert [*read_records(tmp_path), *read_records(tmp_path / RECORDS)] == []
+    assert manifest.read(tmp_path) == {}
+
+
+def test_what_both_checkouts_left_is_noted(declare, monkeypatch, tmp_path):
+    [record] = side([1.0]).values()
+
+    def run(launch, folder, launcher, root):
+        folder.mkdir(exist_ok=True)
+        write_record(folder / f"{launch.name}.json", record)
+        return record
+
+    monkeypatch.setattr(supervision, "run_planned", run)
+    strategy = declare()
+    launch = PlannedLaunch(strategy, 2, "throughput", 1, PRESETS["digits"], strategy.options())
+    regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)
+    # This checkout's is noted by the session, as that of any launch.
+    assert [*manifest.read(tmp_path)] == [f"{RECORDS}/{launch.name}.json"]
 
 
 def test_both_checkouts_make_what_tells_the_speed_in_rounds_and_nothing_else(declare):
