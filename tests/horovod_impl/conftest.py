@@ -18,7 +18,7 @@ from common.declarations.catalogue import find
 from common.launching.launch import python_for
 from common.launching.virtual_hosts.cluster import VirtualHost
 from tests.contract.worlds import contract_task
-from tests.hosts import require_ssh, two_hosts
+from tests.hosts import processes_of, require_ssh, two_hosts
 from tests.launching import words_of
 
 STRATEGY = find("horovod_torch")
@@ -65,11 +65,11 @@ class Site:
 
     def command_lines(self) -> list[str]:
         """Those of all processes on both hosts."""
-        return [" ".join(words_of(psutil.Process(pid))) for host in self.hosts for pid in host.processes()]
+        return [" ".join(words_of(psutil.Process(pid))) for host in self.hosts for pid in processes_of(host)]
 
     def workers(self, number: int) -> list[psutil.Process]:
         """The processes on a host that train."""
-        processes = [psutil.Process(pid) for pid in self.hosts[number].processes()]
+        processes = [psutil.Process(pid) for pid in processes_of(self.hosts[number])]
         return [process for process in processes if words_of(process)[1:2] == [STRATEGY.script]]
 
     def wait_until_idle(self) -> None:
@@ -82,7 +82,7 @@ class Site:
     def _started(self) -> list[str]:
         found = []
         for host, servers in zip(self.hosts, self.servers, strict=True):
-            for pid in set(host.processes()) - servers:
+            for pid in set(processes_of(host)) - servers:
                 with suppress(psutil.NoSuchProcess):
                     found.append(f"{host.name}: {' '.join(psutil.Process(pid).cmdline())}")
         return found
@@ -101,5 +101,5 @@ def site(tmp_path: Path) -> Iterator[Site]:
             disk.mkdir()
             host.run("mount", "--bind", str(disk), str(mount_point))
             disks.append(disk)
-        servers = tuple(frozenset(host.processes()) for host in hosts)
+        servers = tuple(frozenset(processes_of(host)) for host in hosts)
         yield Site(hosts, tuple(disks), mount_point, servers)

@@ -17,6 +17,7 @@ from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from horovod_impl.strategies import HOROVODRUN
 from tests.horovod_impl.conftest import SECRET, STRATEGY
+from tests.hosts import kill_processes_of
 from tests.launching import run_and_disturb, wait_for_steps
 
 DEADLINE_SECONDS = 120.0
@@ -117,7 +118,7 @@ def test_more_workers_than_slots_are_refused(controller, reason, site):
 def test_a_lost_host_ends_the_other_one_long_before_the_deadline(controller, site):
     process = site.start(controller, "host1:1,host2:1", endless(site))
     wait_for_steps(process.stdout)
-    site.hosts[1].kill_processes()
+    kill_processes_of(site.hosts[1])
     output, _ = process.communicate(timeout=DEADLINE_SECONDS / 4)
     if controller == "gloo":
         assert process.returncode > 0

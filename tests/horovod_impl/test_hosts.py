@@ -5,6 +5,7 @@ import pytest
 from common.contract.mlp import parameter_bytes
 from common.records.training import read_record
 from tests.conftest import Launched
+from tests.hosts import bytes_sent_by
 from tests.launching import assert_follows
 
 CASES = [
@@ -31,4 +32,4 @@ def test_horovod_follows_the_oracle_on_two_hosts(controller, workers, site, devi
     assert not list(second.iterdir()), "only rank 0 writes"
     site.wait_until_idle()
     for host in site.hosts:
-        assert host.bytes_sent() > task.steps * parameter_bytes(task)
+        assert bytes_sent_by(host) > task.steps * parameter_bytes(task)

@@ -14,7 +14,7 @@ from common.records.training import read_record
 from pytorch_impl.strategies import TORCHRUN
 from tests.conftest import Launched
 from tests.contract.worlds import contract_task
-from tests.hosts import two_hosts
+from tests.hosts import bytes_sent_by, kill_processes_of, processes_of, two_hosts
 from tests.launching import assert_follows
 
 STRATEGIES = [
@@ -62,7 +62,7 @@ def launch(strategy, task, hosts, folder):
         time.sleep(0.1)
         statuses = [process.poll() for process in processes]
     for host in hosts:
-        host.kill_processes()
+        kill_processes_of(host)
     output = "".join(process.communicate()[0] for process in processes)
     status = next((process.returncode for process in processes if process.returncode), 0)
     record = folder / "host0" / "run.json"
@@ -83,16 +83,16 @@ def test_two_workers_on_each_host_average_their_gradients_over_the_cable(hosts, 
     assert_follows(launched, deviation_of(launched))
     assert launched.record.world_size == 4
     for host in hosts:
-        assert host.bytes_sent() > task.steps * parameter_bytes(task)
+        assert bytes_sent_by(host) > task.steps * parameter_bytes(task)
 
 
 def test_a_lost_host_ends_the_other_one_long_before_the_deadline(hosts, tmp_path):
     task = dataclasses.replace(task_for(tmp_path), steps=1_000_000)
-    before = set(hosts[0].processes())
+    before = set(processes_of(hosts[0]))
     first, _ = start("torch_ddp", task, hosts, tmp_path)
     assert any(line.startswith("step ") for line in first.stdout), "it never trained"
-    hosts[1].kill_processes()
+    kill_processes_of(hosts[1])
     output, _ = first.communicate(timeout=task.deadline_seconds / 4)
     assert first.returncode > 0, output
-    assert set(hosts[0].processes()) == before
+    assert set(processes_of(hosts[0])) == before
     assert not (tmp_path / "host0" / "run.json").exists()

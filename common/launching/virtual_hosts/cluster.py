@@ -10,10 +10,8 @@ import os
 import secrets
 import select
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -27,7 +25,6 @@ from common.launching.virtual_hosts.calibration import Calibration
 from common.launching.virtual_hosts.description import (
     HEAD_ADDRESS,
     HEAD_NAME,
-    INTERFACE,
     MOST_HOSTS,
     TEMPORARY_FOLDER,
     UNSHAPED,
@@ -87,33 +84,6 @@ class VirtualHost:
             stderr=subprocess.STDOUT,
             text=True,
         )
-
-    def processes(self) -> list[int]:
-        """The process ids of all that run on this host, those included whose parent is gone, but its keeper.
-
-        They are those of whoever asks: on the host itself they are others.
-        """
-        found = []
-        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-            # It may have ended meanwhile, or be another user's.
-            with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-                if pid != self.keeper and _network_of(pid) == self.network:
-                    found.append(pid)
-        return found
-
-    def kill_processes(self) -> None:
-        """Kill all that run on this host, its ssh server with it, and return when none does."""
-        while processes := self.processes():
-            for pid in processes:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
-
-    def bytes_sent(self) -> int:
-        """Bytes that this host has sent over its cable, packet headers included."""
-        lines = Path(f"/proc/{self.keeper}/net/dev").read_text().splitlines()
-        [counters] = [line.split() for line in lines if line.lstrip().startswith(f"{INTERFACE}:")]
-        return int(counters[9])
 
     def pull_cable(self) -> None:
         """From now on nothing reaches this host, and nothing from it anybody."""

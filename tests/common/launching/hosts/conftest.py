@@ -19,6 +19,7 @@ from common.launching.hosts.host import Host
 from common.launching.virtual_hosts.cluster import VirtualHost, virtual_hosts
 from common.paths import ROOT
 from tests import launching
+from tests.hosts import processes_of
 
 CLOCKS_APART_SECONDS = 3600.0
 """How far the clocks of each host are ahead of the one's before it, and the first one's of this machine's."""
@@ -113,7 +114,7 @@ class Site:
 
     def left(self) -> list[str]:
         """The command lines of what runs on the hosts beside their servers, and the files in their /var/tmp."""
-        pids = {pid for machine in self.machines for pid in machine.processes()} - {*self.servers}
+        pids = {pid for machine in self.machines for pid in processes_of(machine)} - {*self.servers}
         files = [line for machine in self.machines for line in machine.run("ls", "/var/tmp").splitlines()]
         return [" ".join(psutil.Process(pid).cmdline()) for pid in pids if launching.is_running(pid)] + files
 
@@ -130,7 +131,7 @@ def _site(folder: Path) -> Iterator[Site]:
         program = folder / "ssh"
         program.write_text(f'#!/bin/sh\nexec {shlex.join(cluster.head.enter(ssh))} $SSH_OPTIONS "$@"\n')
         program.chmod(0o755)
-        yield Site(cluster.hosts, folder, tuple(machine.processes()[0] for machine in cluster.hosts))
+        yield Site(cluster.hosts, folder, tuple(processes_of(machine)[0] for machine in cluster.hosts))
 
 
 @pytest.fixture(scope="session")

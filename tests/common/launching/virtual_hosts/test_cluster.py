@@ -19,7 +19,7 @@ from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import INTERFACE, VARIABLE, Link
 from common.launching.virtual_hosts.link import SOCKET
 from common.paths import ROOT
-from tests.hosts import HOURS_APART, cluster_of, require_ssh
+from tests.hosts import HOURS_APART, bytes_sent_by, cluster_of, processes_of, require_ssh
 
 KINDS = ("net", "mnt", "uts", "ipc", "pid", "user")
 """Of namespaces."""
@@ -150,12 +150,12 @@ def calibrated(cluster):
 def test_a_link_is_what_was_asked_for_when_the_cluster_lives(cluster):
     cluster.shape(Link(20e6))
     assert calibrated(cluster).bandwidth_bits_per_second == pytest.approx(20e6, rel=0.1)
-    before = [host.bytes_sent() for host in cluster.hosts]
+    before = [bytes_sent_by(host) for host in cluster.hosts]
     cluster.shape(Link(100e6, 0.002))
     measured = calibrated(cluster)
     assert measured.bandwidth_bits_per_second == pytest.approx(100e6, rel=0.1)
     assert measured.round_trip_seconds == pytest.approx(0.004, rel=0.1)
-    sent = [host.bytes_sent() - own for host, own in zip(cluster.hosts, before, strict=True)]
+    sent = [bytes_sent_by(host) - own for host, own in zip(cluster.hosts, before, strict=True)]
     assert min(sent) > 0.5 * 0.9 * 100e6 / 8
 
 
@@ -186,17 +186,17 @@ def test_another_process_that_has_the_number_of_a_hosts_keeper_is_not_taken_for_
     host = dataclasses.replace(cluster.hosts[0], keeper=os.getpid())
     with pytest.raises(RuntimeError, match=f"the virtual host of process {os.getpid()} is gone"):
         host.run("true")
-    assert os.getppid() not in host.processes()
+    assert os.getppid() not in processes_of(host)
 
 
 def test_a_command_ends_with_what_stands_for_it(cluster):
     host = cluster.hosts[0]
-    before = set(host.processes())
+    before = set(processes_of(host))
     process = host.start(["sh", "-c", "echo ready; exec sleep 600"], os.environ)
     assert process.stdout.readline() == "ready\n"
-    assert len(set(host.processes()) - before) == 1
+    assert len(set(processes_of(host)) - before) == 1
     process.kill()
-    wait_until(lambda: set(host.processes()) == before)
+    wait_until(lambda: set(processes_of(host)) == before)
 
 
 def wait_until(is_so):
@@ -234,12 +234,12 @@ def test_hosts_end_with_all_that_runs_on_them_when_a_test_fails():
     def fail():
         with cluster_of(2) as cluster:
             host = cluster.hosts[1]
-            before = set(host.processes())
+            before = set(processes_of(host))
             # One sleep is in a session of its own, as a launcher's workers are.
             process = host.start(["sh", "-c", "setsid sleep 600 & echo started; exec sleep 600"], os.environ)
             assert process.stdout.readline() == "started\n"
-            assert len(set(host.processes()) - before) == 2
-            pids.extend([process.pid, *host.processes(), *(each.keeper for each in (cluster.head, *cluster.hosts))])
+            assert len(set(processes_of(host)) - before) == 2
+            pids.extend([process.pid, *processes_of(host), *(each.keeper for each in (cluster.head, *cluster.hosts))])
             raise RuntimeError("the test fails")
 
     with pytest.raises(RuntimeError, match="the test fails"):
