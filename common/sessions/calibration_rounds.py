@@ -1,5 +1,6 @@
 """The rounds of a calibration: in each, one strategy is launched under three names, in shuffled order."""
 
+import dataclasses
 import random
 from pathlib import Path
 
@@ -15,12 +16,8 @@ from common.records import manifest, metrics
 from common.records.training import read_record
 from common.sessions.plan import Scope, main_worlds, throughput
 
-LAUNCHERS = {
-    "first": "common.launching.launch",
-    "second": "common.launching.launch",
-    "busy": "common.launching.busy_launch",
-}
-"""By alias the module that launches the strategy."""
+RUNNERS = {"first": None, "second": None, "busy": "busy"}
+"""By alias what runs the strategy's script."""
 
 
 def planned(strategy: Strategy, repetition: int) -> PlannedLaunch:
@@ -38,19 +35,19 @@ def run_rounds(
     Each alias has a folder of its own in `folder`. Raises UserError where a launch measures nothing.
     """
     order = random.Random(order_seed)
-    rates: dict[str, list[float]] = {alias: [] for alias in LAUNCHERS}
+    rates: dict[str, list[float]] = {alias: [] for alias in RUNNERS}
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     # Drawn between launches alone, which have the machine for themselves.
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
-        task = progress.add_task("", total=rounds * len(LAUNCHERS))
+        task = progress.add_task("", total=rounds * len(RUNNERS))
         for repetition in range(1, rounds + 1):
             launch = planned(strategy, repetition)
-            for alias in order.sample([*LAUNCHERS], len(LAUNCHERS)):
+            for alias in order.sample([*RUNNERS], len(RUNNERS)):
                 title = f"round {repetition} of {rounds}, {alias}"
                 progress.update(task, description=title, refresh=True)
                 rates[alias].append(_rate(launch, alias, folder / alias))
                 progress.advance(task)
-            said = ", ".join(f"{alias} {rates[alias][-1]:,.0f}" for alias in LAUNCHERS)
+            said = ", ".join(f"{alias} {rates[alias][-1]:,.0f}" for alias in RUNNERS)
             console.print(f"round {repetition} of {rounds}: {said} samples/s")
     return {alias: np.array(each) for alias, each in rates.items()}
 
@@ -60,7 +57,7 @@ def _rate(launch: PlannedLaunch, alias: str, folder: Path) -> float:
     path = folder / f"{launch.name}.json"
     known = read_record(path) if path.exists() else None
     if known is None or known.status != "ok":
-        known = supervision.run_planned(launch, folder, launcher=LAUNCHERS[alias])
+        known = supervision.run_planned(dataclasses.replace(launch, runner=RUNNERS[alias]), folder)
         manifest.note(folder.parent, manifest.files_of(folder, launch.name))
     if known.status != "ok":
         raise UserError(

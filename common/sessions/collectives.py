@@ -18,9 +18,9 @@ from rich.table import Table
 
 from common.errors import exit_with_one_line
 from common.files import ensure_writable
-from common.launching.collectives_supervision import run_over_hosts, run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.selection import Selection
+from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.paths import ROOT
 from common.records.collectives import read_record, read_records
@@ -69,7 +69,7 @@ def main() -> None:
     hosts = None if selection.is_here else cluster.find(console, selection, ranks)
     scope = dataclasses.replace(arguments.scope, spread=hosts.spread if hosts else None)
     identity = repr(scope) + ("" if selection.is_here else f"\n{selection}")
-    make = partial(run_over_hosts, cluster=hosts) if hosts else run_planned
+    make = partial(run_planned, allocation=hosts) if hosts else run_planned
     gpus = len(machine.gpu_names())
 
     def in_rounds(seed: int, _: Path) -> list:

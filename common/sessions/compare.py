@@ -32,12 +32,11 @@ from common.contract.rows import share_of
 from common.contract.task import maths_of
 from common.declarations import catalogue
 from common.declarations.strategy import has_exchange, label, name_of
-from common.errors import UserError, exit_with_one_line
+from common.errors import UserError, exit_with_one_line, print_refusal
 from common.files import ensure_writable, locked, write_atomically
 from common.launching.hosts import cluster
+from common.launching.hosts.allocation import Cluster
 from common.launching.hosts.selection import Selection
-from common.launching.hosts.supervision import Cluster
-from common.launching.hosts.supervision import run_planned as over_hosts
 from common.launching.planned import PlannedLaunch
 from common.launching.processes import signals_held
 from common.launching.supervision import run_planned
@@ -128,7 +127,7 @@ def _compare_and_report(console: Console, arguments: Arguments, scope: Scope, ho
     report = [sys.executable, "-m", "reports", "--results", str(folder), "--out", str(arguments.out.resolve())]
     status = subprocess.run(report, cwd=ROOT).returncode
     if failure:
-        print(f"lockstep: {failure}", file=sys.stderr)
+        print_refusal(failure)
     return status or int(bool(failure))
 
 
@@ -162,7 +161,7 @@ def _compare(
         signal.signal(number, signal.default_int_handler)
     try:
         with other_checkout(against, folder) if against else nullcontext() as checkout:
-            make = partial(over_hosts, cluster=hosts) if hosts else run_planned
+            make = partial(run_planned, allocation=hosts) if hosts else run_planned
             _run_all(console, scope, folder, seed, make, checkout)
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")

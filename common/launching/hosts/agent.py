@@ -1,4 +1,4 @@
-"""The program on a host, started by ssh: it does what the first line of its input asks, and prints the answer.
+"""The program on a host: it does what the first line of its input asks, and prints the answer.
 
 Question and answer are lines of JSON. Actions that last end with the input, which is the lifeline: it ends when whoever
 asked closes it, is killed, or has lost the connection.

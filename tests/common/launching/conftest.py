@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from common.errors import UserError
-from common.launching.hosts.host import Host
+from common.launching.places.ssh import SshHost
 from common.launching.virtual_hosts.cluster import VirtualHost, virtual_hosts
 from common.paths import ROOT
 from tests import launching
@@ -107,9 +107,9 @@ class Site:
     """What runs on each host from the beginning."""
 
     @property
-    def hosts(self) -> list[Host]:
+    def hosts(self) -> list[SshHost]:
         """The hosts as a user names them."""
-        return [Host(machine.name, 2) for machine in self.machines]
+        return [SshHost(machine.name, 2) for machine in self.machines]
 
     def left(self) -> list[str]:
         """The command lines of what runs on the hosts beside their servers, and the files in their /var/tmp."""
