@@ -182,14 +182,17 @@ class _Watch:
         *lines, stream.rest = (stream.rest + piece).split(b"\n")
         if not piece and stream.rest:
             lines, stream.rest = [stream.rest], b""
+        named = b""
         for line in lines:
             if not part.has_begun and not stream.is_errors and (answer := values_in(line)) and "folder" in answer:
                 part.has_begun, part.folder = True, answer["folder"]
-            elif not self.unwritten:
-                try:
-                    self._log.write(b"%s| %s\n" % (part.host.name.encode(), line))
-                except OSError as error:
-                    self.unwritten = error
+            else:
+                named += b"%s| %s\n" % (part.host.name.encode(), line)
+        if named and not self.unwritten:
+            try:
+                self._log.write(named)
+            except OSError as error:
+                self.unwritten = error
 
 
 def _start(assignment: Assignment, deadline_seconds: float, launch_id: str) -> _Part:

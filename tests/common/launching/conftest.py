@@ -71,6 +71,8 @@ case "$1 $2" in
     gone*) echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255;;
     silent*run) echo '{"folder": null}'; exec sleep 600;;
     silent*) exit 255;;
+    chatty*run) echo '{"folder": null}'; exec yes;;
+    chatty*) ;;
     hostile*run) echo '{"folder": "a folder"}';;
     hostile*collect) printf %s "$COLLECTED";;
     hostile*) ;;
@@ -82,9 +84,10 @@ esac
 
 @pytest.fixture
 def played_ssh(tmp_path, monkeypatch):
-    """`ssh` in PATH that reaches this machine under any name but four.
+    """`ssh` in PATH that reaches this machine under any name but five.
 
-    `gone`, `silent` and `lost` lose what runs; `hostile` sends back what the environment variable COLLECTED has.
+    `gone`, `silent` and `lost` lose what runs, `chatty` never stops to print; `hostile` sends back what the environment
+    variable COLLECTED has.
     """
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -110,7 +110,7 @@ def test_every_way_is_started_as_a_user_would(name):
         ("alone", ["--workers", "2"], "alone is one process: leave --workers out, or choose another way."),
         ("rows_mpi", ["--workers", "1"], "rows_mpi with 1 worker distributes nothing: give it 2 or more."),
         ("rows_mpi", ["--sizes", "9"], "2 workers can't share 9 rows evenly: give --sizes that 2 divides."),
-        ("alone", ["--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written to"),
+        ("alone", ["--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written"),
     ],
 )
 def test_what_a_way_cannot_have_is_refused_before_it_starts(name, options, said, refusal):

@@ -64,6 +64,15 @@ def belonging_to(launch_id):
     return found
 
 
+@pytest.fixture
+def stray(launch_id):
+    """A process of the launch that is no agent's descendant, as mpirun's daemons are none."""
+    process = subprocess.Popen(SLEEP, env=os.environ | {work.LAUNCH: launch_id}, stdout=subprocess.DEVNULL)
+    yield process
+    process.kill()
+    process.wait()
+
+
 @pytest.mark.usefixtures("played_ssh")
 class TestOnHostsThatArePlayed:
     """`ssh` starts the agents on this machine."""
@@ -166,15 +175,31 @@ class TestOnHostsThatArePlayed:
         assert (outcome.status, outcome.failed_host) == (1, "silent")
         assert outcome.reason.startswith("silent was lost (its connection ended)")
 
-    def test_what_others_started_on_a_host_is_swept_where_the_launch_fails(self, launch, launch_id):
-        # As mpirun's daemons are: no agent's descendants.
-        stray = subprocess.Popen(SLEEP, env=os.environ | {work.LAUNCH: launch_id}, stdout=subprocess.DEVNULL)
-        try:
-            launch([shell("exit 1")], HOSTS)
-            assert stray.wait(30) == -signal.SIGTERM
-        finally:
-            stray.kill()
-            stray.wait()
+    def test_what_others_started_on_a_host_is_swept_where_the_launch_fails(self, launch, stray):
+        launch([shell("exit 1")], HOSTS)
+        assert stray.wait(30) == -signal.SIGTERM
+
+    def test_what_others_started_is_swept_where_a_launch_ends_well_but_leaves_no_record(self, launch, stray):
+        outcome, _ = launch([shell("echo half > {folder}/record")], HOSTS)
+        assert (outcome.status, outcome.files) == (0, {"record": b"half\n"})
+        assert stray.wait(30) == -signal.SIGTERM
+
+    def test_a_log_that_cannot_be_written_fails_the_launch_and_the_hosts_are_swept_all_the_same(
+        self, tmp_path, launch_id, stray
+    ):
+        (tmp_path / "log").symlink_to("/dev/full")
+        assignment = Assignment(HOSTS[0], [shell("echo one")], {})
+        outcome = run_over_hosts([assignment], HOSTS, 60, tmp_path / "log", launch_id, [])
+        assert (outcome.status, outcome.failed_host) == (1, None)
+        assert outcome.reason == f"{tmp_path}/log can't be written to (No space left on device): free some space."
+        assert stray.wait(30) == -signal.SIGTERM
+
+    def test_a_host_that_never_stops_to_print_is_ended_at_the_deadline_all_the_same(self, launch, monkeypatch):
+        monkeypatch.setattr(launching, "_START_SECONDS", 0.1)
+        monkeypatch.setattr(launching, "_LEAVE_SECONDS", 0.1)
+        outcome, lines = launch([SLEEP], [SshHost("chatty", 1)], deadline_seconds=0.1)
+        assert (outcome.status, outcome.timed_out, outcome.failed_host) == (124, True, "chatty")
+        assert lines[0] == "chatty| y"
 
     def test_without_room_for_files_the_reason_names_the_host(self, launch, tmp_path):
         # The longest name of a file is 255 bytes.
