@@ -42,5 +42,13 @@ class Here:
             # Whoever is below can be found as long as the process is there.
             tree = [process, *process.children(recursive=True)]
             signal_all(tree, signal.SIGKILL)
-            if remaining := psutil.wait_procs(tree, timeout=KILL_SECONDS)[1]:
+            if remaining := [each for each in psutil.wait_procs(tree, timeout=KILL_SECONDS)[1] if _runs(each)]:
                 raise LaunchFailedError(what_remains(remaining))
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether it is more than an entry that waits for its parent, which may never ask."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -10,14 +10,13 @@ import pytest
 from common.contract.task import PRESETS
 from common.contract.work import Work
 from common.declarations import catalogue
+from common.errors import LaunchFailedError
 from common.launching import supervision
-from common.launching.ending import TIMED_OUT_STATUS
 from common.launching.launch import python_for
-from common.launching.places import here
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import ThisMachine
 from common.records.training import read_records
-from tests.launching import is_running, made_up, wait_for, words_of
+from tests.launching import made_up, wait_for, words_of
 
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
 
@@ -111,50 +110,14 @@ def test_python_runs_in_the_folder_with_the_variables_and_its_output_goes_to_the
     assert (status, log.read_text()) == (3, f"fast {tmp_path}\n")
 
 
-# A launcher that doesn't end
+def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what(tmp_path, declare, monkeypatch):
+    def leave(*arguments):
+        raise LaunchFailedError("Process 7 is still there.")
 
-STUBBORN = """
-import os, signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-# Below it is one that has left its process group.
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-open(sys.argv[1], "w").write(str(child.pid))
-time.sleep(600)
-"""
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """Waits for hundredths of a second where a launch has half a minute."""
-    monkeypatch.setattr(supervision, "STOP_SECONDS", 0.5)
-    monkeypatch.setattr(here, "STOP_SECONDS", 0.1)
-
-
-def test_a_launcher_that_ignores_sigterm_is_killed_with_all_below_it(tmp_path, impatient):
-    numbers = tmp_path / "numbers"
-    log = tmp_path / "log"
-    assert supervision.start(["-c", STUBBORN, str(numbers)], tmp_path, log, 0.0, {}) == TIMED_OUT_STATUS
-    assert not is_running(int(numbers.read_text()))
-
-
-def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what(
-    tmp_path, declare, impatient, monkeypatch
-):
-    """Nobody can be killed here, as where a process waits for a device."""
-    killed = []
-    monkeypatch.setattr(here, "KILL_SECONDS", 0.1)
-    monkeypatch.setattr(here, "signal_all", lambda processes, number: killed.extend(processes))
-    command, start = ["-c", STUBBORN, str(tmp_path / "numbers")], supervision.start
-    monkeypatch.setattr(supervision, "start", lambda words, *others: start(command, *others))
-    launch = launch_of(declare(), dataclasses.replace(SMALL, deadline_seconds=0.001))
-    record = supervision.run_planned(launch, tmp_path)
-    monkeypatch.undo()
-    for process in killed:
-        process.kill()
-    launcher, child = killed
-    assert child.pid == int((tmp_path / "numbers").read_text())
-    assert record.status == "failed"
-    assert record.reason.startswith(f"Process {launcher.pid}, {child.pid} is still there after SIGKILL: see what it")
+    monkeypatch.setattr(supervision, "start", leave)
+    record = supervision.run_planned(launch_of(declare()), tmp_path)
+    assert (record.status, record.reason) == ("failed", "Process 7 is still there.")
+    assert list(read_records(tmp_path).values()) == [record]
 
 
 # Real launches
