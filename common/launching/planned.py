@@ -40,8 +40,7 @@ class Job:
     arguments: Sequence[str]
     """The options of its script."""
     files: Sequence[str]
-    """Names of the files that it leaves in the folder of its record; without the first it hasn't ended well."""
-    workers: int
+    """Names of the files that it leaves beside its log; without the first it hasn't ended well."""
     runner: Sequence[str] = ()
     """What runs its script, as in `-m module`; nothing: Python itself."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -53,6 +52,11 @@ class Job:
     """How many processes it has beside its workers."""
     check: Callable[[int], None] = lambda gpus: None
     """Raises UserError where several hosts with so many GPUs each can't have it."""
+
+    @property
+    def workers(self) -> int:
+        """How many there are on all hosts together."""
+        return self.limits.workers
 
     @property
     def words(self) -> list[str]:
@@ -132,7 +136,6 @@ class PlannedLaunch:
             options=self.options,
             arguments=arguments.to_arguments(task, self.options),
             files=[file.name for file in files],
-            workers=self.workers,
             runner=["-m", runner] if runner else [],
             hosts=self.hosts or 1,
             bandwidth_bits_per_second=self.bandwidth_bits_per_second,
@@ -183,7 +186,6 @@ class PlannedSweep:
             # A script that its launcher starts on several hosts doesn't know how many ranks there are by default.
             arguments=[*sweep.to_arguments(asked), "--workers", str(asked.workers)],
             files=[cells_path(asked.record).name],
-            workers=asked.workers,
             hosts=self.hosts or 1,
             bandwidth_bits_per_second=self.bandwidth_bits_per_second,
         )

@@ -77,19 +77,19 @@ def run_planned(planned: Planned[Kept], folder: Path, allocation: Allocation = H
 
     A launch that leaves none gets one here: `unsupported` when it refused, else `failed`.
     """
-    folder = folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    log_path, started_at, site = folder / f"{planned.name}.log", _now(), None
+    folder, started_at, site = folder.resolve(), datetime.now(UTC).isoformat(timespec="milliseconds"), None
+    log_path = folder / f"{planned.name}.log"
+    log_path.parent.mkdir(parents=True, exist_ok=True)
     try:
         job = planned.job(allocation.folder(folder))
         for name in job.files:
             # What an earlier launch left isn't this one's.
-            (folder / name).unlink(missing_ok=True)
+            log_path.with_name(name).unlink(missing_ok=True)
         site = allocation.site(job)
         python_for(job.program)
         site = allocation.measured(job, site)
         ended = allocation.run(job, site, log_path)
-        if ended.status == "ok" and not (folder / job.files[0]).exists():
+        if ended.status == "ok" and not log_path.with_name(job.files[0]).exists():
             ended = NO_RECORD
     except UserError as error:
         write_atomically(log_path, f"{PREFIX}{error}\n".encode())
@@ -117,7 +117,3 @@ def start(
             return TIMED_OUT_STATUS
         finally:
             here.end(process)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,6 +1,6 @@
 """The probes of a comparison: which there are, and what is kept of each.
 
-To start one: `python -m common.launching.launch torch_ceiling --workers 2 --preset pathway`.
+To start one: `python -m common.launching.launch ENVIRONMENT_ceiling --workers 2 --preset pathway`.
 """
 
 import dataclasses
@@ -61,7 +61,6 @@ class PlannedProbe:
             options=options,
             arguments=to_arguments(task, options),
             files=[task.record.name],
-            workers=task.workers,
             variables=self.variables,
         )
 

@@ -94,7 +94,6 @@ class Planned:
             options=self.way.options,
             arguments=to_arguments(products),
             files=[products.record.name],
-            workers=products.workers,
         )
 
     def record(self, folder: Path, ended: Ended, started_at: str, site: None = None) -> MatrixRecord:

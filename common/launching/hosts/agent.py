@@ -40,8 +40,6 @@ def main() -> None:
             answer(work.collect(request["folder"], request["names"]))
         case "sweep":
             answer({"ended": work.sweep(request["launch"])})
-        case "counters":
-            answer(link.counters(request["interface"]))
         case "link-serve":
             link.serve(request["address"], request["seconds"], answer)
         case "link-send":

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-import psutil
-
 from common.errors import UserError
 from common.launching.places import place
 from common.launching.places.place import Host, Question
@@ -45,14 +43,6 @@ def measure(sender: Host, receiver: Host, address: str, seconds: float) -> Link:
             raise UserError(sent.failure)
         received = server.hear(_PATIENCE_SECONDS)
     return Link(received["bytes_per_second"], sent.values["round_trip_seconds"])
-
-
-def counters(interface: str) -> dict[str, object]:
-    """How many bytes an interface of this host has sent and received. Raises UserError where it has none."""
-    found = psutil.net_io_counters(pernic=True)
-    if interface not in found:
-        raise UserError(f"{socket.gethostname()} has no interface {interface}: choose one of {', '.join(found)}.")
-    return {"bytes_sent": found[interface].bytes_sent, "bytes_received": found[interface].bytes_recv}
 
 
 def serve(address: str, seconds: float, answer: Callable[[Mapping[str, object]], None]) -> None:

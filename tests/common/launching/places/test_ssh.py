@@ -87,7 +87,7 @@ OTHER_KEY = "host2 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAA
 def test_a_server_that_does_not_let_in_is_understood(options, said, site, tmp_path, monkeypatch):
     (tmp_path / "known").write_text(f"{OTHER_KEY}\n")
     monkeypatch.setenv("SSH_OPTIONS", options.format(folder=tmp_path))
-    [answer] = place.ask([Question(site.hosts[1], "counters", {"interface": "lo"})])
+    [answer] = place.ask([Question(site.hosts[1], "sweep", {"launch": "none"})])
     assert answer.failure.startswith(said)
     assert answer.lost
     assert answer.values == {}
@@ -98,5 +98,5 @@ def test_the_users_settings_say_where_a_host_is(site, tmp_path, monkeypatch):
     (tmp_path / "config").write_text("Host other\nHostName host2\nHost *\nIdentityFile /etc/ssh/identity\n")
     monkeypatch.setenv("SSH_OPTIONS", f"-F {tmp_path}/config")
     assert SshHost("other", 1).address() == "host2"
-    [answer] = place.ask([Question(SshHost("other", 1), "counters", {"interface": "lo"})])
+    [answer] = place.ask([Question(SshHost("other", 1), "sweep", {"launch": "none"})])
     assert answer.failure is None
