@@ -52,21 +52,18 @@ def python_for(program: Program) -> Path:
     raise NotInstalledError(f"{name} isn't installed: run `nox -s {name}` once, which makes its environment.")
 
 
-def command_for(
-    program: Program,
-    workers: int,
-    arguments: Sequence[str],
-    port: int,
-    options: Options,
-    runner: Sequence[str] = (),
-) -> list[str]:
-    """The command line that a user would type to start so many workers of the program, its script behind `runner`.
+def script_for(program: Program, arguments: Sequence[str], runner: str = "") -> list[str]:
+    """What Python is to run: the program's script, or the module `runner`, whose first argument is the script's path."""
+    return [*(["-m", runner] if runner else []), program.script, *arguments]
+
+
+def command_for(program: Program, workers: int, script: list[str], port: int, options: Options) -> list[str]:
+    """The command line that a user would type to start so many workers of the program.
 
     Raises UserError for a program that isn't installed or that can't have as many.
     """
     if program.most_workers and workers > program.most_workers:
         raise UserError(f"{program.name} distributes nothing: leave --workers out, or choose another strategy.")
-    script = [*runner, program.script, *arguments]
     return program.launcher.command(Launch(python_for(program), script, workers, port, options))
 
 
@@ -110,7 +107,7 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     Raises UserError for all that can be refused before anything is started.
     """
     words = list(arguments)
-    runner, words = (["-m", *words[1:2]], words[2:]) if words[:1] == [RUNNER] else ([], words)
+    runner, words = ("".join(words[1:2]), words[2:]) if words[:1] == [RUNNER] else ("", words)
     if not words or words[0].startswith("-"):
         raise UserError(f"Name a program first: one of {', '.join(catalogue.programs())}.")
     program, given = catalogue.find_program(words[0]), words[1:]
@@ -120,7 +117,8 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     if not program.launcher.is_one_of_several():
         # The launcher, and the script that may start its own processes, have to agree on the number.
         given, port = [*given, "--workers", str(request.workers)], free_ports(1)[0]
-    return program, request, command_for(program, request.workers, given, port, request.options, runner)
+    script = script_for(program, given, runner)
+    return program, request, command_for(program, request.workers, script, port, request.options)
 
 
 def _enter_private_network() -> None:

@@ -41,8 +41,8 @@ class Job:
     """The options of its script."""
     files: Sequence[str]
     """Names of the files that it leaves beside its log; without the first it hasn't ended well."""
-    runner: Sequence[str] = ()
-    """What runs its script, as in `-m module`; nothing: Python itself."""
+    runner: str = ""
+    """The module that runs its script; none: Python itself."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that are tried on this machine."""
     hosts: int = 1
@@ -61,8 +61,7 @@ class Job:
     @property
     def words(self) -> list[str]:
         """The arguments by which `common.launching.launch` starts it on one machine."""
-        runner = [RUNNER, self.runner[-1]] if self.runner else []
-        return [*runner, self.program.name, *self.arguments]
+        return [*([RUNNER, self.runner] if self.runner else []), self.program.name, *self.arguments]
 
 
 class Planned(Protocol[Kept]):
@@ -136,7 +135,7 @@ class PlannedLaunch:
             options=self.options,
             arguments=arguments.to_arguments(task, self.options),
             files=[file.name for file in files],
-            runner=["-m", runner] if runner else [],
+            runner=runner,
             hosts=self.hosts or 1,
             bandwidth_bits_per_second=self.bandwidth_bits_per_second,
             processes_beside=strategy.processes_beside(self.options),

@@ -19,7 +19,7 @@ from common.launching.hosts.link import Link
 from common.launching.hosts.ranks import Assignment, HostsOutcome, run_over_hosts
 from common.launching.hosts.survey import HostFacts
 from common.launching.hosts.work import FOLDER, LAUNCH
-from common.launching.launch import python_for, settings_for
+from common.launching.launch import python_for, script_for, settings_for
 from common.launching.planned import Hosts, Job
 from common.records.site import Site
 
@@ -123,7 +123,7 @@ def _assignments(job: Job, members: Sequence[HostFacts], site: Site) -> list[Ass
     environments = [settings_for(program, job.limits, place.interface) | site.variable() for place in places]
     launch = Launch(
         python=python_for(program),
-        script=[*job.runner, program.script, *job.arguments],
+        script=script_for(program, job.arguments, job.runner),
         workers=job.workers,
         port=random.choice(_PORTS),
         options=job.options,
