@@ -53,7 +53,7 @@ def python_for(program: Program) -> Path:
 
 
 def script_for(program: Program, arguments: Sequence[str], runner: str = "") -> list[str]:
-    """What Python is to run: the program's script, or the module `runner`, whose first argument is the script's path."""
+    """What Python is to run: the program's script, or the module `runner`, which gets the script's path first."""
     return [*(["-m", runner] if runner else []), program.script, *arguments]
 
 

@@ -91,8 +91,11 @@ class Cluster:
         assignments = make(job, self.members[: job.hosts], site)
         hosts, seconds = [member.host for member in self.members], job.limits.deadline_seconds
         outcome = run_over_hosts(assignments, hosts, seconds, log_path, secrets.token_hex(8), job.files)
-        for name, content in outcome.files.items():
-            write_atomically(log_path.with_name(name), content)
+        try:
+            for name, content in outcome.files.items():
+                write_atomically(log_path.with_name(name), content)
+        except UserError as error:
+            return Ended("failed", str(error))
         return _ended(outcome, job, log_path)
 
 

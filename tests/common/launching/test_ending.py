@@ -1,11 +1,14 @@
 """common/launching/ending.py: how a launch ended is read from the lines that programs print, and from its status."""
 
+import re
+
 import pytest
 
 from common.declarations.strategy import MPIRUN_SIGNAL
 from common.errors import print_failure, print_note, print_refusal
 from common.launching import ending
 from common.launching.ending import TIMED_OUT_STATUS, Ended
+from common.paths import ROOT
 
 
 @pytest.mark.parametrize(
@@ -56,3 +59,14 @@ def test_what_programs_print_is_what_is_read(capsys):
 
 def test_a_signal_is_told_as_a_shell_tells_it():
     assert [ending.exit_status(status) for status in (0, 7, -9)] == [0, 7, 137]
+
+
+def test_the_prefix_is_typed_in_one_place_and_in_the_program_that_imports_nothing_of_ours():
+    folders = ("common", "reports", "pytorch_impl", "tf_impl", "horovod_impl")
+    typing = {
+        path.name
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"[\"']lockstep: (?!between steps)", path.read_text())
+    }
+    assert typing == {"errors.py", "enter.py"}

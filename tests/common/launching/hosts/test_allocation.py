@@ -117,6 +117,17 @@ def test_a_record_that_a_host_left_is_brought_here_with_what_lay_beside_it(ran, 
     assert (tmp_path / "weights.safetensors").read_bytes() == b"all"
 
 
+def test_a_record_that_cannot_be_kept_here_is_a_failure_and_no_refusal(ran, planned, tmp_path, monkeypatch):
+    def refuse(path, content):
+        raise UserError(f"{path.name} can't be written: make room.")
+
+    launch = planned()
+    monkeypatch.setattr(allocation, "write_atomically", refuse)
+    ran["ends_with"] = HostsOutcome(0, files={f"{launch.name}.json": b"{}"})
+    record = run_planned(launch, tmp_path, cluster_of(2))
+    assert (record.status, record.reason) == ("failed", f"{launch.name}.json can't be written: make room.")
+
+
 @pytest.mark.usefixtures("played_ssh")
 def test_a_host_that_names_a_file_elsewhere_writes_none_and_its_launch_fails(planned, tmp_path, monkeypatch):
     launch, folder = planned(hosts=1), tmp_path / "results" / "one"
