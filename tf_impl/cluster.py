@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.declarations.arguments import parse_command_line
+from common.declarations.catalogue import Program
 from common.declarations.library import Library
-from common.declarations.program import Program
 from common.declarations.strategy import Strategy
 from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_failure

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from common.declarations.library import Library
-from common.declarations.program import Program
 from common.declarations.strategy import Family, Launcher, Strategy
 from common.declarations.way import Way
 from common.errors import UserError
 from common.paths import ROOT
+
+Program = Strategy | Library | Way
+"""What can be started. A probe is started as a strategy is."""
 
 
 @cache

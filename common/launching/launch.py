@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.declarations import catalogue
+from common.declarations.catalogue import Program
 from common.declarations.library import Library
-from common.declarations.program import Program
 from common.declarations.strategy import Launch, Options
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line, print_failure, print_note

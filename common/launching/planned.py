@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 from common.contract.rows import share_of
 from common.contract.task import PRESETS, Task
 from common.declarations import arguments, sweep
+from common.declarations.catalogue import Program
 from common.declarations.library import Library
-from common.declarations.program import Program
 from common.declarations.strategy import Options, Strategy, has_exchange, label
 from common.declarations.sweep import Sweep
 from common.errors import UserError

@@ -9,8 +9,8 @@ from common.contract.rows import share_of
 from common.contract.task import Task
 from common.declarations import arguments as strategy_arguments
 from common.declarations import sweep as library_arguments
+from common.declarations.catalogue import Program
 from common.declarations.library import Library
-from common.declarations.program import Program
 from common.declarations.strategy import Options, Strategy
 from common.declarations.sweep import Sweep
 from common.declarations.way import Way
@@ -61,10 +61,10 @@ def refuse_early(program: Program, request: Request) -> None:
     if isinstance(program, Strategy) and program.launcher.is_one_of_several():
         # The whole cluster isn't this machine's business.
         return
-    limits, workers, gpus = request.limits, request.workers, len(machine.gpu_names())
+    limits, workers, options, gpus = request.limits, request.workers, request.options, len(machine.gpu_names())
     match program:
         case Strategy():
-            program.check(limits, request.options, workers, gpus)
+            program.check(limits, options, workers, gpus)
         case Library():
             _refuse_collectives(program, limits, gpus)
         case Way():
@@ -74,16 +74,12 @@ def refuse_early(program: Program, request: Request) -> None:
     if limits.record:
         ensure_writable(limits.record)
     if isinstance(program, Strategy):
-        _refuse_training(program, limits, request)
-
-
-def _refuse_training(strategy: Strategy, task: Task, request: Request) -> None:
-    dataset.load(task)
-    share = share_of(task, strategy.work, strategy.is_synchronous(request.options), 0, request.workers)
-    if task.checkpoint:
-        ensure_writable(task.checkpoint)
-        if task.checkpoint.exists():
-            read_checkpoint(task.checkpoint, task, share.global_batch)
+        dataset.load(limits)
+        share = share_of(limits, program.work, program.is_synchronous(options), 0, workers)
+        if limits.checkpoint:
+            ensure_writable(limits.checkpoint)
+            if limits.checkpoint.exists():
+                read_checkpoint(limits.checkpoint, limits, share.global_batch)
 
 
 def _refuse_collectives(library: Library, sweep: Sweep, gpus: int) -> None:

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from common.launching.hosts import clocks, link, survey
 from common.launching.hosts.allocation import Cluster
-from common.launching.hosts.clocks import Offset
 from common.launching.hosts.host import parse_hosts
 from common.launching.hosts.link import Link
 from common.launching.hosts.selection import Selection
@@ -73,24 +72,15 @@ def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
     surveyed = survey.survey(hosts)
     console.print(survey.table(surveyed))
     survey.refuse(surveyed)
+    real = Hosts(len(hosts), min(host.slots for host in hosts), min(member.cores for member in surveyed))
     virtual = {"delay_seconds": selection.first_wire.delay_seconds, "cores_per_host": selection.cores_per_host}
     return Cluster(
         members=surveyed,
-        spread=spread_of(selection, most_workers) if wires else _spread_over(surveyed),
-        offsets=_offsets,
+        spread=spread_of(selection, most_workers) if wires else real,
+        offsets=lambda members: clocks.measure([member.host for member in members]),
         link=_calibrated(wires) if wires else _link_between(surveyed),
         virtual=virtual if wires else {},
     )
-
-
-def _spread_over(members: Sequence[HostFacts]) -> Hosts:
-    """What the plan knows of real hosts."""
-    slots, cores = min(member.host.slots for member in members), min(member.cores for member in members)
-    return Hosts(len(members), slots, cores)
-
-
-def _offsets(members: Sequence[HostFacts]) -> list[Offset]:
-    return clocks.measure([member.host for member in members])
 
 
 def _link_between(members: Sequence[HostFacts]) -> Callable[[Job], Link | None]:
