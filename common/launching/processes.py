@@ -123,7 +123,7 @@ def stop_descendants() -> None:
 
 def what_remains(processes: Iterable[psutil.Process]) -> str:
     """A sentence that names the processes which not even SIGKILL has ended."""
-    numbers = ", ".join(str(process.pid) for process in processes)
+    numbers = ", ".join(map(str, sorted(process.pid for process in processes)))
     return f"Process {numbers} is still there after SIGKILL: see what it waits for, and end it before the next launch."
 
 

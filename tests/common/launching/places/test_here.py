@@ -46,7 +46,8 @@ def test_what_not_even_sigkill_ends_is_named(stubborn, monkeypatch):
     monkeypatch.setattr(here, "KILL_SECONDS", 0.1)
     monkeypatch.setattr(here, "signal_all", lambda processes, number: None)
     launcher, child = stubborn
-    with pytest.raises(LaunchFailedError, match=f"^Process {launcher.pid}, {child.pid} is still there after SIGKILL: "):
+    first, second = sorted([launcher.pid, child.pid])
+    with pytest.raises(LaunchFailedError, match=f"^Process {first}, {second} is still there after SIGKILL: "):
         Here().end(launcher)
 
 
