@@ -13,7 +13,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import Family, Strategy
 from common.environments import installation, uv
 from common.environments.inventory import Environment
-from common.errors import UserError
+from common.errors import PREFIX, UserError
 from common.sessions.calibration_subject import subject
 
 nox.needs_version = ">=2025.5.1"
@@ -24,7 +24,7 @@ nox.options.default_venv_backend = "none"
 try:
     STRATEGIES, LIBRARIES, FAMILIES = catalogue.strategies(), catalogue.libraries(), catalogue.families()
 except UserError as error:
-    sys.exit(f"lockstep: {error}")
+    sys.exit(f"{PREFIX}{error}")
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 SIDE_BY_SIDE = ["--numprocesses", "2"]
 """Two tests at a time: most wait for a process to start, or for a deadline, and leave one of two cores idle."""

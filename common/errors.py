@@ -11,6 +11,11 @@ REFUSED_STATUS = 2
 FAILED_STATUS = 1
 """Exit status of a launch that began and couldn't go on."""
 
+PREFIX = "lockstep: "
+"""What a line of ours begins with: after it comes the sentence of a refusal, or `FAILED` or `NOTE` and a sentence."""
+
+FAILED, NOTE = "failed: ", "note: "
+"""What tells the sentence of a failure, and a remark that ends nothing, from a refusal's."""
 
 main_began: tuple[float, float] | None = None
 """Seconds from the machine's boot until a script's imports were done, and this process's processor time by then."""
@@ -42,20 +47,33 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
     try:
         main()
     except LaunchFailedError as error:
-        print(f"lockstep: failed: {error}", file=sys.stderr, flush=True)
+        print_failure(str(error))
         sys.exit(FAILED_STATUS)
     except UserError as error:
-        print(f"lockstep: {error}", file=sys.stderr, flush=True)
+        print_refusal(str(error))
         sys.exit(REFUSED_STATUS)
+
+
+def print_refusal(sentence: str) -> None:
+    """Say why a program refuses its input."""
+    print(f"{PREFIX}{sentence}", file=sys.stderr, flush=True)
+
+
+def print_failure(sentence: str) -> None:
+    """Say why a launch that began can't go on."""
+    print(f"{PREFIX}{FAILED}{sentence}", file=sys.stderr, flush=True)
+
+
+def print_note(sentence: str) -> None:
+    """Say what a user should know, though the launch goes on."""
+    print(f"{PREFIX}{NOTE}{sentence}", flush=True)
 
 
 def require_framework(name: str) -> None:
     """End this program with one sentence, instead of a traceback from its imports, where `name` isn't installed."""
     if importlib.util.find_spec(name) is None:
-        print(
-            f"lockstep: {name} isn't installed for {sys.executable}: run `nox -s {name}` once, then "
-            f"`source .nox/{name}/bin/activate`.",
-            file=sys.stderr,
-            flush=True,
+        print_refusal(
+            f"{name} isn't installed for {sys.executable}: run `nox -s {name}` once, then "
+            f"`source .nox/{name}/bin/activate`."
         )
         sys.exit(REFUSED_STATUS)

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from common.contract.task import Task
 from common.declarations.sweep import Sweep
-from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, require_framework
+from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_refusal, require_framework
 from common.launching.processes import end_at_deadline
 from common.measurement.run import Run
 from horovod_impl import timeline
@@ -46,11 +46,9 @@ def require_horovod(framework: str) -> None:
     require_framework("horovod")
     folder = Path(importlib.util.find_spec("horovod").origin).parent
     if not any(folder.glob(f"{framework}/mpi_lib*.so")):
-        print(
-            f"lockstep: this build of Horovod lacks {framework}: run `nox -s horovod`, which builds it for both "
-            "frameworks, or uninstall horovod first where it is installed already.",
-            file=sys.stderr,
-            flush=True,
+        print_refusal(
+            f"this build of Horovod lacks {framework}: run `nox -s horovod`, which builds it for both frameworks, or "
+            "uninstall horovod first where it is installed already."
         )
         sys.exit(REFUSED_STATUS)
 

@@ -15,7 +15,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal
 
-from common.errors import UserError, exit_with_one_line, require_framework
+from common.errors import UserError, exit_with_one_line, print_note, require_framework
 
 if __name__ == "__main__":
     require_framework("torch")
@@ -78,7 +78,7 @@ def main() -> None:
     placement = machine.pin(task, replicas=workers)
     device = mlp.choose_device(task, local_rank=0, local_world_size=workers)
     if device.type == "cpu" and len(placement.pinned_cores) < workers * threads:
-        print(f"lockstep: note: {workers} replicas of --threads {threads} don't have a core for each thread.")
+        print_note(f"{workers} replicas of --threads {threads} don't have a core for each thread.")
     train_features = dataset.load(task).train_features
     model = mlp.build_model(task).to(device)
     mlp.load_state(task, model, mlp.build_optimizer(task, model), initial_weights(task))

@@ -14,7 +14,7 @@ from common.contract.mlp import parameter_bytes
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
 from common.declarations.sweep import Sweep
-from common.errors import REFUSED_STATUS
+from common.errors import REFUSED_STATUS, print_refusal
 from common.measurement import machine
 from common.measurement.world import World
 from pytorch_impl import mlp
@@ -36,11 +36,9 @@ def require_mpi4py() -> None:
     if importlib.util.find_spec("mpi4py") is not None:
         return
     if any(os.environ.get(name) == "0" for name in _RANK_VARIABLES):
-        print(
-            f"lockstep: mpirun started this, but mpi4py isn't installed for {sys.executable}: run `nox -s torch` once, "
-            "or `pip install mpi4py`.",
-            file=sys.stderr,
-            flush=True,
+        print_refusal(
+            f"mpirun started this, but mpi4py isn't installed for {sys.executable}: run `nox -s torch` once, or `pip "
+            "install mpi4py`."
         )
     sys.exit(REFUSED_STATUS)
 

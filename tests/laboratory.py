@@ -22,7 +22,7 @@ def measured(
     command = [
         sys.executable,
         "-m",
-        "common.launching.collectives_launch",
+        "common.launching.launch",
         library.name,
         "--workers",
         str(workers),

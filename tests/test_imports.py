@@ -143,6 +143,16 @@ def test_rooms_of_common_import_only_those_below_them():
     assert wrong == {}
 
 
+def test_only_where_hosts_come_from_knows_that_ssh_reaches_them():
+    importing = {
+        str(path.relative_to(COMMON))
+        for path in modules_in(COMMON)
+        if "common.launching.places.ssh" in modules_of_common_in(path.read_text())
+        or "common.launching.places.ssh" in path.read_text()
+    }
+    assert importing == {"launching/hosts/host.py"}
+
+
 def test_only_what_every_room_needs_lies_loose_in_common():
     assert {path.stem for path in COMMON.glob("*.py")} == {"__init__", *LOOSE}
 

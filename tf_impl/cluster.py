@@ -14,21 +14,22 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.declarations.arguments import parse_command_line
+from common.declarations.catalogue import Program
 from common.declarations.library import Library
 from common.declarations.strategy import Strategy
 from common.declarations.sweep import Sweep
-from common.errors import REFUSED_STATUS, LaunchFailedError, UserError
-from common.launching import collectives_launch
-from common.launching.launch import Limits, Program, environment_for, refuse_early
+from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_failure
+from common.launching.ending import TIMED_OUT_STATUS
+from common.launching.launch import environment_for
 from common.launching.processes import (
     REPORT_SECONDS,
-    TIMED_OUT_STATUS,
     Outcome,
     end_at_deadline,
     exit_on_signals,
     free_ports,
     run_group,
 )
+from common.launching.programs import Limits, Request, refuse_early
 from tf_impl.strategies import ParameterServerOptions, cluster_is_given
 
 _REMEDY = "correct it, or unset it to start all processes here"
@@ -72,7 +73,7 @@ def start_unless_given(strategy: Strategy, description: str) -> None:
     task, options = parse_command_line(strategy, description)
     if cluster_is_given():
         return
-    refuse_early(strategy, task, options, task.workers or 1)
+    refuse_early(strategy, Request(task, task.workers or 1, options))
     counts, waited_for = {"worker": task.workers or 1}, None
     if isinstance(options, ParameterServerOptions):
         # The coordinator comes first: it is the one that is waited for.
@@ -84,7 +85,7 @@ def start_ranks_unless_given(library: Library, sweep: Sweep) -> None:
     """As `start_unless_given`, with one worker for each rank of a library of collectives. Raises what that raises."""
     if cluster_is_given():
         return
-    collectives_launch.refuse_early(library, sweep)
+    refuse_early(library, Request(sweep, sweep.workers, library.options))
     _start(library, sweep, {"worker": sweep.workers}, None)
 
 
@@ -108,7 +109,7 @@ def _start(program: Program, limits: Limits, counts: Mapping[str, int], waited_f
 
 def _exit_like(outcome: Outcome, tasks: Sequence[tuple[str, int]], deadline_seconds: float) -> None:
     if outcome.timed_out:
-        print(f"lockstep: failed: the deadline of {deadline_seconds:g} s ended it.", file=sys.stderr)
+        print_failure(f"the deadline of {deadline_seconds:g} s ended it.")
         sys.exit(TIMED_OUT_STATUS)
     if outcome.status == REFUSED_STATUS:
         sys.exit(REFUSED_STATUS)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from common.contract.task import Task
-from common.errors import UserError
+from common.errors import UserError, print_note
 from common.files import cache_folder, locked
 
 MNIST_FILES = {
@@ -212,7 +212,7 @@ def read_idx(path: Path, expected_sha256: str | None = None) -> np.ndarray:
             "damaged, fetch it again."
         )
     if expected_sha256 and hashlib.sha256(content).hexdigest() != expected_sha256:
-        print(f"lockstep: note: {path} isn't the well-known MNIST file (its SHA-256 differs); it is used as it is.")
+        print_note(f"{path} isn't the well-known MNIST file (its SHA-256 differs); it is used as it is.")
     return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
 
 

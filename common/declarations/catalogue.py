@@ -1,16 +1,22 @@
-"""Which strategies, libraries of collectives and ways to multiply matrices there are: what folders declare in
-`strategies.py`, `libraries.py` and `matrices.py`. Nothing else looks for them.
+"""Which programs there are: strategies, libraries of collectives and ways to multiply matrices, which folders declare
+in `strategies.py`, `libraries.py` and `matrices.py`, and the probes of their families. Nothing else looks for them.
 """
 
+import dataclasses
 import importlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from common.declarations.library import Library
 from common.declarations.strategy import Family, Launcher, Strategy
 from common.declarations.way import Way
 from common.errors import UserError
 from common.paths import ROOT
+
+Program = Strategy | Library | Way
+"""What can be started. A probe is started as a strategy is."""
 
 
 @cache
@@ -36,9 +42,7 @@ def strategies() -> dict[str, Strategy]:
 
 def find(name: str) -> Strategy:
     """The strategy of this name. Raises UserError when there is none."""
-    if name not in strategies():
-        raise UserError(f"There is no strategy named '{name}': choose one of {', '.join(strategies())}.")
-    return strategies()[name]
+    return _named(name, "strategy", strategies())
 
 
 def families() -> dict[str, Family]:
@@ -52,30 +56,51 @@ def libraries() -> dict[str, Library]:
 
     Raises UserError for a declaration that can't be meant.
     """
-    return _programs("libraries.py", Library)
+    return _declared_by_name("libraries.py", Library)
 
 
 @cache
 def ways() -> dict[str, Way]:
     """Every way to multiply matrices by name, in the same order. Raises UserError for one that can't be meant."""
-    return _programs("matrices.py", Way)
-
-
-def find_way(name: str) -> Way:
-    """The way to multiply matrices of this name. Raises UserError when there is none."""
-    if name not in ways():
-        raise UserError(f"There is no way to multiply matrices named '{name}': choose one of {', '.join(ways())}.")
-    return ways()[name]
+    return _declared_by_name("matrices.py", Way)
 
 
 def find_library(name: str) -> Library:
     """The library of collectives of this name. Raises UserError when there is none."""
-    if name not in libraries():
-        raise UserError(f"There is no library of collectives named '{name}': choose one of {', '.join(libraries())}.")
-    return libraries()[name]
+    return _named(name, "library of collectives", libraries())
 
 
-def _programs(file: str, kind: type) -> dict:
+def probe_of(family: Family) -> Strategy:
+    """The program that probes a family's ceiling: its script, started like the strategy that its declaration names."""
+    like = find(family.probe.like)
+    return dataclasses.replace(like, name=f"{family.environment}_ceiling", script=family.probe.script)
+
+
+def programs() -> dict[str, Program]:
+    """Everything that can be started, by name. Raises UserError where two have the same name."""
+    probes = [probe_of(family) for family in families().values() if family.probe]
+    found: dict[str, Program] = {}
+    for program in (*strategies().values(), *libraries().values(), *ways().values(), *probes):
+        if other := found.get(program.name):
+            raise UserError(
+                f"{program.script} and {other.script} are both called {program.name}: give one of them another name."
+            )
+        found[program.name] = program
+    return found
+
+
+def find_program(name: str) -> Program:
+    """The program of this name. Raises UserError when there is none."""
+    return _named(name, "program", programs())
+
+
+def _named(name: str, kind: str, declared: Mapping) -> Any:  # noqa: ANN401 (one of the values, whatever they are)
+    if name not in declared:
+        raise UserError(f"There is no {kind} named '{name}': choose one of {', '.join(declared)}.")
+    return declared[name]
+
+
+def _declared_by_name(file: str, kind: type) -> dict:
     """What the folders declare in files of this name, by name."""
     folders = list(dict.fromkeys(strategy.script.partition("/")[0] for strategy in strategies().values()))
     found = {}

@@ -1,13 +1,84 @@
-"""One launch of a session, before it is made."""
+"""One launch of a session, before it is made: what is to be started for it, and which record is kept of it."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
+from common.contract.rows import share_of
 from common.contract.task import PRESETS, Task
+from common.declarations import arguments, sweep
+from common.declarations.catalogue import Program
 from common.declarations.library import Library
 from common.declarations.strategy import Options, Strategy, has_exchange, label
 from common.declarations.sweep import Sweep
+from common.errors import UserError
+from common.launching.ending import Ended
+from common.launching.launch import RUNNER
+from common.launching.programs import Limits
+from common.measurement import machine
+from common.measurement.checkpoints import replica_path
+from common.measurement.record import declared
+from common.records import collectives, training
+from common.records.collectives import Cell, CollectivesRecord, cells_path
+from common.records.site import Site
+from common.records.training import Record
+
+Kept = TypeVar("Kept", covariant=True)
+"""The record that is kept of a launch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is started for one launch: a program with its options, by how many workers on how many hosts."""
+
+    program: Program
+    limits: Limits
+    options: Options
+    """What its launcher is told."""
+    arguments: Sequence[str]
+    """The options of its script."""
+    files: Sequence[str]
+    """Names of the files that it leaves beside its log; without the first it hasn't ended well."""
+    runner: str = ""
+    """The module that runs its script; none: Python itself."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that are tried on this machine."""
+    hosts: int = 1
+    bandwidth_bits_per_second: float | None = None
+    """Of the links of these hosts, where they are virtual and it was chosen."""
+    processes_beside: int = 0
+    """How many processes it has beside its workers."""
+    check: Callable[[int], None] = lambda gpus: None
+    """Raises UserError where several hosts with so many GPUs each can't have it."""
+
+    @property
+    def workers(self) -> int:
+        """How many there are on all hosts together."""
+        return self.limits.workers
+
+    @property
+    def words(self) -> list[str]:
+        """The arguments by which `common.launching.launch` starts it on one machine."""
+        return [*([RUNNER, self.runner] if self.runner else []), self.program.name, *self.arguments]
+
+
+class Planned(Protocol[Kept]):
+    """A launch before it is made."""
+
+    @property
+    def name(self) -> str:
+        """That of its record, its log and its other files: unique in a session."""
+
+    def job(self, folder: Path) -> Job:
+        """What is started, such that its files come to this folder. Raises UserError where it can't be had."""
+
+    def record(self, folder: Path, ended: Ended, started_at: str, site: Site | None) -> Kept:
+        """The record of the launch, whose files are in the folder, where the record is kept too, whatever happened.
+
+        The `site` are its hosts, if any. Raises UserError where what it left is damaged.
+        """
 
 
 @dataclass(frozen=True)
@@ -24,6 +95,8 @@ class PlannedLaunch:
     """How many hosts its workers are on in a comparison over several; None: on this machine, without any ssh."""
     bandwidth_bits_per_second: float | None = None
     """Of the links of these hosts, where they are virtual and it was chosen."""
+    runner: Literal["busy", "tracer"] | None = None
+    """What runs its script: busy work in its loop, or the tracer of its framework, which leaves a step's messages."""
 
     @property
     def name(self) -> str:
@@ -36,6 +109,47 @@ class PlannedLaunch:
         world += [] if self.hosts is None else [f"{self.hosts}h"]
         world += [f"{self.bandwidth_bits_per_second / 1e6:g}Mbit"] if self.bandwidth_bits_per_second else []
         return "-".join([*world, *details, last])
+
+    def job(self, folder: Path) -> Job:
+        """What is started. Raises UserError where the framework has no tracer and one is asked for."""
+        strategy, path = self.strategy, folder / f"{self.name}.json"
+        runners = {None: "", "busy": "common.measurement.busy", "tracer": strategy.family.tracer}
+        if (runner := runners[self.runner]) is None:
+            raise UserError(f"{strategy.family.title} declares no tracer, so what {strategy.name} sends isn't known.")
+        task, files = dataclasses.replace(self.task, record=path), [path]
+        if task.checkpoint:
+            # Not by with_suffix, which would end the name at the point of an option's value.
+            task = dataclasses.replace(task, checkpoint=folder / f"{self.name}.safetensors")
+            replicas = [replica_path(task.checkpoint, number) for number in range(1, self.workers)]
+            files += [task.checkpoint, *replicas]
+        if getattr(self.options, "trace", False):
+            files.append(path.with_suffix(".trace"))
+
+        def check(gpus: int) -> None:
+            strategy.check(task, self.options, self.workers, gpus)
+            share_of(task, strategy.work, strategy.is_synchronous(self.options), 0, self.workers)
+
+        return Job(
+            program=strategy,
+            limits=task,
+            options=self.options,
+            arguments=arguments.to_arguments(task, self.options),
+            files=[file.name for file in files],
+            runner=runner,
+            hosts=self.hosts or 1,
+            bandwidth_bits_per_second=self.bandwidth_bits_per_second,
+            processes_beside=strategy.processes_beside(self.options),
+            check=check,
+        )
+
+    def record(self, folder: Path, ended: Ended, started_at: str, site: Site | None = None) -> Record:
+        """The record that it left, or else one that is made here of what is declared."""
+        path = folder / f"{self.name}.json"
+        if ended.status != "ok":
+            facts = declared(self.strategy, self.task, self.options, self.workers, site)
+            about = {"status": ended.status, "reason": ended.reason, "log": f"{self.name}.log"}
+            training.write_record(path, Record(**facts, **about, started_at=started_at))
+        return training.read_record(path)
 
 
 @dataclass(frozen=True)
@@ -60,6 +174,45 @@ class PlannedSweep:
         world += [] if self.hosts is None else [f"{self.hosts}h"]
         world += [f"{bits / 1e6:g}Mbit"] if bits else []
         return "-".join([*world, f"{self.repetition:02d}"])
+
+    def job(self, folder: Path) -> Job:
+        """What is started."""
+        asked = dataclasses.replace(self.sweep, record=folder / f"{self.name}.json")
+        return Job(
+            program=self.library,
+            limits=asked,
+            options=self.library.options,
+            # A script that its launcher starts on several hosts doesn't know how many ranks there are by default.
+            arguments=[*sweep.to_arguments(asked), "--workers", str(asked.workers)],
+            files=[cells_path(asked.record).name],
+            hosts=self.hosts or 1,
+            bandwidth_bits_per_second=self.bandwidth_bits_per_second,
+        )
+
+    def record(self, folder: Path, ended: Ended, started_at: str, site: Site | None = None) -> CollectivesRecord:
+        """One record of the lines that the launch left, which are kept whatever became of it."""
+        path, library = folder / f"{self.name}.json", self.library
+        lines = collectives.read_lines(cells_path(path))
+        about = {"started_at": started_at} | (site.facts() if site else {}) | (lines[0] if lines else {})
+        last = next((line for line in lines if "elapsed_seconds" in line), {})
+        if ended.status == "ok" and not last:
+            ended = Ended("failed", "It ended without saying that it had measured everything.")
+        # Of a file its name alone, since folders are moved.
+        messages = self.sweep.messages.name if self.sweep.messages else None
+        record = CollectivesRecord(
+            **{"library": library.name, "title": library.title, "family": library.family.title},
+            **{"colors": list(library.family.colors), "repetition": self.repetition, "workers": self.sweep.workers},
+            **{"sweep": dataclasses.asdict(self.sweep) | {"messages": messages}, "one_process": library.one_process},
+            **{"git_commit": machine.git_commit(), "log": f"{self.name}.log", "replayed": dict(self.replayed)},
+            **about,
+            **last,
+            status=ended.status,
+            reason=ended.reason,
+            cells=[Cell(**line) for line in lines if "collective" in line],
+        )
+        collectives.write_record(path, record)
+        cells_path(path).unlink(missing_ok=True)
+        return collectives.read_record(path)
 
 
 class Size(NamedTuple):

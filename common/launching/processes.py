@@ -19,16 +19,17 @@ from typing import IO
 
 import psutil
 
-from common.errors import UserError
+from common.errors import LaunchFailedError, UserError, print_failure, print_note
+from common.launching.ending import TIMED_OUT_STATUS
 from common.paths import ROOT
-
-TIMED_OUT_STATUS = 124
-"""Exit status of a launch that its deadline ended, as timeout(1) gives."""
 
 REPORT_SECONDS = 1.0
 """What a process leaves itself before the deadline to say why it ends."""
 
 _GRACE_SECONDS = 5.0
+KILL_SECONDS = 5.0
+"""What the kernel has for ending what was killed: a process that waits for a device ends when that answers."""
+
 _MOST_RESTARTS, _RESTART_PAUSE_SECONDS = 3, 1.0
 _LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # From linux/prctl.h.
@@ -62,7 +63,8 @@ def run_group(
 
     Everything means every descendant of this process, those included that left their process group or lost their
     parent: this process adopts them (prctl(2), PR_SET_CHILD_SUBREAPER), so it should have no other children. Where this
-    process is killed, the kernel asks those that it has started to end.
+    process is killed, the kernel asks those that it has started to end. Raises LaunchFailedError where some can't be
+    ended.
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     deadline = time.monotonic() + deadline_seconds
@@ -90,7 +92,7 @@ def run_group(
             status = running.pop(ended).returncode
             if status < 0 and restarts_left.get(ended):
                 restarts_left[ended] -= 1
-                print(f"lockstep: note: process {ended} was ended by signal {-status} and is started again.")
+                print_note(f"process {ended} was ended by signal {-status} and is started again.")
                 time.sleep(_RESTART_PAUSE_SECONDS)
                 start(ended)
             elif status:
@@ -103,14 +105,26 @@ def run_group(
 
 
 def stop_descendants() -> None:
-    """End every descendant of this process: SIGTERM, a few seconds to leave in order, then SIGKILL."""
+    """End every descendant of this process: SIGTERM, a few seconds to leave in order, then SIGKILL.
+
+    Raises LaunchFailedError where some are left all the same.
+    """
     with signals_held():
-        deadline = time.monotonic() + _GRACE_SECONDS
-        _signal_all(psutil.Process().children(recursive=True), signal.SIGTERM)
+        begin = time.monotonic()
+        signal_all(psutil.Process().children(recursive=True), signal.SIGTERM)
         while remaining := psutil.Process().children(recursive=True):
-            if time.monotonic() > deadline:
-                _signal_all(remaining, signal.SIGKILL)
+            waited = time.monotonic() - begin
+            if waited > _GRACE_SECONDS + KILL_SECONDS:
+                raise LaunchFailedError(what_remains(remaining))
+            if waited > _GRACE_SECONDS:
+                signal_all(remaining, signal.SIGKILL)
             psutil.wait_procs(remaining, timeout=0.2)
+
+
+def what_remains(processes: Iterable[psutil.Process]) -> str:
+    """A sentence that names the processes which not even SIGKILL has ended."""
+    numbers = ", ".join(map(str, sorted(process.pid for process in processes)))
+    return f"Process {numbers} is still there after SIGKILL: see what it waits for, and end it before the next launch."
 
 
 @contextlib.contextmanager
@@ -148,7 +162,7 @@ def end_at_deadline(deadline_seconds: float) -> None:
     """End this process at the deadline with one line, or with its stack where a framework keeps the lock for itself."""
 
     def end() -> None:
-        print(f"lockstep: failed: the deadline of {deadline_seconds:g} s ended it.", file=sys.stderr, flush=True)
+        print_failure(f"the deadline of {deadline_seconds:g} s ended it.")
         os._exit(TIMED_OUT_STATUS)
 
     timer = threading.Timer(deadline_seconds, end)
@@ -174,14 +188,13 @@ def _wait_for_one(running: dict[int, subprocess.Popen], deadline: float) -> int 
     return numbers[ended[0]]
 
 
-def _signal_all(processes: Iterable[psutil.Process], number: int) -> None:
+def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
+    """Send a signal to those of the processes that are there, and have them act on it."""
     for process in processes:
-        try:
+        with contextlib.suppress(psutil.Error):
             process.send_signal(number)
             # A stopped process acts on SIGTERM only once it goes on.
             process.send_signal(signal.SIGCONT)
-        except psutil.NoSuchProcess:
-            continue
 
 
 def exit_on_signals() -> None:

@@ -1,79 +1,102 @@
-"""One launch in a process group of its own, and one record of it, whatever happens to it."""
+"""One launch, and one record of it, whatever happens to it."""
 
-import dataclasses
 import os
-import re
 import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import psutil
 
-from common.contract.task import Task
-from common.declarations.arguments import to_arguments
-from common.declarations.strategy import Options, Strategy
-from common.errors import UserError
+from common.errors import PREFIX, LaunchFailedError, UserError
+from common.files import write_atomically
+from common.launching import ending
+from common.launching.ending import NO_RECORD, TIMED_OUT_STATUS, Ended
 from common.launching.launch import ENDS_WITH, python_for
-from common.launching.planned import PlannedLaunch
-from common.launching.processes import TIMED_OUT_STATUS, signals_held
-from common.measurement.record import declared
+from common.launching.places.here import STOP_SECONDS, Here
+from common.launching.planned import Job, Planned
 from common.paths import ROOT
-from common.records.training import Record, read_record, write_record
+from common.records.site import Site
 
-_STOP_SECONDS = 30.0
+Kept = TypeVar("Kept")
 
 
-def run_planned(
-    planned: PlannedLaunch, folder: Path, launcher: str = "common.launching.launch", root: Path = ROOT
-) -> Record:
+class Allocation(Protocol):
+    """Where launches are made: this machine, or hosts. It starts a job, and ends all of it, always."""
+
+    def folder(self, folder: Path) -> Path:
+        """Where the files of a job lie that are to come to `folder`."""
+
+    def site(self, job: Job) -> Site | None:
+        """The hosts that the job is spread over, by what is known before; None: this machine."""
+
+    def measured(self, job: Job, site: Site | None) -> Site | None:
+        """The same with what is measured just before the launch. Raises UserError where the job can't be had there."""
+
+    def run(self, job: Job, site: Site | None, log_path: Path) -> Ended:
+        """Start the job and return how it ended; its output is in the log, and its files lie beside that.
+
+        Raises UserError where nothing was started, and LaunchFailedError where something of it is left.
+        """
+
+
+@dataclass(frozen=True)
+class ThisMachine:
+    """A launch on this machine, without any ssh, by the code of this checkout or of another."""
+
+    launcher: str = "common.launching.launch"
+    """The module of the checkout that starts a program."""
+    root: Path = ROOT
+    """The checkout."""
+
+    def folder(self, folder: Path) -> Path:
+        """The same folder."""
+        return folder
+
+    def site(self, job: Job) -> None:
+        """No hosts."""
+
+    def measured(self, job: Job, site: None) -> None:
+        """Nothing is measured."""
+
+    def run(self, job: Job, site: None, log_path: Path) -> Ended:
+        """As `Allocation` has it."""
+        deadline_seconds = job.limits.deadline_seconds
+        status = start(["-m", self.launcher, *job.words], self.root, log_path, deadline_seconds, job.variables)
+        log = log_path.read_text(errors="replace")
+        return ending.read(status, deadline_seconds, log, job.program.launcher.signal_reports)
+
+
+HERE = ThisMachine()
+
+
+def run_planned(planned: Planned[Kept], folder: Path, allocation: Allocation = HERE) -> Kept:
     """Make one planned launch and return its record, left in `folder` beside its log.
 
-    `launcher` is the module that starts it, and `root` the checkout whose code runs. A launch that leaves no record
-    gets one here: `unsupported` when it refused, else `failed`.
+    A launch that leaves none gets one here: `unsupported` when it refused, else `failed`.
     """
-    folder = folder.resolve()
-    # Not by with_suffix, which would end the name at the point of an option's value.
-    checkpoint = folder / f"{planned.name}.safetensors" if planned.task.checkpoint else None
-    path, log_path = folder / f"{planned.name}.json", folder / f"{planned.name}.log"
-    task = dataclasses.replace(planned.task, record=path, checkpoint=checkpoint)
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    if ended := attempt(launcher, planned.strategy, task, planned.options, log_path, root):
-        status, reason = ended
-        known = declared(planned.strategy, task, planned.options, planned.workers)
-        write_record(path, Record(**known, status=status, reason=reason, log=log_path.name, started_at=started_at))
-    return read_record(path)
-
-
-def attempt(
-    launcher: str,
-    strategy: Strategy,
-    task: Task,
-    options: Options,
-    log_path: Path,
-    root: Path = ROOT,
-    variables: Mapping[str, str] | None = None,
-) -> tuple[str, str] | None:
-    """Make one launch; None where it ended well and left `task.record`, else what came of it and why, as `outcome` has.
-
-    `launcher` is the module in the checkout `root` that starts it, with these environment `variables` beside this
-    process's own. Its output is in the log, and what earlier launches left in its files is gone.
-    """
+    folder, started_at, site = folder.resolve(), datetime.now(UTC).isoformat(timespec="milliseconds"), None
+    log_path = folder / f"{planned.name}.log"
     log_path.parent.mkdir(parents=True, exist_ok=True)
-    for path in filter(None, (task.record, task.checkpoint)):
-        path.unlink(missing_ok=True)
     try:
-        python_for(strategy)
-        arguments = ["-m", launcher, strategy.name, *to_arguments(task, options)]
-        status = start(arguments, root, log_path, task.deadline_seconds, variables or {})
+        job = planned.job(allocation.folder(folder))
+        for name in job.files:
+            # What an earlier launch left isn't this one's.
+            log_path.with_name(name).unlink(missing_ok=True)
+        site = allocation.site(job)
+        python_for(job.program)
+        site = allocation.measured(job, site)
+        ended = allocation.run(job, site, log_path)
+        if ended.status == "ok" and not log_path.with_name(job.files[0]).exists():
+            ended = NO_RECORD
     except UserError as error:
-        log_path.write_text(f"lockstep: {error}\n")
-        status = None
-    if status == 0 and task.record.exists():
-        return None
-    log = log_path.read_text(errors="replace")
-    return outcome(status, task.deadline_seconds, log, strategy.launcher.signal_reports)
+        write_atomically(log_path, f"{PREFIX}{error}\n".encode())
+        ended = Ended("unsupported", str(error))
+    except LaunchFailedError as error:
+        ended = Ended("failed", str(error))
+    return planned.record(folder, ended, started_at, site)
 
 
 def start(
@@ -81,46 +104,16 @@ def start(
 ) -> int:
     """Exit status of Python with these arguments in `root`; its output goes to the log. What it started ends, always.
 
-    `variables` are set beside this process's own. Where this process is killed, the launch ends as well.
+    `variables` are set beside this process's own. Where this process is killed, the launch ends as well. Raises
+    LaunchFailedError where something of it is left.
     """
+    here, variables = Here(root), {ENDS_WITH: str(os.getpid()), **variables}
     with log_path.open("wb") as log:
-        # psutil's waits without looking from time to time, which would take turns with a worker on its core.
-        launcher = psutil.Popen(
-            [sys.executable, *arguments],
-            cwd=root,
-            env=os.environ | {ENDS_WITH: str(os.getpid())} | dict(variables),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+        process = here.start(arguments, env=os.environ | variables, **streams)
         try:
-            return int(launcher.wait(deadline_seconds + _STOP_SECONDS))
+            return int(process.wait(deadline_seconds + STOP_SECONDS))
         except psutil.TimeoutExpired:
             return TIMED_OUT_STATUS
         finally:
-            with signals_held():
-                if launcher.poll() is None:
-                    launcher.terminate()
-                    launcher.wait(_STOP_SECONDS)
-
-
-def outcome(
-    status: int | None, deadline_seconds: float, log: str, signal_reports: Sequence[str] = ()
-) -> tuple[str, str]:
-    """`unsupported` or `failed`, and one sentence, of a launch that left no record.
-
-    From its exit status (None: it never started), its log, and how its launcher reports signals there.
-    """
-    if status == TIMED_OUT_STATUS:
-        return "failed", f"It was ended by its deadline of {deadline_seconds:g} s."
-    if failures := re.findall(r"lockstep: failed: (.+)", log):
-        return "failed", failures[0]
-    for report in signal_reports:
-        if match := re.search(report, log):
-            return "failed", f"rank {match['rank']} ended with signal {match['signal']}, so all processes were ended."
-    if refusals := re.findall(r"lockstep: (?!note)(.+)", log):
-        return "unsupported", refusals[0]
-    if status == 0:
-        return "failed", "It ended without leaving a record."
-    return "failed", f"It ended with status {status}."
+            here.end(process)

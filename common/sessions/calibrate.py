@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import tyro
@@ -33,12 +34,8 @@ from common.sessions.calibration_verdict import Calibration, Promise
 from common.sessions.comparison_plan import Scope, main_worlds, throughput
 from common.sessions.session import Options, Rounds, Session, begin, console_for, in_words, numbered
 
-LAUNCHERS = {
-    "first": "common.launching.launch",
-    "second": "common.launching.launch",
-    "busy": "common.launching.busy_launch",
-}
-"""By alias the module that launches the strategy."""
+RUNNERS: dict[str, Literal["busy"] | None] = {"first": None, "second": None, "busy": "busy"}
+"""By alias what runs the strategy's script."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +74,7 @@ class Calibrated(Rounds[Aliased]):
     def __init__(self, rounds: list[list[Aliased]], folder: Path) -> None:
         super().__init__(numbered(rounds))
         self._folder = folder
-        self.rates: dict[str, list[float]] = {alias: [] for alias in LAUNCHERS}
+        self.rates: dict[str, list[float]] = {alias: [] for alias in RUNNERS}
 
     def note(self, launch: Aliased, seconds: float, record: Record) -> None:
         """Take note of a launch's rate. Raises UserError where it measured nothing: every round has to be whole."""
@@ -92,18 +89,18 @@ class Calibrated(Rounds[Aliased]):
         self.rates[launch.alias].append(metrics.throughput(record).samples_per_second)
 
 
-def planned(strategy: Strategy, repetition: int) -> PlannedLaunch:
-    """The launch that a round of the quick comparison has of the strategy."""
+def planned(strategy: Strategy, repetition: int, alias: str = "first") -> PlannedLaunch:
+    """The launch that a round of the quick comparison has of the strategy, under one of the names."""
     scope = Scope(strategies=(strategy.name,))
     [launch] = throughput(scope, strategy, main_worlds(scope)[strategy.name], repetition, alone=False)
-    return launch
+    return dataclasses.replace(launch, runner=RUNNERS[alias])
 
 
 def rounds(strategy: Strategy, count: int, order_seed: int) -> list[list[Aliased]]:
     """Every round: one launch under each name, in an order that the seed shuffles."""
     order = random.Random(order_seed)
     return [
-        [Aliased(alias, planned(strategy, repetition)) for alias in order.sample([*LAUNCHERS], len(LAUNCHERS))]
+        [Aliased(alias, planned(strategy, repetition, alias)) for alias in order.sample([*RUNNERS], len(RUNNERS))]
         for repetition in range(1, count + 1)
     ]
 
@@ -125,7 +122,7 @@ def main() -> None:
 
 
 def _make(launch: Aliased, folder: Path) -> Record:
-    return supervision.run_planned(launch.launch, folder / launch.alias, launcher=LAUNCHERS[launch.alias])
+    return supervision.run_planned(launch.launch, folder / launch.alias)
 
 
 def _in_words(launch: Aliased, record: Record) -> str:

@@ -1,24 +1,19 @@
-"""The probes of a comparison: which there are, and how one is started, supervised as a strategy's launch is.
+"""The probes of a comparison: which there are, and what is kept of each.
 
-To start one: `python -m common.sessions.ceilings STRATEGY --workers 2 --preset pathway`, with the strategy that its
-family's probe is started like.
+To start one: `python -m common.launching.launch ENVIRONMENT_ceiling --workers 2 --preset pathway`.
 """
 
 import dataclasses
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from common.contract.task import Task
 from common.declarations import catalogue
+from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Family, Strategy
-from common.errors import UserError, exit_with_one_line
-from common.launching import launch, supervision
-from common.launching.planned import Size
-from common.launching.processes import end_with_parent
+from common.launching.ending import Ended
+from common.launching.planned import Job, Size
 from common.measurement.ceiling import (
     FOLDER,
     Ceiling,
@@ -50,6 +45,32 @@ class PlannedProbe:
         about = [self.strategy.family.environment, task.preset, f"{task.batch}r", f"{task.workers}w"]
         return f"{FOLDER}/{'-'.join([*about, *tried])}"
 
+    def job(self, folder: Path) -> Job:
+        """What is started."""
+        task = dataclasses.replace(self.task, record=folder / f"{self.name}.json")
+        options = self.strategy.options()
+        return Job(
+            program=catalogue.probe_of(self.strategy.family),
+            limits=task,
+            options=options,
+            arguments=to_arguments(task, options),
+            files=[task.record.name],
+            variables=self.variables,
+        )
+
+    def record(self, folder: Path, ended: Ended, started_at: str, site: None = None) -> Ceiling:
+        """What it measured, or else a ceiling that is made here of what is declared."""
+        path = folder / f"{self.name}.json"
+        if ended.status != "ok":
+            about = {
+                "variables": dict(self.variables),
+                "log": f"{path.name.removesuffix('.json')}.log",
+                "started_at": started_at,
+            }
+            facts = declared(self.strategy, self.task) | about
+            write_ceiling(path, Ceiling(**facts, status=ended.status, reason=ended.reason))
+        return read_ceiling(path)
+
 
 def planned(scope: Scope) -> list[PlannedProbe]:
     """The probes of every family with a strategy in the scope, for each preset and number of rows of its rounds.
@@ -76,40 +97,3 @@ def _of_family(scope: Scope, family: Family) -> list[PlannedProbe]:
         alone = dataclasses.replace(task, workers=1)
         found += [PlannedProbe(strategy=like, task=alone, variables=tried) for tried in family.probe.tried]
     return found
-
-
-def run(probe: PlannedProbe, path: Path) -> Ceiling:
-    """Make one probe and return what it measured, left in `path` beside its log.
-
-    A probe that leaves nothing gets a file here: `unsupported` when it refused, else `failed`.
-    """
-    # Not by with_suffix, which would end the name at a point in a variable's value.
-    path, log_path = path.resolve(), path.with_name(f"{path.name.removesuffix('.json')}.log").resolve()
-    strategy, task = probe.strategy, dataclasses.replace(probe.task, record=path)
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    options, variables = strategy.options(), probe.variables
-    if ended := supervision.attempt("common.sessions.ceilings", strategy, task, options, log_path, variables=variables):
-        status, reason = ended
-        known = declared(strategy, task) | {"variables": dict(variables), "started_at": started_at}
-        write_ceiling(path, Ceiling(**known, status=status, reason=reason, log=log_path.name))
-    return read_ceiling(path)
-
-
-def main() -> None:
-    """Run the probe that is started like the strategy of the command line; exits with its status.
-
-    Raises UserError for a strategy that no probe is started like.
-    """
-    if parent := os.environ.get(launch.ENDS_WITH):
-        end_with_parent(int(parent))
-    strategy, task, command = launch.prepare(sys.argv[1:])
-    probe = strategy.family.probe
-    if probe is None or probe.like != strategy.name:
-        known = [family.probe.like for family in catalogue.families().values() if family.probe]
-        raise UserError(f"No probe is started like {strategy.name}: name one of {', '.join(known)}.")
-    command[command.index(strategy.script)] = probe.script
-    launch.supervise(strategy, task, command)
-
-
-if __name__ == "__main__":
-    exit_with_one_line(main)

@@ -17,8 +17,8 @@ from rich.table import Table
 
 from common.errors import exit_with_one_line
 from common.files import ensure_writable
-from common.launching.collectives_supervision import run_over_hosts, run_planned
 from common.launching.hosts.selection import Selection
+from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.records.collectives import read_record, read_records
 from common.sessions import collectives_tables, placement
@@ -55,7 +55,7 @@ def main() -> None:
         return
     ensure_writable(output.out)
     identity = repr(scope) + ("" if selection.is_here else f"\n{selection}")
-    make = partial(run_over_hosts, cluster=hosts) if hosts else run_planned
+    make = partial(run_planned, allocation=hosts) if hosts else run_planned
     with begin(console, "collectives", arguments, identity) as session:
         planned = rounds(scope, session.order_seed, len(machine.gpu_names()))
         session.run(Rounds(numbered(planned)), make, read_record)

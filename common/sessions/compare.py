@@ -25,11 +25,10 @@ from common.contract.rows import share_of
 from common.contract.task import maths_of
 from common.declarations import catalogue
 from common.declarations.strategy import has_exchange, label, name_of
-from common.errors import UserError, exit_with_one_line
+from common.errors import UserError, exit_with_one_line, print_refusal
 from common.files import ensure_writable, write_atomically
+from common.launching.hosts.allocation import Cluster
 from common.launching.hosts.selection import Selection
-from common.launching.hosts.supervision import Cluster
-from common.launching.hosts.supervision import run_planned as over_hosts
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import run_planned
 from common.measurement.ceiling import FOLDER, Ceiling, read_ceiling
@@ -115,7 +114,7 @@ def main() -> None:
         failure = _conclude(session, against)
     status = report("reports", session.folder, arguments.output.out)
     if failure:
-        print(f"lockstep: {failure}", file=sys.stderr)
+        print_refusal(failure)
     sys.exit(status or int(bool(failure)))
 
 
@@ -137,15 +136,15 @@ def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path |
     schedule = Schedule(scope, random.Random(session.order_seed), seeds, ceilings.planned(scope), prepare)
 
     def make(launch: PlannedLaunch | PlannedProbe, folder: Path) -> Record | Ceiling:
-        if isinstance(launch, PlannedProbe):
-            return ceilings.run(launch, folder / f"{launch.name}.json")
         if checkout and regression.is_paired(schedule.stage, launch):
             started = time.monotonic()
             record, there = regression.run_both(launch, folder, checkout)
             seconds = time.monotonic() - started
             session.say(f"{launch.name}, other commit", _in_words(launch, there), there.status, seconds)
             return record
-        return over_hosts(launch, folder, cluster=hosts) if hosts else run_planned(launch, folder)
+        if hosts and isinstance(launch, PlannedLaunch):
+            return run_planned(launch, folder, hosts)
+        return run_planned(launch, folder)
 
     def table(stages: Sequence[Stage]) -> pandas.DataFrame:
         return plan_table(stages, session.order_seed, scope.margin)

@@ -19,7 +19,6 @@ from common.declarations.strategy import ExchangeOptions
 from common.errors import exit_with_one_line
 from common.files import ensure_writable
 from common.launching import supervision
-from common.launching.collectives_supervision import run_planned
 from common.launching.planned import PlannedLaunch
 from common.records import collectives as laboratory_record
 from common.records import manifest
@@ -68,7 +67,7 @@ def make(planned: Planned, folder: Path) -> Record | CollectivesRecord:
     launch, place = planned.launch, folder / planned.folder
     if planned.folder == "traces":
         return _trace(launch, folder)
-    return supervision.run_planned(launch, place) if isinstance(launch, PlannedLaunch) else run_planned(launch, place)
+    return supervision.run_planned(launch, place)
 
 
 def read(path: Path) -> Record | CollectivesRecord:
@@ -88,7 +87,7 @@ def _trace(launch: PlannedLaunch, folder: Path) -> Record:
     for left in (messages, path):
         left.unlink(missing_ok=True)
     manifest.note(folder, [path])
-    record = supervision.run_planned(launch, place, "common.launching.traced_launch")
+    record = supervision.run_planned(dataclasses.replace(launch, runner="tracer"), place)
     if messages.exists():
         return record
     family = launch.strategy.family

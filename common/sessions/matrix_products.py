@@ -9,7 +9,6 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 import tyro
@@ -20,10 +19,10 @@ from common.declarations.catalogue import ways
 from common.declarations.way import Way
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
-from common.launching import supervision
-from common.launching.launch import python_for
+from common.launching.ending import Ended
+from common.launching.planned import Job
+from common.launching.supervision import run_planned
 from common.measurement.matrix_products import Products, check_workers, declared, to_arguments
-from common.paths import ROOT
 from common.records import matrix_rows
 from common.records.matrix_products import MatrixRecord, read_record, read_records, write_record
 from common.records.matrix_rows import Exponent, Row
@@ -81,6 +80,31 @@ class Planned:
         """Unique in a session, and readable in a list of files."""
         return f"{self.way.name}-{self.products.workers}w-{self.repetition:02d}"
 
+    def job(self, folder: Path) -> Job:
+        """What is started."""
+        # Named otherwise until it's whole: what ranks leave doesn't say which launch of several it is.
+        products = dataclasses.replace(self.products, record=folder / f"{self.name}.launch")
+        return Job(
+            program=self.way,
+            limits=products,
+            options=self.way.options,
+            arguments=to_arguments(products),
+            files=[products.record.name],
+        )
+
+    def record(self, folder: Path, ended: Ended, started_at: str, site: None = None) -> MatrixRecord:
+        """The record that it left, with which launch it is; or else one that is made here of what is declared."""
+        path, left = folder / f"{self.name}.json", folder / f"{self.name}.launch"
+        about = {"repetition": self.repetition, "log": f"{self.name}.log"}
+        if ended.status == "ok":
+            record = dataclasses.replace(read_record(left), **about)
+        else:
+            facts = declared(self.way, self.products, self.products.workers) | about
+            record = MatrixRecord(**facts, status=ended.status, reason=ended.reason, started_at=started_at)
+        write_record(path, record)
+        left.unlink(missing_ok=True)
+        return read_record(path)
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -120,37 +144,6 @@ def main() -> None:
         print_rows(console, rows)
     status = report("reports.matrix_figures", session.folder, output.out) if rows else 0
     sys.exit(counted(console, records.values()) or status)
-
-
-def run_planned(planned: Planned, folder: Path) -> MatrixRecord:
-    """Make one planned launch and return its record, left in `folder` beside its log.
-
-    A launch that leaves none gets one here: `unsupported` when it refused, else `failed`.
-    """
-    way, path, log_path = planned.way, folder / f"{planned.name}.json", folder / f"{planned.name}.log"
-    # Named otherwise until it's whole: what ranks leave doesn't say which launch of several it is.
-    left = folder / f"{planned.name}.launch"
-    products = dataclasses.replace(planned.products, record=left.resolve())
-    known = {"repetition": planned.repetition, "log": log_path.name}
-    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    left.unlink(missing_ok=True)
-    try:
-        python_for(way)
-        arguments = ["-m", "common.launching.matrix_launch", way.name, *to_arguments(products)]
-        status = supervision.start(arguments, ROOT, log_path, products.deadline_seconds, {})
-    except UserError as error:
-        log_path.write_text(f"lockstep: {error}\n")
-        status = None
-    if status == 0 and left.exists():
-        record = dataclasses.replace(read_record(left), **known)
-    else:
-        log = log_path.read_text(errors="replace")
-        ended, reason = supervision.outcome(status, products.deadline_seconds, log, way.launcher.signal_reports)
-        told = declared(way, products, products.workers) | known
-        record = MatrixRecord(**told, status=ended, reason=reason, started_at=started_at)
-    write_record(path, record)
-    left.unlink(missing_ok=True)
-    return read_record(path)
 
 
 def print_rows(console: Console, rows: Sequence[Row]) -> None:

@@ -21,6 +21,7 @@ from common.files import write_atomically
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
 from common.launching.processes import signals_held
+from common.launching.supervision import ThisMachine
 from common.paths import ROOT
 from common.records import certificate, manifest
 from common.records.metrics import throughput
@@ -118,19 +119,19 @@ def run_both(launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = R
 
 def _run(launch: PlannedLaunch, folder: Path, code: Path) -> Record:
     """Make a launch with this checkout, and once more where it failed; the first attempt's log and record are kept."""
-    launcher = launcher_of(code)
+    place = ThisMachine(launcher_of(code), code)
     paths = [folder / f"{launch.name}.json", folder / f"{launch.name}.log"]
     kept = {path: path.with_name(f"{path.name}{_FIRST_ATTEMPT}") for path in paths}
     for path in kept.values():
         # An interrupted comparison's, which makes the launch anew.
         path.unlink(missing_ok=True)
-    record = supervision.run_planned(launch, folder, launcher, code)
+    record = supervision.run_planned(launch, folder, place)
     if record.status != "failed":
         return record
     for path in paths:
         if path.exists():
             path.replace(kept[path])
-    return supervision.run_planned(launch, folder, launcher, code)
+    return supervision.run_planned(launch, folder, place)
 
 
 def _failed_at_first(folder: Path) -> set[str]:

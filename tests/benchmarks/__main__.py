@@ -134,8 +134,8 @@ def measure(strategy: Strategy, preset: str, workers: int, options: Options) -> 
     """Seconds of each window of the strategy and of the bare loop that followed it, from one launch."""
     with tempfile.TemporaryDirectory() as folder:
         task = dataclasses.replace(task_for(preset, workers), record=Path(folder, "record.json"))
-        command = command_for(strategy, workers, to_arguments(task, options), free_ports(1)[0], options)
-        command = [f"tests/benchmarks/{strategy.name}.py" if part == strategy.script else part for part in command]
+        script = [f"tests/benchmarks/{strategy.name}.py", *to_arguments(task, options)]
+        command = command_for(strategy, workers, script, free_ports(1)[0], options)
         pairs = Path(folder, "pairs.json")
         environment = environment_for(strategy, task) | {"LOCKSTEP_PAIRS": str(pairs), "PYTHONPATH": os.fspath(ROOT)}
         with Path(folder, "log").open("w+") as log:

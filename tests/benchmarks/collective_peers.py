@@ -39,9 +39,6 @@ LEAST, MOST = 0.9, 1.1
 MPI4PY, ARCHIVE_SHA256 = "4.1.2", "56860286dc45f20e8821e93cb06669e30462348bf866f685553fa4b712d58d02"
 """The release whose demos are run, and the SHA-256 of its source archive on the Python Package Index."""
 
-START = "import sys; from common.sessions.collectives import launch; launch.main(runner=sys.argv.pop(1))"
-"""The laboratory's launcher, which is told what to run in place of the library's script."""
-
 
 @dataclass(frozen=True)
 class Arguments:
@@ -100,7 +97,7 @@ def launch_of(name: str, folder: Path) -> pd.DataFrame:
     peer, log, found = PEERS[name], folder / "launch.log", folder / "means"
     found.unlink(missing_ok=True)
     sweep = Sweep(workers=RANKS, device="cpu", seed=random.randrange(2**31), record=found)
-    arguments = ["-c", START, peer.runner, peer.library, *to_arguments(sweep)]
+    arguments = ["-m", "common.launching.launch", "--runner", peer.runner, peer.library, *to_arguments(sweep)]
     # NumPy asks for huge pages from 4 MiB on. Who gets them, and when, is chance, and shared memory is faster in them.
     variables = {PEER: name, "PYTHONPATH": str(folder), "NUMPY_MADVISE_HUGEPAGE": "0"}
     status = supervision.start(arguments, ROOT, log, sweep.deadline_seconds, variables)

@@ -26,9 +26,10 @@ from common.declarations.catalogue import find, strategies
 from common.declarations.strategy import ExchangeOptions
 from common.errors import LaunchFailedError, exit_with_one_line
 from common.launching.hosts import cluster
+from common.launching.hosts.allocation import Cluster
 from common.launching.hosts.selection import Selection
-from common.launching.hosts.supervision import Cluster, run_planned
 from common.launching.planned import PlannedLaunch
+from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.records import metrics
 from common.records.training import Record

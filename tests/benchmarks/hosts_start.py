@@ -23,11 +23,10 @@ from common.contract.task import PRESETS
 from common.declarations.catalogue import find, strategies
 from common.errors import LaunchFailedError, exit_with_one_line
 from common.launching.hosts import cluster
+from common.launching.hosts.allocation import Cluster
 from common.launching.hosts.selection import Selection
-from common.launching.hosts.supervision import Cluster
-from common.launching.hosts.supervision import run_planned as over_hosts
 from common.launching.planned import PlannedLaunch
-from common.launching.supervision import run_planned
+from common.launching.supervision import HERE, run_planned
 from common.measurement import machine
 from common.statistics.intervals import median_interval
 
@@ -84,7 +83,7 @@ def seconds_of_start(name: str, hosts: int | None, members: Cluster, folder: Pat
     task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=HOSTS, deadline_seconds=180.0)
     planned = PlannedLaunch(strategy, HOSTS, "throughput", 1, task, strategy.options(), hosts)
     started = time.perf_counter()
-    record = over_hosts(planned, folder, members) if hosts else run_planned(planned, folder)
+    record = run_planned(planned, folder, members if hosts else HERE)
     seconds = time.perf_counter() - started
     if record.status != "ok":
         raise LaunchFailedError(f"{planned.name} {record.status}: {record.reason}")

@@ -107,6 +107,8 @@ def catalogue_of(monkeypatch):
         known = {strategy.name: strategy for strategy in declared}
         for module in (catalogue, arguments):
             monkeypatch.setattr(module, "strategies", lambda: known)
+        for others in ("libraries", "ways"):
+            monkeypatch.setattr(catalogue, others, dict)
 
     return have
 

@@ -87,7 +87,9 @@ def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "common.launching.traced_launch",
+        "common.launching.launch",
+        "--runner",
+        "horovod_impl.tracer",
         "horovod_torch",
         *task,
         "--trace",

@@ -6,6 +6,7 @@ import pytest
 
 from common.contract import mlp
 from common.contract.task import PRESETS
+from common.launching import supervision
 from common.measurement import ceiling
 from common.measurement.ceiling import AS_TRAINED, Ceiling
 from common.sessions import ceilings
@@ -17,8 +18,7 @@ def found(tmp_path_factory) -> Ceiling:
     """What the probe of two workers left."""
     [probe, _] = ceilings.planned(Scope(strategies=("torch_ddp",), preset=("digits",)))
     probe = dataclasses.replace(probe, task=dataclasses.replace(probe.task, workers=2))
-    path = tmp_path_factory.mktemp("probe") / "one.json"
-    return ceilings.run(probe, path)
+    return supervision.run_planned(probe, tmp_path_factory.mktemp("probe"))
 
 
 def test_every_product_of_a_step_is_clocked_in_every_way(found):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from common.contract.collectives import Collective
-from common.launching import supervision
+from common.launching import ending
 from common.launching.launch import python_for
 from common.records.collectives import Cell, cells_path, read_lines
 from common.records.trace import STEP, Message, Trace, write_trace
@@ -98,7 +98,7 @@ def test_the_messages_of_a_step_are_sent_in_both_directions(library, tmp_path):
     trace = Trace(strategy="mine", workers=2, source="x", library=library.name, data_type="float32", messages=messages)
     write_trace(path, trace)
     few = ["--workers", "2", "--iterations", "2", "--warmup-iterations", "0", "--messages", str(path)]
-    command = [sys.executable, "-m", "common.launching.collectives_launch", library.name, *few, "--record", str(record)]
+    command = [sys.executable, "-m", "common.launching.launch", library.name, *few, "--record", str(record)]
     status, output = run_command(command)
     assert status == 0, output
     [cell] = [Cell(**line) for line in read_lines(cells_path(record)) if "collective" in line]
@@ -109,16 +109,16 @@ def test_the_messages_of_a_step_are_sent_in_both_directions(library, tmp_path):
 
 def test_a_result_with_one_wrong_element_ends_the_launch_with_one_line(tmp_path):
     python_for(GLOO)
-    program = "from common.sessions.collectives import launch; launch.main(runner='tests.pytorch_impl.wrong_sum')"
+    command = [sys.executable, "-m", "common.launching.launch", "--runner", "tests.pytorch_impl.wrong_sum", GLOO.name]
     record = tmp_path / "gloo.json"
     sweep = ["--workers", "2", "--sizes", "4K", "--iterations", "2", "--collectives", "broadcast", "all_reduce"]
-    status, output = run_command([sys.executable, "-c", program, GLOO.name, *sweep, "--record", str(record)])
-    ended, reason = supervision.outcome(status, DEADLINE_SECONDS, output)
-    assert ended == "failed", output
-    assert reason.startswith(
+    status, output = run_command([*command, *sweep, "--record", str(record)])
+    ended = ending.read(status, DEADLINE_SECONDS, output)
+    assert ended.status == "failed", output
+    assert ended.reason.startswith(
         "torch.distributed over Gloo: all_reduce of 4,096 bytes among 2 ranks gave rank 1 1 of 1,024 elements wrong; "
         "element 1023 is "
     )
-    assert {line for line in output.splitlines() if "lockstep: " in line} == {f"lockstep: failed: {reason}"}
+    assert {line for line in output.splitlines() if "lockstep: " in line} == {f"lockstep: failed: {ended.reason}"}
     kept = [line for line in read_lines(cells_path(record)) if "collective" in line]
     assert [line["status"] for line in kept] == ["ok", "failed"]

@@ -8,9 +8,10 @@ import pytest
 
 from common.declarations.catalogue import ways
 from common.launching.launch import python_for
+from common.launching.supervision import run_planned
 from common.paths import ROOT
 from common.records.matrix_products import MatrixRecord, call_seconds, part_shares
-from common.sessions.matrix_products import Scope, rounds, run_planned
+from common.sessions.matrix_products import Scope, rounds
 from tests import commands
 from tests.conftest import run_command
 

@@ -11,8 +11,7 @@ from common.records.trace import STEPS, Message, read_trace, trace_path
 from pytorch_impl.tracer import BETWEEN_STEPS, Event, trace_of
 from tests.conftest import run_command
 
-LAUNCH = "from common.launching import launch; from common.errors import exit_with_one_line as run; "
-LAUNCH += "run(lambda: launch.main(runner='pytorch_impl.tracer'))"
+LAUNCH = ["-m", "common.launching.launch", "--runner", "pytorch_impl.tracer"]
 
 
 def call(name, begin, shape=(256, 16), kind="float", lasts=10):
@@ -128,7 +127,7 @@ def traced(folder, strategy):
     """Exit status, output and trace of a traced launch of two workers."""
     python_for(find(strategy))
     record = folder / f"{strategy}.json"
-    command = [sys.executable, "-c", LAUNCH, strategy, "--workers", "2", "--preset", "pathway", "--steps", "20"]
+    command = [sys.executable, *LAUNCH, strategy, "--workers", "2", "--preset", "pathway", "--steps", "20"]
     status, output = run_command([*command, "--warmup-steps", "10", "--window-steps", "10", "--record", str(record)])
     path = trace_path(record)
     return status, output, read_trace(path) if path.exists() else None

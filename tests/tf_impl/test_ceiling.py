@@ -6,6 +6,7 @@ import pytest
 
 from common.contract import mlp
 from common.contract.task import PRESETS
+from common.launching import supervision
 from common.measurement import ceiling
 from common.measurement.ceiling import AS_TRAINED, Ceiling
 from common.sessions import ceilings
@@ -16,7 +17,7 @@ def probe(folder, number: int, workers: int) -> Ceiling:
     """What the probe with this number in the plan left, started with so many workers."""
     planned = ceilings.planned(Scope(strategies=("tf_multi_worker_mirrored",), preset=("pathway",)))[number]
     planned = dataclasses.replace(planned, task=dataclasses.replace(planned.task, workers=workers))
-    return ceilings.run(planned, folder / "one.json")
+    return supervision.run_planned(planned, folder)
 
 
 @pytest.fixture(scope="module")

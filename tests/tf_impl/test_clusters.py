@@ -17,8 +17,9 @@ from common.contract import oracle
 from common.contract.task import task_of
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
+from common.launching.ending import TIMED_OUT_STATUS
 from common.launching.launch import python_for
-from common.launching.processes import TIMED_OUT_STATUS, free_ports
+from common.launching.processes import free_ports
 from common.paths import ROOT
 from common.records import deviation
 from common.records.training import read_record
@@ -301,7 +302,7 @@ def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, t
 
 def test_a_part_that_is_lost_before_it_is_copied_is_computed_again(tmp_path):
     """By the only worker, so that training waits until that one has come back, however long it takes."""
-    program = ("-c", "from common.launching import launch; launch.main(runner='tests.tf_impl.lost_part')")
+    program = ("-m", "common.launching.launch", "--runner", "tests.tf_impl.lost_part")
     launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, workers=1), program, updates="synchronous")
     output, _ = launcher.communicate(timeout=180)
     assert launcher.returncode == 0, output

@@ -132,9 +132,8 @@ def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, s
     python_for(find(strategy))
     record = tmp_path / "run.json"
     task = ["--workers", "2", "--preset", "pathway", "--steps", "4", "--warmup-steps", "2", "--window-steps", "2"]
-    status, output = run_command(
-        [sys.executable, "-m", "common.launching.traced_launch", strategy, *task, "--record", str(record)]
-    )
+    command = [sys.executable, "-m", "common.launching.launch", "--runner", "tf_impl.tracer", strategy, *task]
+    status, output = run_command([*command, "--record", str(record)])
     assert status == 0, output
     trace = read_trace(trace_path(record))
     assert (trace.strategy, trace.workers, trace.library, trace.data_type) == (strategy, 2, library, "float32")

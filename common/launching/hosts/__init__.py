@@ -1,1 +1,1 @@
-"""Several hosts, reached by ssh: which they are, what they are, and how a launch runs on them and ends on all."""
+"""Several hosts: which they are, what they are, and how a launch runs on them and ends on all."""

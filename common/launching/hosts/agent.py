@@ -1,4 +1,4 @@
-"""The program on a host, started by ssh: it does what the first line of its input asks, and prints the answer.
+"""The program on a host: it does what the first line of its input asks, and prints the answer.
 
 Question and answer are lines of JSON. Actions that last end with the input, which is the lifeline: it ends when whoever
 asked closes it, is killed, or has lost the connection.
@@ -40,8 +40,6 @@ def main() -> None:
             answer(work.collect(request["folder"], request["names"]))
         case "sweep":
             answer({"ended": work.sweep(request["launch"])})
-        case "counters":
-            answer(link.counters(request["interface"]))
         case "link-serve":
             link.serve(request["address"], request["seconds"], answer)
         case "link-send":

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from common.launching.hosts import ssh
-from common.launching.hosts.host import Host
+from common.launching.places import place
+from common.launching.places.place import Conversation, Host, Question
 
 _EXCHANGES = 50
 _FIRST_SECONDS, _NEXT_SECONDS = 30.0, 10.0
@@ -49,18 +49,18 @@ def measure(hosts: Sequence[Host], exchanges: int = _EXCHANGES) -> list[Offset]:
     Raises UserError, with the host, where one isn't reached.
     """
     with ExitStack() as ends:
-        questions = [ssh.Question(host, "clock") for host in hosts]
+        questions = [Question(host, "clock") for host in hosts]
         # They connect at the same time, and then each is asked alone.
-        conversations = [ends.enter_context(ssh.conversation(question)) for question in questions]
+        conversations = [ends.enter_context(place.conversation(question)) for question in questions]
         return [offset_of(_exchanges(each, exchanges)) for each in conversations]
 
 
-def _exchanges(conversation: ssh.Conversation, count: int) -> list[Exchange]:
+def _exchanges(conversation: Conversation, count: int) -> list[Exchange]:
     # The first answer comes when the connection is there, and says nothing about the clocks.
     return [_exchange(conversation, seconds) for seconds in (_FIRST_SECONDS, *[_NEXT_SECONDS] * count)][1:]
 
 
-def _exchange(conversation: ssh.Conversation, seconds: float) -> Exchange:
+def _exchange(conversation: Conversation, seconds: float) -> Exchange:
     sent_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     conversation.say()
     theirs_ns = conversation.hear(seconds)["boottime_ns"]

@@ -11,13 +11,12 @@ from types import FrameType
 from rich.console import Console
 
 from common.launching.hosts import clocks, link, survey
-from common.launching.hosts.clocks import Offset
-from common.launching.hosts.host import Host
+from common.launching.hosts.allocation import Cluster
+from common.launching.hosts.host import parse_hosts
 from common.launching.hosts.link import Link
 from common.launching.hosts.selection import Selection
-from common.launching.hosts.supervision import Cluster, Spanning
 from common.launching.hosts.survey import HostFacts
-from common.launching.planned import Hosts
+from common.launching.planned import Hosts, Job
 from common.launching.virtual_hosts import calibration
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Description, described
@@ -68,31 +67,23 @@ def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
     something differs among them that mustn't.
     """
     wires = described() if selection.virtual_hosts is not None else None
-    hosts = [Host(name, most_workers) for name in wires.names] if wires else selection.real_hosts()
+    named = [f"{name}:{most_workers}" for name in wires.names] if wires else []
+    hosts = parse_hosts(",".join(named)) if named else selection.real_hosts()
     surveyed = survey.survey(hosts)
     console.print(survey.table(surveyed))
     survey.refuse(surveyed)
+    real = Hosts(len(hosts), min(host.slots for host in hosts), min(member.cores for member in surveyed))
     virtual = {"delay_seconds": selection.first_wire.delay_seconds, "cores_per_host": selection.cores_per_host}
     return Cluster(
         members=surveyed,
-        spread=spread_of(selection, most_workers) if wires else _spread_over(surveyed),
-        offsets=_offsets,
+        spread=spread_of(selection, most_workers) if wires else real,
+        offsets=lambda members: clocks.measure([member.host for member in members]),
         link=_calibrated(wires) if wires else _link_between(surveyed),
         virtual=virtual if wires else {},
     )
 
 
-def _spread_over(members: Sequence[HostFacts]) -> Hosts:
-    """What the plan knows of real hosts."""
-    slots, cores = min(member.host.slots for member in members), min(member.cores for member in members)
-    return Hosts(len(members), slots, cores)
-
-
-def _offsets(members: Sequence[HostFacts]) -> list[Offset]:
-    return clocks.measure([member.host for member in members])
-
-
-def _link_between(members: Sequence[HostFacts]) -> Callable[[Spanning], Link | None]:
+def _link_between(members: Sequence[HostFacts]) -> Callable[[Job], Link | None]:
     """The link from the second host to the first, which is measured once: real links aren't made for a launch."""
 
     @cache
@@ -100,16 +91,16 @@ def _link_between(members: Sequence[HostFacts]) -> Callable[[Spanning], Link | N
         first, second, *_ = members
         return link.measure(second.host, first.host, str(first.route["address"]), _LINK_SECONDS)
 
-    return lambda spanning: measured() if len(members) > 1 else None
+    return lambda job: measured() if len(members) > 1 else None
 
 
-def _calibrated(description: Description) -> Callable[[Spanning], Link]:
+def _calibrated(description: Description) -> Callable[[Job], Link]:
     """Virtual links of the bandwidth that each launch asks for, calibrated just before it."""
     now = description
 
-    def calibrated(spanning: Spanning) -> Link:
+    def calibrated(job: Job) -> Link:
         nonlocal now
-        wanted = dataclasses.replace(now.link, bandwidth_bits_per_second=spanning.bandwidth_bits_per_second)
+        wanted = dataclasses.replace(now.link, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
         if wanted != now.link:
             now = shape(now, wanted)
         found = calibration.calibrate(now)

@@ -2,23 +2,15 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import UserError
+from common.launching.places.place import Host
+from common.launching.places.ssh import SshHost
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SLOTS = re.compile(r"0*[1-9][0-9]{0,8}")
 _MOST_SLOTS = ("max_slots", "max-slots")
-
-
-@dataclass(frozen=True)
-class Host:
-    """A machine that ssh reaches by its name."""
-
-    name: str
-    slots: int
-    """How many workers it takes."""
 
 
 def parse_hosts(text: str) -> list[Host]:
@@ -73,7 +65,7 @@ def _host_of(text: str) -> Host:
         )
     if separator and not _SLOTS.fullmatch(slots):
         raise UserError(f"{name}: {slots!a} slots: give a whole number above 0.")
-    return Host(name, int(slots) if separator else 1)
+    return SshHost(name, int(slots) if separator else 1)
 
 
 def _distinct(hosts: Iterable[Host]) -> list[Host]:

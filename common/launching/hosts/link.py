@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-import psutil
-
 from common.errors import UserError
-from common.launching.hosts import ssh
-from common.launching.hosts.host import Host
+from common.launching.places import place
+from common.launching.places.place import Host, Question
 
 _ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 1.0
 _PIECE_BYTES = 2**20
@@ -35,24 +33,16 @@ def measure(sender: Host, receiver: Host, address: str, seconds: float) -> Link:
 
     Raises UserError, with the host, where one isn't reached, or one doesn't reach the other.
     """
-    serving = ssh.Question(receiver, "link-serve", {"address": address, "seconds": seconds})
-    with ssh.conversation(serving) as server:
+    serving = Question(receiver, "link-serve", {"address": address, "seconds": seconds})
+    with place.conversation(serving) as server:
         port = server.hear(_PATIENCE_SECONDS)["port"]
         request = {"address": address, "port": port, "seconds": seconds}
         limit = seconds + 2 * _PATIENCE_SECONDS
-        [sent] = ssh.ask([ssh.Question(sender, "link-send", request)], limit)
+        [sent] = place.ask([Question(sender, "link-send", request)], limit)
         if sent.failure:
             raise UserError(sent.failure)
         received = server.hear(_PATIENCE_SECONDS)
     return Link(received["bytes_per_second"], sent.values["round_trip_seconds"])
-
-
-def counters(interface: str) -> dict[str, object]:
-    """How many bytes an interface of this host has sent and received. Raises UserError where it has none."""
-    found = psutil.net_io_counters(pernic=True)
-    if interface not in found:
-        raise UserError(f"{socket.gethostname()} has no interface {interface}: choose one of {', '.join(found)}.")
-    return {"bytes_sent": found[interface].bytes_sent, "bytes_received": found[interface].bytes_recv}
 
 
 def serve(address: str, seconds: float, answer: Callable[[Mapping[str, object]], None]) -> None:

@@ -1,4 +1,4 @@
-"""One launch over several hosts: started on each by ssh, logged in one place, ended on all of them whatever happens."""
+"""One launch over several hosts: started on each, logged in one place, ended on all of them whatever happens."""
 
 import base64
 import dataclasses
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import IO
 
 from common.errors import FAILED_STATUS
-from common.launching.hosts import ssh
-from common.launching.hosts.host import Host
+from common.launching import ending
+from common.launching.ending import TIMED_OUT_STATUS
 from common.launching.hosts.work import FOLDER, Order
-from common.launching.processes import TIMED_OUT_STATUS, signals_held
+from common.launching.places import place
+from common.launching.places.place import LOST_STATUS, Answer, Host, Question, values_in
+from common.launching.processes import signals_held
 
 _START_SECONDS = 30.0
 """What connecting may take beside the deadline, which counts from where the commands start."""
@@ -34,7 +36,7 @@ class Assignment:
     host: Host
     commands: Sequence[Sequence[str]]
     environment: Mapping[str, str]
-    """Variables beside those that ssh's server gives; they go over the connection, and on no command line."""
+    """Variables beside those that the host gives; they go over the connection, and on no command line."""
     waited_for: int | None = None
     """How many of the commands, from the first, have to end by themselves; None: all. With 0 this host serves the
     others, and what it runs is ended with them."""
@@ -70,7 +72,7 @@ class _Part:
     assignment: Assignment
     process: subprocess.Popen[bytes]
     errors: bytes = b""
-    """What ssh and the agent have printed; what the commands print, wherever to, is the other output."""
+    """What the connection and the agent have printed; what the commands print, wherever to, is the other output."""
     has_begun: bool = False
     folder: str | None = None
 
@@ -105,21 +107,25 @@ def run_over_hosts(
 ) -> HostsOutcome:
     """Run every host's commands until all have ended, one has failed or the deadline is over; then nothing is left.
 
-    The log gets the output of all, with the host's name before each line. Where the launch fails, or a signal ends it,
-    every one of the comparison's `hosts` is swept of the launch's processes: launchers start some on hosts of their
-    own accord. `files` names what is to come back from the first host that has a folder: a host that sends anything
-    else fails the launch. Raises UserError where ssh isn't installed.
+    The log gets the output of all, with the host's name before each line. Where the launch fails, lacks the first of
+    its `files`, or is ended by a signal, every one of the comparison's `hosts` is swept of the launch's processes:
+    launchers start some on hosts of their own accord. `files` names what is to come back from the first host that has a
+    folder: a host that sends anything else fails the launch. Raises UserError where nothing can be started on a host.
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     parts: list[_Part] = []
     outcome, lost = None, []
-    with log_path.open("wb") as log:
+    # Without a buffer, which a full disk would have fail once more when it is closed.
+    with log_path.open("wb", buffering=0) as log:
         watch = _Watch(log)
         try:
             for assignment in assignments:
                 parts.append(_start(assignment, deadline_seconds, launch_id))
                 watch.add(parts[-1])
             ended = _until_one_fails(parts, watch, deadline_seconds + _START_SECONDS)
+            if watch.unwritten:
+                reason = f"{log_path} can't be written to ({watch.unwritten.strerror}): free some space."
+                ended = HostsOutcome(FAILED_STATUS, reason=reason)
             if ended.status:
                 outcome = _left(parts, files, ended)
             else:
@@ -128,7 +134,7 @@ def run_over_hosts(
         finally:
             with signals_held():
                 _end(parts, watch)
-                if outcome is None or outcome.status:
+                if outcome is None or outcome.status or not set(files[:1]) <= set(outcome.files):
                     lost = _sweep(hosts, launch_id)
     return _blaming(lost, parts, outcome)
 
@@ -138,6 +144,8 @@ class _Watch:
 
     def __init__(self, log: IO[bytes]) -> None:
         self._log = log
+        self.unwritten: OSError | None = None
+        """Why the log lacks what came from then on."""
         self._selector = selectors.DefaultSelector()
 
     def add(self, part: _Part) -> None:
@@ -153,8 +161,9 @@ class _Watch:
     def ends(self, seconds: float) -> Iterator[_Part]:
         """The parts as they end, for so many seconds, or until none is left."""
         deadline = time.monotonic() + seconds
-        while self._selector.get_map() and (ready := self._selector.select(max(deadline - time.monotonic(), 0))):
-            for key, _ in ready:
+        # However much they print.
+        while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in self._selector.select(left):
                 stream = key.data
                 piece = os.read(key.fd, _PIECE_BYTES)
                 self._log_lines(stream, piece)
@@ -173,12 +182,17 @@ class _Watch:
         *lines, stream.rest = (stream.rest + piece).split(b"\n")
         if not piece and stream.rest:
             lines, stream.rest = [stream.rest], b""
+        named = b""
         for line in lines:
-            if not part.has_begun and not stream.is_errors and (said := ssh.values_in(line)) and "folder" in said:
-                part.has_begun, part.folder = True, said["folder"]
+            if not part.has_begun and not stream.is_errors and (answer := values_in(line)) and "folder" in answer:
+                part.has_begun, part.folder = True, answer["folder"]
             else:
-                self._log.write(b"%s| %s\n" % (part.host.name.encode(), line))
-        self._log.flush()
+                named += b"%s| %s\n" % (part.host.name.encode(), line)
+        if named and not self.unwritten:
+            try:
+                self._log.write(named)
+            except OSError as error:
+                self.unwritten = error
 
 
 def _start(assignment: Assignment, deadline_seconds: float, launch_id: str) -> _Part:
@@ -190,7 +204,7 @@ def _start(assignment: Assignment, deadline_seconds: float, launch_id: str) -> _
         waited_for=assignment.waited_for or None,
         folder=assignment.has_folder,
     )
-    return _Part(assignment, ssh.start(ssh.Question(assignment.host, "run", dataclasses.asdict(order))))
+    return _Part(assignment, place.start(Question(assignment.host, "run", dataclasses.asdict(order))))
 
 
 def _until_one_fails(parts: Sequence[_Part], watch: _Watch, seconds: float) -> HostsOutcome:
@@ -209,8 +223,8 @@ def _failure(part: _Part) -> HostsOutcome:
     status, errors = part.process.returncode, part.errors.decode(errors="replace")
     if status == TIMED_OUT_STATUS:
         return HostsOutcome(status, timed_out=True, failed_host=part.host.name)
-    by_itself = part.has_begun and status != ssh.LOST_STATUS and "lockstep: " not in errors
-    reason = None if by_itself else ssh.why_it_failed(part.host, status, errors)
+    by_itself = part.has_begun and status != LOST_STATUS and not any(ending.sentences(errors))
+    reason = None if by_itself else part.host.why_it_failed(status, errors)
     return HostsOutcome(status, failed_host=part.host.name, reason=reason)
 
 
@@ -219,9 +233,9 @@ def _collected(parts: Sequence[_Part], files: Sequence[str]) -> HostsOutcome:
     folders = [part for part in parts if part.is_waited_for and part.folder]
     questions = [_collect(part, files if part is folders[0] else ()) for part in folders]
     outcome = HostsOutcome(0)
-    for question, answer in zip(questions, ssh.ask(questions, _COLLECT_SECONDS), strict=True):
+    for question, answer in zip(questions, place.ask(questions, _COLLECT_SECONDS), strict=True):
         if answer.failure:
-            status = ssh.LOST_STATUS if answer.lost else FAILED_STATUS
+            status = LOST_STATUS if answer.lost else FAILED_STATUS
             return HostsOutcome(status, failed_host=answer.host.name, reason=answer.failure)
         outcome = _received(question, answer, outcome)
     return outcome
@@ -233,19 +247,19 @@ def _left(parts: Sequence[_Part], files: Sequence[str], ended: HostsOutcome) -> 
     It is asked for before what still runs is ended, since the folder goes with that.
     """
     keeper = next((part for part in parts if part.is_waited_for and part.folder), None)
-    is_lost = ended.status == ssh.LOST_STATUS and keeper is not None and keeper.host.name == ended.failed_host
+    is_lost = ended.status == LOST_STATUS and keeper is not None and keeper.host.name == ended.failed_host
     if keeper is None or is_lost:
         return ended
     question = _collect(keeper, files)
-    [answer] = ssh.ask([question], _SWEEP_SECONDS)
+    [answer] = place.ask([question], _SWEEP_SECONDS)
     return _received(question, answer, ended)
 
 
-def _collect(part: _Part, names: Sequence[str]) -> ssh.Question:
-    return ssh.Question(part.host, "collect", {"folder": part.folder, "names": names})
+def _collect(part: _Part, names: Sequence[str]) -> Question:
+    return Question(part.host, "collect", {"folder": part.folder, "names": names})
 
 
-def _received(question: ssh.Question, answer: ssh.Answer, outcome: HostsOutcome) -> HostsOutcome:
+def _received(question: Question, answer: Answer, outcome: HostsOutcome) -> HostsOutcome:
     """The outcome with the files that a host sent; a failure without any where it sent what it wasn't asked for."""
     files = dict(outcome.files)
     for name, content in answer.values.items():
@@ -271,12 +285,12 @@ def _end(parts: Sequence[_Part], watch: _Watch) -> None:
         pass
     for part in parts:
         watch.forget(part)
-        ssh.end(part.process)
+        part.host.end(part.process)
 
 
 def _sweep(hosts: Sequence[Host], launch_id: str) -> list[Host]:
     """End what is left of the launch on all hosts; returns those that can't be reached for it."""
-    answers = ssh.ask([ssh.Question(host, "sweep", {"launch": launch_id}) for host in hosts], _SWEEP_SECONDS)
+    answers = place.ask([Question(host, "sweep", {"launch": launch_id}) for host in hosts], _SWEEP_SECONDS)
     return [answer.host for answer in answers if answer.lost]
 
 
@@ -288,5 +302,5 @@ def _blaming(lost: Sequence[Host], parts: Sequence[_Part], outcome: HostsOutcome
     gone = [part.host for part in parts if part.host in lost]
     if not gone or outcome.reason:
         return outcome
-    reason = ssh.why_it_failed(gone[0], ssh.LOST_STATUS, "")
+    reason = gone[0].why_it_failed(LOST_STATUS, "")
     return dataclasses.replace(outcome, failed_host=gone[0].name, reason=reason)

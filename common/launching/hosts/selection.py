@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import UserError
-from common.launching.hosts.host import Host, parse_hosts, read_hostfile
+from common.launching.hosts.host import parse_hosts, read_hostfile
+from common.launching.places.place import Host
 from common.launching.virtual_hosts.description import Link as Wire
 from common.launching.virtual_hosts.description import parse_bandwidth, parse_duration
 

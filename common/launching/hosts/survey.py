@@ -7,9 +7,10 @@ from itertools import combinations
 from rich.table import Table
 
 from common.errors import UserError
-from common.launching.hosts import clocks, ssh
+from common.launching.hosts import clocks
 from common.launching.hosts.clocks import Offset
-from common.launching.hosts.host import Host
+from common.launching.places import place
+from common.launching.places.place import Host, Question
 
 _COMMIT_LETTERS = 9
 
@@ -50,11 +51,11 @@ class HostFacts:
 
 def survey(hosts: Sequence[Host]) -> list[HostFacts]:
     """Ask all hosts what they are, at the same time. Raises UserError, with the reasons, where some don't answer."""
-    peers = {host: ssh.address_of(host) for host in hosts}
+    peers = {host: host.address() for host in hosts}
     questions = [
-        ssh.Question(host, "facts", {"peers": [name for peer, name in peers.items() if peer != host]}) for host in hosts
+        Question(host, "facts", {"peers": [name for peer, name in peers.items() if peer != host]}) for host in hosts
     ]
-    answers = ssh.ask(questions)
+    answers = place.ask(questions)
     if failures := [answer.failure for answer in answers if answer.failure]:
         raise UserError(" ".join(failures))
     offsets = clocks.measure(hosts)

@@ -13,7 +13,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -21,7 +20,9 @@ from typing import IO
 import psutil
 
 from common.errors import UserError
-from common.launching.processes import TIMED_OUT_STATUS, run_group
+from common.launching.ending import TIMED_OUT_STATUS, exit_status
+from common.launching.places.place import LOST_STATUS
+from common.launching.processes import run_group, signal_all
 
 LAUNCH = "LOCKSTEP_LAUNCH"
 """Environment variable with the launch that a process belongs to, by which a sweep finds it."""
@@ -36,8 +37,6 @@ _PREFIX = "lockstep"
 _ROOM_BYTES = 2**20
 _GRACE_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
-_MOST_STATUS = 254
-"""255 is what ssh itself ends with where a connection is lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +74,7 @@ def run(order: Order, lifeline: IO[bytes], answer: Callable[[dict[str, object]],
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
         raise
-    return TIMED_OUT_STATUS if outcome.timed_out else _exit_status(outcome.status)
+    return TIMED_OUT_STATUS if outcome.timed_out else min(exit_status(outcome.status), LOST_STATUS - 1)
 
 
 def make_folder(launch: str) -> Path:
@@ -125,9 +124,9 @@ def sweep(launch: str) -> int:
     while found := _processes_of(launch):
         waited = time.monotonic() - begin
         if waited > _GRACE_SECONDS:
-            _signal(found, signal.SIGKILL)
+            signal_all(found, signal.SIGKILL)
         else:
-            _signal(set(found) - told, signal.SIGTERM)
+            signal_all(set(found) - told, signal.SIGTERM)
         told.update(found)
         if waited > 2 * _GRACE_SECONDS:
             break
@@ -151,14 +150,6 @@ def _belongs(process: psutil.Process, launch: str) -> bool:
         return False
 
 
-def _signal(processes: Iterable[psutil.Process], number: int) -> None:
-    for process in processes:
-        with suppress(psutil.Error):
-            process.send_signal(number)
-            # A stopped process acts on SIGTERM only once it goes on.
-            process.send_signal(signal.SIGCONT)
-
-
 def _leave_at_end(lifeline: IO[bytes]) -> None:
     """Ask this process to leave when the lifeline ends."""
     while lifeline.read(4096):
@@ -173,11 +164,6 @@ def _in_folder(environment: Mapping[str, str], folder: Path | None) -> dict[str,
 
 def _word(word: str, folder: Path | None) -> str:
     return word.replace(FOLDER, str(folder)) if folder else word
-
-
-def _exit_status(status: int) -> int:
-    """The exit status that tells of a command's, which is negative for a signal."""
-    return min(status if status >= 0 else 128 - status, _MOST_STATUS)
 
 
 def _check(launch: str) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from common.errors import REFUSED_STATUS, UserError
+from common.errors import PREFIX, REFUSED_STATUS, UserError
 from common.launching.virtual_hosts import calibration, cores
 from common.launching.virtual_hosts.calibration import Calibration
 from common.launching.virtual_hosts.description import (
@@ -220,7 +220,7 @@ def _output_of(command: list[str]) -> str:
     """What a program of ours on the head prints; raises UserError where it refuses."""
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode == REFUSED_STATUS:
-        raise UserError(result.stderr.strip().removeprefix("lockstep: "))
+        raise UserError(result.stderr.strip().removeprefix(PREFIX))
     if result.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {result.returncode}:\n{result.stderr}")
     return result.stdout

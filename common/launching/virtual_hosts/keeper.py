@@ -27,7 +27,7 @@ from typing import NoReturn
 import asyncssh
 from pyroute2 import IPRoute
 
-from common.errors import UserError
+from common.errors import PREFIX, UserError
 from common.launching.virtual_hosts import cables, cores, kernel
 from common.launching.virtual_hosts.cables import Cables
 from common.launching.virtual_hosts.description import HEAD_ADDRESS, HEAD_NAME, INTERFACE, Link, Settings, address_of
@@ -67,7 +67,7 @@ class HostProcess:
 def main() -> None:
     """Make the cluster of the settings on the command line, and keep it until this program's input ends."""
     if os.getpid() != 1:
-        sys.exit("lockstep: the keeper of virtual hosts ends all processes in the end: start it by unshare(1) alone.")
+        sys.exit(f"{PREFIX}the keeper of virtual hosts ends all processes in the end: start it by unshare(1) alone.")
     settings = Settings.read(sys.argv[1])
     groups: list[Path] = []
     try:

@@ -17,10 +17,11 @@ from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations import catalogue
 from common.declarations.strategy import PROCESS, Launcher, Options
+from common.declarations.sweep import Sweep
 from common.environments import inventory
 from common.errors import REFUSED_STATUS, NotInstalledError, UserError
 from common.launching import launch
-from common.launching.processes import TIMED_OUT_STATUS
+from common.launching.ending import TIMED_OUT_STATUS
 from common.measurement import machine
 from common.paths import ROOT
 
@@ -89,9 +90,11 @@ def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadli
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "Name a strategy first: one of numpy_alone, numpy_threads, numpy_elsewhere"),
-        (["--workers", "2"], "Name a strategy first"),
-        (["numpy_thraeds"], "no strategy named 'numpy_thraeds': choose one of .*numpy_threads"),
+        ([], "Name a program first: one of numpy_alone, numpy_threads, numpy_elsewhere"),
+        (["--workers", "2"], "Name a program first"),
+        (["--runner"], "Name a program first"),
+        (["--runner", "numpy_impl.tracer"], "Name a program first"),
+        (["numpy_thraeds"], "no program named 'numpy_thraeds': choose one of .*numpy_threads"),
         (["numpy_threads", "--preset", "imagenet"], "There is no preset named 'imagenet'"),
         (["numpy_alone", "--prefetch", "2"], "--prefetch has no effect on numpy_alone: .* one of numpy_threads"),
         (["numpy_threads", "--prefetch", "-1"], "--prefetch -1: give 0 or more"),
@@ -124,16 +127,27 @@ def test_gpus_that_are_asked_for_have_to_be_there_for_every_worker(threads, monk
     monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"])
     assert "has 1 GPUs for 2 workers: leave --device out" in refusal(lambda: launch.prepare(arguments))
     monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"] * 2)
-    assert launch.prepare(arguments)[1].device == "gpu"
+    assert launch.prepare(arguments)[1].limits.device == "gpu"
 
 
 def test_what_is_not_refused_becomes_the_launchers_command_and_has_its_number_of_workers(threads):
     arguments = ["--batch", "32", "--codec", "fp16"]
-    strategy, task, command = launch.prepare(["numpy_threads", *arguments])
-    assert (strategy, task.batch) == (threads, 32)
+    strategy, request, command = launch.prepare(["numpy_threads", *arguments])
+    assert (strategy, request.limits.batch, request.workers) == (threads, 32, 2)
     script = [sys.executable, "numpy_impl/threads.py", *arguments, "--workers", "2"]
     assert command == ["threadrun", "2", "fp16", *script]
     assert launch.prepare(["numpy_threads", "--workers", "4"])[2][:2] == ["threadrun", "4"]
+
+
+def test_a_runner_stands_before_the_script_which_keeps_its_options(threads):
+    command = launch.prepare(["--runner", "common.measurement.busy", "numpy_threads", "--steps", "60"])[2]
+    runner = ["-m", "common.measurement.busy"]
+    assert command[3:] == [sys.executable, *runner, "numpy_impl/threads.py", "--steps", "60", "--workers", "2"]
+
+
+def test_a_library_has_its_variables_beside_those_of_its_family(declare):
+    library = dataclasses.replace(catalogue.find_library("gloo"), variables={"RINGS": "2"})
+    assert launch.settings_for(library, Sweep(), "lo")["RINGS"] == "2"
 
 
 def test_what_distributes_nothing_is_one_process_with_one_worker(threads):

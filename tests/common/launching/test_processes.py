@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -116,6 +117,26 @@ def test_a_stray_that_left_its_session_and_ignores_sigterm_is_ended(status, tmp_
     pid_file = tmp_path / "pid"
     assert run_group([python(STRAY, str(status), str(pid_file))], 30) == [status, False]
     assert not psutil.pid_exists(int(pid_file.read_text()))
+
+
+UNKILLABLE = """
+import os, sys
+from common.errors import exit_with_one_line
+from common.launching import processes
+# As where a process waits for a device: no signal ends it.
+processes._GRACE_SECONDS = processes.KILL_SECONDS = 0.2
+signal_all, processes.signal_all = processes.signal_all, lambda *_: None
+try:
+    exit_with_one_line(lambda: processes.run_group([["sleep", "600"]], dict(os.environ), 0.1))
+finally:
+    signal_all(processes.psutil.Process().children(), 9)
+"""
+
+
+def test_a_process_that_not_even_sigkill_ends_is_a_failure_that_names_it():
+    result = subprocess.run(python(UNKILLABLE), cwd=ROOT, capture_output=True, text=True, timeout=20)
+    assert result.returncode == 1
+    assert re.fullmatch(r"lockstep: failed: Process \d+ is still there after SIGKILL: .+\.\n", result.stderr)
 
 
 def test_a_program_that_is_missing_is_one_line(tmp_path):

@@ -10,10 +10,11 @@ import pytest
 from common.contract.task import PRESETS
 from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import MPIRUN_SIGNAL
+from common.errors import LaunchFailedError
 from common.launching import supervision
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
+from common.launching.supervision import ThisMachine
 from common.records.training import read_records
 from tests.launching import made_up, wait_for, words_of
 
@@ -62,36 +63,6 @@ def test_a_launch_that_left_no_record_has_all_that_is_declared(tmp_path, not_ins
     assert record.options["packed"] is packed
 
 
-@pytest.mark.parametrize(
-    ("log", "outcome"),
-    [
-        ("lockstep: note: no private network\nlockstep: a batch of 63\n", ("unsupported", "a batch of 63")),
-        ("lockstep: a batch of 63\nlockstep: failed: worker 1 ended\n", ("failed", "worker 1 ended")),
-        ("lockstep: note: no private network\nTraceback\n", ("failed", "It ended with status 1.")),
-    ],
-)
-def test_a_log_says_whether_a_launch_refused_or_failed(log, outcome):
-    assert supervision.outcome(1, 60.0, log) == outcome
-
-
-# prterun's of Open MPI 5 and mpirun's of Open MPI 4, which wrap lines.
-NOTICED = [
-    "prterun noticed that process rank 3 with PID 4262 on node vm exited on\nsignal 9 (Killed).\n",
-    "host1| mpirun noticed that process rank 3 with PID 0 on node a-long-name exited\nhost1| on signal 9 (Killed).\n",
-]
-
-
-@pytest.mark.parametrize("log", NOTICED)
-def test_where_the_launcher_reports_a_signal_the_reason_names_it_with_the_rank(log):
-    reason = "rank 3 ended with signal 9, so all processes were ended."
-    assert supervision.outcome(137, 60.0, log, [MPIRUN_SIGNAL]) == ("failed", reason)
-
-
-def test_what_a_rank_says_of_its_own_failure_comes_before_a_signal():
-    log = f"{NOTICED[0]}lockstep: failed: a loss is missing\n"
-    assert supervision.outcome(1, 60.0, log, [MPIRUN_SIGNAL]) == ("failed", "a loss is missing")
-
-
 def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path, launched):
     task = dataclasses.replace(SMALL, workers=2, checkpoint=Path("named by the comparison"))
     launches = [launch_of(launched, task, repetition, piece_megabytes=0.5) for repetition in (1, 2)]
@@ -127,8 +98,8 @@ def test_the_module_that_was_asked_for_starts_it_in_the_checkout_that_was_asked_
 
     monkeypatch.setattr(supervision, "start", start)
     launch = launch_of(declare(), dataclasses.replace(SMALL, deadline_seconds=9.0))
-    supervision.run_planned(launch, tmp_path / "new", launcher="common.launching.busy_launch", root=tmp_path)
-    assert started == [(["-m", "common.launching.busy_launch", "numpy_threads"], tmp_path, 9.0, {})]
+    supervision.run_planned(launch, tmp_path / "new", ThisMachine("common.launch", tmp_path))
+    assert started == [(["-m", "common.launch", "numpy_threads"], tmp_path, 9.0, {})]
     assert len(read_records(tmp_path / "new")) == 1
 
 
@@ -137,6 +108,16 @@ def test_python_runs_in_the_folder_with_the_variables_and_its_output_goes_to_the
     log = tmp_path / "log"
     status = supervision.start(["-c", program], tmp_path, log, 60.0, {"NUMPY_KERNELS": "fast"})
     assert (status, log.read_text()) == (3, f"fast {tmp_path}\n")
+
+
+def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what(tmp_path, declare, monkeypatch):
+    def leave(*arguments):
+        raise LaunchFailedError("Process 7 is still there.")
+
+    monkeypatch.setattr(supervision, "start", leave)
+    record = supervision.run_planned(launch_of(declare()), tmp_path)
+    assert (record.status, record.reason) == ("failed", "Process 7 is still there.")
+    assert list(read_records(tmp_path).values()) == [record]
 
 
 # Real launches

@@ -13,15 +13,14 @@ from tests.conftest import run_command
 CALLS = 60
 LIBRARY = next(iter(catalogue.libraries().values()))
 
-START = "import sys; from common.sessions.collectives import launch; launch.main(runner=sys.argv.pop(1))"
-
 
 @pytest.fixture(scope="module")
 def with_a_late_rank(tmp_path_factory) -> list[Cell]:
     """What a launch measured in which rank 1 came late to every second call."""
     python_for(LIBRARY)
     record = tmp_path_factory.mktemp("late") / "late.json"
-    command = [sys.executable, "-c", START, "tests.common.measurement.late_rank", LIBRARY.name, "--workers", "2"]
+    runner = ["--runner", "tests.common.measurement.late_rank"]
+    command = [sys.executable, "-m", "common.launching.launch", *runner, LIBRARY.name, "--workers", "2"]
     sweep = ["--collectives", "all_reduce", "--sizes", "8", "32K", "-n", str(CALLS)]
     status, output = run_command([*command, *sweep, "--record", str(record)])
     assert status == 0, output

@@ -16,11 +16,11 @@ from common.measurement.record import declared
 from common.records.training import Record, write_record
 from common.sessions import calibrate as program
 from common.sessions import calibration_verdict
-from common.sessions.calibrate import LAUNCHERS, planned
+from common.sessions.calibrate import RUNNERS, planned
 from common.sessions.calibration_subject import subject
 from common.sessions.comparison_plan import Scope, main_worlds
 
-SECONDS = {"common.launching.launch": 0.1, "common.launching.busy_launch": 0.105}
+SECONDS = {None: 0.1, "busy": 0.105}
 
 
 @pytest.fixture
@@ -39,16 +39,16 @@ class Launches:
         self.made, self.wrong = [], {}
         self._noise = random.Random(0)
 
-    def run_planned(self, launch, folder, launcher="common.launching.launch"):
+    def run_planned(self, launch, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        self.made.append((folder.name, launch.repetition, launcher))
+        self.made.append((folder.name, launch.repetition, launch.runner))
         known = declared(launch.strategy, launch.task, launch.options, launch.workers)
         if problem := self.wrong.get((folder.name, launch.repetition)):
             if not isinstance(problem, str):
                 raise problem
             ended = {"status": "failed", "reason": problem, "log": f"{launch.name}.log"}
         else:
-            seconds = SECONDS[launcher] * math.exp(self._noise.gauss(0.0, 0.005))
+            seconds = SECONDS[launch.runner] * math.exp(self._noise.gauss(0.0, 0.005))
             ended = {"status": "ok", "windows": [{"rank": 0, "step": 50, "steps": 25, "seconds": seconds}]}
         record = Record(**known, **ended, started_at="2026-01-01T00:00:00.000+00:00", examples_per_step=64)
         write_record(folder / f"{launch.name}.json", record)
@@ -96,7 +96,7 @@ def test_a_round_launches_what_the_quick_comparison_measures_under_each_name(cal
     assert calibrate("--rounds", "12") == 0
     rounds = [launches.made[start : start + 3] for start in range(0, 36, 3)]
     for repetition, made in enumerate(rounds, start=1):
-        assert sorted(made) == sorted((alias, repetition, launcher) for alias, launcher in LAUNCHERS.items())
+        assert {*made} == {(alias, repetition, runner) for alias, runner in RUNNERS.items()}
     assert len({tuple(alias for alias, *_ in made) for made in rounds}) > 1
     launch = planned(base, 3)
     assert (launch.strategy, launch.workers, launch.repetition, launch.purpose) == (base, 1, 3, "throughput")
@@ -130,7 +130,7 @@ def test_a_whole_calibration_whose_promises_hold_ends_well(calibrate, tmp_path, 
 
 def test_a_broken_promise_is_the_exit_status(calibrate, monkeypatch, capsys):
     # The busy launches are as fast as the others.
-    monkeypatch.setitem(SECONDS, "common.launching.busy_launch", 0.1)
+    monkeypatch.setitem(SECONDS, "busy", 0.1)
     assert calibrate() == 1
     assert " no " in capsys.readouterr().out
 
@@ -175,7 +175,7 @@ def test_a_launch_that_measures_nothing_ends_the_calibration_which_can_go_on(cal
     assert said.startswith("Round 2 has no measurement of second, since its launch is failed (It broke; log: ")
     launches.wrong = {}
     assert calibrate("--rounds", "10") == 0
-    assert launches.made.count(("second", 2, "common.launching.launch")) == 2
+    assert launches.made.count(("second", 2, None)) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,18 @@
 import dataclasses
 import io
 import random
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations import catalogue
 from common.declarations.arguments import parse_command_line
-from common.declarations.strategy import Probe
+from common.declarations.strategy import PROCESS, Launcher, Probe
 from common.launching import launch, supervision
+from common.measurement import machine
 from common.measurement.ceiling import FOLDER, Ceiling, declared, read_ceilings, write_ceiling
 from common.paths import ROOT
 from common.records import manifest
@@ -43,11 +42,11 @@ PROBE = Probe(script="numpy_impl/ceiling.py", like="numpy_threads", operation="a
 def probed(declare, catalogue_of, monkeypatch):
     """A function that makes a base and a strategy, whose family has a probe, all there are, on so many cores."""
 
-    def have(cores=2, **changes):
+    def have(cores=2, launcher=PROCESS, **changes):
         monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
         family = dataclasses.replace(declare().family, probe=dataclasses.replace(PROBE, **changes))
         base = declare("numpy_alone", work=Work.UNDISTRIBUTED, family=family, quick=True)
-        strategy = declare(family=family, base="numpy_alone", quick=True)
+        strategy = declare(family=family, base="numpy_alone", launcher=launcher, quick=True)
         catalogue_of(base, strategy)
         return strategy
 
@@ -126,7 +125,7 @@ def made(probed, started, monkeypatch, tmp_path):
 
     def run(status=0, log=""):
         def start(arguments, root, log_path, deadline_seconds, variables):
-            assert arguments[:3] == ["-m", "common.sessions.ceilings", "numpy_threads"]
+            assert arguments[:3] == ["-m", "common.launching.launch", "numpy-alone_ceiling"]
             assert (root, deadline_seconds) == (ROOT, ceilings.DEADLINE_SECONDS)
             task, _ = parse_command_line(strategy, "help", arguments[3:])
             started.append((task, variables))
@@ -193,21 +192,18 @@ def test_a_framework_that_is_not_installed_is_a_sentence_too(made, probed, start
     assert {found.status for found in read_ceilings(tmp_path)} == {"unsupported"}
 
 
-def test_the_probes_script_takes_the_place_of_the_strategys(probed, monkeypatch):
-    strategy, supervised = probed(), []
-    task = Task(workers=2)
-    command = ["numpyrun", "2", strategy.script, "--preset", "digits"]
-    monkeypatch.setattr(launch, "prepare", lambda arguments: (strategy, task, command))
-    monkeypatch.setattr(launch, "supervise", lambda *started: supervised.append(started))
-    ceilings.main()
-    assert supervised == [(strategy, task, ["numpyrun", "2", PROBE.script, "--preset", "digits"])]
+def test_a_probe_is_started_like_its_strategy_with_its_own_script(probed, monkeypatch):
+    monkeypatch.setattr(machine, "gpu_names", list)
+    numpyrun = Launcher(name="numpyrun", command=lambda launch: ["numpyrun", str(launch.workers), *launch.script])
+    probed(launcher=numpyrun)
+    _, _, command = launch.prepare(["numpy-alone_ceiling", "--preset", "digits"])
+    assert command == ["numpyrun", "2", PROBE.script, "--preset", "digits", "--workers", "2"]
 
 
-def test_a_strategy_that_no_probe_is_started_like_is_refused(probed, monkeypatch, refusal):
-    strategy = probed(like="numpy_others")
-    monkeypatch.setattr(launch, "prepare", lambda arguments: (strategy, Task(), []))
-    monkeypatch.setattr(sys, "argv", ["ceilings.py", "numpy_threads"])
-    assert refusal(ceilings.main) == "No probe is started like numpy_threads: name one of numpy_others."
+def test_a_probe_that_is_started_like_no_strategy_is_refused(probed, refusal):
+    probed(like="numpy_others")
+    said = refusal(lambda: launch.prepare(["numpy-alone_ceiling"]))
+    assert said.startswith("There is no strategy named 'numpy_others': choose one of")
 
 
 # When they are made

@@ -117,12 +117,12 @@ def test_over_hosts_every_launch_is_made_there_and_the_same_command_repeats_it(c
         asked.append((selection.hosts, most_workers))
         return hosts
 
-    def over_hosts(planned, folder, cluster):
-        made.append((planned.hosts, cluster))
+    def over_hosts(planned, folder, allocation):
+        made.append((planned.hosts, allocation))
         return supervision.run_planned(planned, folder)
 
     monkeypatch.setattr(placement.cluster, "find", find)
-    monkeypatch.setattr(compare, "over_hosts", over_hosts)
+    monkeypatch.setattr(compare, "run_planned", over_hosts)
     folder = compared("--hosts", "one:2,two:2")
     assert asked == [("one:2,two:2", 1)]
     assert made

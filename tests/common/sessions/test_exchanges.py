@@ -85,8 +85,8 @@ def trace(monkeypatch, tmp_path):
     launch = traced(Scope(), STRATEGY)
 
     def make(messages=(), **ended):
-        def run_planned(planned, folder, starter):
-            assert (planned, starter) == (launch, "common.launching.traced_launch")
+        def run_planned(planned, folder):
+            assert planned == dataclasses.replace(launch, runner="tracer")
             path = folder / f"{launch.name}.json"
             path.parent.mkdir(exist_ok=True)
             write_record(path, record := record_of(launch, **ended))

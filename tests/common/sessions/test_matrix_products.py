@@ -8,15 +8,16 @@ import sys
 import pytest
 from rich.console import Console
 
-from common.declarations.catalogue import find_way, ways
-from common.launching import matrix_launch, supervision
+from common.declarations.catalogue import find_program, ways
+from common.launching import launch, supervision
+from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.measurement.matrix_products import declared, parse_command_line
 from common.paths import ROOT
 from common.records import matrix_rows
 from common.records.matrix_products import MatrixRecord, read_records, write_record
 from common.sessions import matrix_products
-from common.sessions.matrix_products import Scope, print_rows, rounds, run_planned
+from common.sessions.matrix_products import Scope, print_rows, rounds
 from tests.common.records.matrix_records import cell, session
 
 QUICK = Scope(sizes=(8, 16), naive_sizes=(4, 8), repetitions=2, iterations=2)
@@ -28,9 +29,9 @@ def started(monkeypatch):
     found, ended = [], {"status": 0, "log": ""}
 
     def start(arguments, root, log_path, deadline_seconds, variables):
-        assert arguments[:2] == ["-m", "common.launching.matrix_launch"]
+        assert arguments[:2] == ["-m", "common.launching.launch"]
         assert (root, deadline_seconds) == (ROOT, 120.0)
-        way, products = find_way(arguments[2]), parse_command_line("help", arguments[3:])
+        way, products = find_program(arguments[2]), parse_command_line("help", arguments[3:])
         found.append((way, products))
         log_path.write_text(ended["log"])
         if ended["status"] == 0:
@@ -40,7 +41,7 @@ def started(monkeypatch):
         return ended["status"]
 
     monkeypatch.setattr(supervision, "start", start)
-    monkeypatch.setattr(matrix_products, "python_for", lambda way: sys.executable)
+    monkeypatch.setattr(supervision, "python_for", lambda way: sys.executable)
     return found, ended
 
 
@@ -96,21 +97,29 @@ def test_a_value_that_cannot_be_meant_is_refused_before_anything_is_started(chan
 
 @pytest.mark.parametrize("name", ways())
 def test_every_way_is_started_as_a_user_would(name):
-    way, products, command = matrix_launch.prepare([name, "--sizes", "8"])
+    way, request, command = launch.prepare([name, "--sizes", "8"])
     assert way.script in command
     assert command[-2:] == ["--workers", "2" if way.is_distributed else "1"]
     assert command[0].endswith({"rows_mpi": "mpirun", "reduction_mpi": "mpirun"}.get(name, command[0]))
-    assert products.sizes == (8,)
+    assert request.limits.sizes == (8,)
 
 
-def test_a_way_that_does_not_exist_is_refused(refusal):
-    assert "There is no way to multiply matrices named 'columns'" in refusal(lambda: matrix_launch.prepare(["columns"]))
-    assert "Name a way to multiply first" in refusal(lambda: matrix_launch.prepare(["--sizes", "8"]))
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("alone", ["--workers", "2"], "alone is one process: leave --workers out, or choose another way."),
+        ("rows_mpi", ["--workers", "1"], "rows_mpi with 1 worker distributes nothing: give it 2 or more."),
+        ("rows_mpi", ["--sizes", "9"], "2 workers can't share 9 rows evenly: give --sizes that 2 divides."),
+        ("alone", ["--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written"),
+    ],
+)
+def test_what_a_way_cannot_have_is_refused_before_it_starts(name, options, said, refusal):
+    assert refusal(lambda: launch.prepare([name, *options])).startswith(said)
 
 
 def test_without_mpirun_a_launch_over_it_is_refused(monkeypatch, refusal):
     monkeypatch.setattr("shutil.which", lambda *arguments, **options: None)
-    assert "There is no mpirun" in refusal(lambda: matrix_launch.prepare(["rows_mpi", "--sizes", "8"]))
+    assert "There is no mpirun" in refusal(lambda: launch.prepare(["rows_mpi", "--sizes", "8"]))
 
 
 # The launches

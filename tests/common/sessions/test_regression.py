@@ -402,9 +402,9 @@ def test_a_damaged_table_is_refused(tmp_path, refusal, text):
 def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, monkeypatch, tmp_path):
     made = []
 
-    def run(launch, folder, launcher, root):
-        made.append((launch.repetition, folder, root))
-        return records[root]
+    def run(launch, folder, place):
+        made.append((launch.repetition, folder, place.root))
+        return records[place.root]
 
     monkeypatch.setattr(supervision, "run_planned", run)
     strategy, other = declare(), tmp_path / "against"
@@ -421,10 +421,10 @@ def test_a_launch_that_fails_is_made_again_once_and_its_first_attempt_is_kept(de
     statuses = {ROOT: ["failed", second], tmp_path / "other": ["ok"]}
     ok, failed = side([1.0, None]).values()
 
-    def run(launch, folder, launcher, root):
+    def run(launch, folder, place):
         folder.mkdir(exist_ok=True)
-        record = ok if statuses[root].pop(0) == "ok" else failed
-        (folder / f"{launch.name}.log").write_text(f"attempt with {len(statuses[root])} to come")
+        record = ok if statuses[place.root].pop(0) == "ok" else failed
+        (folder / f"{launch.name}.log").write_text(f"attempt with {len(statuses[place.root])} to come")
         write_record(folder / f"{launch.name}.json", record)
         return record
 

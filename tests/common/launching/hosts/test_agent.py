@@ -37,14 +37,9 @@ def test_every_line_is_answered_with_the_clocks_until_the_input_ends(agent):
     assert process.wait(30) == 0
 
 
-def test_counters_are_those_of_an_interface(agent):
-    assert {*agent("counters", interface="lo").answer()} == {"bytes_sent", "bytes_received"}
-
-
 @pytest.mark.parametrize(
     ("action", "request_", "said"),
     [
-        ("counters", {"interface": "lo9"}, "has no interface lo9"),
         ("collect", {"folder": "/etc", "names": []}, "/etc is no launch's folder"),
         ("collect", {"folder": "/var/tmp/lockstep-a/../../../etc", "names": []}, "is no launch's folder"),
         ("sweep", {"launch": "*"}, "'*' can't name a launch"),

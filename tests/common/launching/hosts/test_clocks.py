@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from common.launching.hosts import clocks
 from common.launching.hosts.clocks import Exchange, offset_of
-from common.launching.hosts.host import Host
-from tests.common.launching.hosts.conftest import CLOCKS_APART_SECONDS
+from common.launching.places.ssh import SshHost
+from tests.common.launching.conftest import CLOCKS_APART_SECONDS
 
 DELAYS = st.integers(0, 10**10)
 MOMENTS = st.integers(0, 10**16)
@@ -36,5 +36,5 @@ def test_the_offsets_of_hosts_whose_clocks_are_hours_apart_are_found(site):
 
 
 def test_a_host_that_is_not_reached_is_named(site, refusal):
-    hosts = [*site.hosts, Host("host3", 1)]
+    hosts = [*site.hosts, SshHost("host3", 1)]
     assert refusal(lambda: clocks.measure(hosts)).startswith("host3: no machine is found by this name")

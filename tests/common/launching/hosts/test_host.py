@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from common.launching.hosts.host import Host, parse_hosts, read_hostfile
+from common.launching.hosts.host import parse_hosts, read_hostfile
+from common.launching.places.ssh import SshHost
 
 NAMES = st.text("abc019._-", max_size=20).map(lambda text: f"h{text}")
-HOSTS = st.lists(st.builds(Host, NAMES, st.integers(1, 10**6)), min_size=1, unique_by=lambda host: host.name)
+HOSTS = st.lists(st.builds(SshHost, NAMES, st.integers(1, 10**6)), min_size=1, unique_by=lambda host: host.name)
 
 
 @given(HOSTS)
@@ -33,7 +34,7 @@ def test_any_text_is_hosts_or_refused_in_one_line(text):
 
 
 def test_a_host_without_a_number_has_one_slot():
-    assert parse_hosts("host1, host2:3") == [Host("host1", 1), Host("host2", 3)]
+    assert parse_hosts("host1, host2:3") == [SshHost("host1", 1), SshHost("host2", 3)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_what_can_not_be_meant_is_refused(text, said, refusal):
 def test_a_file_of_mpis_format_is_read(tmp_path):
     path = tmp_path / "hosts"
     path.write_text("# Ours.\nhost1 slots=2 max_slots=4\n\nhost2:3  # the other one\nhost3\nhost4 slots = 5\n")
-    assert read_hostfile(path) == [Host("host1", 2), Host("host2", 3), Host("host3", 1), Host("host4", 5)]
+    assert read_hostfile(path) == [SshHost("host1", 2), SshHost("host2", 3), SshHost("host3", 1), SshHost("host4", 5)]
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ import pytest
 
 from common.launching.hosts import ranks as launching
 from common.launching.hosts import work
-from common.launching.hosts.host import Host
 from common.launching.hosts.ranks import Assignment, run_over_hosts
+from common.launching.places.ssh import SshHost
 from common.paths import ROOT
 from tests.launching import is_running
 
-HOSTS = [Host("host1", 1), Host("host2", 1)]
+HOSTS = [SshHost("host1", 1), SshHost("host2", 1)]
 SLEEP = ["sh", "-c", "echo sleeps; exec sleep 600"]
 FILES = ["run.json", "record", "file", "name"]
 """What may come back."""
@@ -64,6 +64,15 @@ def belonging_to(launch_id):
     return found
 
 
+@pytest.fixture
+def stray(launch_id):
+    """A process of the launch that is no agent's descendant, as mpirun's daemons are none."""
+    process = subprocess.Popen(SLEEP, env=os.environ | {work.LAUNCH: launch_id}, stdout=subprocess.DEVNULL)
+    yield process
+    process.kill()
+    process.wait()
+
+
 @pytest.mark.usefixtures("played_ssh")
 class TestOnHostsThatArePlayed:
     """`ssh` starts the agents on this machine."""
@@ -96,7 +105,7 @@ class TestOnHostsThatArePlayed:
         self, command, name, content, launch, monkeypatch
     ):
         monkeypatch.setenv("COLLECTED", json.dumps({"run.json": "eA==", name: content}))
-        hosts = [Host("hostile", 1), HOSTS[0]] if command == "false" else [Host("hostile", 1)]
+        hosts = [SshHost("hostile", 1), HOSTS[0]] if command == "false" else [SshHost("hostile", 1)]
         outcome, _ = launch([["true"], [command]], hosts)
         assert (outcome.status, outcome.failed_host, outcome.files) == (1, "hostile", {})
         assert outcome.reason.startswith("hostile sent back something else than the files that it was asked for")
@@ -104,13 +113,13 @@ class TestOnHostsThatArePlayed:
 
     def test_a_host_of_which_no_files_are_asked_may_send_none(self, launch, monkeypatch):
         monkeypatch.setenv("COLLECTED", json.dumps({"run.json": "eA=="}))
-        outcome, _ = launch([["true", "{folder}"], ["true"]], [HOSTS[0], Host("hostile", 1)])
+        outcome, _ = launch([["true", "{folder}"], ["true"]], [HOSTS[0], SshHost("hostile", 1)])
         assert (outcome.status, outcome.failed_host, outcome.files) == (1, "hostile", {})
 
     @pytest.mark.parametrize("answer", ["[]", '"run.json"', "no JSON", "[" * 100_000])
     def test_an_answer_that_is_no_table_of_files_fails_the_launch_with_one_sentence(self, answer, launch, monkeypatch):
         monkeypatch.setenv("COLLECTED", answer)
-        outcome, _ = launch([["true"]], [Host("hostile", 1)])
+        outcome, _ = launch([["true"]], [SshHost("hostile", 1)])
         assert (outcome.status, outcome.failed_host) == (1, "hostile")
         assert outcome.reason == "hostile gave no answer: make it the same commit there as here."
 
@@ -139,7 +148,7 @@ class TestOnHostsThatArePlayed:
     def test_a_host_that_does_not_even_begin_is_ended_some_time_after_the_deadline(self, launch, monkeypatch):
         monkeypatch.setattr(launching, "_START_SECONDS", 0.3)
         monkeypatch.setattr(launching, "_LEAVE_SECONDS", 0.3)
-        outcome, _ = launch([SLEEP], [Host("silent", 1)], deadline_seconds=0.1)
+        outcome, _ = launch([SLEEP], [SshHost("silent", 1)], deadline_seconds=0.1)
         assert (outcome.status, outcome.timed_out, outcome.failed_host) == (124, True, "silent")
         assert outcome.reason.startswith("silent was lost (its connection ended)")
 
@@ -156,25 +165,41 @@ class TestOnHostsThatArePlayed:
         ("name", "said"), [("gone", "gone can't be reached by ssh (No route to host)"), ("lost", "lost was lost")]
     )
     def test_a_host_that_is_not_reached_or_lost_is_the_reason(self, name, said, launch):
-        outcome, _ = launch([SLEEP, SLEEP], [HOSTS[0], Host(name, 1)])
+        outcome, _ = launch([SLEEP, SLEEP], [HOSTS[0], SshHost(name, 1)])
         assert (outcome.status, outcome.failed_host) == (255, name)
         assert outcome.reason.startswith(said)
 
     def test_a_host_whose_loss_the_others_notice_first_is_the_reason_all_the_same(self, launch, monkeypatch):
         monkeypatch.setattr(launching, "_LEAVE_SECONDS", 0.3)
-        outcome, _ = launch([shell("exit 1"), SLEEP], [HOSTS[0], Host("silent", 1)])
+        outcome, _ = launch([shell("exit 1"), SLEEP], [HOSTS[0], SshHost("silent", 1)])
         assert (outcome.status, outcome.failed_host) == (1, "silent")
         assert outcome.reason.startswith("silent was lost (its connection ended)")
 
-    def test_what_others_started_on_a_host_is_swept_where_the_launch_fails(self, launch, launch_id):
-        # As mpirun's daemons are: no agent's descendants.
-        stray = subprocess.Popen(SLEEP, env=os.environ | {work.LAUNCH: launch_id}, stdout=subprocess.DEVNULL)
-        try:
-            launch([shell("exit 1")], HOSTS)
-            assert stray.wait(30) == -signal.SIGTERM
-        finally:
-            stray.kill()
-            stray.wait()
+    def test_what_others_started_on_a_host_is_swept_where_the_launch_fails(self, launch, stray):
+        launch([shell("exit 1")], HOSTS)
+        assert stray.wait(30) == -signal.SIGTERM
+
+    def test_what_others_started_is_swept_where_a_launch_ends_well_but_leaves_no_record(self, launch, stray):
+        outcome, _ = launch([shell("echo half > {folder}/record")], HOSTS)
+        assert (outcome.status, outcome.files) == (0, {"record": b"half\n"})
+        assert stray.wait(30) == -signal.SIGTERM
+
+    def test_a_log_that_cannot_be_written_fails_the_launch_and_the_hosts_are_swept_all_the_same(
+        self, tmp_path, launch_id, stray
+    ):
+        (tmp_path / "log").symlink_to("/dev/full")
+        assignment = Assignment(HOSTS[0], [shell("echo one")], {})
+        outcome = run_over_hosts([assignment], HOSTS, 60, tmp_path / "log", launch_id, [])
+        assert (outcome.status, outcome.failed_host) == (1, None)
+        assert outcome.reason == f"{tmp_path}/log can't be written to (No space left on device): free some space."
+        assert stray.wait(30) == -signal.SIGTERM
+
+    def test_a_host_that_never_stops_to_print_is_ended_at_the_deadline_all_the_same(self, launch, monkeypatch):
+        monkeypatch.setattr(launching, "_START_SECONDS", 0.1)
+        monkeypatch.setattr(launching, "_LEAVE_SECONDS", 0.1)
+        outcome, lines = launch([SLEEP], [SshHost("chatty", 1)], deadline_seconds=0.1)
+        assert (outcome.status, outcome.timed_out, outcome.failed_host) == (124, True, "chatty")
+        assert lines[0] == "chatty| y"
 
     def test_without_room_for_files_the_reason_names_the_host(self, launch, tmp_path):
         # The longest name of a file is 255 bytes.
@@ -191,12 +216,12 @@ class TestOnHostsThatArePlayed:
 HEAD = """
 import json, sys
 from pathlib import Path
-from common.launching.hosts.host import Host
+from common.launching.places.ssh import SshHost
 from common.launching.hosts.ranks import Assignment, run_over_hosts
 from common.launching.processes import exit_on_signals
 exit_on_signals()
 names, log, launch = json.loads(sys.argv[1])
-assignments = [Assignment(Host(name, 1), [["sh", "-c", "echo sleeps; exec sleep 600"]], {}) for name in names]
+assignments = [Assignment(SshHost(name, 1), [["sh", "-c", "echo sleeps; exec sleep 600"]], {}) for name in names]
 run_over_hosts(assignments, [each.host for each in assignments], 60, Path(log), launch, [])
 """
 

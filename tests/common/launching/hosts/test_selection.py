@@ -3,8 +3,8 @@
 import pytest
 import tyro
 
-from common.launching.hosts.host import Host
 from common.launching.hosts.selection import Selection
+from common.launching.places.ssh import SshHost
 from common.launching.virtual_hosts.description import Link
 
 
@@ -15,7 +15,7 @@ def test_without_options_it_is_this_machine_alone():
 
 def test_hosts_are_named_in_a_list_or_in_a_file_of_mpis_format(tmp_path):
     (tmp_path / "hosts").write_text("one slots=2\ntwo slots=4\n")
-    expected = [Host("one", 2), Host("two", 4)]
+    expected = [SshHost("one", 2), SshHost("two", 4)]
     assert tyro.cli(Selection, args=["--hosts", "one:2,two:4"]).real_hosts() == expected
     assert tyro.cli(Selection, args=["--hostfile", str(tmp_path / "hosts")]).real_hosts() == expected
 

@@ -10,18 +10,18 @@ from rich.console import Console
 
 from common.launching.hosts import survey
 from common.launching.hosts.clocks import Offset
-from common.launching.hosts.host import Host
 from common.launching.hosts.survey import HostFacts
+from common.launching.places.ssh import SshHost
 from common.launching.virtual_hosts.description import INTERFACE
 from common.measurement import machine
-from tests.common.launching.hosts.conftest import CLOCKS_APART_SECONDS
+from tests.common.launching.conftest import CLOCKS_APART_SECONDS
 
 COMMIT = "0123456789abcdef"
 
 
 def facts_of(number, peer, **changes):
     values = {
-        "host": Host(f"host{number}", 4),
+        "host": SshHost(f"host{number}", 4),
         "hostname": f"host{number}",
         "boot_id": f"boot{number}",
         "commit": COMMIT,
@@ -116,6 +116,6 @@ def test_two_hosts_are_surveyed_over_ssh(site):
 
 
 def test_every_host_that_does_not_answer_is_named(site, refusal):
-    said = refusal(lambda: survey.survey([*site.hosts, Host("host3", 1), Host("host4", 1)]))
+    said = refusal(lambda: survey.survey([*site.hosts, SshHost("host3", 1), SshHost("host4", 1)]))
     assert "host3: no machine is found" in said
     assert "host4: no machine is found" in said

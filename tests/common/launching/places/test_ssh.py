@@ -1,4 +1,4 @@
-"""common/launching/hosts/ssh.py: its command line is safe, and what goes wrong is said with host, cause and remedy."""
+"""common/launching/places/ssh.py: its command line is safe, and what goes wrong is said with host, cause and remedy."""
 
 import shlex
 import shutil
@@ -7,16 +7,16 @@ import sys
 
 import pytest
 
-from common.launching.hosts import ssh
-from common.launching.hosts.host import Host
-from common.launching.hosts.ssh import Question, why_it_failed
+from common.launching.places import place, ssh
+from common.launching.places.place import Question
+from common.launching.places.ssh import SshHost
 from common.paths import ROOT
 
-HOST = Host("host1", 2)
+HOST = SshHost("host1", 2)
 
 
 def test_the_command_asks_nothing_and_notices_a_lost_connection():
-    words = ssh.command(HOST, "facts")
+    words = HOST.command(["-m", "a.module", "facts"])
     assert words[:2] == ["ssh", "-T"]
     assert {"BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3"} <= {*words}
     assert not [word for word in words if "HostKey" in word]
@@ -25,9 +25,9 @@ def test_the_command_asks_nothing_and_notices_a_lost_connection():
 
 def test_what_runs_there_is_quoted_for_a_shell(monkeypatch):
     monkeypatch.setattr(ssh, "ROOT", "/a folder; reboot")
-    change, agent = ssh.command(HOST, "a 'word'", "$(reboot)")[-1].split(" && ")
+    change, agent = HOST.command(["a 'word'", "$(reboot)"])[-1].split(" && ")
     assert shlex.split(change) == ["cd", "/a folder; reboot"]
-    assert shlex.split(agent) == ["exec", sys.executable, "-m", "common.launching.hosts.agent", "a 'word'", "$(reboot)"]
+    assert shlex.split(agent) == ["exec", sys.executable, "a 'word'", "$(reboot)"]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_ssh_itself_prints_is_understood(host, options, said):
     if not shutil.which("ssh"):
         pytest.skip("No ssh between the test hosts: the program ssh isn't found.")
     result = subprocess.run(["ssh", "-o", "BatchMode=yes", *options, host, "true"], capture_output=True, text=True)
-    sentence = why_it_failed(Host(host, 1), result.returncode, result.stderr)
+    sentence = SshHost(host, 1).why_it_failed(result.returncode, result.stderr)
     assert sentence.startswith(host)
     assert said in sentence
 
@@ -60,42 +60,16 @@ def test_what_ssh_itself_prints_is_understood(host, options, said):
 )
 def test_what_a_shell_there_prints_is_understood(shell, said):
     result = subprocess.run(["sh", "-c", shell], cwd=ROOT, capture_output=True, text=True)
-    sentence = why_it_failed(HOST, result.returncode, result.stderr)
+    sentence = HOST.why_it_failed(result.returncode, result.stderr)
     assert sentence.startswith(said) or said in sentence
     assert sentence.endswith(".")
 
 
 def test_a_machine_without_ssh_is_one_sentence(tmp_path, monkeypatch, refusal):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert refusal(lambda: ssh.ask([Question(HOST, "facts")])) == (
+    assert refusal(lambda: place.ask([Question(HOST, "facts")])) == (
         "host1 can't be reached without ssh: install OpenSSH's client here."
     )
-
-
-ECHOING = """#!/bin/sh
-echo "Welcome!"
-read request
-echo "$request"
-"""
-
-
-def test_what_a_users_shell_prints_first_is_no_answer(tmp_path, monkeypatch):
-    (tmp_path / "ssh").write_text(ECHOING)
-    (tmp_path / "ssh").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    [answer] = ssh.ask([Question(HOST, "facts", {"peers": []})])
-    assert (answer.values, answer.failure) == ({"peers": []}, None)
-    with ssh.conversation(Question(HOST, "clock", {"n": 1})) as talk:
-        assert talk.hear(30) == {"n": 1}
-
-
-def test_a_host_that_is_silent_is_given_up(tmp_path, monkeypatch):
-    (tmp_path / "ssh").write_text("#!/bin/sh\nexec sleep 600\n")
-    (tmp_path / "ssh").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    [answer] = ssh.ask([Question(HOST, "facts")], seconds=0.2)
-    assert answer.lost
-    assert answer.failure.startswith("host1 didn't answer in time")
 
 
 OTHER_KEY = "host2 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -113,16 +87,16 @@ OTHER_KEY = "host2 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAA
 def test_a_server_that_does_not_let_in_is_understood(options, said, site, tmp_path, monkeypatch):
     (tmp_path / "known").write_text(f"{OTHER_KEY}\n")
     monkeypatch.setenv("SSH_OPTIONS", options.format(folder=tmp_path))
-    [answer] = ssh.ask([Question(site.hosts[1], "counters", {"interface": "lo"})])
+    [answer] = place.ask([Question(site.hosts[1], "sweep", {"launch": "none"})])
     assert answer.failure.startswith(said)
     assert answer.lost
     assert answer.values == {}
 
 
 def test_the_users_settings_say_where_a_host_is(site, tmp_path, monkeypatch):
-    assert ssh.address_of(site.hosts[1]) == "host2"
+    assert site.hosts[1].address() == "host2"
     (tmp_path / "config").write_text("Host other\nHostName host2\nHost *\nIdentityFile /etc/ssh/identity\n")
     monkeypatch.setenv("SSH_OPTIONS", f"-F {tmp_path}/config")
-    assert ssh.address_of(Host("other", 1)) == "host2"
-    [answer] = ssh.ask([Question(Host("other", 1), "counters", {"interface": "lo"})])
+    assert SshHost("other", 1).address() == "host2"
+    [answer] = place.ask([Question(SshHost("other", 1), "sweep", {"launch": "none"})])
     assert answer.failure is None

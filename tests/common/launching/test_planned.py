@@ -1,18 +1,21 @@
-"""One record of each launch of the laboratory, whatever happened to it."""
+"""common/launching/planned.py: what is started for a launch, and the record that is kept of one of the laboratory."""
 
 import dataclasses
+import importlib.util
+from pathlib import Path
 
 import pytest
 
+from common.contract.task import Task
 from common.declarations import catalogue
 from common.declarations.sweep import Sweep
 from common.errors import NotInstalledError
-from common.launching import collectives_supervision as supervision
-from common.launching.collectives_supervision import run_over_hosts, run_planned
-from common.launching.hosts.ranks import HostsOutcome
-from common.launching.planned import PlannedSweep
-from common.launching.processes import TIMED_OUT_STATUS
+from common.launching import supervision
+from common.launching.ending import TIMED_OUT_STATUS, Ended
+from common.launching.planned import PlannedLaunch, PlannedSweep
+from common.launching.supervision import ThisMachine, run_planned
 from common.records.collectives import Cell, append_line, cells_path
+from tests.common.conftest import NUMPY
 
 CELL = Cell(
     collective="all_reduce", size_bytes=8, status="ok", entered_seconds=[[0.0], [0.1]], left_seconds=[[0.2], [0.3]]
@@ -36,7 +39,7 @@ def launch(monkeypatch, tmp_path):
                 append_line(cells_path(tmp_path / "gloo-2w-03.json"), line)
             return status
 
-        monkeypatch.setattr(supervision.supervision, "start", start)
+        monkeypatch.setattr(supervision, "start", start)
         monkeypatch.setattr(supervision, "python_for", lambda library: None)
 
     return make
@@ -58,22 +61,21 @@ def test_what_was_measured_before_a_rank_died_is_kept(launch, planned, tmp_path)
     assert record.cells == [CELL]
 
 
-def test_what_was_measured_over_hosts_before_one_of_them_failed_is_kept(monkeypatch, planned, tmp_path):
-    spread = dataclasses.replace(planned, hosts=2)
-    cells = cells_path(tmp_path / f"{spread.name}.json")
-    for line in (ABOUT, dataclasses.asdict(CELL)):
-        append_line(cells, line)
-    brought = {cells.name: cells.read_bytes()}
+def test_what_was_measured_before_a_launch_over_hosts_failed_is_kept_and_only_the_lines_are_asked_for(
+    launch, planned, tmp_path
+):
+    cells = cells_path(tmp_path / f"{planned.name}.json")
 
-    def run(spanning, cluster, site, log_path):
-        assert spanning.files == [cells.name]
-        log_path.write_text("host2| lockstep: failed: rank 1 ended with signal 9.\n")
-        return HostsOutcome(1, failed_host="host2", files=brought)
+    class Hosts(ThisMachine):
+        def run(self, job, site, log_path):
+            assert job.files == [cells.name]
+            assert job.arguments[-2:] == ["--workers", "2"]
+            for line in (ABOUT, dataclasses.asdict(CELL)):
+                append_line(cells, line)
+            return Ended("failed", "host2: rank 1 ended with signal 9.")
 
-    for name in ("site_of", "refuse_early", "measured"):
-        monkeypatch.setattr(supervision.hosts_supervision, name, lambda *known: None)
-    monkeypatch.setattr(supervision.hosts_supervision, "run", run)
-    record = run_over_hosts(spread, tmp_path, cluster=None)
+    launch([], 0)
+    record = run_planned(planned, tmp_path, Hosts())
     assert (record.status, record.reason) == ("failed", "host2: rank 1 ended with signal 9.")
     assert record.cells == [CELL]
 
@@ -112,3 +114,23 @@ def test_lines_of_an_earlier_launch_do_not_count(launch, planned, tmp_path):
     append_line(cells_path(tmp_path / "gloo-2w-03.json"), dataclasses.asdict(CELL))
     launch([ABOUT, {"elapsed_seconds": 1.0}], 0)
     assert run_planned(planned, tmp_path).cells == []
+
+
+def test_a_launch_is_traced_by_what_its_framework_declares(declare, refusal):
+    def job_of(**changes):
+        strategy = declare(family=dataclasses.replace(NUMPY, **changes))
+        launch = PlannedLaunch(strategy, 2, "throughput", 1, Task(workers=2), strategy.options(), runner="tracer")
+        return launch.job(Path("folder"))
+
+    traced = job_of(tracer="numpy_impl.tracer")
+    assert traced.words[:3] == ["--runner", "numpy_impl.tracer", "numpy_threads"]
+    said = refusal(job_of)
+    assert said == "NumPy declares no tracer, so what numpy_threads sends isn't known."
+
+
+def test_busy_work_is_a_module_that_exists(declare):
+    strategy = declare()
+    launch = PlannedLaunch(strategy, 2, "throughput", 1, Task(workers=2), strategy.options(), runner="busy")
+    _, module, name, *_ = launch.job(Path("folder")).words
+    assert (importlib.util.find_spec(module) is not None, name) == (True, "numpy_threads")
+    assert launch.name == dataclasses.replace(launch, runner=None).name

@@ -1,4 +1,4 @@
-"""common/launching/hosts/supervision.py: a launch over hosts is started by its own launcher and leaves one record
+"""common/launching/hosts/allocation.py: a launch over hosts is started by its own launcher and leaves one record
 here."""
 
 import dataclasses
@@ -10,14 +10,15 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations.strategy import Launcher, Options
 from common.errors import UserError
-from common.launching.hosts import supervision
+from common.launching.hosts import allocation
+from common.launching.hosts.allocation import Cluster
 from common.launching.hosts.clocks import Offset
-from common.launching.hosts.host import Host
 from common.launching.hosts.link import Link
 from common.launching.hosts.ranks import HostsOutcome
-from common.launching.hosts.supervision import Cluster, run_planned
 from common.launching.hosts.survey import HostFacts
+from common.launching.places.ssh import SshHost
 from common.launching.planned import Hosts, PlannedLaunch
+from common.launching.supervision import run_planned
 from common.records.site import VARIABLE
 
 TASK = dataclasses.replace(PRESETS["digits"], workers=4)
@@ -31,7 +32,7 @@ SPREAD = Launcher(
 def member(number):
     route = {"interface": "eth0", "address": f"10.0.0.{number}", "prefix_length": 24}
     return HostFacts(
-        host=Host(f"host{number}", 2),
+        host=SshHost(f"host{number}", 2),
         hostname=f"machine{number}",
         boot_id="one",
         commit="abc",
@@ -67,7 +68,7 @@ def ran(monkeypatch):
         log_path.write_text(asked.get("log", ""))
         return asked["ends_with"]
 
-    monkeypatch.setattr(supervision, "run_over_hosts", run)
+    monkeypatch.setattr(allocation, "run_over_hosts", run)
     return asked
 
 
@@ -116,6 +117,17 @@ def test_a_record_that_a_host_left_is_brought_here_with_what_lay_beside_it(ran, 
     assert (tmp_path / "weights.safetensors").read_bytes() == b"all"
 
 
+def test_a_record_that_cannot_be_kept_here_is_a_failure_and_no_refusal(ran, planned, tmp_path, monkeypatch):
+    def refuse(path, content):
+        raise UserError(f"{path.name} can't be written: make room.")
+
+    launch = planned()
+    monkeypatch.setattr(allocation, "write_atomically", refuse)
+    ran["ends_with"] = HostsOutcome(0, files={f"{launch.name}.json": b"{}"})
+    record = run_planned(launch, tmp_path, cluster_of(2))
+    assert (record.status, record.reason) == ("failed", f"{launch.name}.json can't be written: make room.")
+
+
 @pytest.mark.usefixtures("played_ssh")
 def test_a_host_that_names_a_file_elsewhere_writes_none_and_its_launch_fails(planned, tmp_path, monkeypatch):
     launch, folder = planned(hosts=1), tmp_path / "results" / "one"
@@ -123,7 +135,7 @@ def test_a_host_that_names_a_file_elsewhere_writes_none_and_its_launch_fails(pla
     monkeypatch.setenv(
         "COLLECTED", json.dumps({f"{launch.name}.json": "eA==", "../../x": "eA==", str(outside): "eA=="})
     )
-    hostile = dataclasses.replace(member(1), host=Host("hostile", 4))
+    hostile = dataclasses.replace(member(1), host=SshHost("hostile", 4))
     record = run_planned(launch, folder, cluster_of(1, members=[hostile]))
     assert record.status == "failed"
     assert record.reason.startswith("hostile sent back something else than the files that it was asked for ('../../x')")

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from common.errors import UserError
-from common.launching.hosts.host import Host
+from common.launching.places.ssh import SshHost
 from common.launching.virtual_hosts.cluster import VirtualHost, virtual_hosts
 from common.paths import ROOT
 from tests import launching
@@ -72,6 +72,8 @@ case "$1 $2" in
     gone*) echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255;;
     silent*run) echo '{"folder": null}'; exec sleep 600;;
     silent*) exit 255;;
+    chatty*run) echo '{"folder": null}'; exec yes;;
+    chatty*) ;;
     hostile*run) echo '{"folder": "a folder"}';;
     hostile*collect) printf %s "$COLLECTED";;
     hostile*) ;;
@@ -83,9 +85,10 @@ esac
 
 @pytest.fixture
 def played_ssh(tmp_path, monkeypatch):
-    """`ssh` in PATH that reaches this machine under any name but four.
+    """`ssh` in PATH that reaches this machine under any name but five.
 
-    `gone`, `silent` and `lost` lose what runs; `hostile` sends back what the environment variable COLLECTED has.
+    `gone`, `silent` and `lost` lose what runs, `chatty` never stops to print; `hostile` sends back what the environment
+    variable COLLECTED has.
     """
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -108,9 +111,9 @@ class Site:
     """What runs on each host from the beginning."""
 
     @property
-    def hosts(self) -> list[Host]:
+    def hosts(self) -> list[SshHost]:
         """The hosts as a user names them."""
-        return [Host(machine.name, 2) for machine in self.machines]
+        return [SshHost(machine.name, 2) for machine in self.machines]
 
     def left(self) -> list[str]:
         """The command lines of what runs on the hosts beside their servers, and the files in their /var/tmp."""

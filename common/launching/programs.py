@@ -1,0 +1,104 @@
+"""What each kind of program makes of its command line, and what of it is refused before anything is started."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from common.contract import dataset
+from common.contract.checkpoint import read_checkpoint
+from common.contract.rows import share_of
+from common.contract.task import Task
+from common.declarations import arguments as strategy_arguments
+from common.declarations import sweep as library_arguments
+from common.declarations.catalogue import Program
+from common.declarations.library import Library
+from common.declarations.strategy import Options, Strategy
+from common.declarations.sweep import Sweep
+from common.declarations.way import Way
+from common.errors import UserError
+from common.files import ensure_writable
+from common.measurement import machine
+from common.measurement import matrix_products as way_arguments
+from common.measurement.matrix_products import Products, check_workers
+from common.records.trace import read_trace
+
+Limits = Task | Sweep | Products
+"""What is computed in a launch, with the threads and the deadline that all of its processes keep to."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a program."""
+
+    limits: Limits
+    workers: int
+    options: Options
+    """What its launcher is told."""
+
+
+def parse(program: Program, arguments: Sequence[str]) -> Request:
+    """What the program's command line asks for.
+
+    Raises UserError for a value that can't be meant, and SystemExit for `--help` and for options that nobody has.
+    """
+    match program:
+        case Strategy():
+            description = f"{program.name}: {program.summary}."
+            limits, options = strategy_arguments.parse_command_line(program, description, arguments)
+        case Library():
+            limits = library_arguments.parse_command_line(f"{program.name}: {program.title}.", arguments)
+            options = program.options
+        case Way():
+            limits = way_arguments.parse_command_line(f"{program.name}: {program.title}.", arguments)
+            options = program.options
+    return Request(limits, limits.workers or program.most_workers or 2, options)
+
+
+def refuse_early(program: Program, request: Request) -> None:
+    """Try here what every worker will need, so that bad input is one line of ours and not a launcher's traceback.
+
+    Raises UserError. A strategy's data set is in the cache afterwards.
+    """
+    if isinstance(program, Strategy) and program.launcher.is_one_of_several():
+        # The whole cluster isn't this machine's business.
+        return
+    limits, workers, options, gpus = request.limits, request.workers, request.options, len(machine.gpu_names())
+    match program:
+        case Strategy():
+            program.check(limits, options, workers, gpus)
+        case Library():
+            _refuse_collectives(program, limits, gpus)
+        case Way():
+            check_workers(program, limits, workers)
+    if limits.device == "gpu" and gpus < workers:
+        raise UserError(f"--device gpu, but this machine has {gpus} GPUs for {workers} workers: leave --device out.")
+    if limits.record:
+        ensure_writable(limits.record)
+    if isinstance(program, Strategy):
+        dataset.load(limits)
+        share = share_of(limits, program.work, program.is_synchronous(options), 0, workers)
+        if limits.checkpoint:
+            ensure_writable(limits.checkpoint)
+            if limits.checkpoint.exists():
+                read_checkpoint(limits.checkpoint, limits, share.global_batch)
+
+
+def _refuse_collectives(library: Library, sweep: Sweep, gpus: int) -> None:
+    if library.needs_gpus and gpus < sweep.workers:
+        raise UserError(f"{library.title} joins GPUs, and this machine has {gpus} for {sweep.workers} ranks.")
+    if sweep.data_type not in library.types:
+        raise UserError(
+            f"{library.title} can't send {sweep.data_type}: give --data-type one of {', '.join(library.types)}."
+        )
+    if not sweep.messages and not any(collective in library.collectives for collective in sweep.collectives):
+        reasons = dict.fromkeys(library.lacks.get(each, f"it has no {each}.") for each in sweep.collectives)
+        raise UserError(f"{library.title} lacks what is asked for: {' '.join(reasons)}")
+    if not sweep.messages:
+        return
+    trace = read_trace(sweep.messages)
+    if (trace.workers, trace.data_type) != (sweep.workers, sweep.data_type):
+        raise UserError(
+            f"{sweep.messages} has {trace.data_type} of {trace.workers} ranks: give --workers {trace.workers} "
+            f"--data-type {trace.data_type}."
+        )
+    if trace.library != library.name:
+        raise UserError(f"{sweep.messages} is what {trace.library} carried: replay it by {trace.library}.")

@@ -1,0 +1,72 @@
+"""common/launching/ending.py: how a launch ended is read from the lines that programs print, and from its status."""
+
+import re
+
+import pytest
+
+from common.declarations.strategy import MPIRUN_SIGNAL
+from common.errors import print_failure, print_note, print_refusal
+from common.launching import ending
+from common.launching.ending import TIMED_OUT_STATUS, Ended
+from common.paths import ROOT
+
+
+@pytest.mark.parametrize(
+    ("status", "log", "ended"),
+    [
+        (1, "lockstep: note: no private network\nlockstep: a batch of 63\n", Ended("unsupported", "a batch of 63")),
+        (1, "lockstep: a batch of 63\nlockstep: failed: worker 1 ended\n", Ended("failed", "worker 1 ended")),
+        (
+            1,
+            "host2| lockstep: failed: worker 1 ended\nhost1| lockstep: failed: Gloo\n",
+            Ended("failed", "worker 1 ended"),
+        ),
+        (1, "lockstep: note: no private network\nTraceback\n", Ended("failed", "It ended with status 1.")),
+        (TIMED_OUT_STATUS, "lockstep: a batch\n", Ended("failed", "It was ended by its deadline of 60 s.")),
+        (0, "lockstep: failed: worker 1 ended\n", Ended("ok")),
+    ],
+)
+def test_a_log_and_a_status_say_whether_a_launch_refused_or_failed(status, log, ended):
+    assert ending.read(status, 60.0, log) == ended
+
+
+# prterun's of Open MPI 5 and mpirun's of Open MPI 4, which wrap lines.
+NOTICED = [
+    "prterun noticed that process rank 3 with PID 4262 on node vm exited on\nsignal 9 (Killed).\n",
+    "host1| mpirun noticed that process rank 3 with PID 0 on node a-long-name exited\nhost1| on signal 9 (Killed).\n",
+]
+
+
+@pytest.mark.parametrize("log", NOTICED)
+def test_where_the_launcher_reports_a_signal_the_reason_names_it_with_the_rank(log):
+    reason = "rank 3 ended with signal 9, so all processes were ended."
+    assert ending.read(137, 60.0, f"{log}lockstep: a batch\n", [MPIRUN_SIGNAL]) == Ended("failed", reason)
+
+
+def test_what_a_rank_says_of_its_own_failure_comes_before_a_signal():
+    log = f"{NOTICED[0]}lockstep: failed: a loss is missing\n"
+    assert ending.read(1, 60.0, log, [MPIRUN_SIGNAL]) == Ended("failed", "a loss is missing")
+
+
+def test_what_programs_print_is_what_is_read(capsys):
+    print_note("no private network.")
+    print_refusal("A batch of 63.")
+    print_failure("worker 1 ended.")
+    out, err = capsys.readouterr()
+    found = [*ending.sentences(out + err)]
+    assert found == [Ended("unsupported", "A batch of 63."), Ended("failed", "worker 1 ended.")]
+
+
+def test_a_signal_is_told_as_a_shell_tells_it():
+    assert [ending.exit_status(status) for status in (0, 7, -9)] == [0, 7, 137]
+
+
+def test_the_prefix_is_typed_in_one_place_and_in_the_program_that_imports_nothing_of_ours():
+    folders = ("common", "reports", "pytorch_impl", "tf_impl", "horovod_impl")
+    typing = {
+        path.name
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"[\"']lockstep: (?!between steps)", path.read_text())
+    }
+    assert typing == {"errors.py", "enter.py"}

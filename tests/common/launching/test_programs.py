@@ -1,0 +1,89 @@
+"""common/launching/programs.py: what each kind of program refuses before anything starts.
+
+What a strategy and a way to multiply refuse, the tests of the launcher and of the session of matrix products say.
+"""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.contract.task import Task
+from common.declarations import catalogue
+from common.declarations.strategy import PROCESS
+from common.launching import launch
+from common.launching.launch import prepare
+from common.launching.programs import Request, refuse_early
+from common.measurement import machine
+from common.records.trace import Message, Trace, write_trace
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file with the messages of a step."""
+    found = tmp_path / "trace"
+    messages = [Message(collective="all_reduce", size_bytes=12)]
+    trace = Trace(strategy="mine", workers=3, source="x", library="gloo", data_type="float64", messages=messages)
+    write_trace(found, trace)
+    return found
+
+
+def test_messages_are_replayed_as_they_were_sent(path, monkeypatch):
+    monkeypatch.setattr(launch, "python_for", lambda library: Path(sys.executable))
+    options = ["--messages", str(path), "--data-type", "float64", "--workers", "3"]
+    library, request, command = prepare(["gloo", *options])
+    sweep = request.limits
+    assert (library.name, sweep.messages, sweep.workers) == ("gloo", path, 3)
+    assert command[-8:] == [*options, "--workers", "3"]
+
+
+@pytest.mark.parametrize(
+    ("library", "options", "said"),
+    [
+        ("gloo", ["--data-type", "float64"], "has float64 of 3 ranks: give --workers 3 --data-type float64."),
+        ("gloo", ["--workers", "3"], "has float64 of 3 ranks: give --workers 3 --data-type float64."),
+        ("mpi", ["--workers", "3", "--data-type", "float64"], "is what gloo carried: replay it by gloo."),
+    ],
+    ids=["other workers", "another type", "another library"],
+)
+def test_messages_that_others_sent_are_refused_with_what_to_give(path, library, options, said, refusal):
+    assert refusal(lambda: prepare([library, "--messages", str(path), *options])) == f"{path} {said}"
+
+
+def test_messages_that_are_not_there_are_refused(tmp_path, refusal):
+    path = tmp_path / "none"
+    assert str(path) in refusal(lambda: prepare(["gloo", "--messages", str(path)]))
+
+
+@pytest.mark.parametrize(
+    ("library", "options", "said"),
+    [
+        ("horovod_gloo", ["--data-type", "uint8"], "can't send uint8: give --data-type one of "),
+        ("tensorflow", ["--collectives", "send_receive"], "lacks what is asked for: "),
+        ("nccl", [], "joins GPUs, and this machine has 0 for 2 ranks."),
+        ("gloo", ["--device", "gpu"], "--device gpu, but this machine has 0 GPUs for 2 workers: leave --device out."),
+        ("gloo", ["--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written"),
+    ],
+)
+def test_what_a_library_cannot_have_is_refused(library, options, said, refusal, monkeypatch):
+    monkeypatch.setattr(machine, "gpu_names", list)
+    assert said in refusal(lambda: prepare([library, *options]))
+
+
+def test_what_is_started_beside_others_leaves_what_the_whole_cluster_has_to_them(declare):
+    def refuse(*arguments):
+        raise AssertionError("The whole cluster isn't this machine's business.")
+
+    beside = dataclasses.replace(PROCESS, is_one_of_several=lambda: True)
+    strategy = declare(launcher=beside, check=refuse)
+    refuse_early(strategy, Request(Task(batch=63), 2, strategy.options()))
+
+
+def test_programs_of_any_kind_have_names_of_their_own(catalogue_of, declare, refusal, monkeypatch):
+    assert len(catalogue.programs()) == len({*catalogue.strategies(), *catalogue.libraries(), *catalogue.ways()}) + 3
+    library = catalogue.find_library("gloo")
+    catalogue_of(declare("gloo"))
+    monkeypatch.setattr(catalogue, "libraries", lambda: {"gloo": library})
+    said = f"{library.script} and numpy_impl/threads.py are both called gloo: give one of them another name."
+    assert refusal(catalogue.programs) == said
