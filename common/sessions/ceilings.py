@@ -62,11 +62,9 @@ class PlannedProbe:
         """What it measured, or else a ceiling that is made here of what is declared."""
         path = folder / f"{self.name}.json"
         if ended.status != "ok":
-            about = {
-                "variables": dict(self.variables),
-                "log": f"{path.name.removesuffix('.json')}.log",
-                "started_at": started_at,
-            }
+            # Not by with_suffix, which would end the name at a point in a variable's value.
+            log = f"{Path(self.name).name}.log"
+            about = {"variables": dict(self.variables), "log": log, "started_at": started_at}
             facts = declared(self.strategy, self.task) | about
             write_ceiling(path, Ceiling(**facts, status=ended.status, reason=ended.reason))
         return read_ceiling(path)

@@ -135,13 +135,15 @@ def made(probed, started, monkeypatch, tmp_path):
                 write_ceiling(task.record, Ceiling(**known, status="ok", elapsed_seconds=30.0))
             return status
 
-        def make(probe, folder):
-            return ceilings.run(probe, folder / f"{probe.name}.json")
-
         monkeypatch.setattr(supervision, "start", start)
         console, probes = Console(file=io.StringIO(), width=200), ceilings.planned(Scope())
         session = Session(console, tmp_path, order_seed=0)
-        session.run(Rounds([Stage("ceilings", "the ceilings", probes)]), make, compare._read, compare._in_words)
+        session.run(
+            Rounds([Stage("ceilings", "the ceilings", probes)]),
+            supervision.run_planned,
+            compare._read,
+            compare._in_words,
+        )
         return console.file.getvalue()
 
     return run

@@ -449,7 +449,7 @@ def test_half_of_a_pair_does_not_count_when_it_is_interrupted(declare, monkeypat
     [record] = side([1.0]).values()
     sides = []
 
-    def run(launch, folder, launcher, root):
+    def run(launch, folder, place):
         sides.append(folder)
         if len(sides) == 2:
             raise KeyboardInterrupt
@@ -470,7 +470,7 @@ def test_half_of_a_pair_does_not_count_when_it_is_interrupted(declare, monkeypat
 def test_what_both_checkouts_left_is_noted(declare, monkeypatch, tmp_path):
     [record] = side([1.0]).values()
 
-    def run(launch, folder, launcher, root):
+    def run(launch, folder, place):
         folder.mkdir(exist_ok=True)
         write_record(folder / f"{launch.name}.json", record)
         return record
