@@ -4,7 +4,7 @@ import dataclasses
 from datetime import UTC, datetime
 from pathlib import Path
 
-from common.declarations.sweep import Sweep, to_arguments
+from common.declarations.sweep import to_arguments
 from common.errors import UserError
 from common.files import write_atomically
 from common.launching import supervision
@@ -15,7 +15,8 @@ from common.launching.launch import python_for
 from common.launching.planned import PlannedSweep
 from common.measurement import machine
 from common.paths import ROOT
-from common.records.collectives import Cell, CollectivesRecord, cells_path, read_lines, read_record, write_record
+from common.records.collectives import CollectivesRecord, cells_path, read_lines
+from common.records.files import from_json, read_record, write_record
 from common.records.site import Site
 
 
@@ -91,33 +92,26 @@ def _spanning(planned: PlannedSweep) -> Spanning:
     )
 
 
-def _asked(sweep: Sweep) -> dict[str, object]:
-    """The fields of the sweep as JSON has them: of a file its name alone, since folders are moved."""
-    return dataclasses.asdict(sweep) | {"messages": sweep.messages.name if sweep.messages else None}
-
-
 def _kept(
     planned: PlannedSweep, path: Path, ended: tuple[str, str] | None, started_at: str, site: Site | None = None
 ) -> CollectivesRecord:
     """Make one record of the lines that the launch left, and of how it `ended` where that wasn't well."""
     library, lines = planned.library, read_lines(cells_path(path))
     about = {"started_at": started_at} | (site.facts() if site else {}) | (lines[0] if lines else {})
-    cells = [Cell(**line) for line in lines if "collective" in line]
     last = next((line for line in lines if "elapsed_seconds" in line), {})
     if ended is None and not last:
         ended = "failed", "It ended without saying that it had measured everything."
     status, reason = ended or ("ok", None)
-    record = CollectivesRecord(
+    sweep = planned.sweep
+    known = {
         **{"library": library.name, "title": library.title, "family": library.family.title},
-        **{"colors": list(library.family.colors), "repetition": planned.repetition, "workers": planned.sweep.workers},
-        **{"sweep": _asked(planned.sweep), "one_process": library.one_process},
-        **{"git_commit": machine.git_commit(), "log": f"{planned.name}.log", "replayed": dict(planned.replayed)},
-        **about,
-        **last,
-        status=status,
-        reason=reason,
-        cells=cells,
-    )
-    write_record(path, record)
+        **{"colors": list(library.family.colors), "repetition": planned.repetition, "one_process": library.one_process},
+        **{"world_size": sweep.workers, "threads_per_worker": sweep.threads, "replayed": planned.replayed},
+        # Of a file its name alone, since folders are moved.
+        "sweep": dataclasses.replace(sweep, messages=sweep.messages and Path(sweep.messages.name)),
+        **{"git_commit": machine.git_commit(), "log": f"{planned.name}.log", "status": status, "reason": reason},
+        "cells": [line for line in lines if "collective" in line],
+    }
+    write_record(path, from_json(known | about | last, CollectivesRecord))
     cells_path(path).unlink(missing_ok=True)
-    return read_record(path)
+    return read_record(path, CollectivesRecord)

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 
 from common.declarations.catalogue import find_way, ways
+from common.declarations.products import Products, check_workers, parse_command_line
 from common.declarations.way import Way
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 from common.launching import launch
 from common.launching.processes import end_with_parent, free_ports
-from common.measurement.matrix_products import Products, check_workers, parse_command_line
 
 
 def main() -> None:

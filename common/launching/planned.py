@@ -1,13 +1,13 @@
 """One launch of a session, before it is made."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from common.contract.task import PRESETS, Task
 from common.declarations.library import Library
 from common.declarations.strategy import Options, Strategy, has_exchange, label
 from common.declarations.sweep import Sweep
+from common.records.collectives import Replayed
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class PlannedSweep:
     """How many hosts its ranks are on in a session over several; None: on this machine, without any ssh."""
     bandwidth_bits_per_second: float | None = None
     """Of the links of these hosts, where they are virtual and it was chosen."""
-    replayed: Mapping[str, object] = field(default_factory=dict)
+    replayed: Replayed | None = None
     """What a record has in this field: where a strategy's step is replayed, whose."""
 
     @property
     def name(self) -> str:
         """Unique in a session, and readable in a list of files."""
         bits = self.bandwidth_bits_per_second
-        world = [str(self.replayed.get("strategy", self.library.name)), f"{self.sweep.workers}w"]
+        world = [self.replayed.strategy if self.replayed else self.library.name, f"{self.sweep.workers}w"]
         world += [] if self.hosts is None else [f"{self.hosts}h"]
         world += [f"{bits / 1e6:g}Mbit"] if bits else []
         return "-".join([*world, f"{self.repetition:02d}"])

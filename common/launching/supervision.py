@@ -20,7 +20,8 @@ from common.launching.planned import PlannedLaunch
 from common.launching.processes import TIMED_OUT_STATUS, signals_held
 from common.measurement.record import declared
 from common.paths import ROOT
-from common.records.training import Record, read_record, write_record
+from common.records.files import read_record, write_record
+from common.records.training import Record
 
 _STOP_SECONDS = 30.0
 
@@ -43,7 +44,7 @@ def run_planned(
         status, reason = ended
         known = declared(planned.strategy, task, planned.options, planned.workers)
         write_record(path, Record(**known, status=status, reason=reason, log=log_path.name, started_at=started_at))
-    return read_record(path)
+    return read_record(path, Record)
 
 
 def attempt(

@@ -89,8 +89,8 @@ def _calibrate(console: Console, arguments: Arguments) -> Calibration:
     _print_simulated(console, simulated)
     calibration = Calibration(
         **known | dataclasses.asdict(measured),
-        processor=host["processor"],
-        cores=host["cores"],
+        processor=host.processor,
+        cores=host.cores,
         commit=machine.git_commit() or "unknown",
         date=datetime.now(UTC).date().isoformat(),
         order_seed=seed,

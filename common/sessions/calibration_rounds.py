@@ -12,7 +12,8 @@ from common.errors import UserError
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
 from common.records import manifest, metrics
-from common.records.training import read_record
+from common.records.files import read_record
+from common.records.training import Record
 from common.sessions.plan import Scope, main_worlds, throughput
 
 LAUNCHERS = {
@@ -58,7 +59,7 @@ def run_rounds(
 def _rate(launch: PlannedLaunch, alias: str, folder: Path) -> float:
     """Samples per second of one launch, which is made unless `folder` holds its record."""
     path = folder / f"{launch.name}.json"
-    known = read_record(path) if path.exists() else None
+    known = read_record(path, Record) if path.exists() else None
     if known is None or known.status != "ok":
         known = supervision.run_planned(launch, folder, launcher=LAUNCHERS[alias])
         manifest.note(folder.parent, manifest.files_of(folder, launch.name))

@@ -22,16 +22,10 @@ from common.errors import UserError, exit_with_one_line
 from common.launching import launch, supervision
 from common.launching.planned import Size
 from common.launching.processes import end_with_parent
-from common.measurement.ceiling import (
-    FOLDER,
-    Ceiling,
-    declared,
-    in_words,
-    read_ceiling,
-    rows_per_worker,
-    write_ceiling,
-)
+from common.measurement.ceiling import declared, rows_per_worker
 from common.records import manifest
+from common.records.ceiling import FOLDER, Ceiling, in_words
+from common.records.files import read_record, write_record
 from common.sessions.plan import Scope, main_worlds, throughput, worlds
 
 DEADLINE_SECONDS = 60.0
@@ -91,7 +85,7 @@ def run_all(console: Console, probes: list[PlannedProbe], folder: Path) -> float
     seconds = 0.0
     for probe in probes:
         path = folder / FOLDER / f"{probe.name}.json"
-        if path.exists() and (known := read_ceiling(path)).status == "ok":
+        if path.exists() and (known := read_record(path, Ceiling)).status == "ok":
             # About as long as it took, before an interruption.
             seconds += known.elapsed_seconds
             continue
@@ -121,8 +115,8 @@ def run(probe: PlannedProbe, path: Path) -> Ceiling:
     if ended := supervision.attempt("common.sessions.ceilings", strategy, task, options, log_path, variables=variables):
         status, reason = ended
         known = declared(strategy, task) | {"variables": dict(variables), "started_at": started_at}
-        write_ceiling(path, Ceiling(**known, status=status, reason=reason, log=log_path.name))
-    return read_ceiling(path)
+        write_record(path, Ceiling(**known, status=status, reason=reason, log=log_path.name))
+    return read_record(path, Ceiling)
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ from common.launching.hosts import cluster
 from common.launching.hosts.selection import Selection
 from common.measurement import machine
 from common.paths import ROOT
-from common.records.collectives import read_record, read_records
+from common.records.collectives import CollectivesRecord
+from common.records.files import read_record, read_records
 from common.sessions import collectives_tables, session
 from common.sessions.collectives_plan import Scope, chosen, rounds
 
@@ -75,8 +76,10 @@ def main() -> None:
     def in_rounds(seed: int, _: Path) -> list:
         return session.numbered(rounds(scope, seed, gpus))
 
-    folder = session.run(console, KIND, arguments, identity, in_rounds, make, read_record)
-    records = read_records(folder)
+    folder = session.run(
+        console, KIND, arguments, identity, in_rounds, make, partial(read_record, kind=CollectivesRecord)
+    )
+    records = read_records(folder, CollectivesRecord)
     for table in collectives_tables.of(records):
         console.print(table)
     failed = session.ended(console, records.values())

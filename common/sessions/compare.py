@@ -45,7 +45,8 @@ from common.measurement import machine
 from common.paths import ROOT
 from common.records import certificate, manifest, metrics
 from common.records.certificate import Comparison
-from common.records.training import Record, read_record, read_records
+from common.records.files import read_record, read_records
+from common.records.training import Record
 from common.sessions import calibration_verdict, ceilings, regression
 from common.sessions.folder import order_seed, unfinished_or_new
 from common.sessions.other_checkout import RECORDS, Against, find, other_checkout
@@ -167,7 +168,7 @@ def _compare(
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")
         sys.exit(130)
-    records = {path.stem: record for path, record in read_records(folder).items()}
+    records = read_records(folder, Record)
     _print_summary(console, list(records.values()))
     failure = _conclude(console, folder, records, against)
     (folder / "finished").touch()
@@ -181,7 +182,7 @@ def _conclude(console: Console, folder: Path, records: Mapping[str, Record], aga
     failure = regression.conclude(console, against, folder)
     manifest.note(folder, [folder / regression.FILE])
     # This checkout alone makes certificates, so the gate has no pair of one that fails.
-    certificates_here = {name: record for name, record in records.items() if record.task["checkpoint_steps"]}
+    certificates_here = {name: record for name, record in records.items() if record.task.checkpoint_steps}
     return failure or failure_of(certificates_here, [])
 
 
@@ -194,8 +195,8 @@ def failure_of(records: Mapping[str, Record], comparisons: Sequence[Comparison])
     for record in records.values():
         workers = "1 worker" if record.world_size == 1 else f"{record.world_size} workers"
         exchange = "" if record.exchange else " without exchange"
-        kind = "certificate" if record.task["checkpoint_steps"] else record.scaling
-        configuration = f"{record.name} with {workers}{exchange}, {record.task['preset']} {kind}"
+        kind = "certificate" if record.task.checkpoint_steps else record.scaling
+        configuration = f"{record.name} with {workers}{exchange}, {record.task.preset} {kind}"
         statuses.setdefault(configuration, []).append(record.status)
     failing = [name for name, ended in statuses.items() if "failed" in ended and "ok" not in ended]
     deviating = certificate.deviating(comparisons)
@@ -211,7 +212,8 @@ def _forget_what_did_not_end_well(folder: Path) -> None:
     Those that weren't noted are among them: the comparison ended before it could.
     """
     noted = manifest.read(folder)
-    again = [path for path, record in read_records(folder).items() if record.status != "ok" or path.name not in noted]
+    records = {folder / f"{launch}.json": record for launch, record in read_records(folder, Record).items()}
+    again = [path for path, record in records.items() if record.status != "ok" or path.name not in noted]
     for path in again:
         path.unlink()
     if again:
@@ -315,7 +317,7 @@ def _made(
     With an `other` checkout it is made there as well, and they are the seconds of both.
     """
     if launch.name in known:
-        return known[launch.name], read_record(folder / f"{launch.name}.json").status == "ok"
+        return known[launch.name], read_record(folder / f"{launch.name}.json", Record).status == "ok"
     started = time.monotonic()
     if other:
         record, record_there = regression.run_both(launch, folder, other)
@@ -406,7 +408,7 @@ def _print_summary(console: Console, records: list[Record]) -> None:
     rates: dict[tuple, list[float]] = {}
     for record in records:
         if record.status == "ok" and record.checkpoint is None and record.exchange:
-            key = (record.task["preset"], record.scaling, record.name, record.world_size)
+            key = (record.task.preset, record.scaling, record.name, record.world_size)
             rates.setdefault(key, []).append(metrics.throughput(record).samples_per_second)
     table = Table("preset", "scaling", "strategy", "workers", "launches", "samples/s (median)")
     for key in sorted(rates):

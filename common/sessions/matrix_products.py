@@ -11,22 +11,26 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import tyro
+from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
 from common.declarations.catalogue import ways
+from common.declarations.products import Products, check_workers, to_arguments
 from common.declarations.way import Way
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 from common.launching import supervision
 from common.launching.launch import python_for
-from common.measurement.matrix_products import Products, check_workers, declared, to_arguments
+from common.measurement.matrix_products import declared
 from common.paths import ROOT
 from common.records import matrix_rows
-from common.records.matrix_products import MatrixRecord, read_record, read_records, write_record
+from common.records.files import read_record, read_records, write_record
+from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Exponent, Row
 from common.sessions import session
 from common.statistics.intervals import FEWEST_LAUNCHES
@@ -123,8 +127,10 @@ def main() -> None:
     def in_rounds(seed: int, _: Path) -> list:
         return session.numbered(rounds(scope, seed))
 
-    folder = session.run(console, KIND, arguments, repr(scope), in_rounds, run_planned, read_record)
-    records = read_records(folder)
+    folder = session.run(
+        console, KIND, arguments, repr(scope), in_rounds, run_planned, partial(read_record, kind=MatrixRecord)
+    )
+    records = read_records(folder, MatrixRecord)
     rows = matrix_rows.rows(records)
     if rows:
         print_rows(console, rows)
@@ -153,7 +159,7 @@ def run_planned(planned: Planned, folder: Path) -> MatrixRecord:
         log_path.write_text(f"lockstep: {error}\n")
         status = None
     if status == 0 and left.exists():
-        record = dataclasses.replace(read_record(left), **known)
+        record = structs.replace(read_record(left, MatrixRecord), **known)
     else:
         log = log_path.read_text(errors="replace")
         ended, reason = supervision.outcome(status, products.deadline_seconds, log, way.launcher.signal_reports)
@@ -161,7 +167,7 @@ def run_planned(planned: Planned, folder: Path) -> MatrixRecord:
         record = MatrixRecord(**told, status=ended, reason=reason, started_at=started_at)
     write_record(path, record)
     left.unlink(missing_ok=True)
-    return read_record(path)
+    return read_record(path, MatrixRecord)
 
 
 def print_rows(console: Console, rows: Sequence[Row]) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from common.contract.rows import share_of
 from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Launch, Options, Place
@@ -17,7 +19,6 @@ from common.errors import UserError
 from common.files import write_atomically
 from common.launching import supervision
 from common.launching.hosts.clocks import Offset
-from common.launching.hosts.link import Link
 from common.launching.hosts.ranks import Assignment, HostsOutcome, run_over_hosts
 from common.launching.hosts.survey import HostFacts
 from common.launching.hosts.work import FOLDER, LAUNCH
@@ -26,8 +27,11 @@ from common.launching.planned import Hosts, PlannedLaunch
 from common.launching.processes import TIMED_OUT_STATUS
 from common.measurement.checkpoints import replica_path
 from common.measurement.record import declared
+from common.records import header
+from common.records.files import read_record, write_record
+from common.records.header import Link, Virtual
 from common.records.site import Site
-from common.records.training import Record, read_record, write_record
+from common.records.training import Record
 
 _PORTS = range(20_000, 32_000)
 """Below those that Linux gives away by itself (ip(7), ip_local_port_range)."""
@@ -71,7 +75,7 @@ class Cluster:
 
     Raises UserError where it isn't.
     """
-    virtual: Mapping[str, float | None] = field(default_factory=dict)
+    virtual: Virtual | None = None
     """What was asked for of virtual hosts, as a record has it, but for the bandwidth, which each launch names."""
 
 
@@ -96,11 +100,11 @@ def run_planned(planned: PlannedLaunch, folder: Path, cluster: Cluster) -> Recor
             for name, content in ended.files.items():
                 write_atomically(folder / name, content)
             if path.exists():
-                return read_record(path)
+                return read_record(path, Record)
         status, reason = outcome(ended, spanning, log_path)
     known = declared(planned.strategy, planned.task, planned.options, planned.workers, site)
     write_record(path, Record(**known, status=status, reason=reason, log=log_path.name, started_at=started_at))
-    return read_record(path)
+    return read_record(path, Record)
 
 
 def _spanning(planned: PlannedLaunch) -> Spanning:
@@ -132,7 +136,7 @@ def _refuse_early(planned: PlannedLaunch, cluster: Cluster) -> None:
     refuse_early(strategy, planned.hosts)
     if planned.hosts == 1:
         return
-    gpus = min(len(member.machine["gpus"]) for member in cluster.members[: planned.hosts])
+    gpus = min(len(member.machine.gpus) for member in cluster.members[: planned.hosts])
     strategy.check(task, planned.options, planned.workers, gpus)
     share_of(task, strategy.work, strategy.is_synchronous(planned.options), 0, planned.workers)
 
@@ -157,15 +161,19 @@ def outcome(ended: HostsOutcome, spanning: Spanning, log_path: Path) -> tuple[st
 def site_of(spanning: Spanning, cluster: Cluster) -> Site:
     """The launch's hosts by what is known before it."""
     hosts = [
-        {
-            **{"name": member.host.name, "hostname": member.hostname, "workers": spanning.workers // spanning.hosts},
-            **{"cores": member.cores, "processor": member.machine["processor"]},
-            **{"address": member.route["address"], "interface": member.route["interface"]},
-        }
+        header.Host(
+            name=member.host.name,
+            hostname=member.hostname,
+            workers=spanning.workers // spanning.hosts,
+            cores=member.cores,
+            processor=member.machine.processor,
+            address=member.route["address"],
+            interface=member.route["interface"],
+        )
         for member in cluster.members[: spanning.hosts]
     ]
-    bandwidth = {"bandwidth_bits_per_second": spanning.bandwidth_bits_per_second}
-    virtual, together = bandwidth | dict(cluster.virtual) if cluster.virtual else {}, cluster.spread.cores_together
+    virtual = cluster.virtual and replace(cluster.virtual, bandwidth_bits_per_second=spanning.bandwidth_bits_per_second)
+    together = cluster.spread.cores_together
     processes = spanning.workers + spanning.processes_beside
     crowded = together is not None and processes * spanning.limits.threads > together
     return Site(hosts=hosts, virtual=virtual, crowded=crowded)
@@ -175,11 +183,11 @@ def measured(site: Site, spanning: Spanning, cluster: Cluster) -> Site:
     """The site with what its clocks and its link are like now. Raises UserError where the link isn't as asked for."""
     offsets = cluster.offsets(cluster.members[: spanning.hosts])
     hosts = [
-        host | {"clock_offset_seconds": each.offset_seconds, "clock_uncertainty_seconds": each.uncertainty_seconds}
+        replace(host, clock_offset_seconds=each.offset_seconds, clock_uncertainty_seconds=each.uncertainty_seconds)
         for host, each in zip(site.hosts, offsets, strict=True)
     ]
     link = cluster.link(spanning) if spanning.hosts > 1 else None
-    return dataclasses.replace(site, hosts=hosts, link=dataclasses.asdict(link) if link else {})
+    return replace(site, hosts=hosts, link=link)
 
 
 def run(spanning: Spanning, cluster: Cluster, site: Site, log_path: Path) -> HostsOutcome:

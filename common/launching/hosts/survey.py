@@ -10,6 +10,8 @@ from common.errors import UserError
 from common.launching.hosts import clocks, ssh
 from common.launching.hosts.clocks import Offset
 from common.launching.hosts.host import Host
+from common.records.files import from_json
+from common.records.header import Machine
 
 _COMMIT_LETTERS = 9
 
@@ -31,8 +33,7 @@ class HostFacts:
     """By environment the versions in it, or None where it isn't made."""
     cores: int
     """Those that the agent may use, and what it starts with it."""
-    machine: Mapping[str, object]
-    """As in a record's `host`."""
+    machine: Machine
     routes: Mapping[str, Mapping[str, object]]
     """By peer how it is reached: `interface`, `address` and `prefix_length`, or `failure`."""
     free_bytes: int
@@ -59,7 +60,11 @@ def survey(hosts: Sequence[Host]) -> list[HostFacts]:
         raise UserError(" ".join(failures))
     offsets = clocks.measure(hosts)
     return [
-        HostFacts(host=answer.host, clock=offset, **answer.values)
+        HostFacts(
+            host=answer.host,
+            clock=offset,
+            **answer.values | {"machine": from_json(answer.values["machine"], Machine)},
+        )
         for answer, offset in zip(answers, offsets, strict=True)
     ]
 
@@ -86,7 +91,7 @@ def table(surveyed: Sequence[HostFacts]) -> Table:
             _short(facts.commit),
             facts.python,
             str(facts.cores),
-            str(facts.machine["cores"]),
+            str(facts.machine.cores),
             str(facts.host.slots),
             str(route.get("interface", "-")),
             f"{route['address']}/{route['prefix_length']}" if "address" in route else "-",

@@ -14,7 +14,8 @@ from common.declarations.strategy import MPIRUN_SIGNAL
 from common.launching import supervision
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
-from common.records.training import read_records
+from common.records.files import read_records
+from common.records.training import Record
 from tests.launching import made_up, wait_for, words_of
 
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
@@ -129,7 +130,7 @@ def test_the_module_that_was_asked_for_starts_it_in_the_checkout_that_was_asked_
     launch = launch_of(declare(), dataclasses.replace(SMALL, deadline_seconds=9.0))
     supervision.run_planned(launch, tmp_path / "new", launcher="common.launching.busy_launch", root=tmp_path)
     assert started == [(["-m", "common.launching.busy_launch", "numpy_threads"], tmp_path, 9.0, {})]
-    assert len(read_records(tmp_path / "new")) == 1
+    assert len(read_records(tmp_path / "new", Record)) == 1
 
 
 def test_python_runs_in_the_folder_with_the_variables_and_its_output_goes_to_the_log(tmp_path):
@@ -158,7 +159,7 @@ def test_a_launch_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
     killer.join()
     assert record.status == "failed"
     assert (tmp_path / record.log).exists()
-    assert list(read_records(tmp_path).values()) == [record]
+    assert list(read_records(tmp_path, Record).values()) == [record]
 
 
 def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):

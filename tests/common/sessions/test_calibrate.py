@@ -13,7 +13,8 @@ from common.declarations.strategy import Options
 from common.launching import supervision
 from common.measurement import machine
 from common.measurement.record import declared
-from common.records.training import Record, write_record
+from common.records.files import write_record
+from common.records.training import Record, Window
 from common.sessions import calibrate as program
 from common.sessions import calibration_verdict
 from common.sessions.calibration_rounds import LAUNCHERS, planned
@@ -49,7 +50,7 @@ class Launches:
             ended = {"status": "failed", "reason": problem, "log": f"{launch.name}.log"}
         else:
             seconds = SECONDS[launcher] * math.exp(self._noise.gauss(0.0, 0.005))
-            ended = {"status": "ok", "windows": [{"rank": 0, "step": 50, "steps": 25, "seconds": seconds}]}
+            ended = {"status": "ok", "windows": [Window(rank=0, step=50, steps=25, seconds=seconds)]}
         record = Record(**known, **ended, started_at="2026-01-01T00:00:00.000+00:00", examples_per_step=64)
         write_record(folder / f"{launch.name}.json", record)
         return record
@@ -114,7 +115,7 @@ def test_a_short_calibration_ends_well_and_says_what_it_leaves_open(calibrate, t
     assert said.count("can't be concluded") == 2
     found = result_in(tmp_path)
     assert (found.strategy, found.workers, found.rounds, found.blocks, found.order_seed) == ("numpy_alone", 1, 12, 2, 5)
-    assert (found.processor, found.cores) == (machine.host_facts()["processor"], machine.host_facts()["cores"])
+    assert (found.processor, found.cores) == (machine.host_facts().processor, machine.host_facts().cores)
     assert (found.commit, found.families) == ("0123456", 100)
     assert found.busy_share == pytest.approx(0.05, abs=0.01)
 
