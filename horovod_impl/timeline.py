@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.records.trace import seconds_under_way
+from common.records.training import Phase
 
 Span = tuple[float, float]
 """Begin and end, in seconds."""
@@ -71,7 +72,7 @@ class _Part(NamedTuple):
     step: int
 
 
-def summarise(path: Path) -> list[dict[str, object]]:
+def summarise(path: Path) -> list[Phase]:
     """How long, in seconds over a whole timeline, at least one gradient was in each phase: as a record's `phases`."""
     spans: dict[str, list[Span]] = {name: [] for name in MEANINGS}
     for events in _spans_by_tensor(_read(path)):
@@ -86,8 +87,7 @@ def summarise(path: Path) -> list[dict[str, object]]:
                     agreed = None
                 spans["copying" if name in COPIES else "all-reduce"].append((begin, end))
     return [
-        {"name": name, "seconds": seconds_under_way(spans[name]), "meaning": meaning}
-        for name, meaning in MEANINGS.items()
+        Phase(name=name, seconds=seconds_under_way(spans[name]), meaning=meaning) for name, meaning in MEANINGS.items()
     ]
 
 

@@ -12,7 +12,8 @@ from common.contract.collectives import Collective
 from common.errors import UserError
 from common.measurement.run import Run
 from common.measurement.runner import run_script
-from common.records.trace import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path, write_trace
+from common.records.files import write_record
+from common.records.trace import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path
 from horovod_impl import timeline
 from horovod_impl.libraries import OVER_GLOO, OVER_MPI
 from horovod_impl.timeline import Exchange
@@ -62,7 +63,7 @@ def leaving_a_trace(finish: Callable[..., None]) -> Callable[..., None]:
             exchanges = timeline.exchanges(run.record_path.with_suffix(".trace"))
             library = LIBRARIES[run.world.backend].name
             trace = trace_of(exchanges, strategy=run.strategy.name, workers=run.world.size, library=library)
-            write_trace(trace_path(run.record_path), trace)
+            write_record(trace_path(run.record_path), trace)
 
     return finish_and_trace
 

@@ -19,6 +19,7 @@ from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_refusal, require_framework
 from common.launching.processes import end_at_deadline
 from common.measurement.run import Run
+from common.records.training import Phase
 from horovod_impl import timeline
 from horovod_impl.strategies import HorovodOptions
 
@@ -152,7 +153,7 @@ def traced(run: Run, hvd: ModuleType) -> Iterator[None]:
     hvd.stop_timeline()
 
 
-def phases(run: Run) -> list[dict[str, object]]:
+def phases(run: Run) -> list[Phase]:
     """The phases of the exchange, as a record has them, by the timeline that `traced` left; none without one."""
     if not run.options.trace or run.world.rank:
         return []

@@ -9,7 +9,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -22,13 +21,14 @@ if __name__ == "__main__":
 
 import torch
 import torch.distributed as dist
+from msgspec.structs import asdict
 
 from common.contract import mlp as contract
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement import ceiling
-from common.measurement.ceiling import AS_TRAINED, Product, Window
 from common.measurement.world import World
+from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window
 from pytorch_impl import mlp, world
 from pytorch_impl.strategies import DDP
 
@@ -47,12 +47,12 @@ def main() -> None:
 
 
 @torch.inference_mode()
-def _clock_products(task: Task, workers: World, device: torch.device) -> list[dict[str, object]]:
+def _clock_products(task: Task, workers: World, device: torch.device) -> list[ClockedProduct]:
     alone = World(placement=workers.placement, synchronize=partial(mlp.synchronize, device))
     clocked = []
     for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, workers.size)):
         for way, compute in _ways(product, device).items():
-            clocked.append(asdict(product) | {"way": way, "windows": ceiling.clock(compute, alone)})
+            clocked.append(ClockedProduct(**asdict(product), way=way, windows=ceiling.clock(compute, alone)))
     return clocked
 
 

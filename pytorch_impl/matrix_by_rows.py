@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
+from common.declarations.products import parse_command_line
 from common.errors import exit_with_one_line, require_framework
 
 if __name__ == "__main__":
@@ -21,7 +22,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from common.measurement.matrix_products import Matrices, Multiply, Parts, parse_command_line
+from common.measurement.matrix_products import Matrices, Multiply, Parts
 from common.measurement.world import World
 from pytorch_impl.matrices import ROWS_OVER_GLOO, ROWS_OVER_MPI
 from pytorch_impl.matrix_world import multiply_over

@@ -8,9 +8,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
+from common.declarations.products import parse_command_line
 from common.errors import exit_with_one_line
 from common.measurement import machine
-from common.measurement.matrix_products import Matrices, Multiply, Parts, measure, parse_command_line
+from common.measurement.matrix_products import Matrices, Multiply, Parts, measure
 from common.measurement.world import World
 from pytorch_impl.matrices import NAIVE
 

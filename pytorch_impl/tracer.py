@@ -16,7 +16,8 @@ from common.contract.collectives import MEANINGS, Collective
 from common.errors import UserError
 from common.measurement.run import Run
 from common.measurement.runner import run_script
-from common.records.trace import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path, write_trace
+from common.records.files import write_record
+from common.records.trace import FIRST_STEP, STEPS, Message, Trace, seconds_under_way, trace_path
 from pytorch_impl.libraries import GLOO, NCCL
 
 LIBRARIES = {"gloo": GLOO, "nccl": NCCL}
@@ -114,7 +115,7 @@ def _leave_trace(run: Run, events: Iterable) -> None:
     # Every rank looks at its own, so that all of them refuse what the first one does.
     trace = trace_of(run.strategy.name, run.world.size, run.world.backend, seen)
     if run.world.rank == 0:
-        write_trace(trace_path(run.record_path), trace)
+        write_record(trace_path(run.record_path), trace)
 
 
 def refuse_early(run: Run) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 import pandas as pd
 
 from common.contract import mlp
-from common.contract.task import task_of
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
 from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
@@ -53,7 +52,7 @@ def table(
     rates, rows = _rates(launches, plan), []
     first = launches.drop_duplicates("regime").set_index("regime")["launch"]
     for cell in told[counts >= FEWEST].to_dict("records"):
-        parameter_bytes = mlp.parameter_bytes(task_of(records[first[cell["regime"]]].task))
+        parameter_bytes = mlp.parameter_bytes(records[first[cell["regime"]]].task)
         about = {name: cell[name] for name in (*_CELL, "own", "bandwidth_bits_per_second", "is_chosen")}
         about["bound_seconds"] = ring_bound(parameter_bytes, cell["workers"], cell["bandwidth_bits_per_second"])
         # An asynchronous step is one worker's.

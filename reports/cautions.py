@@ -138,7 +138,7 @@ def _restarts(records: Mapping[str, Record]) -> list[Caution]:
     for launch, record in records.items():
         if record.restarted_workers:
             times = "once" if record.restarted_workers == 1 else f"{record.restarted_workers} times"
-            where.append(f"{record.name} at {record.world_size}, {record.task['preset']}: {times} ({launch})")
+            where.append(f"{record.name} at {record.world_size}, {record.task.preset}: {times} ({launch})")
     if not where:
         return []
     return [
@@ -182,8 +182,8 @@ def _mixtures(records: Mapping[str, Record]) -> list[Caution]:
         )
     machines: dict[str, set[str]] = {}
     for record in ok:
-        kind = f"{record.host.get('cores')} cores of {record.host.get('processor')}"
-        machines.setdefault(kind, set()).add(str(record.host.get("name")))
+        kind = f"{record.host.cores} cores of {record.host.processor}"
+        machines.setdefault(kind, set()).add(record.host.name)
     if sum(map(len, machines.values())) > 1:
         found.append(
             Caution(

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from common.measurement import ceiling
-from common.measurement.ceiling import AS_TRAINED, Ceiling
+from common.records import ceiling
+from common.records.ceiling import AS_TRAINED, Ceiling
 from reports import blocks
 from reports.blocks import Block
 from reports.results import Results
@@ -28,9 +28,9 @@ def products(ceilings: Sequence[Ceiling]) -> pd.DataFrame:
     """
     rows = []
     for each in _as_they_are(ceilings):
-        for values in each.products:
-            if values["way"] == AS_TRAINED:
-                product, seconds = ceiling.product_of(values), ceiling.seconds_of(values["windows"])
+        for product in each.products:
+            if product.way == AS_TRAINED:
+                seconds = ceiling.seconds_of(product.windows)
                 shape = f"{product.rows} by {product.inputs} by {product.outputs}"
                 known = {"framework": each.framework, "preset": each.preset, "rows": each.rows}
                 known |= {"product": f"layer {product.layer}, {product.kind}", "shape": shape, "seconds": seconds}
@@ -52,7 +52,7 @@ def steps(results: Results, launches: pd.DataFrame, split: pd.DataFrame) -> pd.D
         for each in _with_products(results.ceilings)
     }
     exchanging = {
-        (each.family, each.preset, each.workers, each.backend): ceiling.seconds_of(each.exchange)
+        (each.family, each.preset, each.world_size, each.backend): ceiling.seconds_of(each.exchange)
         for each in _as_they_are(results.ceilings)
         if each.exchange
     }
@@ -177,7 +177,7 @@ def _changes(each: Ceiling) -> dict[str, str]:
     """What a probe has changed, by the way in which it computed then: one thing at a time."""
     if each.variables:
         return {AS_TRAINED: ", ".join(_variables(each))} if each.products else {}
-    return {way: way for way in dict.fromkeys(str(values["way"]) for values in each.products) if way != AS_TRAINED}
+    return {way: way for way in dict.fromkeys(product.way for product in each.products) if way != AS_TRAINED}
 
 
 def _variables(each: Ceiling) -> list[str]:

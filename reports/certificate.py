@@ -9,7 +9,7 @@ import pandas as pd
 
 from common.contract import oracle
 from common.contract.oracle import LOSS_FLOOR
-from common.contract.task import maths_of, task_of
+from common.contract.task import maths_of
 from common.errors import UserError
 from common.records import certificate, deviation
 from common.records.certificate import (
@@ -98,7 +98,7 @@ def step_deviations(comparison: Comparison) -> np.ndarray:
 
 
 def _asynchronous(record: Record, folder: Path) -> dict[str, object]:
-    task = task_of(record.task)
+    task = record.task
     maths = maths_of(task)
     row = {
         **{"preset": task.preset, "batch": record.examples_per_step, "seed": task.seed, "updates": task.steps},

@@ -11,7 +11,8 @@ from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from common.records import collective_rows, manifest
 from common.records.collective_rows import Case, CaseFit, Comparison, Row
-from common.records.collectives import CollectivesRecord, read_records
+from common.records.collectives import CollectivesRecord
+from common.records.files import read_records
 from common.sessions.folder import kept_variables, variables_in_words
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, collective_figures, collective_sections, figures, web_page
@@ -42,7 +43,7 @@ class Session:
 
 def read_session(folder: Path) -> Session:
     """The records of a session. Raises UserError where the folder has none, or a damaged one."""
-    records = read_records(folder)
+    records = read_records(folder, CollectivesRecord)
     if not records:
         raise UserError(f"{folder} holds no records of collectives: measure some first, or name another --results.")
     if any(record.replayed for record in records.values()):
@@ -172,18 +173,18 @@ def _machine(session: Session) -> list[Block]:
     """What the launches ran on, with which libraries, versions and settings."""
     records = list(session.records.values())
     ok = [record for record in records if record.status == "ok"] or records
-    known = [record.host for record in ok if record.host]
-    machines = {str(host["name"]) for host in known if "name" in host}
+    known = [record.host for record in ok if record.host.name]
+    machines = {host.name for host in known}
     started = sorted(record.started_at[:16].replace("T", " ") for record in ok)
     rows = [
-        ["processor", _distinct(f"{host.get('processor', '?')}, {host.get('cores', '?')} cores" for host in known)],
+        ["processor", _distinct(f"{host.processor or '?'}, {host.cores or '?'} cores" for host in known)],
         *([["machines, pooled", ", ".join(sorted(machines))]] if len(machines) > 1 else []),
-        ["memory", _distinct(f"{host.get('memory_bytes', 0) / 2**30:.1f} GiB" for host in known)],
-        ["GPUs", _distinct(", ".join(host.get("gpus", [])) or "none" for host in known)],
-        ["system", _distinct(str(host.get("system", "?")) for host in known)],
-        ["hosts", _distinct(", ".join(str(host["name"]) for host in record.hosts) or "one" for record in ok)],
+        ["memory", _distinct(f"{(host.memory_bytes or 0) / 2**30:.1f} GiB" for host in known)],
+        ["GPUs", _distinct(", ".join(host.gpus) or "none" for host in known)],
+        ["system", _distinct(host.system or "?" for host in known)],
+        ["hosts", _distinct(", ".join(host.name for host in record.hosts) or "one" for record in ok)],
         ["calls timed, after", _distinct(_calls(record) for record in ok)],
-        ["results checked", blocks.share_of_launches(bool(record.sweep.get("check")) for record in ok)],
+        ["results checked", blocks.share_of_launches(record.sweep.check for record in ok)],
         ["kept on their cores", blocks.share_of_launches(bool(record.pinned_cores) for record in ok)],
         ["private network", blocks.share_of_launches(record.private_network for record in ok)],
         ["commit", _distinct(record.git_commit or "unknown" for record in ok)],
@@ -218,7 +219,7 @@ def _machine(session: Session) -> list[Block]:
 
 
 def _calls(record: CollectivesRecord) -> str:
-    return f"{record.sweep.get('iterations', '?')} at each size, after {record.sweep.get('warmup_iterations', '?')}"
+    return f"{record.sweep.iterations} at each size, after {record.sweep.warmup_iterations}"
 
 
 def _facts(records: Iterable[CollectivesRecord]) -> str:

@@ -104,13 +104,16 @@ def section(found: pd.DataFrame) -> list[Block]:
 def _windows(records: Mapping[str, Record]) -> pd.DataFrame:
     """One row for each window of each rank that tells of its surroundings: the record's keys, and whether disturbed."""
     found = [
-        (name, window) for name, record in records.items() for window in record.windows if "spin_seconds" in window
+        (name, window)
+        for name, record in records.items()
+        for window in record.windows
+        if window.spin_seconds is not None
     ]
     if not found:
         return pd.DataFrame()
     # Column by column: rows of a hundred thousand mappings take seconds.
-    columns = {name: [window.get(name, math.nan) for _, window in found] for name in ("rank", "seconds", *_READ)}
-    windows = pd.DataFrame({"launch": [name for name, _ in found], **columns})
+    columns = {name: [getattr(window, name) for _, window in found] for name in ("rank", "seconds", *_READ)}
+    windows = pd.DataFrame({"launch": [name for name, _ in found], **columns}).astype(dict.fromkeys(_READ, float))
     windows["cell"] = windows["launch"].map({name: _cell(record) for name, record in records.items()})
     windows["is_pinned"] = windows["launch"].map({name: bool(records[name].pinned_cores) for name in records})
     # How many counts of a core its numbers are the difference of.
@@ -158,8 +161,8 @@ def _is_disturbed(rows: pd.DataFrame) -> pd.Series:
 
 def _cell(record: Record) -> str:
     """What has to be equal for a core to be as busy with the launch itself, and so as fast."""
-    machine = " ".join(str(record.host.get(name)) for name in ("name", "processor", "cores"))
-    return f"{record.name} {record.world_size} {record.exchange} {record.scaling} {record.task['preset']} {machine}"
+    machine = f"{record.host.name} {record.host.processor} {record.host.cores}"
+    return f"{record.name} {record.world_size} {record.exchange} {record.scaling} {record.task.preset} {machine}"
 
 
 def _places(records: Mapping[str, Record], plan: pd.DataFrame | None) -> dict[str, tuple[str, float]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from common.records.collectives import Cell, CollectivesRecord, transfer_seconds
+from common.records.collectives import Cell, CollectivesRecord, Replayed, transfer_seconds
 from common.records.trace import STEP
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, pairs
@@ -84,7 +84,7 @@ def _measured(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) 
     """One row for each good replay whose launch was measured."""
     steps, rows = {row["launch"]: row for row in launches.to_dict("records")}, []
     for stem, record in replays.items():
-        launch = steps.get(str(record.replayed.get("launch")))
+        launch = record.replayed and steps.get(record.replayed.launch)
         if launch is None or _trouble(record):
             continue
         cell = _step(record)
@@ -93,8 +93,7 @@ def _measured(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) 
             | {"step_sent_bytes": launch["wire_bytes"], "sent_bytes": cell.sent_bytes}
             | {"replay": stem, "round": record.repetition, "seconds": statistics.median(transfer_seconds(cell))}
             | {"messages": len(cell.messages), "size_bytes": cell.size_bytes, "library": record.title}
-            | {"source": str(record.replayed.get("source", ""))}
-            | {"under_way": tuple(record.replayed.get("under_way_seconds", ()))}
+            | {"source": record.replayed.source, "under_way": tuple(record.replayed.under_way_seconds)}
         )
     return pd.DataFrame(rows, columns=[*_OF_A_REPLAY, "under_way"])
 
@@ -287,8 +286,9 @@ def _refused(found: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) -> l
     counts: dict[tuple[str, int, str], int] = {}
     for stem, record in replays.items():
         if stem not in used:
-            step = f"its launch {record.replayed.get('launch', '')} of the whole step wasn't measured."
-            key = (str(record.replayed.get("strategy", record.title)), record.workers, _trouble(record) or step)
+            replayed = record.replayed or Replayed(strategy=record.title, launch="", source="")
+            step = f"its launch {replayed.launch} of the whole step wasn't measured."
+            key = (replayed.strategy, record.world_size, _trouble(record) or step)
             counts[key] = counts.get(key, 0) + 1
     return [_refusal(*key, count) for key, count in sorted(counts.items(), key=lambda each: _in_order(each[0]))]
 

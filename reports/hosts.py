@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.header import Host
 from common.records.training import Record
 from reports import blocks, summaries
 from reports.blocks import Block
@@ -40,10 +41,10 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
         record = records[launch["launch"]]
         waiting = _waiting(record)
         about = {name: launch[name] for name in _OF_A_LAUNCH}
-        about["round_trip_seconds"] = record.link.get("round_trip_seconds", math.nan)
+        about["round_trip_seconds"] = record.link.round_trip_seconds if record.link else math.nan
         sent = record.host_bytes_per_step or [math.nan] * len(record.hosts)
         for host, host_bytes, last in zip(record.hosts, sent, waiting["by_host"], strict=True):
-            known = {name: host.get(name) for name in _OF_A_HOST}
+            known = {name: getattr(host, name) for name in _OF_A_HOST}
             known |= {"host": known.pop("name"), "host_workers": known.pop("workers"), "sent_bytes": host_bytes}
             rows.append(about | known | {"formula_bytes": launch["formula_bytes"]} | waiting["of_all"] | last)
     return pd.DataFrame(rows, columns=[*_COLUMNS])
@@ -57,16 +58,17 @@ def starts_and_ends(record: Record) -> Iterator[list[tuple[int, float, float]]]:
     host's clock was ahead. That offset comes from the shortest of many round trips, and is wrong by at most half of it
     (Cristian, "Probabilistic clock synchronization", 1989, section 3). Nothing comes where the record tells no clock.
     """
-    place_of = [place for place, host in enumerate(record.hosts) for _ in range(int(host["workers"]))]
-    if len(record.hosts) < 2 or not all("clock_offset_seconds" in host for host in record.hosts):
+    place_of = [place for place, host in enumerate(record.hosts) for _ in range(host.workers)]
+    if len(record.hosts) < 2 or any(host.clock_offset_seconds is None for host in record.hosts):
         return
-    by_window: dict[float, list[tuple[int, float, float]]] = {}
+    by_window: dict[int, list[tuple[int, float, float]]] = {}
     for window in record.windows:
-        rank = int(window["rank"])
-        if "started_seconds" in window and rank < min(len(place_of), len(record.process_start_seconds)):
-            offset = float(record.hosts[place_of[rank]]["clock_offset_seconds"])
-            start = record.process_start_seconds[rank] + window["started_seconds"] - offset
-            by_window.setdefault(window["step"], []).append((place_of[rank], start, start + window["seconds"]))
+        told = window.rank < min(len(place_of), len(record.process_start_seconds))
+        if told and window.started_seconds is not None:
+            place = place_of[window.rank]
+            since_boot = record.process_start_seconds[window.rank] + window.started_seconds
+            start = since_boot - record.hosts[place].clock_offset_seconds
+            by_window.setdefault(window.step, []).append((place, start, start + window.seconds))
     for step in sorted(by_window):
         if len({place for place, *_ in by_window[step]}) > 1:
             yield by_window[step]
@@ -75,7 +77,7 @@ def starts_and_ends(record: Record) -> Iterator[list[tuple[int, float, float]]]:
 def _waiting(record: Record) -> dict[str, object]:
     """What the windows of a launch tell of its hosts: `of_all` of them together, `by_host` of each."""
     windows = list(starts_and_ends(record))
-    uncertainties = [float(host.get("clock_uncertainty_seconds", math.nan)) for host in record.hosts]
+    uncertainties = [_uncertainty(host) for host in record.hosts]
     skews = [max(start for _, start, _ in window) - min(start for _, start, _ in window) for window in windows]
     starts = [_last([(place, start) for place, start, _ in window], uncertainties) for window in windows]
     ends = [_last([(place, end) for place, _, end in window], uncertainties) for window in windows]
@@ -89,6 +91,10 @@ def _waiting(record: Record) -> dict[str, object]:
         {"started_last": starts.count(place), "finished_last": ends.count(place)} for place in range(len(record.hosts))
     ]
     return {"of_all": of_all, "by_host": by_host}
+
+
+def _uncertainty(host: Host) -> float:
+    return math.nan if host.clock_uncertainty_seconds is None else host.clock_uncertainty_seconds
 
 
 def _last(times: Sequence[tuple[int, float]], uncertainties: Sequence[float]) -> int | None:
@@ -118,8 +124,8 @@ def _hosts(records: Mapping[str, Record]) -> list[Block]:
     known: dict[tuple, list[float]] = {}
     for record in records.values():
         for host in record.hosts:
-            facts = tuple(str(host.get(name, blocks.DASH)) for name in ("name", *_OF_A_HOST[2:6]))
-            known.setdefault(facts, []).append(float(host.get("clock_uncertainty_seconds", math.nan)))
+            facts = tuple(str(getattr(host, name) or blocks.DASH) for name in ("name", *_OF_A_HOST[2:6]))
+            known.setdefault(facts, []).append(_uncertainty(host))
     rows = [
         [*facts, str(len(uncertainties)), _within(pd.Series(uncertainties).max())]
         for facts, uncertainties in known.items()
@@ -128,7 +134,7 @@ def _hosts(records: Mapping[str, Record]) -> list[Block]:
         "Workers are spread evenly over the hosts, those of a host one after another. How many workers, on how many "
         "hosts, over which link: each of these is a curve and a row of its own, and stands behind the strategy's name."
     )
-    virtual = {record.virtual.get("cores_per_host") for record in records.values() if record.virtual}
+    virtual = {record.virtual.cores_per_host for record in records.values() if record.virtual}
     if virtual:
         cores = ", ".join(f"{count:g}" for count in sorted(filter(None, virtual)))
         about += (

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from common.declarations.strategy import SHARDING_OF, name_of
+from common.records.files import to_json
 from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
@@ -26,7 +27,7 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
     keys = ["regime", "workers", "strategy"]
     rows = []
     for key, group in launches[launches["exchange"].astype(bool)].groupby(keys):
-        told = [_of_launch(records[name]) for name in group["launch"] if any(records[name].memory_bytes)]
+        told = [_of_launch(records[name]) for name in group["launch"] if any(map(to_json, records[name].memory_bytes))]
         if told:
             first = group.iloc[0]
             reference = first["compared_with"].get(SHARDING_OF, "")
@@ -84,7 +85,8 @@ def shardings(found: pd.DataFrame, names: Mapping[str, str]) -> list[str]:
 
 
 def _of_launch(record: Record) -> dict[str, float]:
-    parts = [{name: process.get(name, math.nan) for name in _MEASURED} for process in record.memory_bytes]
+    measured = [to_json(process) for process in record.memory_bytes]
+    parts = [{name: process.get(name, math.nan) for name in _MEASURED} for process in measured]
     for process in parts:
         process["held"] = sum(process[name] for name in _PARTS)
     known = [process for process in parts if not math.isnan(process["held"])]

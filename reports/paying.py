@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from common.contract import dataset
-from common.contract.task import Task, task_of
+from common.contract.task import Task
 from common.errors import UserError
 from common.records.metrics import fewest_batch
 from common.records.training import Record
@@ -71,7 +71,7 @@ def table(
         if key not in shared:
             continue
         about = {name: cell[name] for name in _OF_A_CELL}
-        about |= _epochs(cell, _training_rows(task_of(records[first[cell["regime"]]].task), counts))
+        about |= _epochs(cell, _training_rows(records[first[cell["regime"]]].task, counts))
         rows.append(about | _account(cell, _over_base(cell, rounds), parted.get(key, {"exposed_n": 0})))
     return pd.DataFrame(rows, columns=[*_COLUMNS])
 

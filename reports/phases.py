@@ -18,11 +18,11 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
     told = []
     for row in launches[launches["exchange"].astype(bool) & (launches["workers"] > 1)].to_dict("records"):
         record = records[row["launch"]]
-        steps = record.task["steps"] - record.first_step
+        steps = record.task.steps - record.first_step
         for phase in record.phases:
             known = {name: row[name] for name in keys[:4]}
-            about = {"phase": phase["name"], "meaning": phase["meaning"]}
-            told.append(known | about | {"seconds": phase["seconds"] / steps})
+            about = {"phase": phase.name, "meaning": phase.meaning}
+            told.append(known | about | {"seconds": phase.seconds / steps})
     if not told:
         return pd.DataFrame(columns=[*keys, "n", "seconds"])
     return pd.DataFrame(told).groupby(keys, sort=False)["seconds"].agg(n="count", seconds="median").reset_index()

@@ -8,11 +8,11 @@ from pathlib import Path
 import pandas as pd
 
 from common.errors import UserError
-from common.measurement.ceiling import Ceiling, read_ceilings
+from common.records.ceiling import Ceiling, read_ceilings
 from common.records.collectives import CollectivesRecord
-from common.records.collectives import read_records as read_replays
+from common.records.files import read_records
 from common.records.manifest import Differences, check
-from common.records.training import Record, read_records
+from common.records.training import Record
 from common.sessions.folder import kept_variables
 from common.statistics.paired import MARGIN
 from reports.damage import check_plan, check_records
@@ -65,20 +65,19 @@ def read_results(folder: Path) -> Results:
     """Read `folder`. Raises UserError when it is missing, holds neither record nor plan, or holds a damaged file."""
     if not folder.is_dir():
         raise UserError(f"{folder} isn't a folder: run a comparison first, or name the folder of one.")
-    found = read_records(folder)
-    check_records(found)
-    records = {path.stem: record for path, record in found.items()}
+    records = read_records(folder, Record)
+    check_records(folder, records)
     plan_file = folder / "plan.csv"
     plan = _read_plan(plan_file) if plan_file.exists() else None
     if not records and plan is None:
         raise UserError(f"{folder} holds no records: run a comparison first, or name the folder of one.")
     return Results(
         *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
-        replays=read_replays(folder / REPLAYS),
+        replays=read_records(folder / REPLAYS, CollectivesRecord),
         command=noted_command(folder),
         differences=check(folder),
         variables=kept_variables(folder),
-        digest=digest_of([*found, *sorted((folder / REPLAYS).glob("*.json"))]),
+        digest=digest_of([*sorted(folder.glob("*.json")), *sorted((folder / REPLAYS).glob("*.json"))]),
     )
 
 

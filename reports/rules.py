@@ -89,7 +89,7 @@ def _speed_up() -> Rule:
 
 def _subsets(results: Results) -> Rule:
     ok = [record for record in results.records.values() if record.status == "ok"]
-    measured = [name for name in PRESETS if any(record.task["preset"] == name for record in ok)]
+    measured = [name for name in PRESETS if any(record.task.preset == name for record in ok)]
     others = [name for name in PRESETS if name not in measured]
     reasons = []
     if measured and others:
@@ -97,7 +97,7 @@ def _subsets(results: Results) -> Rule:
             f"Of the presets {blocks.listed([*PRESETS])} only {blocks.listed(measured)} took part; why isn't recorded."
         )
     threads = max((record.world_size * record.threads_per_worker for record in ok), default=0)
-    cores = max((record.host.get("cores") or 0 for record in ok), default=0)
+    cores = max((record.host.cores or 0 for record in ok), default=0)
     if threads < cores:
         reasons.append(f"No launch with more than {threads} of the {cores} cores ended ok.")
     return Rule(

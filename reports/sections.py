@@ -337,11 +337,11 @@ def machine_section(results: Results) -> list[Block]:
     rows = [
         [
             "processor",
-            _values(f"{record.host.get('processor', '?')}, {record.host.get('cores', '?')} cores" for record in ok),
+            _values(f"{record.host.processor or '?'}, {record.host.cores or '?'} cores" for record in ok),
         ],
-        ["memory", _values(f"{record.host.get('memory_bytes', 0) / 2**30:.1f} GiB" for record in ok if record.host)],
-        ["GPUs", _values(", ".join(record.host.get("gpus", [])) or "none" for record in ok)],
-        ["system", _values(str(record.host.get("system", "?")) for record in ok)],
+        ["memory", _values(f"{record.host.memory_bytes / 2**30:.1f} GiB" for record in ok if record.host.memory_bytes)],
+        ["GPUs", _values(", ".join(record.host.gpus) or "none" for record in ok)],
+        ["system", _values(record.host.system or "?" for record in ok)],
         ["computed on", _values(record.device for record in ok)],
         ["threads per worker", _values(str(record.threads_per_worker) for record in ok)],
         ["kept on their cores", blocks.share_of_launches(bool(record.pinned_cores) for record in ok)],
@@ -351,7 +351,7 @@ def machine_section(results: Results) -> list[Block]:
         ["order of the launches", _order(results.plan)],
     ]
     rows.append(["schema of the records", _values(str(record.schema_version) for record in records)])
-    rows.append(["seeds", _values(str(seed) for seed in sorted({record.task["seed"] for record in ok}))])
+    rows.append(["seeds", _values(str(seed) for seed in sorted({record.task.seed for record in ok}))])
     rows.append(
         ["rows of the datasets, SHA-256", _values(sorted(_data(record) for record in ok if record.data_sha256))]
     )
@@ -416,7 +416,7 @@ def _values(values: Iterable[str], ends: bool = False) -> str:
 
 
 def _data(record: Record) -> str:
-    return f"{record.task['preset']} {record.data_sha256}"
+    return f"{record.task.preset} {record.data_sha256}"
 
 
 def _order(plan: pd.DataFrame | None) -> str:

@@ -82,15 +82,15 @@ def _facts(records: list[Record]) -> dict[str, str]:
     facts = {
         "launches that ended ok": str(len(ok)),
         "measured": _ends(record.started_at[:10] for record in told),
-        "machine": _several(str(record.host.get("name", "?")) for record in told),
+        "machine": _several(record.host.name or "?" for record in told),
         "processor": _several(_processor(record) for record in told),
-        "memory": _several(f"{record.host.get('memory_bytes', 0) / 2**30:.1f} GiB" for record in told),
-        "GPUs": _several(", ".join(record.host.get("gpus", [])) or "none" for record in told),
-        "system": _several(str(record.host.get("system", "?")) for record in told),
+        "memory": _several(f"{(record.host.memory_bytes or 0) / 2**30:.1f} GiB" for record in told),
+        "GPUs": _several(", ".join(record.host.gpus) or "none" for record in told),
+        "system": _several(record.host.system or "?" for record in told),
         "computed on": _several("cpu" if "cpu" in record.device.lower() else record.device for record in told),
         "threads per worker": _several(str(record.threads_per_worker) for record in told),
         "commit": _several(record.git_commit or "unknown" for record in told),
-        "presets": _several(f"{record.task['preset']} {record.scaling}" for record in told),
+        "presets": _several(f"{record.task.preset} {record.scaling}" for record in told),
     }
     packages = sorted({package for record in told for package in record.versions})
     versions = {name: [record.versions[name] for record in told if name in record.versions] for name in packages}
@@ -98,7 +98,7 @@ def _facts(records: list[Record]) -> dict[str, str]:
 
 
 def _processor(record: Record) -> str:
-    return f"{record.host.get('processor', '?')}, {record.host.get('cores', '?')} cores"
+    return f"{record.host.processor or '?'}, {record.host.cores or '?'} cores"
 
 
 def _several(values: Iterable[str]) -> str:

@@ -151,9 +151,9 @@ def _quotations(records: Sequence[Record]) -> list[Block]:
     newest = max(told, key=lambda record: record.started_at)
     quoted, left = [], _MOST_QUOTED
     for each in newest.distributed_by:
-        lines = str(each["code"]).splitlines()
+        lines = each.code.splitlines()
         shown = lines if len(lines) <= left else [*lines[: max(0, left - 1)], "…"]
-        quoted.append(blocks.code(newest.script, int(each["line"]), shown))
+        quoted.append(blocks.code(newest.script, each.line, shown))
         left -= len(shown)
         if left <= 1:
             break
@@ -238,11 +238,12 @@ def _distribution(launches: pd.DataFrame, records: Sequence[Record]) -> dict[str
 def _startup(place: int, records: Sequence[Record]) -> list[dict[str, object]]:
     """The medians of the parts of the start-up, of those records that tell them."""
     names = strategy_figures.STARTUP_PARTS
-    told = [record.startup_seconds for record in records if set(names) <= record.startup_seconds.keys()]
+    told = [record.startup_seconds for record in records if record.startup_seconds]
     if not told:
         return []
     return [
-        {"group": place, "n": len(told)} | {name: float(np.median([each[name] for each in told])) for name in names}
+        {"group": place, "n": len(told)}
+        | {name: float(np.median([getattr(each, name) for each in told])) for name in names}
     ]
 
 
@@ -256,17 +257,17 @@ def _worlds(groups: pd.DataFrame, middle: Mapping[int, Record]) -> list[int]:
 def _processor_use(place: int, record: Record) -> list[dict[str, object]]:
     """How many cores the process of each rank kept busy: in each part of the start-up, of one rank, and each window."""
     rows, start = [], 0.0
-    computed = record.startup_processor_seconds
-    for part in strategy_figures.STARTUP_PARTS:
-        seconds = record.startup_seconds.get(part, 0.0)
-        if part in computed and seconds > 0:
-            cores = max(0.0, computed[part] / seconds)
-            rows.append({"part": part, "rank": math.nan, "start": start, "end": start + seconds, "cores": cores})
-        start += max(0.0, seconds)
+    if record.startup_seconds and record.startup_processor_seconds:
+        for part in strategy_figures.STARTUP_PARTS:
+            seconds = getattr(record.startup_seconds, part)
+            if seconds > 0:
+                cores = getattr(record.startup_processor_seconds, part) / seconds
+                rows.append({"part": part, "rank": math.nan, "start": start, "end": start + seconds, "cores": cores})
+            start += seconds
     for window in record.windows:
-        if {"started_seconds", "own_seconds"} <= window.keys():
-            start, cores = window["started_seconds"], window["own_seconds"] / window["seconds"]
-            about = {"part": "", "rank": window["rank"], "start": start, "end": start + window["seconds"]}
+        if window.started_seconds is not None and window.own_seconds is not None:
+            start, cores = window.started_seconds, window.own_seconds / window.seconds
+            about = {"part": "", "rank": window.rank, "start": start, "end": start + window.seconds}
             rows.append(about | {"cores": cores})
     return [{"group": place} | row for row in rows] if any(row["part"] == "" for row in rows) else []
 

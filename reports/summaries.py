@@ -13,11 +13,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
+from msgspec import structs
 
-from common.contract.task import PRESETS, Task, task_of
+from common.contract.task import PRESETS, Task
 from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Options, name_of
 from common.records import metrics
+from common.records.header import Virtual
 from common.records.training import Record
 from common.statistics.intervals import median_interval
 from reports import blocks, pairs
@@ -213,7 +215,7 @@ def startups(records: Mapping[str, Record]) -> pd.DataFrame:
     """The time to the first step in its parts, seconds: medians over the n launches of each strategy and world size."""
     told = [
         {"strategy": record.name, "workers": record.world_size, "whole": record.time_to_first_step_s}
-        | record.startup_seconds
+        | structs.asdict(record.startup_seconds)
         for record in records.values()
         if record.status == "ok" and record.startup_seconds
     ]
@@ -231,7 +233,7 @@ def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
     """
     rows = []
     for record in records.values():
-        if record.status == "ok" and record.accuracies and record.task["preset"] in ACCURACY_TARGETS:
+        if record.status == "ok" and record.accuracies and record.task.preset in ACCURACY_TARGETS:
             rows.append(_accuracy(record))
     columns = ["preset", "strategy", "workers", "global_batch", "seed", "steps"]
     results = ["n", "accuracy", "lowest", "looked", "reached", "target_seconds"]
@@ -284,7 +286,7 @@ def _planned_placement(row: Mapping[str, object]) -> str:
 
 
 def _ended(record: Record) -> dict[str, object]:
-    task = task_of(record.task)
+    task = record.task
     return {
         **{"strategy": record.name, "bare_strategy": record.strategy, "preset": task.preset},
         **{"scaling": record.scaling, "workers": record.world_size, "ending": record.status},
@@ -294,7 +296,7 @@ def _ended(record: Record) -> dict[str, object]:
 
 
 def _is_measured(record: Record) -> bool:
-    return record.status == "ok" and bool(record.windows) and not record.task["checkpoint_steps"]
+    return record.status == "ok" and bool(record.windows) and not record.task.checkpoint_steps
 
 
 def _regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
@@ -305,13 +307,13 @@ def _regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
     places = {name: _place(record) for name, record in records.items()}
     machines: dict[str, set[str]] = {}
     for name, place in places.items():
-        machines.setdefault(place, set()).add(str(records[name].host.get("name")))
+        machines.setdefault(place, set()).add(records[name].host.name)
     regimes = {}
     for name, task in _pooled_tasks(records).items():
         record, place = records[name], places[name]
         if len(machines[place]) > 1:
             # Two machines that are alike but for their names are two all the same.
-            place += f" of {record.host.get('name', 'an unknown machine')}"
+            place += f" of {record.host.name or 'an unknown machine'}"
         work = f"{in_options(dataclasses.replace(task, scaling=PRESETS[task.preset].scaling))}; {place}"
         regimes[name] = {"regime": f"{record.scaling}: {work}", "work": work, "task": in_options(task)}
     return regimes
@@ -321,7 +323,7 @@ def _place(record: Record) -> str:
     """The kind of device and machine that a record was measured on."""
     # A process that holds several replicas calls its cores so many logical devices, which a curve has to join.
     device, host = "cpu" if "cpu" in record.device.lower() else record.device, record.host
-    cores, processor = host.get("cores", "?"), host.get("processor", "an unknown processor")
+    cores, processor = host.cores or "?", host.processor or "an unknown processor"
     return f"{device} on {cores} cores of {processor}{_virtual(record)}"
 
 
@@ -329,7 +331,7 @@ def _virtual(record: Record) -> str:
     """What a machine is called beyond its processor where hosts on it are virtual."""
     if not record.virtual:
         return ""
-    cores = record.virtual.get("cores_per_host")
+    cores = record.virtual.cores_per_host
     return f", virtual hosts of {cores:g} cores each" if cores else ", virtual hosts"
 
 
@@ -342,7 +344,7 @@ def _pooled_tasks(records: Mapping[str, Record]) -> dict[str, Task]:
     # The device that was used is in the record; the one that was asked for says less.
     ignored = ("checkpoint", "record", "data_dir", "workers", "seed", "deadline_seconds", "checkpoint_steps", "device")
     lengths = ("steps", "warmup_steps", "window_steps")
-    tasks = {name: _at_default(task_of(record.task), ignored) for name, record in records.items()}
+    tasks = {name: _at_default(record.task, ignored) for name, record in records.items()}
     measured = [name for name, record in records.items() if record.synchronous and _is_measured(record)]
     usual = [tasks[name] for name in measured if _has_usual_link(records[name])]
     linked = [tasks[name] for name in measured if not _has_usual_link(records[name])]
@@ -356,7 +358,7 @@ def _pooled_tasks(records: Mapping[str, Record]) -> dict[str, Task]:
 
 def _has_usual_link(record: Record) -> bool:
     """Whether nobody chose the bandwidth between its hosts, so that its windows are as long as everybody's."""
-    return not record.virtual.get("bandwidth_bits_per_second")
+    return not (record.virtual and record.virtual.bandwidth_bits_per_second)
 
 
 def _at_default(task: Task, names: Sequence[str]) -> Task:
@@ -369,25 +371,25 @@ def _launch(name: str, record: Record) -> dict[str, object]:
     windows = metrics.window_seconds_per_step(record)
     return {
         **{"launch": name, **_declared(record)},
-        "preset": record.task["preset"],
+        "preset": record.task.preset,
         "scaling": record.scaling,
-        "batch": record.task["batch"],
+        "batch": record.task.batch,
         "workers": record.world_size,
         **_placed(record),
-        "cores": record.host.get("cores"),
+        "cores": record.host.cores,
         "exchange": record.exchange,
         "global_batch": record.examples_per_step,
         "seconds": result.seconds_per_step,
         "input_seconds": _input_seconds_per_step(record),
         "samples_per_second": result.samples_per_second,
-        "window_steps": record.task["window_steps"],
+        "window_steps": record.task.window_steps,
         "first_window_ratio": windows[0] / statistics.median(windows[1:]) if len(windows) > 2 else float("nan"),
         "measured_seconds": _measured_seconds(record),
         "first_step_seconds": record.time_to_first_step_s,
         "oversubscribed": record.oversubscribed,
         "processes_beside": record.processes_beside,
         "wire_bytes": float("nan") if record.wire_bytes_per_step is None else record.wire_bytes_per_step,
-        "processes": len({window["rank"] for window in record.windows}),
+        "processes": len({window.rank for window in record.windows}),
         "rank_spread": float("nan") if record.exchange else _rank_spread(record),
         "peak_bytes": max(record.peak_memory_bytes, default=0),
     }
@@ -408,12 +410,13 @@ def _declared(record: Record) -> dict[str, object]:
 
 def _placed(record: Record) -> dict[str, object]:
     """Where the workers are, and what is between them."""
-    bandwidth, delay = (record.virtual.get(name) for name in ("bandwidth_bits_per_second", "delay_seconds"))
+    virtual = record.virtual or Virtual()
+    bandwidth = virtual.bandwidth_bits_per_second
     return {
-        **{"placement": record.placement, "hosts": max(1, len(record.hosts)), "virtual": bool(record.virtual)},
+        **{"placement": record.placement, "hosts": max(1, len(record.hosts)), "virtual": record.virtual is not None},
         "bandwidth_bits_per_second": math.nan if bandwidth is None else bandwidth,
-        "delay_seconds": delay or 0.0,
-        "link_bytes_per_second": record.link.get("bytes_per_second", math.nan),
+        "delay_seconds": virtual.delay_seconds or 0.0,
+        "link_bytes_per_second": record.link.bytes_per_second if record.link else math.nan,
     }
 
 
@@ -422,23 +425,23 @@ def _input_seconds_per_step(record: Record) -> float:
 
     NaN where the strategy doesn't measure it.
     """
-    longest: dict[float, float] = {}
+    longest: dict[int, float] = {}
     for window in record.windows:
-        if "input_seconds" in window:
-            waited = window["input_seconds"] / window["steps"]
-            longest[window["step"]] = max(waited, longest.get(window["step"], 0.0))
+        if window.input_seconds is not None:
+            waited = window.input_seconds / window.steps
+            longest[window.step] = max(waited, longest.get(window.step, 0.0))
     return statistics.median(longest.values()) if longest else float("nan")
 
 
 def _measured_seconds(record: Record) -> float:
-    return sum(window["seconds"] for window in record.windows if window["rank"] == 0)
+    return sum(window.seconds for window in record.windows if window.rank == 0)
 
 
 def _rank_spread(record: Record) -> float:
     """Slowest over median rank of the median window; NaN with one process."""
-    by_window: dict[float, list[float]] = {}
+    by_window: dict[int, list[float]] = {}
     for window in record.windows:
-        by_window.setdefault(window["step"], []).append(window["seconds"])
+        by_window.setdefault(window.step, []).append(window.seconds)
     if max(map(len, by_window.values())) == 1:
         return float("nan")
     return statistics.median(max(seconds) / statistics.median(seconds) for seconds in by_window.values())
@@ -489,16 +492,16 @@ def _one_worker(alone: _Cells, row: Mapping[str, object], strategy: str) -> Mapp
 
 
 def _accuracy(record: Record) -> dict[str, object]:
-    target = ACCURACY_TARGETS[record.task["preset"]]
-    reached = [entry["training_seconds"] for entry in record.accuracies if entry["accuracy"] >= target]
+    target = ACCURACY_TARGETS[record.task.preset]
+    reached = [each.training_seconds for each in record.accuracies if each.accuracy >= target]
     looked = len(record.accuracies) > 1
     return {
-        "preset": record.task["preset"],
+        "preset": record.task.preset,
         "strategy": record.name,
         "workers": record.world_size,
         "global_batch": record.examples_per_step,
-        "seed": record.task["seed"],
-        "steps": record.task["steps"],
+        "seed": record.task.seed,
+        "steps": record.task.steps,
         "accuracy": record.final_accuracy,
         "looked": looked,
         "target_seconds": reached[0] if reached and looked else float("nan"),

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from msgspec import structs
 
 from common.files import write_atomically
 from common.records import manifest
+from common.records.files import to_json
 from common.records.training import Record
 from reports import summaries
 from reports.material import Material, gather
@@ -444,7 +446,8 @@ def _with_all_columns(name: str, table: pd.DataFrame) -> pd.DataFrame:
 
 def _windows(records: Mapping[str, Record]) -> pd.DataFrame:
     rows = [
-        {"launch": launch, "strategy": record.name, "workers": record.world_size, "exchange": record.exchange} | window
+        {"launch": launch, "strategy": record.name, "workers": record.world_size, "exchange": record.exchange}
+        | to_json(window)
         for launch, record in records.items()
         for window in record.windows
     ]
@@ -455,7 +458,7 @@ def _startups(table: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFram
     """`table` with the medians of the processor time in each part of the start-up, where records tell it."""
     told = [
         {"strategy": record.name, "workers": record.world_size}
-        | {f"{part}_processor": seconds for part, seconds in record.startup_processor_seconds.items()}
+        | {f"{part}_processor": seconds for part, seconds in structs.asdict(record.startup_processor_seconds).items()}
         for record in records.values()
         if record.status == "ok" and record.startup_processor_seconds
     ]

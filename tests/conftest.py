@@ -13,13 +13,14 @@ import pytest
 from common.contract import oracle
 from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
-from common.contract.task import Task, maths_of, task_of
+from common.contract.task import Task, maths_of
 from common.declarations import catalogue
 from common.declarations.arguments import to_arguments
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records import deviation
-from common.records.training import Record, read_record
+from common.records.files import read_record
+from common.records.training import Record
 from tests.order import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.skips import (
     pytest_runtest_call,
@@ -53,7 +54,7 @@ class Launched:
 
     @property
     def task(self) -> Task:
-        return task_of(self.record.task)
+        return self.record.task
 
 
 def run_command(
@@ -84,7 +85,7 @@ def launch(tmp_path: Path) -> Callable[..., Launched]:
         record = tmp_path / f"{name}.json"
         arguments = to_arguments(task, declared.options(**options))
         status, output = run_command([*command, *arguments, "--record", str(record)])
-        return Launched(status, output, read_record(record) if record.exists() else None, tmp_path)
+        return Launched(status, output, read_record(record, Record) if record.exists() else None, tmp_path)
 
     return start
 

@@ -7,6 +7,7 @@ from common.contract.collectives import Collective
 from common.declarations.library import Library
 from common.launching.launch import python_for
 from common.records.collectives import Cell, cells_path, read_lines
+from common.records.files import from_json
 from tests.conftest import run_command
 
 CALLS = 3
@@ -31,4 +32,4 @@ def measured(
     status, output = run_command([*command, "--record", str(record)])
     assert status == 0, output
     about, *lines = read_lines(cells_path(record))
-    return about, [Cell(**line) for line in lines if "collective" in line]
+    return about, [from_json(line, Cell) for line in lines if "collective" in line]

@@ -17,7 +17,8 @@ from common.declarations.strategy import Strategy
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
 from common.measurement.record import declared
-from common.records.training import Record, read_records, write_record
+from common.records.files import read_records, write_record
+from common.records.training import Record
 from tests.conftest import Launched
 
 
@@ -116,7 +117,7 @@ def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], 
         disturb(workers[1])
         record = running.result()
     assert (record.status, record.world_size) == ("failed", 2)
-    assert list(read_records(folder).values()) == [record]
+    assert list(read_records(folder, Record).values()) == [record]
     assert folder / record.log == folder / f"{planned.name}.log"
     assert not any(is_running(process) for process in processes)
     return record

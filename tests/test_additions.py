@@ -12,7 +12,8 @@ from common.declarations.catalogue import find
 from common.environments.inventory import Environment
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.records.training import read_records
+from common.records.files import read_records
+from common.records.training import Record
 from reports.document import compose
 from reports.results import read_results
 from tests.conftest import run_command
@@ -115,7 +116,7 @@ def test_a_comparison_launches_them_and_its_report_shows_them_beside_their_base(
     status, output = run(checkout, "python", "-m", "common.sessions.compare", *scope)
     assert status == 0, output
     [folder] = (checkout / "results").iterdir()
-    records = list(read_records(folder).values())
+    records = list(read_records(folder, Record).values())
     assert {(record.strategy, record.status) for record in records} == {(name, "ok") for name in names}, output
     content, _ = compose(read_results(folder))
     text = str(content)

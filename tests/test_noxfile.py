@@ -8,7 +8,8 @@ import pytest
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.records.training import read_records
+from common.records.files import read_records
+from common.records.training import Record
 from reports.document import compose
 from reports.results import read_results
 from tests.conftest import run_command
@@ -43,7 +44,7 @@ def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_
     reason = "The environment horovod can't be made: No solution found when resolving dependencies: "
     assert f"Done without horovod: {reason}" in output
     [folder] = (checkout / "results").iterdir()
-    ended = {record.strategy: record.status for record in read_records(folder).values()}
+    ended = {record.strategy: record.status for record in read_records(folder, Record).values()}
     assert ended == {"torch_single": "ok", "horovod_torch": "unsupported"}, output
     content, _ = compose(read_results(folder))
     items = answers(content)["How sure"]

@@ -4,7 +4,6 @@ To start it: `python tf_impl/ceiling.py --workers 2 --preset pathway`.
 """
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
@@ -19,14 +18,15 @@ if __name__ == "__main__":
     exit_with_one_line(lambda: cluster.start_unless_given(MULTI_WORKER_MIRRORED, __doc__))
 
 import tensorflow as tf
+from msgspec.structs import asdict
 from tensorflow.python.util import _pywrap_util_port
 
 from common.contract import mlp as contract
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size, parse_command_line
 from common.measurement import ceiling, machine
-from common.measurement.ceiling import AS_TRAINED, Product, Window
 from common.measurement.world import World
+from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window
 from tf_impl import mlp, world
 
 OPERATIONS_AT_ONCE = 10**9
@@ -68,7 +68,7 @@ def main() -> None:
         workers.all_gather(None)
 
 
-def _clock_products(task: Task, workers: World) -> list[dict[str, object]]:
+def _clock_products(task: Task, workers: World) -> list[ClockedProduct]:
     # Else TensorFlow would see that nobody reads the products, and compute none of them.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     alone = World(placement=workers.placement, synchronize=world.synchronize)
@@ -76,7 +76,9 @@ def _clock_products(task: Task, workers: World) -> list[dict[str, object]]:
     for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, workers.size)):
         at_once = max(1, min(64, OPERATIONS_AT_ONCE // product.operations))
         compute = _repeated(product, at_once)
-        clocked.append(asdict(product) | {"way": AS_TRAINED, "windows": ceiling.clock(compute, alone, at_once)})
+        clocked.append(
+            ClockedProduct(**asdict(product), way=AS_TRAINED, windows=ceiling.clock(compute, alone, at_once))
+        )
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
     return clocked
 

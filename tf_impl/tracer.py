@@ -16,7 +16,8 @@ from common.declarations.strategy import has_exchange
 from common.errors import UserError
 from common.measurement.run import Run
 from common.measurement.runner import run_script
-from common.records.trace import Message, Trace, trace_path, write_trace
+from common.records.files import write_record
+from common.records.trace import Message, Trace, trace_path
 from tf_impl.libraries import COLLECTIVES, REDUCTION_TO_ONE_DEVICE
 
 # TensorFlow itself is imported where it is needed: the script sets what has to be set before that.
@@ -80,7 +81,7 @@ def leaving_a_trace(observe: Callable[..., None]) -> Callable[..., None]:
             context.context().disable_graph_collection()
             graphs = [each.post_optimization_graph for each in compiled if may_sum(each.post_optimization_graph)]
             operations = [each for graph in graphs for each in operations_of(graph)]
-            write_trace(trace_path(run.record_path), trace_of(run, operations))
+            write_record(trace_path(run.record_path), trace_of(run, operations))
             written = True
         observe(run, *arguments, **named)
 

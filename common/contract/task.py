@@ -1,13 +1,15 @@
 """The task that all strategies are given, and the command line that each makes of it and of its own options."""
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from common.command_line import check_choices, option_name
 from common.errors import UserError
+
+MOST = 10_000_000
+"""No count may be larger: neither would training end, nor the oracle's run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,16 +67,15 @@ class Task:
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
         check_choices(self)
-        if len(self.dimensions) < 2 or min(self.dimensions) < 1:
+        if len(self.dimensions) < 2 or not all(1 <= width <= MOST for width in self.dimensions):
             raise UserError(
-                f"--dimensions {self.dimensions}: give an input and an output width at least, all positive."
+                f"--dimensions {self.dimensions}: give an input and an output width at least, each from 1 to {MOST}."
             )
-        counts = ("batch", "steps", "warmup_steps", "window_steps", "threads", "decay_steps")
+        counts = ("batch", "steps", "warmup_steps", "window_steps", "threads", "decay_steps", "workers")
         for name in counts:
-            if getattr(self, name) < 1:
-                raise UserError(f"{option_name(name)} {getattr(self, name)}: give a whole number above 0.")
-        if self.workers is not None and self.workers < 1:
-            raise UserError(f"--workers {self.workers}: give a whole number above 0.")
+            count = getattr(self, name)
+            if count is not None and not 1 <= count <= MOST:
+                raise UserError(f"{option_name(name)} {count}: give a whole number above 0, {MOST} at most.")
         if min(self.seed, self.checkpoint_steps) < 0:
             raise UserError("--seed and --checkpoint-steps can't be negative: give 0 or more.")
         if not 0 <= self.momentum < 1:
@@ -114,16 +115,6 @@ PRESETS: dict[str, Task] = {
         window_steps=5,
     ),
 }
-
-
-def task_of(values: Mapping[str, object]) -> Task:
-    """The Task whose fields a record's `task` holds. Raises UserError when they don't make one."""
-    paths = ("data_dir", "checkpoint", "record")
-    try:
-        restored = {name: Path(value) if name in paths and value else value for name, value in values.items()}
-        return Task(**restored | {"dimensions": tuple(values["dimensions"])})
-    except (TypeError, KeyError) as error:
-        raise UserError(f"A record's task is damaged ({error}): delete the record and run its launch again.") from error
 
 
 def maths_of(task: Task) -> Task:

@@ -20,8 +20,9 @@ from common.launching.programs import Limits
 from common.measurement import machine
 from common.measurement.checkpoints import replica_path
 from common.measurement.record import declared
-from common.records import collectives, training
-from common.records.collectives import Cell, CollectivesRecord, cells_path
+from common.records import collectives
+from common.records.collectives import CollectivesRecord, Replayed, cells_path
+from common.records.files import from_json, read_record, write_record
 from common.records.site import Site
 from common.records.training import Record
 
@@ -148,8 +149,8 @@ class PlannedLaunch:
         if ended.status != "ok":
             facts = declared(self.strategy, self.task, self.options, self.workers, site)
             about = {"status": ended.status, "reason": ended.reason, "log": f"{self.name}.log"}
-            training.write_record(path, Record(**facts, **about, started_at=started_at))
-        return training.read_record(path)
+            write_record(path, Record(**facts, **about, started_at=started_at))
+        return read_record(path, Record)
 
 
 @dataclass(frozen=True)
@@ -163,14 +164,14 @@ class PlannedSweep:
     """How many hosts its ranks are on in a session over several; None: on this machine, without any ssh."""
     bandwidth_bits_per_second: float | None = None
     """Of the links of these hosts, where they are virtual and it was chosen."""
-    replayed: Mapping[str, object] = field(default_factory=dict)
+    replayed: Replayed | None = None
     """What a record has in this field: where a strategy's step is replayed, whose."""
 
     @property
     def name(self) -> str:
         """Unique in a session, and readable in a list of files."""
         bits = self.bandwidth_bits_per_second
-        world = [str(self.replayed.get("strategy", self.library.name)), f"{self.sweep.workers}w"]
+        world = [self.replayed.strategy if self.replayed else self.library.name, f"{self.sweep.workers}w"]
         world += [] if self.hosts is None else [f"{self.hosts}h"]
         world += [f"{bits / 1e6:g}Mbit"] if bits else []
         return "-".join([*world, f"{self.repetition:02d}"])
@@ -197,22 +198,27 @@ class PlannedSweep:
         last = next((line for line in lines if "elapsed_seconds" in line), {})
         if ended.status == "ok" and not last:
             ended = Ended("failed", "It ended without saying that it had measured everything.")
-        # Of a file its name alone, since folders are moved.
-        messages = self.sweep.messages.name if self.sweep.messages else None
-        record = CollectivesRecord(
-            **{"library": library.name, "title": library.title, "family": library.family.title},
-            **{"colors": list(library.family.colors), "repetition": self.repetition, "workers": self.sweep.workers},
-            **{"sweep": dataclasses.asdict(self.sweep) | {"messages": messages}, "one_process": library.one_process},
-            **{"git_commit": machine.git_commit(), "log": f"{self.name}.log", "replayed": dict(self.replayed)},
-            **about,
-            **last,
-            status=ended.status,
-            reason=ended.reason,
-            cells=[Cell(**line) for line in lines if "collective" in line],
-        )
-        collectives.write_record(path, record)
+        facts = {
+            "library": library.name,
+            "title": library.title,
+            "family": library.family.title,
+            "colors": list(library.family.colors),
+            "one_process": library.one_process,
+            "repetition": self.repetition,
+            "world_size": self.sweep.workers,
+            "threads_per_worker": self.sweep.threads,
+            "replayed": self.replayed,
+            # Of a file its name alone, since folders are moved.
+            "sweep": dataclasses.replace(self.sweep, messages=self.sweep.messages and Path(self.sweep.messages.name)),
+            "git_commit": machine.git_commit(),
+            "log": f"{self.name}.log",
+            "status": ended.status,
+            "reason": ended.reason,
+            "cells": [line for line in lines if "collective" in line],
+        }
+        write_record(path, from_json(facts | about | last, CollectivesRecord))
         cells_path(path).unlink(missing_ok=True)
-        return collectives.read_record(path)
+        return read_record(path, CollectivesRecord)
 
 
 class Size(NamedTuple):

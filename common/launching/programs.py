@@ -11,6 +11,7 @@ from common.declarations import arguments as strategy_arguments
 from common.declarations import sweep as library_arguments
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
+from common.declarations.products import Products, check_workers
 from common.declarations.strategy import Options, Strategy
 from common.declarations.sweep import Sweep
 from common.declarations.way import Way
@@ -18,7 +19,6 @@ from common.errors import UserError
 from common.files import ensure_writable
 from common.measurement import machine
 from common.measurement import matrix_products as way_arguments
-from common.measurement.matrix_products import Products, check_workers
 from common.records.trace import read_trace
 
 Limits = Task | Sweep | Products

@@ -10,6 +10,7 @@ from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkp
 from common.contract.dataset import Dataset
 from common.contract.mlp import State
 from common.contract.task import Task
+from common.records.training import Accuracy
 
 
 def replica_path(path: Path, number: int) -> Path:
@@ -22,8 +23,8 @@ class Checkpoints:
 
     def __init__(self, task: Task, dataset: Dataset, global_batch: int) -> None:
         self._task, self._dataset, self._global_batch = task, dataset, global_batch
-        self.accuracies: list[dict[str, float]] = []
-        """Every test accuracy so far, as a record has it."""
+        self.accuracies: list[Accuracy] = []
+        """Every test accuracy so far."""
 
     def start(self, is_first_rank: bool) -> Checkpoint | None:
         """What to go on from: on the first rank the task's checkpoint, where there is one.
@@ -53,6 +54,6 @@ class Checkpoints:
         """Measure the test accuracy after `step` steps, and save the state where the task names a file."""
         with threadpool_limits(self._task.threads):
             accuracy = mlp.accuracy(self._task, state, self._dataset.test_features, self._dataset.test_labels)
-        self.accuracies.append({"step": step, "accuracy": accuracy, "training_seconds": round(training_seconds, 6)})
+        self.accuracies.append(Accuracy(step=step, accuracy=accuracy, training_seconds=round(training_seconds, 6)))
         if self._task.checkpoint:
             write_checkpoint(self._task.checkpoint, Checkpoint(state, step, self._global_batch), self._task)

@@ -12,6 +12,7 @@ from common.contract.task import Task
 from common.measurement import machine, startup
 from common.measurement.disturbance import Meter
 from common.measurement.startup import Moment
+from common.records.training import Startup, Window
 
 
 class Clock:
@@ -30,13 +31,13 @@ class Clock:
         pinned_cores: Sequence[int] = (),
     ) -> None:
         self._task, self._rank, self._first_step, self._synchronize = task, rank, first_step, synchronize
-        self.windows: list[dict[str, float]] = []
-        """Every clocked window, as a record has it."""
+        self.windows: list[Window] = []
+        """Every clocked window."""
         self.training_seconds = 0.0
         """Time in all windows so far, those of the warm-up among them."""
-        self.startup_seconds: dict[str, float] = {}
-        """From the start of this process to the end of its first step, in parts, as a record has them."""
-        self.startup_processor_seconds: dict[str, float] = {}
+        self.startup_seconds: Startup
+        """From the start of this process to the end of its first step, from when that ends."""
+        self.startup_processor_seconds: Startup
         """What this process computed in each of these parts."""
         self._joined = joined
         # When this process started, by the clock of the windows: no window has to wait for it to be looked up.
@@ -83,19 +84,29 @@ class Clock:
             # Before the meter, which takes its time: another rank may send for its next window meanwhile.
             if self._interface:
                 self.sent_bytes += machine.bytes_sent(self._interface) - self._start_bytes
-            window = {"rank": self._rank, "step": self._start_step, "steps": step - self._start_step}
-            window |= {"started_seconds": self._start_seconds - self._process_start_seconds, "seconds": seconds}
-            if self.input_seconds is not None:
-                window["input_seconds"] = self.input_seconds
-            self.windows.append(window | self._meter.stop())
+            window = Window(
+                rank=self._rank,
+                step=self._start_step,
+                steps=step - self._start_step,
+                started_seconds=self._start_seconds - self._process_start_seconds,
+                seconds=seconds,
+                input_seconds=self.input_seconds,
+                **self._meter.stop(),
+            )
+            self.windows.append(window)
         return seconds
 
     def _note_startup(self) -> None:
         moments = [Moment(0.0, 0.0), startup.imports(), self._joined, startup.moment()]
-        for name, (before, after) in zip(("imports", "world", "first_step"), pairwise(moments), strict=True):
-            self.startup_seconds[name] = after.seconds - before.seconds
-            self.startup_processor_seconds[name] = after.processor_seconds - before.processor_seconds
+        self.startup_seconds = _in_parts([moment.seconds for moment in moments])
+        self.startup_processor_seconds = _in_parts([moment.processor_seconds for moment in moments])
 
     @property
     def _is_warm(self) -> bool:
         return self._start_step >= self._first_step + self._task.warmup_steps
+
+
+def _in_parts(moments: Sequence[float]) -> Startup:
+    """What passes from each of the moments to the next."""
+    imports, world, first_step = (after - before for before, after in pairwise(moments))
+    return Startup(imports=imports, world=world, first_step=first_step)

@@ -6,7 +6,7 @@ A library's script makes an `Operation` of each collective, by the library's own
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def measure(
         cell = _cell(library, sweep, world, prepare, barrier, known, messages)
         if world.rank == 0:
             if sweep.record:
-                append_line(cells_path(sweep.record), asdict(cell))
+                append_line(cells_path(sweep.record), cell)
             print(in_words(cell), flush=True)
         if cell.status == "failed":
             raise LaunchFailedError(str(cell.reason))
@@ -92,7 +92,6 @@ def _about(library: Library, world: World, facts: Mapping[str, str]) -> dict[str
         **facts_of(world, library.family.packages),
         "facts": dict(facts),
         "timing_seconds": _timing_seconds(),
-        "oversubscribed": world.placement.oversubscribed,
     }
 
 
@@ -101,9 +100,7 @@ def _planned(sweep: Sweep) -> list[tuple[dict[str, object], list[Message]]]:
     if sweep.messages:
         messages = read_trace(sweep.messages).messages
         size_bytes = sum(each.size_bytes for each in messages)
-        return [
-            ({"collective": STEP, "size_bytes": size_bytes, "messages": [asdict(each) for each in messages]}, messages)
-        ]
+        return [({"collective": STEP, "size_bytes": size_bytes, "messages": messages}, messages)]
     sizes = {each: [0] if each == Collective.BARRIER else sweep.size_bytes for each in sweep.collectives}
     return [
         ({"collective": str(each), "size_bytes": size}, [Message(collective=str(each), size_bytes=size)])

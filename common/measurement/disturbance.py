@@ -42,7 +42,7 @@ class Meter:
         self._before = _read(self._cores)
 
     def stop(self) -> dict[str, float]:
-        """What happened since `start`, once the clock has stopped, by the keys that a record's windows have for it.
+        """What happened since `start`, once the clock has stopped, by the names that a `Window` has for it.
 
         What the kernel doesn't tell is left out.
         """

@@ -18,6 +18,7 @@ import psutil
 
 from common.errors import UserError
 from common.paths import ROOT
+from common.records.header import Machine
 from common.records.site import site
 
 PRIVATE_NETWORK = "LOCKSTEP_PRIVATE_NETWORK"
@@ -33,16 +34,16 @@ _PACKAGES = ("numpy", "scikit-learn", "safetensors")
 """Distributions that every launch uses."""
 
 
-def host_facts() -> dict[str, object]:
+def host_facts() -> Machine:
     """The machine's name, processor, cores, memory in bytes, GPUs and kernel."""
-    return {
-        "name": socket.gethostname(),
-        "processor": _processor_name(),
-        "cores": os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "gpus": gpu_names(),
-        "system": f"{platform.system()} {platform.release()}",
-    }
+    return Machine(
+        name=socket.gethostname(),
+        processor=_processor_name(),
+        cores=os.cpu_count(),
+        memory_bytes=psutil.virtual_memory().total,
+        gpus=gpu_names(),
+        system=f"{platform.system()} {platform.release()}",
+    )
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:

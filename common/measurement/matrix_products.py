@@ -1,96 +1,28 @@
-"""Products of two square matrices, C = A B: what a launch multiplies, its inputs, its clock and its check by NumPy.
+"""Products of two square matrices, C = A B: their inputs, their clock and their check by NumPy.
 
 How a product is computed, and over which workers, is each way's own: a script hands it in.
 """
 
 import dataclasses
 import math
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import tyro
 
-from common.command_line import options_of
+from common.declarations.products import Products, check_workers
 from common.declarations.way import Way
-from common.errors import LaunchFailedError, UserError
+from common.errors import LaunchFailedError
 from common.measurement import machine, startup
 from common.measurement.world import World, facts_of
-from common.records.matrix_products import Cell, MatrixRecord, in_words, write_record
-
-MOST_ROWS = 8192
-"""The largest size: with its check it takes about 2 GB."""
+from common.records.files import write_record
+from common.records.matrix_products import Cell, MatrixRecord, in_words
 
 _EXACT = 2**24
 """Up to here float32 has every whole number, so that sums of them don't depend on their order."""
 
 _LARGEST_ELEMENT = 127
-
-
-@dataclass(frozen=True, kw_only=True)
-class Products:
-    """What is multiplied, and how often."""
-
-    sizes: tuple[int, ...] = (64, 128, 256, 512, 1024)
-    """Rows and columns of the square matrices, one size after the other."""
-    iterations: int = 10
-    """Timed products of each size, each of other matrices."""
-    warmup_iterations: int = 2
-    """Products of each size before them."""
-    workers: int | None = None
-    """Processes that share a product; none: as many as the launcher starts."""
-    threads: int = 1
-    """Threads that each of them computes with."""
-    seed: int = 0
-    """Seed of the matrices."""
-    deadline_seconds: float = 120.0
-    """The whole launch is ended after this time, and a rank waits no longer than this for another one."""
-    record: Path | None = None
-    """File of the launch's record; none: nothing is kept."""
-
-    def __post_init__(self) -> None:
-        """Raises UserError for any value that can't be meant."""
-        if not self.sizes or not all(1 <= size <= MOST_ROWS for size in self.sizes):
-            given = " ".join(map(str, self.sizes))
-            raise UserError(f"--sizes {given}: give one or more, all of them whole numbers from 1 to {MOST_ROWS}.")
-        if self.iterations < 1 or self.threads < 1:
-            raise UserError("--iterations and --threads: give whole numbers above 0.")
-        if min(self.warmup_iterations, self.seed) < 0:
-            raise UserError("--warmup-iterations and --seed can't be negative: give 0 or more.")
-        if self.workers is not None and self.workers < 1:
-            raise UserError(f"--workers {self.workers}: give a whole number above 0.")
-        if not 0 < self.deadline_seconds <= 86400:
-            raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
-
-    @property
-    def device(self) -> str:
-        """Where the matrices are: in the host's memory."""
-        return "cpu"
-
-
-def parse_command_line(description: str, arguments: Sequence[str] | None = None) -> Products:
-    """The products that the command line asks for. Raises UserError for a value that can't be meant."""
-    return tyro.cli(Products, description=description, args=sys.argv[1:] if arguments is None else arguments)
-
-
-def to_arguments(products: Products) -> list[str]:
-    """The options that `parse_command_line` turns back into them: what differs from the defaults."""
-    return options_of(products, Products())
-
-
-def check_workers(way: Way, products: Products, workers: int) -> None:
-    """Raises UserError where the way can't have so many workers, or they can't share the matrices evenly."""
-    if not way.is_distributed:
-        if workers > 1:
-            raise UserError(f"{way.name} is one process: leave --workers out, or choose another way.")
-        return
-    if workers < 2:
-        raise UserError(f"{way.name} with {workers} worker distributes nothing: give it 2 or more.")
-    if uneven := next((size for size in products.sizes if size % workers), None):
-        raise UserError(f"{workers} workers can't share {uneven} rows evenly: give --sizes that {workers} divides.")
 
 
 @dataclass(frozen=True)
@@ -176,9 +108,10 @@ def declared(way: Way, products: Products, workers: int) -> dict[str, object]:
     """The fields of a record that are known before the launch."""
     return {
         **{"way": way.name, "title": way.title, "kind": way.kind, "family": way.family.title},
-        **{"colors": list(way.family.colors), "workers": workers, "git_commit": machine.git_commit()},
+        **{"colors": list(way.family.colors), "world_size": workers, "git_commit": machine.git_commit()},
+        "threads_per_worker": products.threads,
         # Where the record was first written says nothing of the launch.
-        "products": dataclasses.asdict(dataclasses.replace(products, record=None)),
+        "products": dataclasses.replace(products, record=None),
     }
 
 
@@ -217,7 +150,6 @@ def _record(way: Way, products: Products, world: World, cells: list[Cell]) -> Ma
         **declared(way, products, world.size),
         **facts_of(world, way.family.packages),
         status="ok",
-        oversubscribed=world.placement.oversubscribed,
         elapsed_seconds=startup.seconds_since_start(),
         cells=cells,
     )

@@ -1,6 +1,7 @@
 """Make the record of a launch of a strategy: from what is declared, and from what its ranks measured."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,21 +16,21 @@ from common.measurement import machine
 from common.measurement.world import World, facts_of
 from common.records.quotation import distributing_lines
 from common.records.site import Site, site
-from common.records.training import Record
+from common.records.training import Memory, Record, Startup, Window
 
 
 @dataclass(frozen=True)
 class Part:
     """What each rank has measured, gathered by rank 0. The fields are those of `Record`, of one rank."""
 
-    windows: list[dict[str, float]]
+    windows: list[Window]
     losses: list[list[float]]
     """Loss of every step, of each shard that this process has; none where it sees no loss."""
     examples: int
-    startup_seconds: dict[str, float]
-    startup_processor_seconds: dict[str, float]
+    startup_seconds: Startup
+    startup_processor_seconds: Startup
     peak_memory_bytes: int
-    memory_bytes: dict[str, int]
+    memory_bytes: Memory
     process_start_seconds: float
     sent_bytes: int
     """In all clocked windows, by this process's host."""
@@ -66,14 +67,14 @@ def declared(
         **{"family": strategy.family.title, "colors": list(strategy.family.colors)},
         **{"compared_with": dict(strategy.compared_with), "other_maths": other_maths(options)},
         "script": strategy.script,
-        "distributed_by": [dataclasses.asdict(each) for each in distributing_lines(strategy.script)],
+        "distributed_by": list(distributing_lines(strategy.script)),
         **{"world_size": world_size, "synchronous": strategy.is_synchronous(options), "scaling": task.scaling},
         "shards": shards_of(strategy.work, strategy.is_synchronous(options), world_size),
         **{"formula_bytes_per_step": traffic.bytes_per_step, "formula": traffic.formula},
         **{"formula_source": traffic.source, "threads_per_worker": task.threads},
         "processes_beside": strategy.processes_beside(options),
         "alone": strategy.alone.name if strategy.alone else "",
-        **{"task": dataclasses.asdict(task), "options": dataclasses.asdict(options)},
+        **{"task": task, "options": dataclasses.asdict(options)},
     }
 
 
@@ -81,26 +82,29 @@ def of_launch(
     strategy: Strategy, task: Task, options: Options, world: World, parts: Sequence[Part], **facts: object
 ) -> Record:
     """The record of a launch that ended well, from what all its ranks measured; `facts` are more of its fields."""
-    slowest = max(parts, key=lambda part: sum(part.startup_seconds.values()))
+    slowest = max(parts, key=lambda part: part.startup_seconds.total)
     examples = [part.examples for part in parts]
     shard_losses = [list(losses) for part in parts for losses in zip(*part.losses, strict=True)]
     if strategy.work is Work.PARTS_OF_ONE_MODEL:
         examples = [max(examples), *[0] * (len(examples) - 1)]
     known = declared(strategy, task, options, world.size) | {
         **facts_of(world, strategy.family.packages),
-        "packages_digest": machine.packages_digest(),
         "status": "ok",
-        "oversubscribed": world.placement.oversubscribed,
         "git_commit": machine.git_commit(),
-        "time_to_first_step_s": sum(slowest.startup_seconds.values()),
+        "time_to_first_step_s": slowest.startup_seconds.total,
         "startup_seconds": slowest.startup_seconds,
         "startup_processor_seconds": slowest.startup_processor_seconds,
         "windows": [window for part in parts for window in part.windows],
         "examples_by_rank": examples,
-        "losses": np.mean(shard_losses, axis=0).tolist(),
-        "shard_losses": shard_losses,
+        "losses": finite(np.mean(shard_losses, axis=0).tolist()),
+        "shard_losses": [finite(losses) for losses in shard_losses],
         "peak_memory_bytes": [part.peak_memory_bytes for part in parts],
         "memory_bytes": [part.memory_bytes for part in parts],
         "process_start_seconds": [part.process_start_seconds for part in parts],
     }
     return Record(**known | facts)
+
+
+def finite(losses: Sequence[float]) -> list[float | None]:
+    """The losses as a record has them: None for one that isn't finite."""
+    return [loss if math.isfinite(loss) else None for loss in losses]

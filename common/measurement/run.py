@@ -1,6 +1,7 @@
 """Run: the measured loop that every strategy iterates. It hands out the rows and keeps the clock and the record."""
 
 import hashlib
+import math
 import resource
 import sys
 import time
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import asdict
 
 from common.contract import dataset, mlp
 from common.contract.mlp import State
@@ -23,7 +25,9 @@ from common.measurement.checkpoints import Checkpoints
 from common.measurement.clock import Clock
 from common.measurement.world import World
 from common.paths import ROOT
-from common.records import metrics, training
+from common.records import metrics
+from common.records.files import write_record
+from common.records.training import Memory, Record
 
 
 class Run:
@@ -137,7 +141,7 @@ class Run:
             startup_processor_seconds=self.clock.startup_processor_seconds,
             # Linux counts ru_maxrss in KiB (getrusage(2)).
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            memory_bytes=dict(held_bytes) | {"above_import": machine.memory_above(self._memory_at_start)},
+            memory_bytes=Memory(**held_bytes, above_import=machine.memory_above(self._memory_at_start)),
             process_start_seconds=startup.process_start_seconds(),
             sent_bytes=self.clock.sent_bytes,
         )
@@ -151,9 +155,9 @@ class Run:
             known |= {"first_step": self.first_step, "examples_per_step": self.global_batch}
             known |= {"data_sha256": self.dataset.sha256} | record.wire_bytes(parts, self.world.size, steps)
             known |= {"accuracies": self._checkpoints.accuracies, "checkpoint": self._checkpoint_name()}
-            known |= {"final_accuracy": self._checkpoints.accuracies[-1]["accuracy"]}
+            known |= {"final_accuracy": self._checkpoints.accuracies[-1].accuracy}
             written = record.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
-            training.write_record(self.record_path, written)
+            write_record(self.record_path, written)
             _print_result(written, self.record_path)
 
     def _check_losses(self, losses: list[list[list[float]]]) -> None:
@@ -250,24 +254,26 @@ def _new_record_path(strategy: Strategy, task: Task, world_size: int) -> Path:
     return ROOT / "results" / f"{strategy.name}-{task.preset}-{task.scaling}-{world_size}w-{now}.json"
 
 
-def _print_result(written: training.Record, path: Path) -> None:
+def _print_result(written: Record, path: Path) -> None:
     # As late as it can be: what a worker imports before its first step is a part of the time to it.
     from rich.console import Console
     from rich.table import Table
 
     launch = metrics.throughput(written)
-    parts = ", ".join(f"{name.replace('_', ' ')} {seconds:.1f}" for name, seconds in written.startup_seconds.items())
+    startup_seconds = asdict(written.startup_seconds)
+    parts = ", ".join(f"{name.replace('_', ' ')} {seconds:.1f}" for name, seconds in startup_seconds.items())
+    last_loss = math.nan if written.losses[-1] is None else written.losses[-1]
     rows = {
         "workers": f"{written.world_size}" + (" (more threads than cores)" if written.oversubscribed else ""),
         "global batch": f"{written.examples_per_step} ({written.scaling} scaling)",
         "throughput": f"{launch.samples_per_second:,.0f} samples/s",
         "time per step": f"{1000 * launch.seconds_per_step:.3f} ms over {launch.windows} windows",
         "time to first step": f"{written.time_to_first_step_s:.1f} s: {parts}",
-        "last loss, global batch": f"{written.losses[-1]:.5f}",
+        "last loss, global batch": f"{last_loss:.5f}",
         "test accuracy": f"{100 * written.final_accuracy:.1f} %",
         "record": str(path),
     }
-    table = Table(title=f"{written.strategy} on {written.task['preset']}", show_header=False)
+    table = Table(title=f"{written.strategy} on {written.task.preset}", show_header=False)
     for name, value in rows.items():
         table.add_row(name, value)
     Console(width=None if sys.stdout.isatty() else 100).print(table)

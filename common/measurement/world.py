@@ -36,9 +36,11 @@ def facts_of(world: World, packages: Iterable[str]) -> dict[str, object]:
     return {
         "backend": world.backend,
         "device": world.device,
+        "oversubscribed": world.placement.oversubscribed,
         "pinned_cores": world.placement.pinned_cores,
         "private_network": machine.has_private_network(),
         "versions": machine.versions(packages),
+        "packages_digest": machine.packages_digest(),
         "host": machine.host_facts(),
         "started_at": startup.started_at(),
     }

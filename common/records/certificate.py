@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
-from common.contract import oracle, oracles
+from common.contract import mlp, oracle, oracles
 from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
-from common.contract.task import Task, maths_of, task_of
+from common.contract.task import Task, maths_of
 from common.contract.work import Alone
 from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Options, name_of
@@ -37,6 +38,11 @@ REASONS = {
 MOSTLY_FAILED, NO_CERTIFICATE = "for launches that mostly failed", "for having no certificate"
 ALL_REASONS = (*REASONS.values(), MOSTLY_FAILED, NO_CERTIFICATE)
 """Why a strategy isn't ranked, the gravest reason first."""
+
+MOST_OPERATIONS = 2e14
+"""An oracle of as many takes some hours on two cores."""
+MOST_PARAMETER_BYTES = 2**30
+"""In float32; an oracle holds several copies of twice the size."""
 
 CHANGED = "its record or its weights aren't those that the launch left"
 
@@ -141,8 +147,8 @@ def trajectory_of(record: Record) -> Trajectory:
 
     Raises UserError where the record's rows aren't those of the data here, or that can't be loaded.
     """
-    task = task_of(record.task)
-    _check_data(record, maths_of(task))
+    task = record.task
+    _check(record, maths_of(task))
     return oracles.of_batch(maths_of(task), record.examples_per_step, task.steps, bool(record.checkpoint))
 
 
@@ -152,7 +158,7 @@ def with_weights_found(record: Record, folder: Path) -> Record:
     def placed(name: str) -> str:
         return name if (folder / name).exists() else Path(name).name
 
-    return dataclasses.replace(
+    return structs.replace(
         record,
         checkpoint=record.checkpoint and placed(record.checkpoint),
         replica_checkpoints=[placed(name) for name in record.replica_checkpoints],
@@ -160,7 +166,7 @@ def with_weights_found(record: Record, folder: Path) -> Record:
 
 
 def _compare(launch: str, record: Record, folder: Path, is_changed: bool) -> Comparison:
-    task = task_of(record.task)
+    task = record.task
     comparison = Comparison(
         launch=launch,
         strategy=record.name,
@@ -211,7 +217,7 @@ def _deviation(record: Record, task: Task, folder: Path) -> tuple[Deviation, np.
         trajectory = trajectory_of(record)
         return deviation.deviation(record, task, folder, trajectory), np.array(trajectory.losses)
     maths = maths_of(task)
-    _check_data(record, maths)
+    _check(record, maths)
     if record.examples_per_step % record.world_size:
         raise UserError(
             f"Its {record.examples_per_step} rows per step don't divide by its {record.world_size} workers."
@@ -224,8 +230,15 @@ def _deviation(record: Record, task: Task, folder: Path) -> tuple[Deviation, np.
     return deviation.deviation_alone(record, task, folder, alone), alone.losses.mean(axis=0)
 
 
-def _check_data(record: Record, maths: Task) -> None:
-    """Raises UserError where the rows of the launch aren't those on this machine."""
+def _check(record: Record, maths: Task) -> None:
+    """Raises UserError where the rows of the launch aren't those on this machine, or its oracle wouldn't end."""
+    # Forwards, for the gradients by the weights and for those by the inputs, a multiplication and an addition each.
+    operations = 6 * mlp.parameter_bytes(maths) // 4 * record.examples_per_step * record.task.steps
+    if operations > MOST_OPERATIONS or mlp.parameter_bytes(maths) > MOST_PARAMETER_BYTES:
+        raise UserError(
+            f"Its oracle would take {operations:.0e} operations on {mlp.parameter_bytes(maths):.0e} bytes of "
+            f"parameters, of which {MOST_OPERATIONS:.0e} and {MOST_PARAMETER_BYTES:.0e} are tried: launch less."
+        )
     if record.data_sha256 and record.data_sha256 != oracles.data_digest(maths):
         raise UserError("The rows of this launch aren't those of the data set on this machine.")
 
@@ -255,7 +268,7 @@ def _miscounted(deviation: Deviation) -> str:
 def _explanation(record: Record, deviation: Deviation) -> str:
     """Why the launch deviates."""
     reasons = [_miscounted(deviation)] if _miscounted(deviation) else []
-    steps = task_of(record.task).steps - record.first_step
+    steps = record.task.steps - record.first_step
     lengths = {len(losses) for losses in (record.losses, *record.shard_losses)}
     if lengths != {steps} or len(record.shard_losses) < record.shards:
         reasons.append(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import structs
 
 from common.contract.collectives import MEANINGS, Collective
 from common.records.collectives import Cell, CollectivesRecord, arrival_seconds, transfer_seconds
@@ -238,12 +239,12 @@ def _case(record: CollectivesRecord, collective: str) -> Case:
     return Case(
         library=record.library,
         title=record.title,
-        workers=record.workers,
+        workers=record.world_size,
         hosts=max(len(record.hosts), 1),
         placement=placement(record.hosts, record.virtual),
         device=record.device,
-        data_type=str(record.sweep["data_type"]),
-        pipelined=bool(record.sweep.get("pipelined")),
+        data_type=record.sweep.data_type,
+        pipelined=record.sweep.pipelined,
         collective=collective,
     )
 
@@ -251,7 +252,7 @@ def _case(record: CollectivesRecord, collective: str) -> Case:
 def _measured(record: CollectivesRecord, cell: Cell) -> _Measured:
     """What a good cell says of its calls, in one clock."""
     own = _in_one_clock(record, cell)
-    if record.sweep.get("pipelined"):
+    if record.sweep.pipelined:
         calls = cell.loop_calls * len(own.left_seconds[0])
         first = min(entered[0] for entered in own.entered_seconds)
         return _Measured(record, cell, (max(left[-1] for left in own.left_seconds) - first) / calls, None)
@@ -266,13 +267,13 @@ def _in_one_clock(record: CollectivesRecord, cell: Cell) -> Cell:
     """The cell by the clock of the machine that started the launch: the ranks of a host follow one another."""
     if len(record.hosts) < 2:
         return cell
-    each = record.workers // len(record.hosts)
-    ahead = [float(record.hosts[rank // each]["clock_offset_seconds"]) for rank in range(record.workers)]
+    each = record.world_size // len(record.hosts)
+    ahead = [record.hosts[rank // each].clock_offset_seconds or 0.0 for rank in range(record.world_size)]
 
     def set_right(moments: list[list[float]]) -> list[list[float]]:
         return [[moment - own for moment in of_rank] for of_rank, own in zip(moments, ahead, strict=True)]
 
-    return dataclasses.replace(
+    return structs.replace(
         cell, entered_seconds=set_right(cell.entered_seconds), left_seconds=set_right(cell.left_seconds)
     )
 
@@ -281,7 +282,7 @@ def _unsure_seconds(record: CollectivesRecord) -> float:
     """By how much two hosts' clocks may be apart at most once they are set right, whichever two these are."""
     if len(record.hosts) < 2:
         return 0.0
-    return sum(sorted(float(host["clock_uncertainty_seconds"]) for host in record.hosts)[-2:])
+    return sum(sorted(host.clock_uncertainty_seconds or 0.0 for host in record.hosts)[-2:])
 
 
 def _row(case: Case, size_bytes: int, measured: Sequence[_Measured]) -> Row:

@@ -5,42 +5,41 @@ measured is kept whatever happens; when it has ended, whoever started it makes o
 """
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.records.json_files import read_dataclass, write_dataclass
+from common.records.files import to_json
+from common.records.header import Amount, Count, Header, Moment, Part, Positive, Seconds
+from common.records.trace import Message
 
-SCHEMA_VERSION = 1
 
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
+class Cell(Part, kw_only=True):
     """One collective at one size: what its timed calls took. A cell that isn't ok has no calls."""
 
     collective: str
     """What was measured, by its name in `common.contract.collectives`."""
-    size_bytes: int
+    size_bytes: Count
     """As nccl-tests counts it; 0 for a barrier."""
     status: Literal["ok", "unsupported", "failed"]
     """How it ended."""
     reason: str | None = None
     """Why it isn't ok: one sentence."""
-    entered_seconds: list[list[float]] = field(default_factory=list)
+    entered_seconds: list[list[Moment]] = []
     """By rank and call, when the rank began the call: by its host's monotonic clock, since the cell's first call."""
-    left_seconds: list[list[float]] = field(default_factory=list)
+    left_seconds: list[list[Moment]] = []
     """By rank and call, when it had the result, by the same clock."""
-    loop_calls: int = 1
+    loop_calls: Positive = 1
     """Calls between two looks at the clock: 1, or those of a whole loop, which then counts as one above."""
-    counted_calls: int = 0
+    counted_calls: Count = 0
     """Calls after the timed ones, one right after the other, over which bytes and processor time are counted."""
-    sent_bytes: float | None = None
+    sent_bytes: Amount | None = None
     """Bytes per call that all ranks together sent over the launch's own network, packet headers included; None where
     other programs' couldn't be told apart."""
-    processor_seconds: float | None = None
+    processor_seconds: Seconds | None = None
     """Per call, of all ranks' processes together."""
-    formula_bytes: float | None = None
+    formula_bytes: Amount | None = None
     """What they send by the algorithm's formula; None where there is none, and where several ranks of a host send one
     another what isn't counted."""
     algorithm: str = ""
@@ -49,72 +48,44 @@ class Cell:
     """Its formula in words, or theirs."""
     source: str = ""
     """What says so."""
-    messages: list[dict[str, object]] = field(default_factory=list)
-    """Of a replayed step its messages, each the fields of a `Message`; its size is the sum of theirs."""
+    messages: list[Message] = []
+    """Those of a replayed step; its size is the sum of theirs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CollectivesRecord:
-    """What one launch measured, or why it measured nothing. Every field is one key of the JSON file."""
+class Replayed(Part, kw_only=True):
+    """The strategy whose step is replayed."""
 
-    schema_version: int = SCHEMA_VERSION
-    """Raised when a field goes or changes its meaning; one that is added has a default, which older files get."""
+    strategy: str
+    launch: str
+    """The launch of the same round that made the whole step, by the stem of its record; empty: there was none."""
+    source: str
+    """What told the messages, in words."""
+    under_way_seconds: list[Seconds] = []
+    """As its `Trace` has them."""
+
+
+class CollectivesRecord(Header, kw_only=True, tag="collectives"):
+    """What one launch measured, or why it measured nothing; cells that it had finished before it failed are kept."""
+
     library: str
     """Its name."""
     title: str
     """Its name in prose."""
-    family: str
-    """What its folder calls itself in prose."""
-    colors: list[str]
-    """What its family is drawn in, from dark to light."""
-    status: Literal["ok", "unsupported", "failed"]
-    """How the launch ended; cells that it had finished before are kept."""
-    reason: str | None = None
-    """Why it isn't ok: one sentence."""
-    log: str | None = None
-    """Name of the log file, in the same folder."""
-    repetition: int = 1
+    repetition: Positive = 1
     """Which of the launches of this library, or of this replayed strategy, and world it is, from 1: its round."""
-    sweep: dict[str, object]
-    """The fields of its `Sweep`."""
-    replayed: dict[str, object] = field(default_factory=dict)
-    """Where a strategy's step is replayed: the `strategy`, the `launch` of the same round that made the whole step (the
-    stem of its record), the `source` of the messages, and `under_way_seconds`, as its `Trace` has them."""
-    workers: int
-    """Ranks."""
+    sweep: Sweep
+    """What was to be measured."""
+    replayed: Replayed | None = None
+    """Where a strategy's step is replayed."""
     one_process: bool = False
-    """Whether they are devices of one process, so that there is one row of times for all of them."""
-    backend: str = ""
-    """What carried the tensors, such as gloo."""
-    device: str = "cpu"
-    """Where they lay: cpu, or a GPU's name."""
-    facts: dict[str, str] = field(default_factory=dict)
+    """Whether the ranks are devices of one process, so that there is one row of times for all of them."""
+    facts: dict[str, str] = {}
     """What the library tells of itself."""
-    timing_seconds: float = 0.0
+    timing_seconds: Seconds = 0.0
     """What it takes to look at the clock before and after a call that does nothing: the median on the first rank."""
-    pinned_cores: list[int] = field(default_factory=list)
-    """Cores that the first rank was kept on."""
-    oversubscribed: bool = False
-    """Whether there were more threads than cores."""
-    private_network: bool = False
-    """Whether the launch had a network namespace to itself."""
-    hosts: list[dict[str, object]] = field(default_factory=list)
-    """The hosts of a launch over several, as a strategy's record has them."""
-    virtual: dict[str, float | None] = field(default_factory=dict)
-    """Of virtual hosts, as a strategy's record has it."""
-    link: dict[str, float] = field(default_factory=dict)
-    """The link between hosts, as a strategy's record has it."""
-    versions: dict[str, str] = field(default_factory=dict)
-    """Versions of Python, the library and what it uses."""
-    host: dict[str, object] = field(default_factory=dict)
-    """The first rank's machine: processor, cores, memory, GPUs, system."""
-    git_commit: str | None = None
-    """The commit of the checkout that ran."""
-    started_at: str
-    """When the first rank started: ISO 8601, UTC."""
-    elapsed_seconds: float = 0.0
-    """From then until it had measured everything."""
-    cells: list[Cell] = field(default_factory=list)
+    elapsed_seconds: Seconds = 0.0
+    """From the start until it had measured everything."""
+    cells: list[Cell] = []
     """In the order in which they were measured."""
 
 
@@ -123,11 +94,11 @@ def cells_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.cells")
 
 
-def append_line(path: Path, values: dict[str, object]) -> None:
+def append_line(path: Path, values: object) -> None:
     """Add one line of JSON to the file. Raises UserError where it can't be written to."""
     try:
         with path.open("a") as file:
-            file.write(json.dumps(values, allow_nan=False) + "\n")
+            file.write(json.dumps(to_json(values), allow_nan=False) + "\n")
     except OSError as error:
         raise UserError(
             f"{path} can't be written to ({error.strerror}): free some space, or name another folder."
@@ -148,23 +119,6 @@ def read_lines(path: Path) -> list[dict[str, object]]:
         except ValueError:
             break
     return found
-
-
-def write_record(path: Path, record: CollectivesRecord) -> None:
-    """Write the JSON whole or not at all. Raises UserError when its folder can't be written to."""
-    write_dataclass(path, record)
-
-
-def read_record(path: Path) -> CollectivesRecord:
-    """The record in `path`. Raises UserError when it is damaged or of another schema version."""
-    return read_dataclass(
-        path, CollectivesRecord, "a record of collectives", "delete it and measure again", inside=("cells", Cell)
-    )
-
-
-def read_records(folder: Path) -> dict[str, CollectivesRecord]:
-    """Every record in the folder by its file's name, in the order of the files. Raises UserError for a damaged one."""
-    return {path.stem: read_record(path) for path in sorted(folder.glob("*.json"))}
 
 
 def transfer_seconds(cell: Cell) -> list[float]:

@@ -1,10 +1,10 @@
 """How far a record is from the oracle of its maths."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
@@ -26,7 +26,7 @@ def deviation_alone(record: Record, task: Task, folder: Path, oracle: AloneTraje
     if record.checkpoint:
         weights = float("inf")
     if record.checkpoint and len(files) == len(oracle.states):
-        kept = [final_weights(dataclasses.replace(record, checkpoint=file), folder) for file in files]
+        kept = [final_weights(structs.replace(record, checkpoint=file), folder) for file in files]
         names = mlp.parameter_names(task)
         expected = [{name: state[name] for name in names} for state in oracle.states]
         weights = max(map(weight_deviation, kept, expected))

@@ -1,78 +1,41 @@
 """The record of one launch that multiplied matrices: every part of every call on every rank, raw."""
 
 import statistics
-from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal
 
-from common.records.json_files import read_dataclass, write_dataclass
+from common.declarations.products import Products
+from common.records.header import Header, Moment, Part, Positive, Seconds
 
-SCHEMA_VERSION = 1
 
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
+class Cell(Part, kw_only=True):
     """The products of one size."""
 
-    size: int
+    size: Positive
     """Rows and columns n of A, B and C."""
     parts: list[str]
     """What a call consists of, one part after the other, such as scatter, broadcast, product, gather."""
-    moments_seconds: list[list[list[float]]]
+    moments_seconds: list[list[list[Moment]]]
     """By rank and call when the rank began, then when it was done with each part: by their host's clock that counts
     from its boot, since rank 0 began its first call."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MatrixRecord:
-    """What one launch measured, or why it measured nothing. Every field is one key of the JSON file."""
+class MatrixRecord(Header, kw_only=True, tag="matrix products"):
+    """What one launch measured, or why it measured nothing."""
 
-    schema_version: int = SCHEMA_VERSION
-    """Raised when a field goes or changes its meaning; one that is added has a default, which older files get."""
     way: str
     """Its name."""
     title: str
     """Its name in prose."""
     kind: Literal["naive", "alone", "rows", "reduction"]
     """What it does, as its declaration says."""
-    family: str
-    """What its folder calls itself in prose."""
-    colors: list[str]
-    """What its family is drawn in, from dark to light."""
-    status: Literal["ok", "unsupported", "failed"]
-    """How the launch ended."""
-    reason: str | None = None
-    """Why it isn't ok: one sentence."""
-    log: str | None = None
-    """Name of the log file, in the same folder."""
-    repetition: int = 1
+    repetition: Positive = 1
     """Which of the launches of this way it is, from 1: the round that it belongs to."""
-    products: dict[str, object]
-    """The fields of its `Products`."""
-    workers: int
-    """Processes that share each product."""
-    backend: str = ""
-    """What carried the matrices, such as gloo."""
-    device: str = "cpu"
-    """What multiplied them."""
-    pinned_cores: list[int] = field(default_factory=list)
-    """Cores that the first rank was kept on."""
-    oversubscribed: bool = False
-    """Whether there were more threads than cores."""
-    private_network: bool = False
-    """Whether the launch had a network namespace to itself."""
-    versions: dict[str, str] = field(default_factory=dict)
-    """Versions of Python, the framework and the libraries."""
-    host: dict[str, object] = field(default_factory=dict)
-    """The first rank's machine: processor, cores, memory, GPUs, system."""
-    git_commit: str | None = None
-    """The commit of the checkout that ran."""
-    started_at: str
-    """When the first rank started: ISO 8601, UTC."""
-    elapsed_seconds: float = 0.0
-    """From then until it had measured everything."""
-    cells: list[Cell] = field(default_factory=list)
+    products: Products
+    """What was to be multiplied."""
+    elapsed_seconds: Seconds = 0.0
+    """From the start until it had measured everything."""
+    cells: list[Cell] = []
     """One for each size, in the order in which they were measured; none where the launch isn't ok."""
 
 
@@ -106,19 +69,3 @@ def in_words(cell: Cell) -> str:
 
 def _last_arrivals(cell: Cell) -> list[float]:
     return [max(moments[0] for moments in of_call) for of_call in zip(*cell.moments_seconds, strict=True)]
-
-
-def write_record(path: Path, record: MatrixRecord) -> None:
-    """Write the JSON whole or not at all. Raises UserError when its folder can't be written to."""
-    write_dataclass(path, record)
-
-
-def read_record(path: Path) -> MatrixRecord:
-    """The record in `path`. Raises UserError when it is damaged or of another schema version."""
-    remedy = "delete it and measure again"
-    return read_dataclass(path, MatrixRecord, "a record of matrix products", remedy, inside=("cells", Cell))
-
-
-def read_records(folder: Path) -> dict[str, MatrixRecord]:
-    """Every record in the folder by its file's name, in the order of the files. Raises UserError for a damaged one."""
-    return {path.stem: read_record(path) for path in sorted(folder.glob("*.json"))}

@@ -63,7 +63,7 @@ def rows(records: Mapping[str, MatrixRecord]) -> list[Row]:
     found: dict[tuple[str, int, int], list[tuple[MatrixRecord, Cell]]] = {}
     for record in sorted(records.values(), key=lambda record: _KINDS.index(record.kind)):
         for cell in record.cells:
-            found.setdefault((record.way, record.workers, cell.size), []).append((record, cell))
+            found.setdefault((record.way, record.world_size, cell.size), []).append((record, cell))
     bare = [_row(measured) for measured in found.values()]
     bases = {
         (record.family, cell.size): row
@@ -85,7 +85,7 @@ def _row(measured: Sequence[tuple[MatrixRecord, Cell]]) -> Row:
         title=record.title,
         kind=record.kind,
         colors=tuple(record.colors),
-        workers=record.workers,
+        workers=record.world_size,
         size=cell.size,
         launch_seconds=seconds,
         seconds=median_interval([*seconds.values()]),

@@ -18,10 +18,10 @@ class Throughput:
 
 def window_seconds_per_step(record: Record) -> list[float]:
     """Seconds per step of each clocked window, in order; the slowest rank of each sets its cost."""
-    slowest: dict[float, float] = {}
+    slowest: dict[int, float] = {}
     for window in record.windows:
-        seconds = window["seconds"] / window["steps"]
-        slowest[window["step"]] = max(seconds, slowest.get(window["step"], 0.0))
+        seconds = window.seconds / window.steps
+        slowest[window.step] = max(seconds, slowest.get(window.step, 0.0))
     return [slowest[step] for step in sorted(slowest)]
 
 

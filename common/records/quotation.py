@@ -3,20 +3,19 @@
 import ast
 import textwrap
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 
 from common.paths import ROOT
+from common.records.header import Part, Positive
 
 MARK = "The line that makes it distributed"
 """What a comment says of the line below it."""
 
 
-@dataclass(frozen=True)
-class Quotation:
+class Quotation(Part, kw_only=True):
     """A part of a source file."""
 
-    line: int
+    line: Positive
     """Number of its first line, from 1."""
     code: str
     """Its lines as they are, but for the indentation that all of them share."""
@@ -50,7 +49,7 @@ def _quotations(lines: list[str], tree: ast.Module) -> list[Quotation]:
         while below < len(lines) and _is_comment(lines[below]):
             below += 1
         if node := begun_on.get(below + 1):
-            found.append(Quotation(first + 1, textwrap.dedent("\n".join(lines[first : _last_line(node)]))))
+            found.append(Quotation(line=first + 1, code=textwrap.dedent("\n".join(lines[first : _last_line(node)]))))
     return found
 
 

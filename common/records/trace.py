@@ -4,11 +4,11 @@ A family's tracer is a module that runs a strategy's script and leaves a `Trace`
 what a framework fuses, cuts, rounds or sends twice is in it.
 """
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.errors import UserError
-from common.records.json_files import read_dataclass, write_dataclass
+from common.records.files import read_record
+from common.records.header import Count, Part, Positive, Seconds, Versioned
 
 FIRST_STEP, STEPS = 10, 10
 """Which steps are traced, counted from the launch's first: frameworks settle how they exchange in the steps before. A
@@ -18,27 +18,23 @@ STEP = "step"
 """What a cell is called, in place of a collective, that has all messages of a step, one after another."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
+class Message(Part, kw_only=True):
     """One call of a library of collectives, the same on all ranks."""
 
     collective: str
     """By its name in `common.contract.collectives`."""
-    size_bytes: int
+    size_bytes: Count
     """As nccl-tests counts it."""
     backwards: bool = False
     """Whether a send goes from the last rank to the first one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trace:
-    """What the ranks of a strategy sent in a step. Every field is one key of the JSON file."""
+class Trace(Versioned, kw_only=True):
+    """What the ranks of a strategy sent in a step."""
 
-    schema_version: int = 1
-    """Raised when a field goes or changes its meaning."""
     strategy: str
     """Its name."""
-    workers: int
+    workers: Positive
     """Ranks."""
     source: str
     """What told it, in words: the framework's profiler, its timeline or its graph."""
@@ -48,7 +44,7 @@ class Trace:
     """NumPy's name of the elements' type."""
     messages: list[Message]
     """The messages of a step, in the order in which they began."""
-    under_way_seconds: list[float] = field(default_factory=list)
+    under_way_seconds: list[Seconds] = []
     """Of each traced step how long at least one message was under way on the first rank, by the tracer's clock; none
     where it doesn't tell. Tracing makes a step slower."""
 
@@ -58,19 +54,12 @@ def trace_path(record: Path) -> Path:
     return record.with_name(f"{record.name}.messages")
 
 
-def write_trace(path: Path, trace: Trace) -> None:
-    """Write the JSON whole or not at all. Raises UserError when its folder can't be written to."""
-    write_dataclass(path, trace)
-
-
 def read_trace(path: Path) -> Trace:
     """The trace in `path`. Raises UserError when it is missing, damaged, of another schema version, or empty."""
-    found = read_dataclass(
-        path, Trace, "a trace of messages", "delete it and start the session again", inside=("messages", Message)
-    )
-    if not found.messages:
+    trace = read_record(path, Trace)
+    if not trace.messages:
         raise UserError(f"{path} has no messages: the strategy sends none that its tracer sees.")
-    return found
+    return trace
 
 
 def seconds_under_way(spans: list[tuple[float, float]]) -> float:

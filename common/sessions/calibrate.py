@@ -10,6 +10,7 @@ import random
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +27,8 @@ from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from common.measurement import machine
 from common.records import manifest, metrics
-from common.records.training import Record, read_record
+from common.records.files import read_record
+from common.records.training import Record
 from common.sessions import calibration_blocks, calibration_verdict
 from common.sessions.calibration_blocks import LONG_BLOCK, Measured
 from common.sessions.calibration_subject import subject
@@ -113,7 +115,7 @@ def main() -> None:
     options = {"strategy": strategy.name, "workers": planned(strategy, 1).workers, "rounds": arguments.rounds}
     with begin(console, "calibrate", arguments, str(options), kind=calibration_verdict.KIND) as session:
         schedule = Calibrated(rounds(strategy, arguments.rounds, session.order_seed), session.folder)
-        session.run(schedule, _make, read_record, _in_words)
+        session.run(schedule, _make, partial(read_record, kind=Record), _in_words)
         rates = {alias: np.array(each) for alias, each in schedule.rates.items()}
         calibration = _conclude(session, strategy, calibration_blocks.measured(**rates))
     promises = calibration_verdict.promises(calibration)

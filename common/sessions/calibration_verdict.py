@@ -111,7 +111,7 @@ def copy_into(folder: Path, results: Path) -> None:
     for a damaged one.
     """
     facts = machine.host_facts()
-    here = (facts["processor"], facts["cores"])
+    here = (facts.processor, facts.cores)
     found = {path: read(path) for path in sorted(results.glob(f"*-{KIND}/{FILE}"))}
     of_here = [path for path, known in found.items() if (known.processor, known.cores) == here]
     for path in list(of_here):

@@ -14,14 +14,9 @@ from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Family, Strategy
 from common.launching.ending import Ended
 from common.launching.planned import Job, Size
-from common.measurement.ceiling import (
-    FOLDER,
-    Ceiling,
-    declared,
-    read_ceiling,
-    rows_per_worker,
-    write_ceiling,
-)
+from common.measurement.ceiling import declared, rows_per_worker
+from common.records.ceiling import FOLDER, Ceiling
+from common.records.files import read_record, write_record
 from common.sessions.comparison_plan import Scope, main_worlds, throughput, worlds
 
 DEADLINE_SECONDS = 60.0
@@ -66,8 +61,8 @@ class PlannedProbe:
             log = f"{Path(self.name).name}.log"
             about = {"variables": dict(self.variables), "log": log, "started_at": started_at}
             facts = declared(self.strategy, self.task) | about
-            write_ceiling(path, Ceiling(**facts, status=ended.status, reason=ended.reason))
-        return read_ceiling(path)
+            write_record(path, Ceiling(**facts, status=ended.status, reason=ended.reason))
+        return read_record(path, Ceiling)
 
 
 def planned(scope: Scope) -> list[PlannedProbe]:

@@ -31,11 +31,12 @@ from common.launching.hosts.allocation import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import run_planned
-from common.measurement.ceiling import FOLDER, Ceiling, read_ceiling
-from common.measurement.ceiling import in_words as ceiling_in_words
 from common.records import certificate, manifest, metrics
+from common.records.ceiling import FOLDER, Ceiling
+from common.records.ceiling import in_words as ceiling_in_words
 from common.records.certificate import Comparison
-from common.records.training import Record, read_record, read_records
+from common.records.files import read_record, read_records
+from common.records.training import Record
 from common.sessions import calibration_verdict, ceilings, placement, regression
 from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_plan import (
@@ -160,7 +161,7 @@ def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path |
 
 
 def _read(path: Path) -> Record | Ceiling:
-    return read_ceiling(path) if path.parent.name == FOLDER else read_record(path)
+    return read_record(path, Ceiling if path.parent.name == FOLDER else Record)
 
 
 def _in_words(launch: PlannedLaunch | PlannedProbe, record: Record | Ceiling) -> str:
@@ -177,14 +178,14 @@ def _in_words(launch: PlannedLaunch | PlannedProbe, record: Record | Ceiling) ->
 
 def _conclude(session: Session, against: Against | None) -> str | None:
     """Say what came of all launches; returns why this checkout doesn't pass, by itself or `against` a commit."""
-    records = {path.stem: record for path, record in read_records(session.folder).items()}
+    records = read_records(session.folder, Record)
     _print_summary(session.console, list(records.values()))
     if not against:
         return failure_of(records, certificate.compare(records, session.folder))
     failure = regression.conclude(session.console, against, session.folder)
     manifest.note(session.folder, [session.folder / regression.FILE])
     # This checkout alone makes certificates, so the gate has no pair of one that fails.
-    certificates_here = {name: record for name, record in records.items() if record.task["checkpoint_steps"]}
+    certificates_here = {name: record for name, record in records.items() if record.task.checkpoint_steps}
     return failure or failure_of(certificates_here, [])
 
 
@@ -197,8 +198,8 @@ def failure_of(records: Mapping[str, Record], comparisons: Sequence[Comparison])
     for record in records.values():
         workers = "1 worker" if record.world_size == 1 else f"{record.world_size} workers"
         exchange = "" if record.exchange else " without exchange"
-        kind = "certificate" if record.task["checkpoint_steps"] else record.scaling
-        configuration = f"{record.name} with {workers}{exchange}, {record.task['preset']} {kind}"
+        kind = "certificate" if record.task.checkpoint_steps else record.scaling
+        configuration = f"{record.name} with {workers}{exchange}, {record.task.preset} {kind}"
         statuses.setdefault(configuration, []).append(record.status)
     failing = [name for name, ended in statuses.items() if "failed" in ended and "ok" not in ended]
     deviating = certificate.deviating(comparisons)
@@ -214,7 +215,8 @@ def _forget_what_did_not_end_well(folder: Path) -> None:
     Those that weren't noted are among them: the comparison ended before it could.
     """
     noted = manifest.read(folder)
-    again = [path for path, record in read_records(folder).items() if record.status != "ok" or path.name not in noted]
+    records = {folder / f"{launch}.json": record for launch, record in read_records(folder, Record).items()}
+    again = [path for path, record in records.items() if record.status != "ok" or path.name not in noted]
     for path in again:
         path.unlink()
     if again:
@@ -290,7 +292,7 @@ def _print_summary(console: Console, records: list[Record]) -> None:
     rates: dict[tuple, list[float]] = {}
     for record in records:
         if record.status == "ok" and record.checkpoint is None and record.exchange:
-            key = (record.task["preset"], record.scaling, record.name, record.world_size)
+            key = (record.task.preset, record.scaling, record.name, record.world_size)
             rates.setdefault(key, []).append(metrics.throughput(record).samples_per_second)
     table = Table("preset", "scaling", "strategy", "workers", "launches", "samples/s (median)")
     for key in sorted(rates):

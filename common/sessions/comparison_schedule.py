@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from common.declarations.strategy import Strategy
 from common.launching.planned import PlannedLaunch
-from common.measurement.ceiling import Ceiling
+from common.records.ceiling import Ceiling
 from common.records.training import Record
 from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_plan import (

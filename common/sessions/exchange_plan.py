@@ -23,8 +23,10 @@ from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.launching.planned import PlannedLaunch, PlannedSweep
 from common.records import metrics
+from common.records.collectives import Replayed
+from common.records.files import read_record
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
-from common.records.training import read_record
+from common.records.training import Record
 from common.sessions import comparison_plan
 from common.sessions.session import Stage
 
@@ -157,9 +159,13 @@ def replay(scope: Scope, step: PlannedLaunch, folder: Path) -> Planned | None:
         return None
     trace = read_trace(path)
     sweep = Sweep(messages=path, data_type=trace.data_type, workers=trace.workers, iterations=scope.iterations)
-    told = {"strategy": step.strategy.name, "launch": step.name, "source": trace.source}
-    told["under_way_seconds"] = trace.under_way_seconds
-    launch = PlannedSweep(catalogue.find_library(trace.library), sweep, step.repetition, replayed=told)
+    replayed = Replayed(
+        strategy=step.strategy.name,
+        launch=step.name,
+        source=trace.source,
+        under_way_seconds=trace.under_way_seconds,
+    )
+    launch = PlannedSweep(catalogue.find_library(trace.library), sweep, step.repetition, replayed=replayed)
     return Planned("replays", launch)
 
 
@@ -223,7 +229,7 @@ def _account(scope: Scope, strategy: Strategy, repetition: int, folder: Path) ->
     for launch in whole_steps(scope, repetition):
         if launch.strategy.name not in (strategy.base, strategy.name):
             continue
-        record = read_record(folder / f"{launch.name}.json")
+        record = read_record(folder / f"{launch.name}.json", Record)
         if record.status == "ok":
             kind = "base" if launch.strategy is not strategy else "step" if has_exchange(launch.options) else "alone"
             found[kind] = metrics.throughput(record).seconds_per_step

@@ -12,18 +12,19 @@ from functools import partial
 from pathlib import Path
 
 import tyro
+from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
 from common.declarations.strategy import ExchangeOptions
+from common.declarations.sweep import Sweep
 from common.errors import exit_with_one_line
 from common.files import ensure_writable
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
-from common.records import collectives as laboratory_record
 from common.records import manifest
-from common.records import training as strategy_record
-from common.records.collectives import CollectivesRecord
+from common.records.collectives import CollectivesRecord, Replayed
+from common.records.files import read_record, read_records, write_record
 from common.records.trace import trace_path
 from common.records.training import Record
 from common.sessions.exchange_plan import Planned, Scope, stages, steps_table
@@ -56,9 +57,9 @@ def main() -> None:
         session.run(schedule, make, read, plan_table=partial(steps_table, order_seed=session.order_seed))
     folder = session.folder
     traces, steps = ([*map(read, sorted(place.glob("*.json")))] for place in (folder / "traces", folder))
-    replays = laboratory_record.read_records(folder / "replays").values()
+    replays = read_records(folder / "replays", CollectivesRecord).values()
     # What couldn't be traced stands among the replays for the report, and counts as a trace.
-    failed = counted(console, [*traces, *steps, *(each for each in replays if each.replayed["launch"])])
+    failed = counted(console, [*traces, *steps, *(each for each in replays if each.replayed.launch)])
     sys.exit(report("reports", folder, output.out) or failed)
 
 
@@ -73,10 +74,10 @@ def make(planned: Planned, folder: Path) -> Record | CollectivesRecord:
 def read(path: Path) -> Record | CollectivesRecord:
     """The record of a launch; a trace without messages has failed. Raises UserError for a damaged one."""
     if path.parent.name == "replays":
-        return laboratory_record.read_record(path)
-    record = strategy_record.read_record(path)
+        return read_record(path, CollectivesRecord)
+    record = read_record(path, Record)
     if path.parent.name == "traces" and record.status == "ok" and not trace_path(path).exists():
-        return dataclasses.replace(record, status="failed", reason=_NO_MESSAGES)
+        return structs.replace(record, status="failed", reason=_NO_MESSAGES)
     return record
 
 
@@ -92,15 +93,17 @@ def _trace(launch: PlannedLaunch, folder: Path) -> Record:
         return record
     family = launch.strategy.family
     if record.status == "ok":
-        record = dataclasses.replace(record, status="failed", reason=_NO_MESSAGES)
+        record = structs.replace(record, status="failed", reason=_NO_MESSAGES)
     log = f"../traces/{record.log}" if record.log else None
     refused = CollectivesRecord(
-        **{"library": "", "title": "", "family": family.title, "colors": list(family.colors), "sweep": {}},
-        **{"status": record.status, "reason": record.reason, "log": log, "workers": launch.workers},
-        replayed={"strategy": launch.strategy.name, "launch": "", "source": "", "under_way_seconds": []},
+        **{"library": "", "title": "", "family": family.title, "colors": list(family.colors)},
+        **{"status": record.status, "reason": record.reason, "log": log, "world_size": launch.workers},
+        threads_per_worker=launch.task.threads,
+        sweep=Sweep(workers=launch.workers, threads=launch.task.threads),
+        replayed=Replayed(strategy=launch.strategy.name, launch="", source=""),
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
-    laboratory_record.write_record(path, refused)
+    write_record(path, refused)
     manifest.note(folder, [path])
     return record
 

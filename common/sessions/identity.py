@@ -46,7 +46,7 @@ _OF_IMPORTS = {("KMP_DUPLICATE_LIB_OK", "True"), ("KMP_INIT_AT_FORK", "FALSE")}
 def fingerprint(variables: Mapping[str, str]) -> str:
     """Lines that change with the code that launches run, what is installed, the machine, and these variables."""
     host = machine.host_facts()
-    facts = [host[name] for name in ("name", "processor", "cores", "gpus")]
+    facts = [host.name, host.processor, host.cores, host.gpus]
     lines = [f"code {code_digest()}", f"installed {_digest(sorted(installed()))}", f"machine {json.dumps(facts)}"]
     return "\n".join([*lines, f"variables {json.dumps(variables)}"])
 

@@ -9,22 +9,26 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import tyro
+from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
 from common.declarations.catalogue import ways
+from common.declarations.products import Products, check_workers, to_arguments
 from common.declarations.way import Way
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 from common.launching.ending import Ended
 from common.launching.planned import Job
 from common.launching.supervision import run_planned
-from common.measurement.matrix_products import Products, check_workers, declared, to_arguments
+from common.measurement.matrix_products import declared
 from common.records import matrix_rows
-from common.records.matrix_products import MatrixRecord, read_record, read_records, write_record
+from common.records.files import read_record, read_records, write_record
+from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Exponent, Row
 from common.sessions.session import Options, Output, Rounds, begin, console_for, counted, numbered, report
 from common.statistics.intervals import FEWEST_LAUNCHES
@@ -97,13 +101,13 @@ class Planned:
         path, left = folder / f"{self.name}.json", folder / f"{self.name}.launch"
         about = {"repetition": self.repetition, "log": f"{self.name}.log"}
         if ended.status == "ok":
-            record = dataclasses.replace(read_record(left), **about)
+            record = structs.replace(read_record(left, MatrixRecord), **about)
         else:
             facts = declared(self.way, self.products, self.products.workers) | about
             record = MatrixRecord(**facts, status=ended.status, reason=ended.reason, started_at=started_at)
         write_record(path, record)
         left.unlink(missing_ok=True)
-        return read_record(path)
+        return read_record(path, MatrixRecord)
 
 
 @dataclass(frozen=True)
@@ -137,8 +141,8 @@ def main() -> None:
     ensure_writable(output.out)
     with begin(console, "matrix_products", arguments, repr(scope)) as session:
         planned = rounds(scope, session.order_seed)
-        session.run(Rounds(numbered(planned)), run_planned, read_record)
-    records = read_records(session.folder)
+        session.run(Rounds(numbered(planned)), run_planned, partial(read_record, kind=MatrixRecord))
+    records = read_records(session.folder, MatrixRecord)
     rows = matrix_rows.rows(records)
     if rows:
         print_rows(console, rows)

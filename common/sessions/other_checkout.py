@@ -7,22 +7,28 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from common.declarations.catalogue import families
 from common.errors import UserError
 from common.files import write_atomically
 from common.paths import ROOT
-from common.records.training import SCHEMA_VERSION, Record
+from common.records.header import SCHEMA_VERSION
+from common.records.training import Record
 
 RECORDS = "against_records"
 """The folder in a comparison's folder that has the records and logs of the other checkout."""
 
-_RECORD_MODULES = ("common/records/training.py", "common/measurement/record.py", "common/record.py")
-"""Where a commit has its `Record`, and where earlier ones have it."""
+_RECORD_MODULES = (
+    *("common/records/header.py", "common/records/training.py"),
+    *("common/measurement/record.py", "common/record.py"),
+)
+"""Where a commit has the header of its records and its `Record`, and where earlier ones have both."""
+
+_RECORD_CLASSES = ("Header", "Record")
 
 _LAUNCHERS = ("common/launching/launch.py", "common/launch.py")
 """Where a commit has the module that starts a strategy, and where earlier ones have it."""
@@ -133,31 +139,32 @@ def _check_records(rev: str, commit: str, head: str, root: Path) -> None:
     other_way = f"check that commit out, and compare it with --against-commit {head[:10]}"
     shown = [_git(root, "show", f"{commit}:{place}") for place in _RECORD_MODULES]
     sources = [each.stdout.decode() for each in shown if each.returncode == 0]
-    version, recorded = _schema(sources[0]) if sources else (None, set())
+    version, recorded = _schema(sources)
     if version is None:
         raise UserError(f"{rev} has no records that could be compared: {later}.")
-    if version != SCHEMA_VERSION:
+    if version not in (Record.earlier_version, SCHEMA_VERSION):
         remedy = other_way if version > SCHEMA_VERSION else later
         raise UserError(
             f"{rev} writes records of schema version {version}, this checkout of {SCHEMA_VERSION}, which can't be "
             f"compared: {remedy}."
         )
-    if unknown := recorded - {each.name for each in fields(Record)}:
+    if unknown := recorded - {*Record.__struct_fields__}:
         raise UserError(f"{rev} records {', '.join(sorted(unknown))}, which this checkout doesn't know: {other_way}.")
 
 
-def _schema(source: str) -> tuple[int | None, set[str]]:
-    """The version that a commit's record module names (None: it names none), and the fields of its `Record`."""
+def _schema(sources: Sequence[str]) -> tuple[int | None, set[str]]:
+    """The version that a commit's record modules name (None: they name none), and the fields of its `Record`."""
     version, recorded = None, set()
     try:
-        statements = ast.parse(source).body
+        statements = [node for source in sources for node in ast.parse(source).body]
     except SyntaxError:
         return None, set()
     for node in statements:
         if isinstance(node, ast.Assign) and [getattr(each, "id", "") for each in node.targets] == ["SCHEMA_VERSION"]:
             version = ast.literal_eval(node.value)
-        if isinstance(node, ast.ClassDef) and node.name == "Record":
-            recorded = {each.target.id for each in node.body if isinstance(each, ast.AnnAssign)}
+        if isinstance(node, ast.ClassDef) and node.name in _RECORD_CLASSES:
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+            recorded |= {each.target.id for each in fields if "ClassVar" not in ast.unparse(each.annotation)}
     return version, recorded
 
 

@@ -3,6 +3,7 @@
 To start it: `nox -s compare -- --against-commit REV`.
 """
 
+import dataclasses
 import math
 import statistics
 from collections import Counter
@@ -15,6 +16,7 @@ import pandas
 from rich.console import Console
 from rich.table import Table
 
+from common.contract.task import Task
 from common.declarations.strategy import name_of
 from common.errors import UserError
 from common.files import write_atomically
@@ -24,8 +26,9 @@ from common.launching.processes import signals_held
 from common.launching.supervision import ThisMachine
 from common.paths import ROOT
 from common.records import certificate, manifest
+from common.records.files import read_records
 from common.records.metrics import throughput
-from common.records.training import Record, read_records
+from common.records.training import Record
 from common.sessions.other_checkout import RECORDS, Against, launcher_of
 from common.sessions.session import Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
@@ -79,7 +82,7 @@ class _Pair:
                 return f"{record.status} {place}: {cause}"
             if not record.windows:
                 return f"nothing was clocked {place}"
-        work = [{k: v for k, v in record.task.items() if k not in _NOT_WORK} for record in (self.here, self.there)]
+        work = [_work(record.task) for record in (self.here, self.there)]
         rows = [{"rows per step": record.examples_per_step} for record in (self.here, self.there)]
         differences = _differences(*work) or _differences(*rows)
         return f"not the same work: {', '.join(differences)}" if differences else ""
@@ -87,6 +90,10 @@ class _Pair:
     def seconds_per_step(self) -> tuple[float, float]:
         """Of both sides, which make a pair."""
         return throughput(self.here).seconds_per_step, throughput(self.there).seconds_per_step
+
+
+def _work(task: Task) -> dict[str, object]:
+    return {name: value for name, value in dataclasses.asdict(task).items() if name not in _NOT_WORK}
 
 
 def is_paired(stage: Stage, launch: PlannedLaunch) -> bool:
@@ -146,7 +153,7 @@ def conclude(console: Console, against: Against, folder: Path) -> str | None:
     Raises UserError for a damaged record.
     """
     folders = (folder, folder / RECORDS)
-    here, there = ({path.stem: record for path, record in read_records(each).items()} for each in folders)
+    here, there = (read_records(each, Record) for each in folders)
     again = tuple(map(_failed_at_first, folders))
     table = changes(here, there, against.tolerance, _deviating(here, there, folder), again, _planned(folder))
     about = (against.rev, against.commit, against.here, against.tolerance, " ".join(against.notes))
@@ -252,7 +259,7 @@ def changes(
 
 
 def _setting(record: Record) -> tuple:
-    return record.name, record.world_size, record.task["preset"], record.scaling, record.exchange
+    return record.name, record.world_size, record.task.preset, record.scaling, record.exchange
 
 
 def failure(table: pandas.DataFrame) -> str | None:

@@ -30,7 +30,8 @@ from common.launching.launch import ENDS_WITH
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import metrics
-from common.records.training import read_record
+from common.records.files import read_record
+from common.records.training import Record
 from common.statistics.intervals import median_interval
 
 MEASURED = tuple(name for name, each in strategies().items() if "--fusion-megabytes" in option_names(each.options))
@@ -112,7 +113,7 @@ def measure(strategy: str, task: Task, options: Options) -> float:
         if ended.returncode:
             name = name_of(strategy, label(options))
             raise LaunchFailedError(f"{name} ended with {ended.returncode}: {ended.stderr}")
-        return metrics.throughput(read_record(path)).seconds_per_step
+        return metrics.throughput(read_record(path, Record)).seconds_per_step
 
 
 if __name__ == "__main__":

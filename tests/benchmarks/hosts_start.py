@@ -88,8 +88,8 @@ def seconds_of_start(name: str, hosts: int | None, members: Cluster, folder: Pat
     if record.status != "ok":
         raise LaunchFailedError(f"{planned.name} {record.status}: {record.reason}")
     last = record.windows[-1]
-    first = next(window for window in record.windows if window["rank"] == last["rank"])
-    return seconds - (last["started_seconds"] + last["seconds"] - first["started_seconds"])
+    first = next(window for window in record.windows if window.rank == last.rank)
+    return seconds - (last.started_seconds + last.seconds - first.started_seconds)
 
 
 def row_of(name: str, pairs: list[tuple[float, float]]) -> list[str]:

@@ -40,7 +40,7 @@ class PairedRun(Run):
             seconds = time.perf_counter() - started
             # Those of the warm-up aren't among them.
             if self.clock.windows:
-                self._pairs.append((self.clock.windows[-1]["seconds"], seconds))
+                self._pairs.append((self.clock.windows[-1].seconds, seconds))
 
     def finish(self, *arguments: object, **facts: object) -> None:
         """Write the pairs, the slowest rank's time of each window, to the file that LOCKSTEP_PAIRS names."""

@@ -20,7 +20,8 @@ from common.declarations.sweep import Sweep
 from common.measurement import collectives as laboratory
 from common.measurement.runner import run_script
 from common.records.collectives import Cell, append_line, cells_path, read_lines
-from common.records.trace import Message, Trace, write_trace
+from common.records.files import from_json, write_record
+from common.records.trace import Message, Trace
 
 PEER = "LOCKSTEP_PEER"
 """Environment variable with the peer's name."""
@@ -124,12 +125,12 @@ def there_and_back(size_bytes: int, sweep: Sweep, folder: Path) -> Path:
     messages = [Message(**known), Message(**known, backwards=True)]
     about = {"strategy": "", "source": "this benchmark", "library": "mpi", "data_type": sweep.data_type}
     path = folder / "messages.json"
-    write_trace(path, Trace(**about, workers=sweep.workers, messages=messages))
+    write_record(path, Trace(**about, workers=sweep.workers, messages=messages))
     return path
 
 
 def mean_seconds(record: Path) -> float:
     """Seconds of a call in the record's one cell: the first rank's whole loop over the number of its calls."""
-    [cell] = [Cell(**line) for line in read_lines(cells_path(record)) if "collective" in line]
+    [cell] = [from_json(line, Cell) for line in read_lines(cells_path(record)) if "collective" in line]
     [entered], [left] = cell.entered_seconds[0], cell.left_seconds[0]
     return (left - entered) / cell.loop_calls

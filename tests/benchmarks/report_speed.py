@@ -36,7 +36,8 @@ from common.launching.planned import PlannedLaunch
 from common.measurement import machine
 from common.measurement.record import declared
 from common.paths import ROOT
-from common.records.training import Record, write_record
+from common.records.files import from_json, write_record
+from common.records.training import Record
 from common.sessions.comparison_plan import Scope, plan_table, whole_round
 from common.sessions.session import Stage
 from tests.reports.records import measured, trained
@@ -139,7 +140,7 @@ def record_of(launch: PlannedLaunch, task: Task, trajectory: Trajectory, batch: 
     known = declared(strategy, task, launch.options, workers) | measured(task, batch, workers) | {"started_at": started}
     if noise.random() < FAILED_SHARE:
         nothing = {"host": {}, "losses": [], "accuracies": [], "final_accuracy": None, "time_to_first_step_s": None}
-        return Record(**known | nothing | {"status": "failed", "reason": "It ended with status 1."})
+        return from_json(known | nothing | {"status": "failed", "reason": "It ended with status 1."}, Record)
     ranks = 1 if strategy.work in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS) else workers
     # Every strategy has a speed of its own; more rows take longer, exchange as well.
     own = 1 + 0.05 * list(strategies()).index(strategy.name)
@@ -155,7 +156,7 @@ def record_of(launch: PlannedLaunch, task: Task, trajectory: Trajectory, batch: 
     facts["checkpoint"] = f"{launch.name}.safetensors" if task.checkpoint else None
     if task.checkpoint_steps:
         facts["accuracies"] = accuracies_of(task, seconds)
-    return Record(**known | facts)
+    return from_json(known | facts, Record)
 
 
 def accuracies_of(task: Task, seconds: float) -> list[dict[str, float]]:

@@ -24,7 +24,8 @@ from common.errors import UserError
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World
-from common.records.training import Record, read_record
+from common.records.files import from_json, read_record
+from common.records.training import Record
 from common.sessions.calibration_verdict import Calibration
 
 settings.register_profile("reproducible", derandomize=True, deadline=None, max_examples=60)
@@ -125,12 +126,12 @@ def make_record():
             "synchronous": True,
             "scaling": "strong",
             "status": "ok",
-            "task": {"preset": "digits"},
+            "task": Task(),
             "threads_per_worker": 1,
             "started_at": "2026-01-01T00:00:00.000+00:00",
             "examples_per_step": 64,
         }
-        return Record(**values | changes)
+        return from_json(values | changes, Record)
 
     return make
 
@@ -252,7 +253,7 @@ def numpy_launch(tmp_path, declare):
             run.finish()
 
         processes.play(work)
-        return Launch(task, read_record(Path(task.record)), runs, states, rows)
+        return Launch(task, read_record(Path(task.record), Record), runs, states, rows)
 
     return start
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from common.declarations.catalogue import strategies
-from common.records.training import read_record
+from common.records.files import read_record
+from common.records.training import Record
 from tests.conftest import Launched
 from tests.contract.cases import cases_of
 from tests.contract.worlds import train_all
@@ -26,6 +27,6 @@ def trained(tmp_path_factory):
         status, output = train(name)
         assert status == 0, output
         record = folders[name] / f"{case}.json"
-        return Launched(status, output, read_record(record) if record.exists() else None, folders[name])
+        return Launched(status, output, read_record(record, Record) if record.exists() else None, folders[name])
 
     return what_is_left

@@ -19,12 +19,13 @@ from common.contract.mlp import (
 )
 from common.contract.oracle import LOSS_TOLERANCE, WEIGHT_TOLERANCE, run_alone, weight_deviation
 from common.contract.rows import Batch, RowOrder
-from common.contract.task import maths_of, task_of
+from common.contract.task import maths_of
 from common.contract.work import Work
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import SHARDING_OF
 from common.records.deviation import deviation_alone, final_weights
-from common.records.training import read_record
+from common.records.files import read_record
+from common.records.training import Record
 from tests.conftest import Launched, oracle_of
 from tests.contract.cases import (
     INTERRUPTED,
@@ -176,14 +177,14 @@ def test_checkpoints_on_the_way_are_measured_and_the_last_one_is_gone_on_from(st
     interrupted, resumed = trained(strategy, INTERRUPTED).record, trained(strategy, "resumed").record
     steps = [each["step"] for each in interrupted.accuracies]
     assert steps == [25, 50, 60]
-    task = task_of(interrupted.task)
+    task = interrupted.task
     data = dataset.load(task)
     for each in interrupted.accuracies:
         state = oracle_of(maths_of(task), interrupted.examples_per_step, each["step"]).state
         expected = accuracy(task, state, data.test_features, data.test_labels)
         # Two classes may be as near as float32 can tell for one row.
         assert abs(each["accuracy"] - expected) <= 1 / len(data.test_labels)
-    assert (resumed.first_step, resumed.accuracies[0]["step"]) == (60, 100)
+    assert (resumed.first_step, resumed.accuracies[0].step) == (60, 100)
 
 
 @pytest.mark.parametrize("strategy", WORLDS)
@@ -263,7 +264,7 @@ def trained_in_grid(tmp_path_factory):
         status, output = outcome_of(strategy, workers)
         assert status == 0, output
         folder = folders[strategy, workers]
-        return Launched(status, output, read_record(folder / f"{case}.json"), folder)
+        return Launched(status, output, read_record(folder / f"{case}.json", Record), folder)
 
     return what_is_left
 

@@ -4,7 +4,8 @@ import pytest
 
 from common.declarations.catalogue import strategies
 from common.paths import ROOT
-from common.records.training import read_record
+from common.records.files import read_record
+from common.records.training import Record
 from tests.conftest import Launched
 from tests.contract.cases import OVER_MPI, WORLDS, broken, case_of, stopped
 from tests.contract.worlds import train_all
@@ -36,6 +37,6 @@ def test_a_sum_over_mpi_is_caught_too(deviation_of, tmp_path):
     status, output = train_all(strategies()["torch_sync_sgd"], cases)
     assert status == 0, output
     for case, follows in zip(cases, names.values(), strict=True):
-        record = read_record(case.task.record)
+        record = read_record(case.task.record, Record)
         assert record.backend == "mpi, shared memory"
         assert deviation_of(Launched(0, output, record, tmp_path), case.task).follows is follows

@@ -3,7 +3,8 @@
 import pytest
 
 from common.contract.mlp import parameter_bytes
-from common.records.training import read_record
+from common.records.files import read_record
+from common.records.training import Record
 from tests.conftest import Launched
 from tests.hosts import bytes_sent_by
 from tests.launching import assert_follows
@@ -24,7 +25,7 @@ def test_horovod_follows_the_oracle_on_two_hosts(controller, workers, site, devi
     output, _ = process.communicate(timeout=task.deadline_seconds)
     first, second = site.disks
     path = first / "run.json"
-    launched = Launched(process.returncode, output, read_record(path) if path.exists() else None, first)
+    launched = Launched(process.returncode, output, read_record(path, Record) if path.exists() else None, first)
     assert_follows(launched, deviation_of(launched))
     assert launched.record.world_size == workers
     assert launched.record.backend == controller

@@ -51,7 +51,7 @@ def exchanges_of(timeline):
 @pytest.fixture
 def summary_of(phases_of):
     """A function that gives the seconds of each phase, by name."""
-    return lambda *given, **named: {phase["name"]: phase["seconds"] for phase in phases_of(*given, **named)}
+    return lambda *given, **named: {phase.name: phase.seconds for phase in phases_of(*given, **named)}
 
 
 ONE = {"negotiation": 100e-6, "queueing": 30e-6, "copying": 30e-6, "all-reduce": 40e-6}
@@ -63,7 +63,7 @@ def test_each_phase_of_a_gradient_is_told_apart(summary_of, operation):
 
 
 def test_each_phase_says_what_it_means(phases_of):
-    assert all(" " in phase["meaning"] for phase in phases_of(exchanged(1)))
+    assert all(" " in phase.meaning for phase in phases_of(exchanged(1)))
 
 
 def test_gradients_that_are_exchanged_together_are_counted_once(summary_of):

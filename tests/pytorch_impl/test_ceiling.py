@@ -3,12 +3,13 @@
 import dataclasses
 
 import pytest
+from msgspec.structs import astuple
 
 from common.contract import mlp
 from common.contract.task import PRESETS
 from common.launching import supervision
 from common.measurement import ceiling
-from common.measurement.ceiling import AS_TRAINED, Ceiling
+from common.records.ceiling import AS_TRAINED, Ceiling, Product, gigaflops, seconds_of
 from common.sessions import ceilings
 from common.sessions.comparison_plan import Scope
 
@@ -24,18 +25,18 @@ def found(tmp_path_factory) -> Ceiling:
 def test_every_product_of_a_step_is_clocked_in_every_way(found):
     assert found.status == "ok", found.reason
     products = ceiling.products_of_step(PRESETS["digits"], 64)
-    ways = {str(each["way"]) for each in found.products}
+    ways = {each.way for each in found.products}
     assert {AS_TRAINED, "weights stored as (inputs, outputs)"} <= ways
     for way in ways:
-        assert [ceiling.product_of(each) for each in found.products if each["way"] == way] == products
-        assert 0.01 < ceiling.gigaflops(found, way) < 100_000
+        assert [Product(*astuple(each)[:5]) for each in found.products if each.way == way] == products
+        assert 0.01 < gigaflops(found, way) < 100_000
 
 
 def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have(found):
-    assert (found.backend, found.workers) == ("gloo", 2)
+    assert (found.backend, found.world_size) == ("gloo", 2)
     assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])
     assert len(found.exchange) == ceiling.WINDOWS
-    assert 0 < ceiling.seconds_of(found.exchange) < 10
+    assert 0 < seconds_of(found.exchange) < 10
 
 
 def test_it_says_which_library_and_which_instructions_compute(found):

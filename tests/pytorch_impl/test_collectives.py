@@ -8,7 +8,8 @@ from common.contract.collectives import Collective
 from common.launching import ending
 from common.launching.launch import python_for
 from common.records.collectives import Cell, cells_path, read_lines
-from common.records.trace import STEP, Message, Trace, write_trace
+from common.records.files import from_json, write_record
+from common.records.trace import STEP, Message, Trace
 from pytorch_impl.libraries import GLOO, LIBRARY, NCCL, OPEN_MPI, gloo_reduce_bytes
 from tests.conftest import DEADLINE_SECONDS, run_command
 from tests.laboratory import CALLS, measured
@@ -96,12 +97,12 @@ def test_the_messages_of_a_step_are_sent_in_both_directions(library, tmp_path):
         Message(collective="all_reduce", size_bytes=2048),
     ]
     trace = Trace(strategy="mine", workers=2, source="x", library=library.name, data_type="float32", messages=messages)
-    write_trace(path, trace)
+    write_record(path, trace)
     few = ["--workers", "2", "--iterations", "2", "--warmup-iterations", "0", "--messages", str(path)]
     command = [sys.executable, "-m", "common.launching.launch", library.name, *few, "--record", str(record)]
     status, output = run_command(command)
     assert status == 0, output
-    [cell] = [Cell(**line) for line in read_lines(cells_path(record)) if "collective" in line]
+    [cell] = [from_json(line, Cell) for line in read_lines(cells_path(record)) if "collective" in line]
     assert (cell.status, cell.collective, cell.size_bytes) == ("ok", STEP, 7168)
     assert [Message(**each) for each in cell.messages] == messages
     assert [len(rank) for rank in (*cell.entered_seconds, *cell.left_seconds)] == 4 * [2]

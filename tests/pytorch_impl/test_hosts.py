@@ -10,7 +10,8 @@ from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find, strategies
 from common.launching.launch import environment_for, python_for
 from common.launching.virtual_hosts.description import INTERFACE
-from common.records.training import read_record
+from common.records.files import read_record
+from common.records.training import Record
 from pytorch_impl.strategies import TORCHRUN
 from tests.conftest import Launched
 from tests.contract.worlds import contract_task
@@ -66,7 +67,7 @@ def launch(strategy, task, hosts, folder):
     output = "".join(process.communicate()[0] for process in processes)
     status = next((process.returncode for process in processes if process.returncode), 0)
     record = folder / "host0" / "run.json"
-    return Launched(status, output, read_record(record) if record.exists() else None, record.parent)
+    return Launched(status, output, read_record(record, Record) if record.exists() else None, record.parent)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -44,7 +44,7 @@ def test_every_rank_clocks_every_part_of_every_call(found):
     assert [cell.size for cell in found.cells] == ([4, 8] if found.kind == "naive" else [8, 48])
     for cell in found.cells:
         assert cell.parts == PARTS[found.kind]
-        assert [len(calls) for calls in cell.moments_seconds] == [3] * found.workers
+        assert [len(calls) for calls in cell.moments_seconds] == [3] * found.world_size
         for calls in cell.moments_seconds:
             assert all(sorted(moments) == moments and len(moments) == len(cell.parts) + 1 for moments in calls)
         assert all(0 < seconds < 10 for seconds in call_seconds(cell))
@@ -54,9 +54,9 @@ def test_every_rank_clocks_every_part_of_every_call(found):
 def test_the_record_says_what_carried_the_matrices_and_with_what(found):
     carried = {"rows_gloo": "gloo", "reduction_gloo": "gloo", "naive": "none", "alone": "none"}
     assert found.backend == carried.get(found.way, "mpi, shared memory")
-    assert found.workers == (2 if found.kind in ("rows", "reduction") else 1)
+    assert found.world_size == (2 if found.kind in ("rows", "reduction") else 1)
     assert {*found.versions} >= {"python", "numpy", "torch"}
-    assert found.host["cores"]
+    assert found.host.cores
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -8,7 +8,8 @@ import pytest
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
-from common.records.training import read_record
+from common.records.files import read_record
+from common.records.training import Record
 from tests.conftest import Launched, run_command
 from tests.contract.worlds import contract_task
 from tests.launching import assert_follows
@@ -40,7 +41,7 @@ def test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle(deviation_of,
     task = dataclasses.replace(contract_task("digits", 2, tmp_path), workers=None, record=tmp_path / "run.json")
     status, output = mpirun(*to_arguments(task, STRATEGY.options()))
     assert status == 0, output
-    launched = Launched(status, output, read_record(tmp_path / "run.json"), tmp_path)
+    launched = Launched(status, output, read_record(tmp_path / "run.json", Record), tmp_path)
     assert_follows(launched, deviation_of(launched))
     record = launched.record
     assert (record.backend, record.options["backend"], record.world_size) == ("mpi, shared memory", "mpi", 2)
@@ -54,7 +55,7 @@ def test_ranks_that_mpirun_bound_to_a_core_each_are_not_said_to_crowd(tmp_path):
     script = [STRATEGY.script, "--steps", "60", "--record", str(record_path), "--device", "cpu"]
     status, output = run_command([str(python.parent / "mpirun"), *options, "-np", "2", str(python), *script])
     assert status == 0, output
-    record = read_record(record_path)
+    record = read_record(record_path, Record)
     assert not record.oversubscribed
     assert len(record.pinned_cores) == 1
 

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from common.contract import dataset, mlp
 from common.contract.rows import Batch, RowOrder, global_batch
-from common.contract.task import PRESETS, Task, task_of
+from common.contract.task import PRESETS, Task
 from common.contract.work import Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
@@ -29,8 +29,11 @@ from common.declarations.strategy import (
     ring_between_hosts,
 )
 from common.measurement.record import declared
+from common.records.files import from_json, write_record
+from common.records.header import Host, Link, Machine, Virtual
 from common.records.site import Site
-from common.records.training import Record, write_record
+from common.records.training import Record, Window
+from tests.changes import changed
 
 HOST = {"name": "here", "processor": "Some CPU", "cores": 2, "memory_bytes": 2**33, "gpus": [], "system": "Linux 6"}
 
@@ -125,18 +128,23 @@ def make_record(
     lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
     task = task or dataclasses.replace(PRESETS["digits"], scaling="weak", seed=3, workers=workers, **lengths)
     windows = [
-        {"rank": rank, "step": 20 + 10 * index, "steps": 10, "seconds": value * factor / 100}
-        # All start one after another, 2 s after the process did, and compute 9/10 of the time.
-        | {"started_seconds": 2 + factor * sum(milliseconds[:index]) / 100, "own_seconds": 0.9 * value * factor / 100}
+        Window(
+            rank=rank,
+            step=20 + 10 * index,
+            steps=10,
+            seconds=value * factor / 100,
+            # All start one after another, 2 s after the process did, and compute 9/10 of the time.
+            started_seconds=2 + factor * sum(milliseconds[:index]) / 100,
+            own_seconds=0.9 * value * factor / 100,
+        )
         for rank, factor in enumerate(rank_factors or (1.0,) * workers)
         for index, value in enumerate(milliseconds)
     ]
     known = declared(each, task, options or MadeUpOptions(), workers, told)
     batch = global_batch(task, each.work, workers)
     shard_losses = trained(task.seed, batch, task.steps, task.preset).shard_losses(known["shards"]).tolist()
-    return Record(
-        **known | measured(task, batch, workers) | {"windows": windows, "shard_losses": shard_losses} | fields
-    )
+    values = known | measured(task, batch, workers) | {"windows": windows, "shard_losses": shard_losses} | fields
+    return from_json(values, Record)
 
 
 def over_hosts(
@@ -150,20 +158,28 @@ def over_hosts(
     """A record of workers on so many virtual hosts, whose links carry so many Mbit/s, as much payload as they can.
 
     Host k's clock is `offsets[k]` seconds ahead, to within `uncertainty`; rank r starts its windows `late[r]` seconds
-    after the others. With `virtual={}` they are real. The field `oversubscribed` is false.
+    after the others. With `virtual=None` they are real. The field `oversubscribed` is false.
     """
     offsets, uncertainty = fields.pop("offsets", [0.0] * hosts), fields.pop("uncertainty", 1e-4)
     late = fields.pop("late", [0.0] * workers)
     sites = [
-        {"name": f"host{place}", "hostname": f"host{place}", "workers": workers // hosts, "cores": 2}
-        | {"processor": "Some CPU", "address": f"10.77.0.{place}", "interface": "eth0"}
-        | {"clock_offset_seconds": offset, "clock_uncertainty_seconds": uncertainty}
+        Host(
+            name=f"host{place}",
+            hostname=f"host{place}",
+            workers=workers // hosts,
+            cores=2,
+            processor="Some CPU",
+            address=f"10.77.0.{place}",
+            interface="eth0",
+            clock_offset_seconds=offset,
+            clock_uncertainty_seconds=uncertainty,
+        )
         for place, offset in enumerate(offsets, start=1)
     ]
     wire = None if megabits is None else megabits * 1e6
-    virtual = {"bandwidth_bits_per_second": wire, "delay_seconds": 0.0, "cores_per_host": None}
-    link = {"bytes_per_second": (wire or 8e9) / 8 * 1448 / 1514, "round_trip_seconds": 2e-5} if hosts > 1 else {}
-    told = Site(hosts=sites, virtual=fields.pop("virtual", virtual), link=link)
+    virtual = Virtual(bandwidth_bits_per_second=wire, delay_seconds=0.0)
+    link = Link(bytes_per_second=(wire or 8e9) / 8 * 1448 / 1514, round_trip_seconds=2e-5)
+    told = Site(hosts=sites, virtual=fields.pop("virtual", virtual), link=link if hosts > 1 else None)
     starts = [1000 + offsets[rank * hosts // workers] + late[rank] for rank in range(workers)]
     known = {"oversubscribed": False, "process_start_seconds": starts}
     return make_record(name, workers, milliseconds, told=told, **known | fields)
@@ -198,7 +214,7 @@ def unfinished(status: str, reason: str, name: str = "amber_ring", workers: int 
     """A record of a launch that measured nothing, as the comparison writes it."""
     return make_record(
         *(name, workers),
-        **{"status": status, "reason": reason, "log": "some.log", "windows": [], "losses": [], "host": {}},
+        **{"status": status, "reason": reason, "log": "some.log", "windows": [], "losses": [], "host": Machine()},
         **{"accuracies": [], "final_accuracy": None, "time_to_first_step_s": None, "versions": {}, "git_commit": None},
     )
 
@@ -213,7 +229,7 @@ def write_all(folder: Path, records: dict[str, Record]) -> Path:
     for seconds, (name, record) in enumerate(records.items()):
         # Launches that start at the same time, and take as long, are one.
         started_at = datetime.fromisoformat(record.started_at) + timedelta(seconds=seconds)
-        later = dataclasses.replace(record, started_at=started_at.isoformat(timespec="milliseconds"))
+        later = changed(record, started_at=started_at.isoformat(timespec="milliseconds"))
         write_record(folder / f"{name}.json", later)
     return folder
 
@@ -226,10 +242,10 @@ def certified(folder: Path, *records: Record) -> list[Record]:
         is_first = record.status == "ok" and record.exchange and key not in seen
         if is_first:
             seen.add(key)
-            task = task_of(record.task)
+            task = record.task
             name = f"{task.preset}-{task.seed}-{record.examples_per_step}-{task.steps}.safetensors"
             write_weights(folder / name, task.seed, record.examples_per_step, task.steps, preset=task.preset)
-            record = dataclasses.replace(record, checkpoint=name)
+            record = changed(record, checkpoint=name)
         kept.append(record)
     return kept
 

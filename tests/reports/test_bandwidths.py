@@ -12,6 +12,7 @@ from common.records.training import Record
 from reports import bandwidths, document, summaries
 from reports.blocks import DASH
 from reports.results import Results
+from tests.changes import changed
 from tests.reports.pieces import answers, table_under
 from tests.reports.records import MadeUpOptions, named, over_hosts
 
@@ -59,7 +60,7 @@ def test_two_bandwidths_are_no_sweep_and_three_are():
 
 
 def test_real_hosts_make_no_sweep():
-    assert table(*rounds(dict.fromkeys(MEGABITS, 5.0), virtual={}), *alone()).empty
+    assert table(*rounds(dict.fromkeys(MEGABITS, 5.0), virtual=None), *alone()).empty
     assert table().empty
 
 
@@ -155,21 +156,21 @@ def test_the_first_page_says_from_where_on_it_pays(tmp_path):
 def test_other_maths_has_its_loss_beside_the_plain_runs(tmp_path):
     plain = rounds(dict.fromkeys(MEGABITS, 5.0))
     half = [
-        dataclasses.replace(record, losses=[loss + 0.001 for loss in record.losses])
+        changed(record, losses=[loss + 0.001 for loss in record.losses])
         for record in rounds(dict.fromkeys(MEGABITS, 3.0), options=MadeUpOptions(rounding="half"))
     ]
     rows = {row["strategy"]: row for row in shown(tmp_path, *plain, *half, *alone())}
     assert rows["amber_ring"]["loss"] == DASH
-    changed = rows["amber_ring, half rounding, other maths"]
-    assert changed["loss"] == f"{plain[0].losses[-1] + 0.001:.5f} after 60"
-    assert changed["beside\nplain"] == "+1.0e-3"
+    halved = rows["amber_ring, half rounding, other maths"]
+    assert halved["loss"] == f"{plain[0].losses[-1] + 0.001:.5f} after 60"
+    assert halved["beside\nplain"] == "+1.0e-3"
     assert "loss" not in shown(tmp_path, *plain, *alone())[0]
 
 
 def test_losses_are_compared_after_as_many_steps():
     plain = rounds(dict.fromkeys(MEGABITS, 5.0))
     short = [
-        dataclasses.replace(record, losses=record.losses[:40])
+        changed(record, losses=record.losses[:40])
         for record in rounds(dict.fromkeys(MEGABITS, 3.0), options=MadeUpOptions(rounding="half"))
     ]
     stems = named(*plain, *short, *alone())

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from common.contract.task import PRESETS
-from common.measurement.ceiling import AS_TRAINED, Ceiling
+from common.records.ceiling import AS_TRAINED, Ceiling
 from reports import ceilings, document
 from reports.blocks import DASH
 from reports.material import gather, regime_names

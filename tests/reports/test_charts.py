@@ -8,6 +8,7 @@ import altair
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec import structs
 
 from reports import (
     certificate,
@@ -25,6 +26,7 @@ from reports import (
 from reports.chart_parts import Chart
 from reports.material import gather
 from reports.results import Results
+from tests.changes import changed
 from tests.reports.drawings import drawing_of_sweep, looks_of
 from tests.reports.records import make_record, named, over_hosts, varied
 
@@ -310,9 +312,11 @@ def test_every_rank_has_a_line_and_every_launch_a_panel():
 def test_of_very_many_windows_a_chart_has_means_over_their_time(monkeypatch):
     monkeypatch.setattr(chart_parts, "MOST_POINTS", 2)
     record = make_record("amber_ring", 1, (1.0, 3.0, 2.0))
-    for window, share in zip(record.windows, (0.2, 1.0, 0.5), strict=True):
-        window["own_seconds"] = share * window["seconds"]
-    chart = of_page(record)
+    windows = [
+        structs.replace(window, own_seconds=share * window.seconds)
+        for window, share in zip(record.windows, (0.2, 1.0, 0.5), strict=True)
+    ]
+    chart = of_page(changed(record, windows=windows))
     [rank] = chart.data["ranks"]
     # 1 and 3 ms a step, of which 0.2 and 3 were computed; ten steps each, 2 s after the process started.
     assert (rank["start"], rank["end"], rank["cores"]) == ([2.0, 2.04], [2.04, 2.06], [0.8, 0.5])
@@ -320,9 +324,9 @@ def test_of_very_many_windows_a_chart_has_means_over_their_time(monkeypatch):
 
 
 def test_windows_that_start_before_the_first_step_is_done_have_an_axis_without_a_break():
-    whole, early = make_record("amber_ring", 2), make_record("amber_ring", 2)
-    for window in early.windows:
-        window["started_seconds"] -= 1
+    whole = make_record("amber_ring", 2)
+    windows = [structs.replace(window, started_seconds=window.started_seconds - 1) for window in whole.windows]
+    early = changed(whole, windows=windows)
     domains = [
         next(panel for panel in of_page(record).panels if "processor" in panel.title).specification["layer"][0]
         for record in (whole, early)
@@ -331,10 +335,8 @@ def test_windows_that_start_before_the_first_step_is_done_have_an_axis_without_a
 
 
 def test_a_panel_of_a_page_that_has_nothing_to_show_says_why_in_the_words_of_its_figure():
-    windows = [
-        {name: window[name] for name in ("rank", "step", "steps", "seconds")} for window in make_record().windows
-    ]
-    chart = of_page(make_record(base=None, startup_seconds={}, windows=windows))
+    windows = [structs.replace(window, started_seconds=None) for window in make_record().windows]
+    chart = of_page(make_record(base=None, startup_seconds=None, windows=windows))
     assert [panel.absent for panel in chart.panels] == [
         "",
         "Nothing to divide: it distributes nothing, so its step is the ideal one.",

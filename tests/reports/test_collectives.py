@@ -1,6 +1,5 @@
 """The report of a session of collectives, on records made by hand."""
 
-import dataclasses
 import json
 import sys
 
@@ -8,13 +7,15 @@ import pytest
 
 from common.declarations.sweep import Sweep
 from common.errors import UserError, exit_with_one_line
-from common.records.collectives import Cell, CollectivesRecord, write_record
+from common.records.collectives import Cell, CollectivesRecord
+from common.records.files import from_json, write_record
 from reports import collectives, document
 from reports.blocks import DASH
 from reports.drawing import draw_all
 from reports.results import Results
 from tests.reports.drawings import words
 from tests.reports.pieces import answers, headings, table_under
+from tests.reports.records import HOST
 from tests.reports.replays import replay
 
 SIZES = (8, 1024, 131_072, 1_048_576)
@@ -36,13 +37,14 @@ def cell(size_bytes: int, seconds: float, **changes: object) -> Cell:
 def launch(*cells: Cell, library: str = "amber", repetition: int = 1, **changes: object) -> CollectivesRecord:
     values = {
         **{"library": library, "title": f"The library {library}", "family": "Amber", "colors": ["#17457e", "#56b4e9"]},
-        **{"status": "ok", "repetition": repetition, "workers": 2, "timing_seconds": 1e-7, "backend": "carrier"},
-        "sweep": dataclasses.asdict(Sweep()),
+        **{"status": "ok", "repetition": repetition, "world_size": 2, "timing_seconds": 1e-7, "backend": "carrier"},
+        "sweep": Sweep(),
+        "threads_per_worker": 1,
         "started_at": "2026-01-02T03:04:05.678+00:00",
-        **{"versions": {"numpy": "2.4.6"}, "host": {"processor": "Some CPU", "cores": 2, "memory_bytes": 2**33}},
+        **{"versions": {"numpy": "2.4.6"}, "host": HOST},
         "cells": list(cells),
     }
-    return CollectivesRecord(**values | changes)
+    return from_json(values | changes, CollectivesRecord)
 
 
 def launches(library: str, latency: float, n: int = 6, changed: dict | None = None, **fields: object) -> list:
@@ -219,7 +221,8 @@ def test_variables_that_were_set_and_machines_that_were_pooled_are_among_the_fac
 
 def test_an_arrival_that_clocks_cannot_tell_says_so(tmp_path):
     hosts = [
-        {"name": name, "clock_offset_seconds": 0.0, "clock_uncertainty_seconds": 3e-6} for name in ("one", "other")
+        {"name": name, "workers": 1, "clock_offset_seconds": 0.0, "clock_uncertainty_seconds": 3e-6}
+        for name in ("one", "other")
     ]
     content = content_of(tmp_path, *launches("amber", 1e-4, 1, hosts=hosts))
     assert rows_under(content, "2 ranks, 2 hosts, cpu, float32")[0]["arrival,\nµs"] == "< 6.00"
@@ -260,7 +263,7 @@ def test_a_barrier_has_a_table_and_no_figure(tmp_path):
 
 
 def test_each_number_of_ranks_stands_for_itself(tmp_path):
-    four = [launch(cell(8, 1e-5, entered_seconds=[[0.0]] * 4, left_seconds=[[1e-5]] * 4), workers=4)]
+    four = [launch(cell(8, 1e-5, entered_seconds=[[0.0]] * 4, left_seconds=[[1e-5]] * 4), world_size=4)]
     titles = headings(content_of(tmp_path, *launches("amber", 1e-5, 1), *four)["blocks"])
     assert {HERE, "4 ranks, cpu, float32"} <= set(titles)
 

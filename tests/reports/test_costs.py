@@ -1,12 +1,13 @@
 """What the section on time says beside its tables, and which of its parts stand there at all."""
 
-import dataclasses
+from msgspec import structs
 
 from common.records.training import Record
 from reports import costs
 from reports.blocks import DASH
 from reports.material import gather
 from reports.results import Results
+from tests.changes import changed
 from tests.reports.records import make_record, named, varied
 
 
@@ -50,7 +51,7 @@ def test_a_strategy_is_named_with_its_label_where_its_formula_depends_on_that(tm
         varied("amber_ring", 2, rounding="fp16"),
         varied("amber_ring", 2, compiled=True),
     ]
-    records = [dataclasses.replace(record, wire_bytes_per_step=1.0) for record in labelled]
+    records = [changed(record, wire_bytes_per_step=1.0) for record in labelled]
     whole, half = formulas(section(tmp_path, *records))
     assert ": amber_ring and amber_ring, compiled (" in whole
     assert half.startswith("half of 2 (N - 1) times")
@@ -88,7 +89,7 @@ def test_what_one_process_costs_stands_beside_what_tutorials_claim(tmp_path):
 
 def test_rows_from_memory_and_from_a_loader_stand_side_by_side(tmp_path):
     def waiting(record: Record, seconds: float) -> Record:
-        return dataclasses.replace(record, windows=[window | {"input_seconds": seconds} for window in record.windows])
+        return changed(record, windows=[structs.replace(window, input_seconds=seconds) for window in record.windows])
 
     plain = [waiting(make_record("amber_ring", workers), 0.002) for workers in (1, 2)]
     loader = [waiting(varied("amber_ring", workers, loader_workers=2), 0.0001) for workers in (1, 2)]
@@ -104,7 +105,7 @@ def test_rows_from_memory_and_from_a_loader_stand_side_by_side(tmp_path):
 def test_parts_without_measurements_are_left_out(tmp_path):
     headings = [
         block["text"]
-        for block in section(tmp_path, make_record("amber_ring", startup_seconds={}))
+        for block in section(tmp_path, make_record("amber_ring", startup_seconds=None))
         if block["kind"] == "heading"
     ]
     assert headings == ["Exchange, and bytes sent"]
@@ -120,7 +121,7 @@ def test_the_time_to_the_first_step_stands_in_its_parts(tmp_path):
     assert table["columns"][3:] == ["first step after, s", "imports, s", "world, s", "first step, s"]
     assert table["rows"][0] == ["amber_ring", "2", "2", "3.00", "2.00", "0.750", "0.250"]
     assert [row[0] for row in table["rows"]] == ["amber_ring", "amber_single"]
-    without = dataclasses.replace(make_record(), startup_seconds={})
+    without = changed(make_record(), startup_seconds=None)
     assert "Time to the first step" not in [block.get("text") for block in section(tmp_path, without)]
 
 

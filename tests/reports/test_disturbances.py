@@ -1,16 +1,17 @@
 """What else happened around windows: which launches and rounds it disturbed, and what is said of them."""
 
-import dataclasses
 import math
 from collections.abc import Mapping
 
 import pandas as pd
 import pytest
+from msgspec import structs
 
 from common.records.training import Record
 from reports import disturbances, document
 from reports.blocks import DASH
 from reports.results import Results
+from tests.changes import changed
 from tests.reports.pieces import answers, headings
 from tests.reports.records import make_record, named, varied
 
@@ -27,9 +28,9 @@ def told(record: Record | None = None, *of_windows: Mapping[str, float], cores: 
     changes = of_windows or ({},)
     windows = []
     for index, window in enumerate(record.windows):
-        keys = window | {"seconds": 1.0, "core_seconds": float(cores)} | QUIET | of_all | changes[index % len(changes)]
-        windows.append({key: value for key, value in keys.items() if value is not None})
-    return dataclasses.replace(record, windows=windows, pinned_cores=[*range(cores)])
+        keys = {"seconds": 1.0, "core_seconds": float(cores)} | QUIET | of_all | changes[index % len(changes)]
+        windows.append(structs.replace(window, **keys))
+    return changed(record, windows=windows, pinned_cores=[*range(cores)])
 
 
 def rows(*records: Record, plan: pd.DataFrame | None = None) -> list[dict]:
@@ -134,7 +135,7 @@ def test_ranks_on_cores_of_different_speed_each_have_their_own_usual_spin():
 def test_workers_that_share_their_cores_are_judged_by_what_was_stolen_alone():
     crowded = {"busy_seconds": None, "own_seconds": None, "clock_megahertz": None}
     records = [told(None, {"spin_seconds": 1e-4}, {"spin_seconds": 9e-4}, **crowded, steal_seconds=s) for s in (0, 0.1)]
-    quiet, stolen = rows(*(dataclasses.replace(record, pinned_cores=[]) for record in records))
+    quiet, stolen = rows(*(changed(record, pinned_cores=[]) for record in records))
     assert (quiet["disturbed"], quiet["disturbed_windows"]) == (False, 0)
     assert all(math.isnan(quiet[name]) for name in ("others", "slowness", "slower_clock"))
     assert stolen["disturbed"]

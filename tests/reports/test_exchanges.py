@@ -1,12 +1,12 @@
 """The exchange of a step replayed alone, against times worked out by hand, and what the report says of it."""
 
-import dataclasses
 import math
 
 import pandas as pd
 import pytest
 
-from common.records.collectives import Cell, CollectivesRecord, write_record
+from common.records.collectives import Cell, CollectivesRecord
+from common.records.files import write_record
 from common.records.trace import STEP
 from common.records.training import Record
 from reports import document, exchanges, summaries, web_page
@@ -14,6 +14,7 @@ from reports.blocks import DASH
 from reports.drawing import draw_all
 from reports.material import regime_names
 from reports.results import Results, read_results
+from tests.changes import changed
 from tests.reports.pieces import headings, table_under
 from tests.reports.records import make_record, named, over_hosts, varied, write_all
 from tests.reports.replays import replay, replayed
@@ -223,16 +224,16 @@ def test_without_any_launch_the_reasons_are_said():
 
 def test_what_the_replay_sent_stands_beside_what_the_step_sent():
     sent = replays(1.2)
-    cells = {stem: [dataclasses.replace(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
-    sent = {stem: dataclasses.replace(record, cells=cells[stem]) for stem, record in sent.items()}
-    whole = {stem: dataclasses.replace(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.9).items()}
+    cells = {stem: [changed(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
+    sent = {stem: changed(record, cells=cells[stem]) for stem, record in sent.items()}
+    whole = {stem: changed(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.9).items()}
     [row] = table(whole, sent).to_dict("records")
     assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
     assert rows(section(whole, sent), 0)[0][3:6] == ["0.500", "1.20", "1.25"]
 
 
 def test_more_threads_than_cores_are_marked():
-    sent = {f"{n}": replay(1.2, n, replayed=replayed(f"amber_ring-4w-{n:02d}"), workers=4) for n in range(1, 7)}
+    sent = {f"{n}": replay(1.2, n, replayed=replayed(f"amber_ring-4w-{n:02d}"), world_size=4) for n in range(1, 7)}
     blocks = section(steps(1.9, workers=4), sent)
     assert lists(blocks)[1][0].startswith("amber_ring with 4 workers †: ")
     assert rows(blocks, 0)[0] == ["amber_ring", "4†", "1", "0.500", DASH, DASH, "The library amber", "a tracer"]

@@ -1,13 +1,13 @@
 """The hosts' tables: clocks set by hand, and what follows of who waited for whom."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from common.records.training import Record
 from reports import document, hosts, summaries
 from reports.material import gather, regime_names
 from reports.results import Results
+from tests.changes import changed
 from tests.reports.pieces import headings, table_under
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, unfinished
 
@@ -92,9 +92,10 @@ def test_what_is_within_the_uncertainty_of_both_clocks_is_told_of_nobody(tmp_pat
 def test_of_many_hosts_the_two_worst_clocks_bound_the_skew():
     record = over_hosts(workers=4, hosts=4)
     worse = [
-        site | {"clock_uncertainty_seconds": value} for site, value in zip(record.hosts, (1, 5, 2, 3), strict=True)
+        structs.replace(site, clock_uncertainty_seconds=value)
+        for site, value in zip(record.hosts, (1, 5, 2, 3), strict=True)
     ]
-    assert set(table(dataclasses.replace(record, hosts=worse))["skew_uncertainty_seconds"]) == {8}
+    assert set(table(changed(record, hosts=worse))["skew_uncertainty_seconds"]) == {8}
 
 
 def test_a_median_over_launches_is_said_with_the_largest_uncertainty(tmp_path):
@@ -123,12 +124,12 @@ def test_a_sentence_says_who_waited_for_whom():
 
 def test_records_that_tell_no_clock_or_one_host_alone_have_no_skew(tmp_path):
     record = over_hosts()
-    bare = [{name: value for name, value in host.items() if "clock" not in name} for host in record.hosts]
-    coordinated = [window for window in record.windows if window["rank"] == 0]
+    bare = [structs.replace(host, clock_offset_seconds=None, clock_uncertainty_seconds=None) for host in record.hosts]
+    coordinated = [window for window in record.windows if window.rank == 0]
     for other in (
-        dataclasses.replace(record, hosts=bare),
-        dataclasses.replace(record, process_start_seconds=[]),
-        dataclasses.replace(record, windows=coordinated),
+        changed(record, hosts=bare),
+        changed(record, process_start_seconds=[]),
+        changed(record, windows=coordinated),
         over_hosts(workers=1, hosts=1),
     ):
         found = table(other)
@@ -145,11 +146,11 @@ def test_the_hosts_are_listed_once_with_what_they_are(tmp_path):
         ["host2", "2", "Some CPU", "eth0", "10.77.0.2", "2", "±200 µs"],
     ]
     assert "These hosts are virtual" in blocks[1]["text"]
-    assert "virtual" not in chapter(tmp_path, over_hosts(virtual={}))[1]["text"]
+    assert "virtual" not in chapter(tmp_path, over_hosts(virtual=None))[1]["text"]
 
 
 def test_hosts_of_launches_that_failed_are_listed_all_the_same(tmp_path):
-    failed = dataclasses.replace(unfinished("failed", "host2 is lost."), hosts=over_hosts().hosts)
+    failed = changed(unfinished("failed", "host2 is lost."), hosts=over_hosts().hosts)
     blocks = chapter(tmp_path, failed)
     assert len(table_under(blocks, "The hosts")["rows"]) == 2
     assert [block["kind"] for block in blocks].count("table") == 1

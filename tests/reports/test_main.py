@@ -1,6 +1,5 @@
 """`python -m reports` as a user calls it."""
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -61,26 +60,30 @@ def test_a_damaged_record_is_named_and_nothing_is_written(tmp_path, refused):
     assert [path.name for path in tmp_path.iterdir()] == ["damaged.json"]
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"schema_version": 2, "strategy": "x"}'])
+@pytest.mark.parametrize(
+    "content", ["[]", "{}", *(f'{{"schema_version": {each}, "strategy": "x"}}' for each in (2, 3))]
+)
 def test_a_record_that_is_none_is_refused_and_nothing_is_written(tmp_path, refused, content):
     (tmp_path / "damaged.json").write_text(content)
     assert "damaged.json" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
     assert not (tmp_path / "report.pdf").exists()
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 4])
 def test_records_of_another_schema_are_refused_with_what_to_do(tmp_path, refused, version):
     write_all(tmp_path, named(make_record(schema_version=version)))
     assert refused("--results", tmp_path, "--out", tmp_path / "report.pdf") == (
-        f"lockstep: {tmp_path / 'amber_ring-1w-00.json'} is of schema version {version}, this program reads 2: "
+        f"lockstep: {tmp_path / 'amber_ring-1w-00.json'} is of schema version {version}, this program reads 3: "
         "delete it and run its launch again."
     )
     assert not (tmp_path / "report.pdf").exists()
 
 
 def test_a_record_whose_task_is_damaged_is_refused(tmp_path, refused):
-    record = make_record()
-    write_all(tmp_path, named(dataclasses.replace(record, task=record.task | {"dimensions": None})))
+    write_all(tmp_path, named(make_record()))
+    [path] = tmp_path.glob("*.json")
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps(values | {"task": values["task"] | {"dimensions": None}}))
     assert "damaged" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
 
 
@@ -156,8 +159,8 @@ def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, h
     assert f"{other} isn't a folder" in refused(*options, other)
     other.mkdir()
     assert f"{other} holds no records" in refused(*options, other)
-    write_all(other, named(make_record(schema_version=3)))
-    assert f"{other / 'amber_ring-1w-00.json'} is of schema version 3" in refused(*options, other)
+    write_all(other, named(make_record(schema_version=4)))
+    assert f"{other / 'amber_ring-1w-00.json'} is of schema version 4" in refused(*options, other)
     assert f"{here} can't stand beside itself" in refused(*options, here)
     assert not (tmp_path / "report.pdf").exists()
 

@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import UserError
 from common.records import matrix_rows
-from common.records.matrix_products import write_record
+from common.records.files import write_record
 from reports import matrix_figures
 from tests.common.records.matrix_records import session
 from tests.reports.drawings import words

@@ -1,6 +1,5 @@
 """What each process holds, and what sharding it saves."""
 
-import dataclasses
 import math
 
 import pytest
@@ -9,6 +8,7 @@ from common.declarations.strategy import SHARDING_OF
 from common.records.training import Record
 from reports import memory, summaries
 from reports.blocks import DASH
+from tests.changes import changed
 from tests.reports.records import make_record, named, over_hosts, varied
 
 MEGABYTE = 1_000_000
@@ -56,7 +56,7 @@ def test_a_cell_counts_by_the_median_of_its_launches():
 
 
 def test_factors_are_over_the_strategy_that_is_sharded_with_as_many_workers():
-    owners = dataclasses.replace(holding("amber_owners", process(8, 4, peak=300)), compared_with={SHARDING_OF: RING})
+    owners = changed(holding("amber_owners", process(8, 4, peak=300)), compared_with={SHARDING_OF: RING})
     rows = table(
         holding("amber_ring", process(8, 8, peak=400)),
         holding("amber_ring", process(8, 8, peak=999), workers=1),
@@ -80,7 +80,7 @@ def test_a_reference_that_holds_nothing_gives_no_factor():
 
 def test_each_factor_is_said_to_be_over_the_strategy_that_its_records_name():
     sharded = holding("amber_sharded", process(4, peak=300))
-    other = dataclasses.replace(holding("mine", process(2, peak=100)), compared_with={SHARDING_OF: "theirs"})
+    other = changed(holding("mine", process(2, peak=100)), compared_with={SHARDING_OF: "theirs"})
     blocks = section(holding("amber_ring", process(8)), holding("theirs", process(8, peak=200)), sharded, other)
     [shown] = [block for block in blocks if block["kind"] == "table"]
     assert {row[0]: row[-1] for row in shown["rows"]} == {
@@ -119,7 +119,7 @@ def test_on_gpus_the_peak_is_the_gpus():
 
 
 def test_older_records_have_no_row_and_launches_without_exchange_take_no_part():
-    silent = dataclasses.replace(varied("amber_ring", exchange=False), memory_bytes=[process(8)])
+    silent = changed(varied("amber_ring", exchange=False), memory_bytes=[process(8)])
     assert table(make_record("amber_ring"), silent) == {}
     nothing = memory.table(summaries.launches({}), {})
     assert memory.section(nothing, {}) == []

@@ -1,6 +1,5 @@
 """Factors between launches of the same round, against ones worked out by hand."""
 
-import dataclasses
 import math
 
 import pandas as pd
@@ -9,6 +8,7 @@ import pytest
 from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from reports import exchanges, pairs, scaling, summaries
 from reports.blocks import DASH
+from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
 from tests.reports.replays import replay
 
@@ -84,7 +84,7 @@ def test_a_library_that_sets_other_options_is_compared_with_the_same_ones():
 
 
 def test_a_strategy_nobody_knows_is_paired_with_the_one_that_its_record_names():
-    mine = dataclasses.replace(make_record("mine", 2, (6.0,) * 3), compared_with={CONVENIENCE_OF: "yours"})
+    mine = changed(make_record("mine", 2, (6.0,) * 3), compared_with={CONVENIENCE_OF: "yours"})
     yours = make_record("yours", 2, (2.0,) * 3)
     [row] = convenience(summaries.launches(named(mine, yours)), None).to_dict("records")
     assert (row["first"], row["second"], row["factor"]) == ("yours", "mine", pytest.approx(3.0))
@@ -110,7 +110,7 @@ def test_steps_of_different_numbers_of_rows_are_not_compared():
     # An asynchronous step is the update of one worker, a synchronous one that of all of them.
     records = [make_record("cobalt_servers", 2, examples_per_step=64), varied("cobalt_servers", 2, updates="together")]
     assert pairs.against_default(summaries.launches(named(*records)), None).empty
-    other = dataclasses.replace(records[0], strategy="mine", compared_with={CONVENIENCE_OF: "amber_ring"})
+    other = changed(records[0], strategy="mine", compared_with={CONVENIENCE_OF: "amber_ring"})
     assert convenience(summaries.launches(named(make_record("amber_ring", 2), other)), None).empty
 
 

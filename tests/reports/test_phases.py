@@ -1,7 +1,5 @@
 """What the report says of the frameworks' own accounts of an exchange, and where it says nothing."""
 
-import dataclasses
-
 import pytest
 
 from common.records.training import Record
@@ -9,6 +7,7 @@ from reports import phases, summaries
 from reports.blocks import DASH
 from reports.material import gather, regime_names
 from reports.results import Results
+from tests.changes import changed
 from tests.reports.records import make_record, named, varied
 
 PHASES = [
@@ -19,7 +18,7 @@ PHASES = [
 
 
 def traced(name: str = "teal_amber", milliseconds: float = 4.0, **fields: object) -> Record:
-    return dataclasses.replace(varied(name, 2, (milliseconds,) * 3, trace=True), **{"phases": PHASES} | fields)
+    return changed(varied(name, 2, (milliseconds,) * 3, trace=True), **{"phases": PHASES} | fields)
 
 
 def section(tmp_path, *records: Record) -> list[dict]:
@@ -36,8 +35,8 @@ def test_without_an_account_nothing_is_said(tmp_path):
 
 
 def test_launches_with_one_worker_or_without_exchange_have_nothing_to_account_for(tmp_path):
-    alone = dataclasses.replace(make_record("teal_amber", 1), phases=PHASES)
-    silent = dataclasses.replace(varied("teal_amber", 2, exchange=False), phases=PHASES)
+    alone = changed(make_record("teal_amber", 1), phases=PHASES)
+    silent = changed(varied("teal_amber", 2, exchange=False), phases=PHASES)
     assert section(tmp_path, alone, silent) == []
     assert " ".join(phases.table(summaries.launches({}), {})) == (
         "regime workers strategy family phase meaning n seconds"

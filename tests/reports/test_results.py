@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.records.collectives import CollectivesRecord, write_record
+from common.records.files import write_record
 from common.statistics.paired import MARGIN
 from reports.results import read_results
 from tests.reports.records import make_record, named, write_all
+from tests.reports.replays import replay
 
 HEADER = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
 ROW = "1,some-launch,amber_ring,,digits,weak,2,True,1,throughput,5"
@@ -62,11 +63,10 @@ def test_replays_lie_in_a_folder_of_their_own_and_count_among_all_records(folder
     before = read_results(folder)
     assert before.replays == {}
     (folder / "replays").mkdir()
-    about = {"library": "amber", "title": "Amber", "family": "Amber", "colors": [], "status": "ok", "sweep": {}}
-    replay = CollectivesRecord(**about, workers=2, replayed={"strategy": "amber_ring"}, started_at="2026-01-02")
-    write_record(folder / "replays" / "one.json", replay)
+    one = replay(1.0)
+    write_record(folder / "replays" / "one.json", one)
     found = read_results(folder)
-    assert found.replays == {"one": replay}
+    assert found.replays == {"one": one}
     assert [*found.records] == [*before.records]
     assert found.digest != before.digest
 
@@ -74,5 +74,5 @@ def test_replays_lie_in_a_folder_of_their_own_and_count_among_all_records(folder
 def test_a_damaged_replay_is_named(folder):
     (folder / "replays").mkdir()
     (folder / "replays" / "damaged.json").write_text("{")
-    with pytest.raises(UserError, match=r"damaged\.json isn't a record of collectives"):
+    with pytest.raises(UserError, match=r"damaged\.json isn't a record that"):
         read_results(folder)

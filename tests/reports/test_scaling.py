@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from common.contract.task import PRESETS
 from common.records.training import Record
@@ -13,6 +14,7 @@ from reports import document, scaling, summaries
 from reports.blocks import DASH
 from reports.material import regime_names
 from reports.results import Results
+from tests.changes import changed
 from tests.reports.pieces import answers, headings
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, unfinished
 
@@ -38,8 +40,8 @@ def launch(
     record = make_record(name, workers, (milliseconds,) * 3, **known)
     if waits is None:
         return record
-    waited = [window | {"input_seconds": waits * window["steps"] / 1000} for window in record.windows]
-    return dataclasses.replace(record, windows=waited)
+    waited = [structs.replace(window, input_seconds=waits * window.steps / 1000) for window in record.windows]
+    return changed(record, windows=waited)
 
 
 def base(milliseconds: float = 2.0, **facts: object) -> Record:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from common.contract.task import task_of
 from common.errors import UserError
 from common.records.training import Record
 from reports import document, side_by_side, summaries
 from reports.blocks import DASH, Block
 from reports.results import Results
+from tests.changes import changed
 from tests.reports.pieces import headings, table_under
 from tests.reports.probes import probe
 from tests.reports.records import HOST, make_record, named, over_hosts, unfinished
@@ -81,8 +81,8 @@ def test_it_says_that_nothing_is_tested_and_how_to_get_a_paired_answer():
 
 def test_cells_of_one_folder_alone_of_another_task_or_without_exchange_have_no_row():
     record = make_record("amber_ring", 2)
-    longer = dataclasses.replace(task_of(record.task), steps=80)
-    silent = dataclasses.replace(record, options=record.options | {"exchange": False})
+    longer = dataclasses.replace(record.task, steps=80)
+    silent = changed(record, options=record.options | {"exchange": False})
     there = [make_record("cobalt_replicas", 2), make_record("amber_ring", 1), silent]
     there.append(make_record("amber_ring", 2, task=longer))
     blocks = section(results(record), results(*there, folder="there"))
@@ -91,7 +91,7 @@ def test_cells_of_one_folder_alone_of_another_task_or_without_exchange_have_no_r
 
 def test_two_tasks_of_one_preset_are_told_apart():
     record = make_record("amber_ring", 2)
-    other = make_record("amber_ring", 2, task=dataclasses.replace(task_of(record.task), steps=80))
+    other = make_record("amber_ring", 2, task=dataclasses.replace(record.task, steps=80))
     blocks = section(results(record, other), results(record, other, folder="there"))
     regimes = [block["text"] for block in blocks if block.get("level") == 2]
     assert len(set(regimes)) == 2
@@ -142,7 +142,7 @@ def test_the_ceilings_of_both_stand_beside_each_other():
 
 
 def test_virtual_hosts_do_not_stand_beside_real_ones():
-    here, there = results(over_hosts(megabits=None)), results(over_hosts(megabits=None, virtual={}), folder="there")
+    here, there = results(over_hosts(megabits=None)), results(over_hosts(megabits=None, virtual=None), folder="there")
     assert "No strategy was measured at the same task" in section(here, there)[-1]["text"]
     alike = section(here, results(over_hosts(megabits=None), folder="there"))
     assert headings(alike, 2) == ["digits weak, virtual hosts"]

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from reports import strategy_figures, strategy_pages, summaries
 from reports.material import gather
@@ -50,8 +51,8 @@ def test_the_same_input_gives_the_same_bytes_in_any_process(drawn):
 
 
 def test_a_panel_without_anything_to_show_says_why_and_has_no_frame():
-    silent = {"startup_seconds": {}, "startup_processor_seconds": {}, "base": None}
-    windows = [{name: window[name] for name in ("rank", "step", "steps", "seconds")} for window in RING[0].windows]
+    silent = {"startup_seconds": None, "startup_processor_seconds": None, "base": None}
+    windows = [structs.replace(window, started_seconds=None, own_seconds=None) for window in RING[0].windows]
     alone, all_there = (
         drawing(make_record("amber_ring", **fields))().decode()
         for fields in (silent | {"windows": windows}, {"base": None})

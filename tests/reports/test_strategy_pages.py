@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 import typst
+from msgspec import structs
 
 from reports import document, strategy_pages, summaries
 from reports.blocks import DASH, Block
 from reports.material import Drawings, gather
 from reports.results import Results
+from tests.changes import changed
 from tests.reports.records import make_record, named, unfinished, varied
 
 CODE = "# The line that makes it distributed.\nfor part in parts:"
@@ -63,9 +65,7 @@ def test_without_a_measurement_there_is_no_page():
 
 
 def test_the_distributing_lines_are_quoted_from_the_newest_record_with_their_file():
-    older = dataclasses.replace(
-        RING, started_at="2025-01-01T00:00:00+00:00", distributed_by=[{"line": 1, "code": "old"}]
-    )
+    older = changed(RING, started_at="2025-01-01T00:00:00+00:00", distributed_by=[{"line": 1, "code": "old"}])
     [quoted] = of_kind(pages(BASE, RING, older)["amber_ring"], "code")
     assert quoted == {"kind": "code", "file": "amber_impl/ring.py", "first_line": 41, "lines": CODE.splitlines()}
     assert of_kind(pages(BASE, RING)["amber_single"], "code") == []
@@ -92,8 +92,8 @@ def test_the_limit_is_that_of_the_largest_world_with_cores_of_its_own():
 
 
 def test_the_table_has_a_row_for_each_number_of_workers_and_no_column_without_a_number():
-    held = [{"parameters": 2e6, "gradients": 2e6, "optimizer_state": 0, "above_import": 5e6}]
-    ring = dataclasses.replace(RING, wire_bytes_per_step=3.5e6, memory_bytes=held * 2)
+    held = [{"parameters": 2_000_000, "gradients": 2_000_000, "optimizer_state": 0, "above_import": 5_000_000}]
+    ring = changed(RING, wire_bytes_per_step=3.5e6, memory_bytes=held * 2)
     first, second = of_kind(pages(BASE, ring, ALONE, make_record("amber_ring", 4))["amber_ring"], "table")
     rows = [
         dict(zip([title.replace("\n", " ") for title in first["columns"]], row, strict=True)) for row in first["rows"]
@@ -110,7 +110,7 @@ def test_the_table_has_a_row_for_each_number_of_workers_and_no_column_without_a_
 
 def test_the_settings_tell_options_carriers_cores_and_versions_of_the_familys_own():
     versions = {"python": "3.11.7", "amber": "1.2"}
-    ring = dataclasses.replace(RING, versions=versions, pinned_cores=[0], processes_beside=1)
+    ring = changed(RING, versions=versions, pinned_cores=[0], processes_beside=1)
     other = make_record("cobalt_library", 2)
     found = settings_of(pages(BASE, ring, varied("amber_ring", 2, compiled=True), other)["amber_ring"])
     assert found["launches"] == "2 measured: 2 with exchange, 0 without"
@@ -122,7 +122,7 @@ def test_the_settings_tell_options_carriers_cores_and_versions_of_the_familys_ow
 
 
 def test_a_page_shows_the_regime_that_comes_first_and_has_a_table_for_others():
-    strong = dataclasses.replace(RING, scaling="strong", task=RING.task | {"scaling": "strong"})
+    strong = changed(RING, scaling="strong", task=dataclasses.replace(RING.task, scaling="strong"))
     page = pages(BASE, RING, strong)["amber_ring"]
     [figure] = of_kind(page, "figure")
     assert figure["caption"].startswith("Digits weak. ")
@@ -144,13 +144,13 @@ def nasty():
     """Every label at four numbers of workers with long quotations, a strategy with next to nothing, and old records."""
     quoted = {"script": "amber_impl/ring.py", "distributed_by": [{"line": 1, "code": LONG}] * 3}
     many = [
-        dataclasses.replace(varied("amber_ring", workers, (2.0 + workers,) * 3, **options), **quoted)
+        changed(varied("amber_ring", workers, (2.0 + workers,) * 3, **options), **quoted)
         for options in VARIANTS
         for workers in (1, 2, 4, 8)
     ]
-    old = dataclasses.replace(make_record("cobalt_library", 2), startup_seconds={}, startup_processor_seconds={})
-    bare = [{name: window[name] for name in ("rank", "step", "steps", "seconds")} for window in old.windows]
-    return composed(BASE, *many, dataclasses.replace(old, windows=bare), make_record("<b>$x$", 2, family="*#_"))
+    old = changed(make_record("cobalt_library", 2), startup_seconds=None, startup_processor_seconds=None)
+    bare = [structs.replace(window, started_seconds=None, own_seconds=None) for window in old.windows]
+    return composed(BASE, *many, changed(old, windows=bare), make_record("<b>$x$", 2, family="*#_"))
 
 
 def test_every_page_is_one_page_whatever_the_records_say(nasty):

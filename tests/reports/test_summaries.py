@@ -3,16 +3,25 @@
 import dataclasses
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from msgspec import structs
 
 from common.contract.task import PRESETS
+from common.records.files import to_json
 from common.records.training import Record
 from reports import findings, summaries
 from reports.cautions import cautions
 from reports.results import read_results
+from tests.changes import changed
 from tests.reports.records import HOST, MadeUpOptions, make_record, named, over_hosts, unfinished, varied, write_all
+
+CHECKPOINTS = {"checkpoint_steps": 10, "checkpoint": Path("w")}
+
+
+CHECKPOINTS = {"checkpoint_steps": 10, "checkpoint": Path("w")}
 
 
 def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
@@ -198,8 +207,8 @@ def test_launches_of_different_settings_are_never_pooled(change):
 
 def test_seeds_files_and_deadlines_do_not_divide_launches():
     record = make_record()
-    same = record.task | {"seed": 9, "record": "elsewhere.json", "deadline_seconds": 60.0, "workers": None}
-    launches = summaries.launches(named(record, dataclasses.replace(record, task=same)))
+    same = dataclasses.replace(record.task, seed=9, record=Path("elsewhere.json"), deadline_seconds=60.0, workers=None)
+    launches = summaries.launches(named(record, changed(record, task=same)))
     assert summaries.cells(launches)["n"].tolist() == [2]
 
 
@@ -212,7 +221,7 @@ def test_replicas_on_logical_devices_stand_on_one_curve_with_one_replica():
 
 def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
     record = make_record()
-    stopping = dataclasses.replace(record, task=record.task | {"checkpoint_steps": 10, "checkpoint": "w"})
+    stopping = changed(record, task=dataclasses.replace(record.task, **CHECKPOINTS))
     assert len(summaries.launches(named(record, stopping))) == 1
 
 
@@ -283,7 +292,7 @@ def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_ex
 
 def test_a_cell_without_exchange_counts_for_its_own_regime_alone():
     other = clocked("amber_ring", 300, 25, batch=16)
-    records = named(other, dataclasses.replace(other, options=other.options | {"exchange": False}))
+    records = named(other, changed(other, options=other.options | {"exchange": False}))
     split = split_of(records | {"a": make_record("amber_ring", 2)})
     assert split["regime"].str.contains("--batch 16").tolist() == [True]
 
@@ -375,7 +384,7 @@ def test_a_label_has_speed_ups_over_its_own_worker_and_the_plain_base():
 
 def test_a_strategy_without_options_exchanges_gradients():
     record = make_record("cobalt_replicas")
-    launches = summaries.launches(named(record, dataclasses.replace(record, options={})))
+    launches = summaries.launches(named(record, changed(record, options={})))
     assert summaries.cells(launches)["n"].tolist() == [2]
 
 
@@ -425,9 +434,9 @@ def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_lo
     # Windows of ten steps: the rank that waits longest waits 2, 4 and 9 ms in them.
     record = make_record("amber_ring", 2, (2.0, 2.0, 2.0))
     waits = {(0, 20): 0.001, (0, 30): 0.004, (0, 40): 0.001, (1, 20): 0.002, (1, 30): 0.001, (1, 40): 0.009}
-    windows = [window | {"input_seconds": waits[window["rank"], window["step"]]} for window in record.windows]
+    windows = [structs.replace(window, input_seconds=waits[window.rank, window.step]) for window in record.windows]
     silent = make_record("cobalt_replicas", 2)
-    launches = summaries.launches(named(dataclasses.replace(record, windows=windows), silent))
+    launches = summaries.launches(named(changed(record, windows=windows), silent))
     [row] = summaries.inputs(launches).to_dict("records")
     assert row.pop("regime") == launches["regime"].iloc[0]
     assert (row.pop("strategy"), row.pop("bare_strategy")) == ("amber_ring", "amber_ring")
@@ -436,14 +445,14 @@ def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_lo
 
 def test_the_time_to_the_first_step_is_a_median_in_all_its_parts():
     def starting(name: str, seconds: float, **changes: object) -> Record:
-        parts = {"imports": seconds - 1.0, "world": 1.0}
+        parts = {"imports": seconds - 1.0, "world": 1.0, "first_step": 0.0}
         return make_record(name, 2, time_to_first_step_s=seconds, startup_seconds=parts, **changes)
 
-    unknown = make_record("cobalt_replicas", 2, startup_seconds={})
+    unknown = make_record("cobalt_replicas", 2, startup_seconds=None)
     records = [starting("amber_ring", seconds) for seconds in (3.0, 9.0, 5.0)]
     found = summaries.startups(named(*records, unknown, starting("amber_ring", 100.0, status="failed")))
     assert found.to_dict("records") == [
-        {"strategy": "amber_ring", "workers": 2, "whole": 5.0, "imports": 4.0, "world": 1.0, "n": 3}
+        {"strategy": "amber_ring", "workers": 2, "whole": 5.0, "imports": 4.0, "world": 1.0, "first_step": 0.0, "n": 3}
     ]
 
 
@@ -497,12 +506,13 @@ def test_a_planned_launch_that_never_ran_is_told_by_its_plan(exchange, purpose, 
     [
         ({}, True),
         ({"options": {"exchange": False}}, False),
-        ({"task": {"checkpoint_steps": 10, "checkpoint": "w"}}, False),
+        ({"task": CHECKPOINTS}, False),
     ],
 )
 def test_a_launch_that_ended_is_told_by_its_record(changes, for_speed):
     record = unfinished("failed", "It was killed.", "amber_ring", 2)
-    record = dataclasses.replace(record, **{name: getattr(record, name) | value for name, value in changes.items()})
+    fields = {name: to_json(getattr(record, name)) | value for name, value in changes.items()}
+    record = changed(record, **fields)
     assert summaries.endings({"a": record}, None).to_dict("records") == [
         {"launch": "a", "strategy": record.name, "bare_strategy": "amber_ring", "preset": "digits", "scaling": "weak"}
         | {"workers": 2, "ending": "failed", "reason": "It was killed.", "log": "some.log", "for_speed": for_speed}
@@ -517,7 +527,7 @@ def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_dat
     entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
     digits = make_record(accuracies=entries, final_accuracy=0.95)
     blind = make_record("amber_single", accuracies=entries[-1:], final_accuracy=0.95)
-    generated = dataclasses.replace(digits, strategy="cobalt_replicas", task=digits.task | {"preset": "pathway"})
+    generated = changed(digits, strategy="cobalt_replicas", task=dataclasses.replace(digits.task, preset="pathway"))
     table = summaries.accuracies(named(digits, blind, generated))
     assert sorted(table["strategy"]) == ["amber_ring", "amber_single"]
     assert cell(table, "amber_ring", 1)["target_seconds"] == 0.8
@@ -531,9 +541,9 @@ def test_accuracies_are_those_of_all_launches_of_the_same_training():
         entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
         return make_record(accuracies=entries, final_accuracy=final)
 
-    failed = dataclasses.replace(looking(0.99, 0.1, 0.99), status="failed")
+    failed = changed(looking(0.99, 0.1, 0.99), status="failed")
     looked = [looking(0.90, 0.5, 0.91), looking(0.8, 0.4, 0.95), looking(0.8, 0.4, 0.85)]
-    blind = dataclasses.replace(looked[0], accuracies=looked[0].accuracies[-1:], final_accuracy=0.97)
+    blind = changed(looked[0], accuracies=looked[0].accuracies[-1:], final_accuracy=0.97)
     assert summaries.accuracies(named(*looked, blind, failed)).to_dict("records") == [
         {"preset": "digits", "strategy": "amber_ring", "workers": 1, "global_batch": 64, "seed": 3, "steps": 60}
         | {"n": 4, "accuracy": pytest.approx(0.93), "lowest": 0.85, "looked": 3, "reached": 2}
@@ -596,7 +606,7 @@ def test_as_many_workers_on_one_two_and_four_hosts_are_three_cells():
 
 
 def test_virtual_hosts_and_real_ones_are_never_of_one_regime():
-    records = [over_hosts(megabits=None), over_hosts(megabits=None, virtual={}), make_record("amber_ring", 2)]
+    records = [over_hosts(megabits=None), over_hosts(megabits=None, virtual=None), make_record("amber_ring", 2)]
     virtual, real, here = summaries.launches(named(*records))["regime"]
     assert virtual == f"{real}, virtual hosts"
     # The first of several real hosts may be compared on its own.
@@ -655,7 +665,7 @@ def test_machines_that_are_alike_but_for_their_names_are_never_pooled():
     assert found["regime"].nunique() == 2
     assert [work.rpartition(" of ")[2] for work in found["work"]] == ["here", "here", "there"]
     assert summaries.launches(named(here, here))["work"].iloc[0].endswith("2 cores of Some CPU")
-    failed = dataclasses.replace(unfinished("failed", "It broke."), host={})
+    failed = changed(unfinished("failed", "It broke."), host={})
     assert summaries.launches(named(here, failed))["work"].iloc[0].endswith("2 cores of Some CPU")
 
 

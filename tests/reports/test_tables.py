@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from msgspec import structs
 
 from common.errors import UserError
-from common.measurement import ceiling
-from common.records.collectives import write_record as write_replay
+from common.records.ceiling import FOLDER
+from common.records.files import write_record
 from common.records.training import Record
 from reports import load, tables
 from reports.tables import COLUMNS, Tables
+from tests.changes import changed
 from tests.reports.probes import probe
 from tests.reports.records import MadeUpOptions, certified, make_record, named, over_hosts, unfinished, write_all
 from tests.reports.replays import replay
@@ -32,7 +34,7 @@ def launch(name: str, number: int, milliseconds: float, exchange: bool = True) -
     """A launch of two workers whose record tells all that a table has a column for."""
     times = (milliseconds + number / 300,) * 3
     record = make_record(name, 2, times, options=MadeUpOptions(exchange=exchange), memory_bytes=[HELD, HELD])
-    return Record(**vars(record) | {"windows": [window | AROUND for window in record.windows]})
+    return changed(record, windows=[structs.replace(window, **AROUND) for window in record.windows])
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +48,12 @@ def folder(tmp_path_factory) -> Path:
     records += [over_hosts(megabits=megabits, host_bytes_per_step=[1e6, 2e6]) for megabits in (10.0, 100.0, 1000.0)]
     results = tmp_path_factory.mktemp("results")
     write_all(results, named(*certified(results, *records)))
-    (results / ceiling.FOLDER).mkdir()
-    ceiling.write_ceiling(results / ceiling.FOLDER / "amber.json", probe(milliseconds=1.0))
+    (results / FOLDER).mkdir()
+    write_record(results / FOLDER / "amber.json", probe(milliseconds=1.0))
     (results / "replays").mkdir()
     for number in range(6):
         replayed = replay(0.2, number + 1, replayed=replayed_as(f"amber_ring-2w-{number:02d}", under_way=(0.001,)))
-        write_replay(results / "replays" / f"{number}.json", replayed)
+        write_record(results / "replays" / f"{number}.json", replayed)
     return results
 
 

@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from common.contract import oracle
-from common.contract.task import task_of
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.launching.ending import TIMED_OUT_STATUS
@@ -22,7 +21,8 @@ from common.launching.launch import python_for
 from common.launching.processes import free_ports
 from common.paths import ROOT
 from common.records import deviation
-from common.records.training import read_record
+from common.records.files import read_record
+from common.records.training import Record
 from tests.contract.worlds import contract_task
 from tests.launching import assert_follows, is_running, wait_for_steps
 
@@ -80,8 +80,8 @@ def end_all(processes, seconds):
 
 
 def assert_follows_the_oracle(folder):
-    record = read_record(folder / "run.json")
-    task = task_of(record.task)
+    record = read_record(folder / "run.json", Record)
+    task = record.task
     trajectory = oracle.run_oracle(task, record.examples_per_step, task.steps)
     found = deviation.deviation(record, task, folder, trajectory)
     assert found.follows, found
@@ -295,7 +295,7 @@ def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, t
     training_processes(launcher)["worker", 1].kill()
     output, _ = launcher.communicate(timeout=450)
     assert launcher.returncode == 0, output
-    record = read_record(tmp_path / "run.json")
+    record = read_record(tmp_path / "run.json", Record)
     assert record.restarted_workers == 1
     assert len(record.losses) == steps
 

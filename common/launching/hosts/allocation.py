@@ -1,13 +1,14 @@
 """Hosts that launches are made over: each is started by the program's own launcher, and its files come back here."""
 
-import dataclasses
 import ipaddress
 import random
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from common.declarations.strategy import Launch, Place
 from common.errors import UserError
@@ -15,12 +16,13 @@ from common.files import write_atomically
 from common.launching import ending
 from common.launching.ending import TIMED_OUT_STATUS, Ended
 from common.launching.hosts.clocks import Offset
-from common.launching.hosts.link import Link
 from common.launching.hosts.ranks import Assignment, HostsOutcome, run_over_hosts
 from common.launching.hosts.survey import HostFacts
 from common.launching.hosts.work import FOLDER, LAUNCH
 from common.launching.launch import python_for, script_for, settings_for
 from common.launching.planned import Hosts, Job
+from common.records import header
+from common.records.header import Link, Virtual
 from common.records.site import Site
 
 _PORTS = range(20_000, 32_000)
@@ -44,7 +46,7 @@ class Cluster:
 
     Raises UserError where it isn't.
     """
-    virtual: Mapping[str, float | None] = field(default_factory=dict)
+    virtual: Virtual | None = None
     """What was asked for of virtual hosts, as a record has it, but for the bandwidth, which each launch names."""
 
     def folder(self, folder: Path) -> Path:
@@ -54,15 +56,19 @@ class Cluster:
     def site(self, job: Job) -> Site:
         """The launch's hosts by what is known before it."""
         hosts = [
-            {
-                **{"name": member.host.name, "hostname": member.hostname, "workers": job.workers // job.hosts},
-                **{"cores": member.cores, "processor": member.machine["processor"]},
-                **{"address": member.route["address"], "interface": member.route["interface"]},
-            }
+            header.Host(
+                name=member.host.name,
+                hostname=member.hostname,
+                workers=job.workers // job.hosts,
+                cores=member.cores,
+                processor=member.machine.processor,
+                address=member.route["address"],
+                interface=member.route["interface"],
+            )
             for member in self.members[: job.hosts]
         ]
-        bandwidth = {"bandwidth_bits_per_second": job.bandwidth_bits_per_second}
-        virtual, together = bandwidth | dict(self.virtual) if self.virtual else {}, self.spread.cores_together
+        virtual = self.virtual and replace(self.virtual, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
+        together = self.spread.cores_together
         processes = job.workers + job.processes_beside
         crowded = together is not None and processes * job.limits.threads > together
         return Site(hosts=hosts, virtual=virtual, crowded=crowded)
@@ -77,13 +83,13 @@ class Cluster:
                 raise UserError(
                     f"{job.program.name} has all of its workers in one process, which is on one host: start it there."
                 )
-            job.check(min(len(member.machine["gpus"]) for member in members))
+            job.check(min(len(member.machine.gpus) for member in members))
         hosts = [
-            host | {"clock_offset_seconds": each.offset_seconds, "clock_uncertainty_seconds": each.uncertainty_seconds}
+            replace(host, clock_offset_seconds=each.offset_seconds, clock_uncertainty_seconds=each.uncertainty_seconds)
             for host, each in zip(site.hosts, self.offsets(members), strict=True)
         ]
         link = self.link(job) if job.hosts > 1 else None
-        return dataclasses.replace(site, hosts=hosts, link=dataclasses.asdict(link) if link else {})
+        return replace(site, hosts=hosts, link=link)
 
     def run(self, job: Job, site: Site, log_path: Path) -> Ended:
         """Make the launch on its hosts, and end what is left of it. Raises UserError where nothing was started."""

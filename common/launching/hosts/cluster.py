@@ -13,7 +13,6 @@ from rich.console import Console
 from common.launching.hosts import clocks, link, survey
 from common.launching.hosts.allocation import Cluster
 from common.launching.hosts.host import parse_hosts
-from common.launching.hosts.link import Link
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.survey import HostFacts
 from common.launching.planned import Hosts, Job
@@ -23,6 +22,7 @@ from common.launching.virtual_hosts.description import Description, described
 from common.launching.virtual_hosts.link import shape
 from common.measurement import machine
 from common.paths import ROOT
+from common.records.header import Link, Virtual
 
 _LINK_SECONDS = 1.0
 
@@ -73,13 +73,13 @@ def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
     console.print(survey.table(surveyed))
     survey.refuse(surveyed)
     real = Hosts(len(hosts), min(host.slots for host in hosts), min(member.cores for member in surveyed))
-    virtual = {"delay_seconds": selection.first_wire.delay_seconds, "cores_per_host": selection.cores_per_host}
+    virtual = Virtual(delay_seconds=selection.first_wire.delay_seconds, cores_per_host=selection.cores_per_host)
     return Cluster(
         members=surveyed,
         spread=spread_of(selection, most_workers) if wires else real,
         offsets=lambda members: clocks.measure([member.host for member in members]),
         link=_calibrated(wires) if wires else _link_between(surveyed),
-        virtual=virtual if wires else {},
+        virtual=virtual if wires else None,
     )
 
 
@@ -105,6 +105,6 @@ def _calibrated(description: Description) -> Callable[[Job], Link]:
             now = shape(now, wanted)
         found = calibration.calibrate(now)
         payload = found.bandwidth_bits_per_second / 8 * calibration.PAYLOAD_BYTES / calibration.WIRE_BYTES
-        return Link(payload, found.round_trip_seconds)
+        return Link(bytes_per_second=payload, round_trip_seconds=found.round_trip_seconds)
 
     return calibrated

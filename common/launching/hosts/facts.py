@@ -20,6 +20,7 @@ from common.errors import NotInstalledError, UserError
 from common.launching.hosts import work
 from common.measurement import machine
 from common.paths import ROOT
+from common.records.files import to_json
 
 _DISCARD_PORT = 9
 """Any port would do: nothing is sent."""
@@ -39,7 +40,7 @@ def facts(peers: Sequence[str]) -> dict[str, object]:
         "python": platform.python_version(),
         "environments": {name: _versions(family) for name, family in catalogue.families().items()},
         "cores": len(os.sched_getaffinity(0)),
-        "machine": machine.host_facts(),
+        "machine": to_json(machine.host_facts()),
         "routes": {peer: route_to(peer) for peer in peers},
         "free_bytes": shutil.disk_usage(work.SCRATCH).free,
         "no_room": _no_room(),

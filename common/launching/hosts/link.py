@@ -5,27 +5,17 @@ import struct
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from common.errors import UserError
 from common.launching.places import place
 from common.launching.places.place import Host, Question
+from common.records.header import Link
 
 _ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 1.0
 _PIECE_BYTES = 2**20
 _SETTLE_SHARE = 0.25
 """Of the seconds: the sender's window grows first, and what limits a link may let a burst pass."""
 _PATIENCE_SECONDS = 20.0
-
-
-@dataclass(frozen=True)
-class Link:
-    """What a link carries from one host to another."""
-
-    bytes_per_second: float
-    """Of payload, at the receiving end."""
-    round_trip_seconds: float
-    """The shortest of a message of one byte and its echo."""
 
 
 def measure(sender: Host, receiver: Host, address: str, seconds: float) -> Link:
@@ -42,7 +32,7 @@ def measure(sender: Host, receiver: Host, address: str, seconds: float) -> Link:
         if sent.failure:
             raise UserError(sent.failure)
         received = server.hear(_PATIENCE_SECONDS)
-    return Link(received["bytes_per_second"], sent.values["round_trip_seconds"])
+    return Link(bytes_per_second=received["bytes_per_second"], round_trip_seconds=sent.values["round_trip_seconds"])
 
 
 def serve(address: str, seconds: float, answer: Callable[[Mapping[str, object]], None]) -> None:

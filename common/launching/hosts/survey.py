@@ -11,6 +11,8 @@ from common.launching.hosts import clocks
 from common.launching.hosts.clocks import Offset
 from common.launching.places import place
 from common.launching.places.place import Host, Question
+from common.records.files import from_json
+from common.records.header import Machine
 
 _COMMIT_LETTERS = 9
 
@@ -32,8 +34,7 @@ class HostFacts:
     """By environment the versions in it, or None where it isn't made."""
     cores: int
     """Those that the agent may use, and what it starts with it."""
-    machine: Mapping[str, object]
-    """As in a record's `host`."""
+    machine: Machine
     routes: Mapping[str, Mapping[str, object]]
     """By peer how it is reached: `interface`, `address` and `prefix_length`, or `failure`."""
     free_bytes: int
@@ -60,7 +61,11 @@ def survey(hosts: Sequence[Host]) -> list[HostFacts]:
         raise UserError(" ".join(failures))
     offsets = clocks.measure(hosts)
     return [
-        HostFacts(host=answer.host, clock=offset, **answer.values)
+        HostFacts(
+            host=answer.host,
+            clock=offset,
+            **answer.values | {"machine": from_json(answer.values["machine"], Machine)},
+        )
         for answer, offset in zip(answers, offsets, strict=True)
     ]
 
@@ -87,7 +92,7 @@ def table(surveyed: Sequence[HostFacts]) -> Table:
             _short(facts.commit),
             facts.python,
             str(facts.cores),
-            str(facts.machine["cores"]),
+            str(facts.machine.cores),
             str(facts.host.slots),
             str(route.get("interface", "-")),
             f"{route['address']}/{route['prefix_length']}" if "address" in route else "-",

@@ -46,16 +46,16 @@ def launch(monkeypatch, tmp_path):
 
 
 def test_a_launch_that_ends_well_leaves_every_cell(launch, planned, tmp_path):
-    launch([ABOUT, dataclasses.asdict(CELL), {"elapsed_seconds": 2.0}], 0)
+    launch([ABOUT, CELL, {"elapsed_seconds": 2.0}], 0)
     record = run_planned(planned, tmp_path)
     assert (record.status, record.reason, record.cells) == ("ok", None, [CELL])
-    assert (record.library, record.workers, record.repetition, record.elapsed_seconds) == ("gloo", 2, 3, 2.0)
+    assert (record.library, record.world_size, record.repetition, record.elapsed_seconds) == ("gloo", 2, 3, 2.0)
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".json"] == ["gloo-2w-03.json"]
     assert not cells_path(tmp_path / "gloo-2w-03.json").exists()
 
 
 def test_what_was_measured_before_a_rank_died_is_kept(launch, planned, tmp_path):
-    launch([ABOUT, dataclasses.asdict(CELL)], 1, "lockstep: failed: rank 1 ended with signal 9.\n")
+    launch([ABOUT, CELL], 1, "lockstep: failed: rank 1 ended with signal 9.\n")
     record = run_planned(planned, tmp_path)
     assert (record.status, record.reason) == ("failed", "rank 1 ended with signal 9.")
     assert record.cells == [CELL]
@@ -89,7 +89,7 @@ def test_a_launch_that_hung_is_failed_by_its_deadline(launch, planned, tmp_path)
 
 
 def test_one_that_ends_in_the_middle_without_an_error_is_failed(launch, planned, tmp_path):
-    launch([ABOUT, dataclasses.asdict(CELL)], 0)
+    launch([ABOUT, CELL], 0)
     assert run_planned(planned, tmp_path).status == "failed"
 
 
@@ -111,7 +111,7 @@ def test_a_library_that_is_not_installed_is_unsupported_with_the_remedy(monkeypa
 
 def test_lines_of_an_earlier_launch_do_not_count(launch, planned, tmp_path):
     append_line(cells_path(tmp_path / "gloo-2w-03.json"), ABOUT)
-    append_line(cells_path(tmp_path / "gloo-2w-03.json"), dataclasses.asdict(CELL))
+    append_line(cells_path(tmp_path / "gloo-2w-03.json"), CELL)
     launch([ABOUT, {"elapsed_seconds": 1.0}], 0)
     assert run_planned(planned, tmp_path).cells == []
 

@@ -16,7 +16,8 @@ from common.launching import launch
 from common.launching.launch import prepare
 from common.launching.programs import Request, refuse_early
 from common.measurement import machine
-from common.records.trace import Message, Trace, write_trace
+from common.records.files import write_record
+from common.records.trace import Message, Trace
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def path(tmp_path):
     found = tmp_path / "trace"
     messages = [Message(collective="all_reduce", size_bytes=12)]
     trace = Trace(strategy="mine", workers=3, source="x", library="gloo", data_type="float64", messages=messages)
-    write_trace(found, trace)
+    write_record(found, trace)
     return found
 
 

@@ -15,7 +15,8 @@ from common.launching import supervision
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import ThisMachine
-from common.records.training import read_records
+from common.records.files import read_records
+from common.records.training import Record
 from tests.launching import made_up, wait_for, words_of
 
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
@@ -139,7 +140,7 @@ def test_a_launch_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
     killer.join()
     assert record.status == "failed"
     assert (tmp_path / record.log).exists()
-    assert list(read_records(tmp_path).values()) == [record]
+    assert list(read_records(tmp_path, Record).values()) == [record]
 
 
 def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):

@@ -2,18 +2,29 @@
 
 import dataclasses
 import itertools
-import json
 import math
 
 import pytest
+from msgspec import structs
 
 from common.contract import mlp
 from common.contract.task import PRESETS, Task
 from common.declarations.strategy import Probe
 from common.measurement import ceiling
-from common.measurement.ceiling import AS_TRAINED, Product
 from common.measurement.machine import Placement
 from common.measurement.world import World
+from common.records.ceiling import (
+    AS_TRAINED,
+    FOLDER,
+    Ceiling,
+    ClockedProduct,
+    Product,
+    Window,
+    gigaflops,
+    read_ceilings,
+    step_seconds,
+)
+from common.records.files import read_record
 
 ALONE = World(placement=Placement([0], oversubscribed=False))
 
@@ -39,8 +50,8 @@ def ticking(monkeypatch):
 
 def entry(product, seconds, way=AS_TRAINED):
     """A product that took so long, as a ceiling has it."""
-    windows = [{"repetitions": 10, "seconds": 10 * seconds * factor} for factor in (0.5, 1.0, 3.0)]
-    return dataclasses.asdict(product) | {"way": way, "windows": windows}
+    windows = [Window(repetitions=10, seconds=10 * seconds * factor) for factor in (0.5, 1.0, 3.0)]
+    return ClockedProduct(**structs.asdict(product), way=way, windows=windows)
 
 
 # The products
@@ -88,22 +99,22 @@ def test_windows_are_as_long_as_was_meant_and_count_what_each_call_repeats(ticki
     ticking([*tries, *[0.01] * ceiling.WINDOWS])
     calls = []
     windows = ceiling.clock(lambda: calls.append(1), ALONE, at_once=4)
-    assert windows == [{"repetitions": 20, "seconds": 0.01}] * ceiling.WINDOWS
+    assert windows == [Window(repetitions=20, seconds=0.01)] * ceiling.WINDOWS
     assert len(calls) == 2 * (1 + 2 + 4) + 5 * ceiling.WINDOWS
 
 
 def test_one_interruption_does_not_cut_the_windows_short(ticking):
     ticking([9.0, 0.01, *[0.01] * ceiling.WINDOWS])
-    assert ceiling.clock(lambda: None, ALONE)[0]["repetitions"] == 1
+    assert ceiling.clock(lambda: None, ALONE)[0].repetitions == 1
     ticking([9.0, 0.001, *[0.002] * 2, *[0.004] * 2, *[0.008] * 2, *[0.01] * ceiling.WINDOWS])
-    assert ceiling.clock(lambda: None, ALONE)[0]["repetitions"] == 10
+    assert ceiling.clock(lambda: None, ALONE)[0].repetitions == 10
 
 
 def test_all_ranks_repeat_as_often_as_the_slowest_of_them_needs(ticking):
     ticking([0.002] * 2 + [0.001] * ceiling.WINDOWS)
     world = dataclasses.replace(ALONE, all_gather=lambda seconds: [seconds, 5 * seconds])
     windows = ceiling.clock(lambda: None, world)
-    assert windows == [{"repetitions": 1, "seconds": 0.005}] * ceiling.WINDOWS
+    assert windows == [Window(repetitions=1, seconds=0.005)] * ceiling.WINDOWS
 
 
 def test_the_device_has_done_everything_before_the_clock_starts_and_before_it_stops(monkeypatch):
@@ -121,17 +132,17 @@ def finished(path, strategy, products=(), exchange=(), workers=2):
     task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=workers, record=path)
     world = dataclasses.replace(ALONE, size=workers, backend="air")
     ceiling.finish(strategy, task, world, list(products), list(exchange), {"products by": "hand"})
-    return ceiling.read_ceiling(path)
+    return read_record(path, Ceiling)
 
 
 def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(tmp_path, probed, monkeypatch, capsys):
     monkeypatch.setenv("B", "7")
     monkeypatch.delenv("A", raising=False)
     products = [entry(Product(0, "forward", 64, 64, 128), 1e-3)]
-    exchange = [{"repetitions": 4, "seconds": 0.02}]
+    exchange = [Window(repetitions=4, seconds=0.02)]
     found = finished(tmp_path / "one.json", probed, products, exchange)
     assert (found.status, found.family, found.framework, found.operation) == ("ok", "NumPy", "numpy", "a sum")
-    assert (found.preset, found.rows, found.workers, found.threads) == ("digits", 64, 2, 1)
+    assert (found.preset, found.rows, found.world_size, found.threads_per_worker) == ("digits", 64, 2, 1)
     assert (found.variables, found.facts, found.backend) == ({"B": "7"}, {"products by": "hand"}, "air")
     assert (found.products, found.exchange) == (products, exchange)
     assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])
@@ -150,39 +161,17 @@ def test_the_rate_is_that_of_all_products_of_one_way_in_their_median_windows(tmp
     small, large = Product(0, "forward", 10, 10, 10), Product(1, "forward", 100, 100, 100)
     products = [entry(small, 1e-6), entry(large, 1e-3), entry(large, 5e-4, way="better")]
     found = finished(tmp_path / "one.json", probed, products)
-    assert ceiling.step_seconds(found) == pytest.approx(1.001e-3)
-    assert ceiling.gigaflops(found) == pytest.approx(2.002e6 / 1.001e-3 / 1e9)
-    assert ceiling.gigaflops(found, "better") == pytest.approx(4.0)
-    assert math.isnan(ceiling.gigaflops(found, "unheard of"))
+    assert step_seconds(found) == pytest.approx(1.001e-3)
+    assert gigaflops(found) == pytest.approx(2.002e6 / 1.001e-3 / 1e9)
+    assert gigaflops(found, "better") == pytest.approx(4.0)
+    assert math.isnan(gigaflops(found, "unheard of"))
 
 
 def test_those_of_a_comparison_are_read_in_the_order_of_their_names(tmp_path, probed):
     for name, workers in (("b", 2), ("a", 1)):
-        finished(tmp_path / ceiling.FOLDER / f"{name}.json", probed, workers=workers)
-    assert [found.workers for found in ceiling.read_ceilings(tmp_path)] == [1, 2]
-    assert ceiling.read_ceilings(tmp_path / "elsewhere") == []
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"schema_version": 99}, "is of schema version 99, this program reads 1"),
-        ({"products": "none"}, "no ceiling has such a value of products"),
-        ({"colour": "red"}, "isn't a ceiling that can be read"),
-    ],
-)
-def test_a_damaged_one_is_named_with_what_to_do(tmp_path, probed, refusal, change, said):
-    path = tmp_path / "one.json"
-    finished(path, probed)
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    assert said in refusal(lambda: ceiling.read_ceiling(path))
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}"])
-def test_what_is_no_ceiling_at_all_is_named_with_what_to_do(tmp_path, refusal, text):
-    path = tmp_path / "one.json"
-    path.write_text(text)
-    assert "isn't a ceiling that can be read" in refusal(lambda: ceiling.read_ceiling(path))
+        finished(tmp_path / FOLDER / f"{name}.json", probed, workers=workers)
+    assert [found.world_size for found in read_ceilings(tmp_path)] == [1, 2]
+    assert read_ceilings(tmp_path / "elsewhere") == []
 
 
 def test_the_instruction_sets_are_those_of_the_first_processor_that_matter():

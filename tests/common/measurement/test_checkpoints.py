@@ -10,6 +10,7 @@ from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkp
 from common.contract.task import Task
 from common.measurement import checkpoints as checkpoints_module
 from common.measurement.checkpoints import Checkpoints
+from common.records.training import Accuracy
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 MOMENTUM = dataclasses.replace(
@@ -47,7 +48,7 @@ def test_without_a_file_the_accuracy_is_measured_and_nothing_written(checkpoints
     state = mlp.initial_weights(TASK)
     checkpoints.save(state, 30, 0.12345678)
     accuracy = mlp.accuracy(TASK, state, rows.test_features, rows.test_labels)
-    assert checkpoints.accuracies == [{"step": 30, "accuracy": accuracy, "training_seconds": 0.123457}]
+    assert checkpoints.accuracies == [Accuracy(step=30, accuracy=accuracy, training_seconds=0.123457)]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,9 +65,9 @@ def test_checkpoints_measure_the_accuracy_at_their_steps_and_the_last_state_is_s
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state.safetensors", checkpoint_steps=12)
     launched = numpy_launch(task, 2)
     record = launched.record
-    assert [entry["step"] for entry in record.accuracies] == [12, 24, 30]
-    assert record.accuracies[-1]["accuracy"] == record.final_accuracy
-    seconds = [entry["training_seconds"] for entry in record.accuracies]
+    assert [entry.step for entry in record.accuracies] == [12, 24, 30]
+    assert record.accuracies[-1].accuracy == record.final_accuracy
+    seconds = [entry.training_seconds for entry in record.accuracies]
     assert seconds == sorted(seconds)
     rows = dataset.load(task)
     assert record.final_accuracy == mlp.accuracy(task, launched.states[0], rows.test_features, rows.test_labels)
@@ -110,7 +111,7 @@ def test_a_killed_run_goes_on_from_its_checkpoint_on_the_trajectory_of_an_uninte
     assert set(rest.states[0]) == set(whole.states[0])
     assert all(np.array_equal(rest.states[0][name], value) for name, value in whole.states[0].items())
     # The warm-up is done again, since the processes are new.
-    assert [(window["step"], window["steps"]) for window in rest.record.windows] == [(26, 4), (30, 6), (36, 4)]
+    assert [(window.step, window.steps) for window in rest.record.windows] == [(26, 4), (30, 6), (36, 4)]
 
 
 def test_momentum_is_part_of_what_a_checkpoint_goes_on_with(numpy_launch, tmp_path):

@@ -15,6 +15,7 @@ from common.measurement.machine import Placement
 from common.measurement.run import Run
 from common.measurement.startup import Moment
 from common.measurement.world import World
+from common.records.training import Startup, Window
 
 JOINED = Moment(3.0, 1.0)
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
@@ -90,9 +91,9 @@ def test_windows_hold_every_step_once_and_end_only_where_they_must(
 def test_every_window_after_the_warm_up_is_kept_with_rank_steps_and_seconds(clocked):
     clock = clocked(TASK, rank=3)
     assert clock.windows == [
-        {"rank": 3, "step": 6, "steps": 10, "started_seconds": 6.0, "seconds": 10.0},
-        {"rank": 3, "step": 16, "steps": 10, "started_seconds": 16.0, "seconds": 10.0},
-        {"rank": 3, "step": 26, "steps": 4, "started_seconds": 26.0, "seconds": 4.0},
+        Window(rank=3, step=6, steps=10, started_seconds=6.0, seconds=10.0),
+        Window(rank=3, step=16, steps=10, started_seconds=16.0, seconds=10.0),
+        Window(rank=3, step=26, steps=4, started_seconds=26.0, seconds=4.0),
     ]
     assert clock.training_seconds == 30.0
 
@@ -102,8 +103,8 @@ def test_the_time_to_the_first_step_counts_from_the_processs_start_in_parts(cloc
     monkeypatch.setattr(startup, "moment", lambda: Moment(time.now, 5.0))
     time.now = 5.0
     clock = clocked(TASK)
-    assert clock.startup_seconds == {"imports": 2.0, "world": 1.0, "first_step": 3.0}
-    assert clock.startup_processor_seconds == {"imports": 0.75, "world": 0.25, "first_step": 4.0}
+    assert clock.startup_seconds == Startup(imports=2.0, world=1.0, first_step=3.0)
+    assert clock.startup_processor_seconds == Startup(imports=0.75, world=0.25, first_step=4.0)
 
 
 def test_a_window_says_when_it_started_counted_from_the_processs_start(time, monkeypatch):
@@ -115,13 +116,13 @@ def test_a_window_says_when_it_started_counted_from_the_processs_start(time, mon
     clock.start(6)
     time.now += 1.0
     clock.stop(16)
-    assert [window["started_seconds"] for window in clock.windows] == [6.5]
+    assert [window.started_seconds for window in clock.windows] == [6.5]
 
 
 def test_a_run_that_goes_on_has_a_first_step_of_its_own(clocked):
     clock = clocked(TASK, first_step=15)
-    assert clock.startup_seconds["first_step"] == 1.0 - 3.0
-    assert [(window["step"], window["steps"]) for window in clock.windows] == [(21, 9)]
+    assert clock.startup_seconds.first_step == 1.0 - 3.0
+    assert [(window.step, window.steps) for window in clock.windows] == [(21, 9)]
 
 
 def test_time_between_windows_is_in_none(time):
@@ -140,16 +141,16 @@ def test_the_wait_for_the_device_belongs_to_the_window(clocked, time):
     def wait():
         time.now += 0.5
 
-    assert [window["seconds"] for window in clocked(TASK, synchronize=wait).windows] == [10.5, 10.5, 4.5]
+    assert [window.seconds for window in clocked(TASK, synchronize=wait).windows] == [10.5, 10.5, 4.5]
 
 
 def test_waiting_for_rows_is_told_per_window_once_it_is_measured(clocked):
     def wait_for_rows(clock, step):
         clock.input_seconds = (clock.input_seconds or 0.0) + 0.25
 
-    assert all("input_seconds" not in window for window in clocked(TASK).windows)
+    assert all(window.input_seconds is None for window in clocked(TASK).windows)
     windows = clocked(TASK, during_step=wait_for_rows).windows
-    assert [window["input_seconds"] for window in windows] == [2.5, 2.5, 1.0]
+    assert [window.input_seconds for window in windows] == [2.5, 2.5, 1.0]
 
 
 def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_launchs_own(clocked, monkeypatch):
@@ -184,7 +185,7 @@ def test_what_happened_around_a_window_is_told_of_it_once_the_warm_up_is_over(cl
     monkeypatch.setattr(Meter, "start", lambda meter: spins.append(time.now))
     monkeypatch.setattr(Meter, "stop", lambda meter: {"spin_seconds": spins[-1]})
     windows = clocked(TASK).windows
-    assert [(window["step"], window["seconds"], window["spin_seconds"]) for window in windows] == [
+    assert [(window.step, window.seconds, window.spin_seconds) for window in windows] == [
         *((6, 10.0, 6.0), (16, 10.0, 16.0), (26, 4.0, 26.0)),
     ]
     assert spins == [6.0, 16.0, 26.0]

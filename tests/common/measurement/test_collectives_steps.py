@@ -1,7 +1,5 @@
 """The messages of a step, sent one after another in each call and each checked, by a library made of NumPy."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,9 @@ from common.errors import LaunchFailedError
 from common.measurement.collectives import Operation, measure
 from common.measurement.world import World
 from common.records.collectives import Cell, cells_path, read_lines
-from common.records.trace import STEP, Message, Trace, write_trace
+from common.records.files import write_record
+from common.records.trace import STEP, Message, Trace
+from tests.changes import changed
 from tests.common.conftest import CROWDED, NUMPY
 
 RANKS = 2
@@ -54,7 +54,7 @@ def measured(folder, messages=tuple(MESSAGES), pipelined=False, **how):
     """The cell, and the collectives in the order in which they were called."""
     trace = Trace(strategy="mine", workers=2, source="x", library="numpy", data_type="float32", messages=[*messages])
     path, record, sent = folder / "trace", folder / "replay.json", []
-    write_trace(path, trace)
+    write_record(path, trace)
     sweep = Sweep(messages=path, iterations=3, warmup_iterations=1, pipelined=pipelined, record=record)
     world = World(placement=CROWDED, size=RANKS)
     try:
@@ -118,7 +118,7 @@ def test_a_message_in_place_of_its_twin_is_noticed(tmp_path):
     ],
 )
 def test_a_step_with_a_message_that_can_not_be_sent_is_unsupported(tmp_path, change, said):
-    cell, sent = measured(tmp_path, messages=[*MESSAGES, dataclasses.replace(MESSAGES[0], **change)])
+    cell, sent = measured(tmp_path, messages=[*MESSAGES, changed(MESSAGES[0], **change)])
     assert cell.status == "unsupported"
     assert said in cell.reason
     assert sent == []

@@ -9,21 +9,15 @@ from functools import partial
 import numpy as np
 import pytest
 
+from common.declarations.products import Products
 from common.declarations.strategy import PROCESS
 from common.declarations.way import Way
 from common.errors import LaunchFailedError
 from common.measurement import matrix_products as matrix
-from common.measurement.matrix_products import (
-    Matrices,
-    Products,
-    check_workers,
-    inputs,
-    measure,
-    parse_command_line,
-    to_arguments,
-)
+from common.measurement.matrix_products import Matrices, inputs, measure
 from common.measurement.world import World
-from common.records.matrix_products import call_seconds, read_record
+from common.records.files import read_record
+from common.records.matrix_products import MatrixRecord, call_seconds
 from tests.common.conftest import CROWDED, NUMPY
 
 ALONE = Way(name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS)
@@ -113,12 +107,12 @@ def test_every_timed_call_is_kept_with_its_parts(tmp_path, capsys):
         return multiply
 
     measure(ALONE, products, WORLD, lambda: None, slow)
-    found = read_record(tmp_path / "one.json")
-    assert (found.way, found.kind, found.status, found.workers) == ("numpy_alone", "alone", "ok", 1)
-    assert found.products["sizes"] == [4, 6]
+    found = read_record(tmp_path / "one.json", MatrixRecord)
+    assert (found.way, found.kind, found.status, found.world_size) == ("numpy_alone", "alone", "ok", 1)
+    assert found.products.sizes == (4, 6)
     assert {*found.versions} >= {"python", "numpy"}
     assert found.oversubscribed
-    assert found.host["cores"]
+    assert found.host.cores
     for cell, size in zip(found.cells, (4, 6), strict=True):
         assert (cell.size, cell.parts) == (size, ["wait", "product"])
         assert [len(calls) for calls in cell.moments_seconds] == [3]
@@ -157,38 +151,5 @@ def test_a_wrong_product_that_only_rank_0_can_see_ends_every_rank():
         measure(SHARED, Products(sizes=(4,)), second, lambda: None, lambda matrices: lambda parts: parts.end("all"))
 
 
-# What can't be meant
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--sizes", "0"], "--sizes 0: give one or more"),
-        (["--sizes", "64", "9000"], "--sizes 64 9000: give one or more"),
-        (["--iterations", "0"], "--iterations and --threads"),
-        (["--warmup-iterations", "-1"], "can't be negative"),
-        (["--workers", "0"], "--workers 0: give a whole number above 0"),
-        (["--deadline-seconds", "0"], "--deadline-seconds 0"),
-    ],
-)
-def test_a_value_that_cannot_be_meant_is_refused(arguments, said, refusal):
-    assert said in refusal(lambda: parse_command_line("help", arguments))
-
-
-def test_one_worker_distributes_nothing(refusal):
-    assert "distributes nothing: give it 2 or more" in refusal(lambda: check_workers(SHARED, Products(), 1))
-
-
-def test_a_size_that_the_workers_cannot_share_is_refused(refusal):
-    said = refusal(lambda: check_workers(SHARED, Products(sizes=(64, 100)), 3))
-    assert said == "3 workers can't share 64 rows evenly: give --sizes that 3 divides."
-
-
 def test_a_product_in_one_process_has_no_workers(refusal):
-    assert "is one process" in refusal(lambda: check_workers(ALONE, Products(), 2))
     assert "is one process" in refusal(lambda: measure(ALONE, Products(workers=2), WORLD, lambda: None, by_numpy))
-
-
-def test_the_arguments_of_products_give_them_back():
-    products = Products(sizes=(8, 16), iterations=3, seed=5, workers=2)
-    assert parse_command_line("help", to_arguments(products)) == products

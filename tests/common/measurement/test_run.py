@@ -17,13 +17,13 @@ from common.contract.rows import RowOrder
 from common.contract.task import Task
 from common.contract.work import Work
 from common.errors import LaunchFailedError, UserError
-from common.measurement import checkpoints, machine, startup
+from common.measurement import checkpoints, machine, record, startup
 from common.measurement import run as run_module
 from common.measurement.run import Run
 from common.measurement.world import World
-from common.records import training as record_module
+from common.records.files import read_record, write_record
 from common.records.metrics import throughput
-from common.records.training import Record, read_record, write_record
+from common.records.training import Memory, Record, Startup
 from tests.common.conftest import CROWDED, Processes
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
@@ -35,17 +35,17 @@ TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 def test_the_record_of_a_launch_has_every_key_of_the_schema(numpy_launch):
     launched = numpy_launch(TASK, 2, world={"backend": "threads", "device": "cpu"})
     values = json.loads(launched.task.record.read_text())
-    assert set(values) == {field.name for field in dataclasses.fields(Record)}
+    assert set(values) == {*Record.__struct_fields__, "payload"}
     record = launched.record
     assert (record.strategy, record.framework, record.world_size) == ("numpy_threads", "numpy", 2)
     assert (record.status, record.reason, record.scaling, record.synchronous) == ("ok", None, "strong", True)
     assert (record.backend, record.device, record.threads_per_worker) == ("threads", "cpu", 1)
     assert (record.oversubscribed, record.pinned_cores, record.private_network) == (True, [], False)
-    assert record.task["steps"] == 30
+    assert record.task.steps == 30
     assert record.options["exchange"] is True
     assert record.versions["numpy"] == np.__version__
+    assert record.host.cores
     assert record.packages_digest == machine.packages_digest()
-    assert record.host["cores"]
     assert record.data_sha256 == dataset.load(TASK).sha256
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", record.started_at)
     assert record.time_to_first_step_s > 0
@@ -75,10 +75,10 @@ def test_shards_and_counts_add_up_at_every_world_size(numpy_launch, world_size):
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 def test_every_ranks_windows_are_recorded_and_the_warm_up_is_in_none(numpy_launch, world_size):
     windows = numpy_launch(TASK, world_size).record.windows
-    assert [(window["rank"], window["step"], window["steps"]) for window in windows] == [
+    assert [(window.rank, window.step, window.steps) for window in windows] == [
         (rank, step, steps) for rank in range(world_size) for step, steps in ((6, 10), (16, 10), (26, 4))
     ]
-    assert all(window["seconds"] > 0 for window in windows)
+    assert all(window.seconds > 0 for window in windows)
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
@@ -118,7 +118,7 @@ def test_losses_may_come_step_by_step_or_together_of_one_shard_or_of_several(one
         # The first window has one step alone.
         run.observe(losses if len(batches) == steps else by_step[:1], steps=len(batches))
     run.finish()
-    found = read_record(run.task.record).shard_losses
+    found = read_record(run.task.record, Record).shard_losses
     assert np.array_equal(np.transpose(found), np.concatenate([by_step[:1], *[by_step] * 3]))
 
 
@@ -152,7 +152,7 @@ def test_rows_are_counted_from_what_the_losses_were_taken_of(one_worker):
     for batch in run.steps():
         run.observe(1.0, np.array([3, 4]) if batch.step else 5)
     run.finish()
-    assert read_record(run.task.record).examples_by_rank == [5 + 29 * 7]
+    assert read_record(run.task.record, Record).examples_by_rank == [5 + 29 * 7]
 
 
 def test_rows_that_are_only_known_at_the_end_are_counted_there(one_worker):
@@ -160,7 +160,7 @@ def test_rows_that_are_only_known_at_the_end_are_counted_there(one_worker):
     for _ in run.steps():
         run.observe(1.0)
     run.finish(examples=77)
-    assert read_record(run.task.record).examples_by_rank == [77]
+    assert read_record(run.task.record, Record).examples_by_rank == [77]
 
 
 def test_rows_that_parts_of_one_model_all_see_count_once(numpy_launch, declare):
@@ -222,9 +222,9 @@ def test_what_a_worker_holds_is_in_the_record_with_its_peak(one_worker):
     for _ in run.steps():
         run.observe(held[0], 64)
     run.finish()
-    [memory] = read_record(run.task.record).memory_bytes
-    assert memory.pop("above_import") > 0.9 * held.nbytes
-    assert memory == sizes
+    [memory] = read_record(run.task.record, Record).memory_bytes
+    assert memory.above_import > 0.9 * held.nbytes
+    assert memory == Memory(**sizes, above_import=memory.above_import)
 
 
 def test_what_a_strategy_knows_beside_the_measurement_is_in_the_record(one_worker):
@@ -232,7 +232,7 @@ def test_what_a_strategy_knows_beside_the_measurement_is_in_the_record(one_worke
     for _ in run.steps():
         run.observe(1.0, 64)
     run.finish(restarted_workers=2, staleness=[0, 1])
-    record = read_record(run.task.record)
+    record = read_record(run.task.record, Record)
     assert (record.restarted_workers, record.staleness) == (2, [0, 1])
 
 
@@ -243,8 +243,8 @@ def test_waiting_for_rows_is_told_per_window_where_it_is_measured(one_worker):
         run.clock.input_seconds += 0.25
         run.observe(1.0, 64)
     run.finish()
-    windows = read_record(run.task.record).windows
-    assert [window["input_seconds"] for window in windows] == [0.25 * window["steps"] for window in windows]
+    windows = read_record(run.task.record, Record).windows
+    assert [window.input_seconds for window in windows] == [0.25 * window.steps for window in windows]
 
 
 def test_the_numbers_of_a_steps_rows_are_those_of_its_batch(one_worker):
@@ -312,11 +312,11 @@ def test_the_record_is_written_once_by_rank_0_when_all_is_done(numpy_launch, mon
         written.append(path)
         write_record(path, record)
 
-    monkeypatch.setattr(record_module, "write_record", counted)
+    monkeypatch.setattr(run_module, "write_record", counted)
     task = dataclasses.replace(TASK, record=tmp_path / "new" / "record.json")
     numpy_launch(task, 4)
     assert written == [task.record]
-    assert read_record(task.record).world_size == 4
+    assert read_record(task.record, Record).world_size == 4
     assert list(task.record.parent.iterdir()) == [task.record]
 
 
@@ -428,7 +428,7 @@ def test_each_window_is_as_long_as_its_steps_and_the_median_tells_the_throughput
         time.now += 2.0
 
     record = numpy_launch(TASK, on_step=two_seconds).record
-    assert [window["seconds"] for window in record.windows] == [20.0, 20.0, 8.0]
+    assert [window.seconds for window in record.windows] == [20.0, 20.0, 8.0]
     assert throughput(record).seconds_per_step == 2.0
     assert throughput(record).samples_per_second == 32.0
     assert record.time_to_first_step_s == pytest.approx(2.0, abs=1e-3)
@@ -441,7 +441,7 @@ def test_a_slow_start_and_a_slow_warm_up_are_in_no_window(numpy_launch, time):
 
     run_steps = []
     record = numpy_launch(TASK, on_step=slow_at_first).record
-    assert [window["seconds"] for window in record.windows] == [10.0, 10.0, 4.0]
+    assert [window.seconds for window in record.windows] == [10.0, 10.0, 4.0]
     assert record.time_to_first_step_s == pytest.approx(1000.0, abs=1e-3)
 
 
@@ -453,13 +453,13 @@ def test_the_time_to_the_first_step_is_the_slowest_ranks(numpy_launch, time, mon
         this_thread.rank = rank
 
     # A program that another test calls in this process notes its imports.
-    monkeypatch.setattr(startup, "_imports", startup.Moment(0.0, 0.0))
+    monkeypatch.setattr(startup, "imports", lambda: startup.Moment(0.0, 0.0))
     # Nobody has a rank yet when it joins.
     monkeypatch.setattr(time, "since_start", lambda: [3.0, 5.0, 4.0, 2.0, 0.0][getattr(this_thread, "rank", -1)])
     record = numpy_launch(TASK, 4, on_step=remember).record
     assert record.time_to_first_step_s == 5.0
-    assert record.startup_seconds == {"imports": 0.0, "world": 0.0, "first_step": 5.0}
-    assert [*record.startup_processor_seconds] == [*record.startup_seconds]
+    assert record.startup_seconds == Startup(imports=0.0, world=0.0, first_step=5.0)
+    assert record.startup_processor_seconds.total > 0
 
 
 def test_the_wait_for_the_device_at_a_windows_end_belongs_to_the_window(numpy_launch, time):
@@ -470,7 +470,7 @@ def test_the_wait_for_the_device_at_a_windows_end_belongs_to_the_window(numpy_la
         time.now += 0.5
 
     record = numpy_launch(TASK, on_step=one_second, world={"synchronize": wait}).record
-    assert [window["seconds"] for window in record.windows] == [10.5, 10.5, 4.5]
+    assert [window.seconds for window in record.windows] == [10.5, 10.5, 4.5]
 
 
 def test_a_checkpoint_is_in_no_window(numpy_launch, time, monkeypatch, tmp_path):
@@ -483,10 +483,10 @@ def test_a_checkpoint_is_in_no_window(numpy_launch, time, monkeypatch, tmp_path)
     monkeypatch.setattr(checkpoints, "write_checkpoint", slow_write)
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=7)
     record = numpy_launch(task, on_step=one_second).record
-    assert [(window["step"], window["steps"], window["seconds"]) for window in record.windows] == [
+    assert [(window.step, window.steps, window.seconds) for window in record.windows] == [
         *((6, 1, 1.0), (7, 7, 7.0), (14, 2, 2.0), (16, 5, 5.0), (21, 5, 5.0), (26, 2, 2.0), (28, 2, 2.0)),
     ]
-    assert [entry["training_seconds"] for entry in record.accuracies] == [7.0, 14.0, 21.0, 28.0, 30.0]
+    assert [entry.training_seconds for entry in record.accuracies] == [7.0, 14.0, 21.0, 28.0, 30.0]
 
 
 def test_a_checkpoint_that_rank_0_saves_is_in_no_other_ranks_window(numpy_launch, time, monkeypatch, tmp_path):
@@ -507,7 +507,7 @@ def test_a_checkpoint_that_rank_0_saves_is_in_no_other_ranks_window(numpy_launch
     monkeypatch.setattr(checkpoints, "write_checkpoint", slow_write)
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=16)
     record = numpy_launch(task, 2).record
-    assert max(window["seconds"] for window in record.windows) < 1
+    assert max(window.seconds for window in record.windows) < 1
 
 
 def test_losses_and_rows_are_read_only_after_the_clock_of_their_window_has_stopped(one_worker, time):
@@ -538,7 +538,7 @@ def saved(monkeypatch):
     """The steps of all checkpoints, none of which is written, nor is a record."""
     steps = []
     monkeypatch.setattr(checkpoints, "write_checkpoint", lambda path, checkpoint, task: steps.append(checkpoint.step))
-    for module, name in ((record_module, "of_launch"), (record_module, "write_record"), (run_module, "_print_result")):
+    for module, name in ((record, "of_launch"), (run_module, "write_record"), (run_module, "_print_result")):
         monkeypatch.setattr(module, name, lambda *_, **__: None)
     return steps
 

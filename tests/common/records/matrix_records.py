@@ -1,8 +1,7 @@
 """Made-up records of launches that multiplied matrices, whose numbers can be worked out by hand."""
 
-import dataclasses
-
-from common.measurement.matrix_products import Products
+from common.declarations.products import Products
+from common.records.files import from_json
 from common.records.matrix_products import Cell, MatrixRecord
 
 KINDS = {"naive": "naive", "alone": "alone", "rows_gloo": "rows", "rows_mpi": "rows", "reduction_mpi": "reduction"}
@@ -26,12 +25,13 @@ def record(way, times, repetition=1, **changes):
         "colors": ["#17457e", "#0072b2", "#56b4e9"],
         "status": "ok",
         "repetition": repetition,
-        "products": dataclasses.asdict(Products(sizes=tuple(times))) | {"sizes": [*times]},
-        "workers": workers,
+        "products": Products(sizes=tuple(times)),
+        "world_size": workers,
+        "threads_per_worker": 1,
         "started_at": "2026-01-01T00:00:00.000+00:00",
         "cells": [cell(size, seconds, ranks=workers) for size, seconds in times.items()],
     }
-    return MatrixRecord(**values | changes)
+    return from_json(values | changes, MatrixRecord)
 
 
 def session(launches, times, drift=0.01):

@@ -27,6 +27,7 @@ from common.records.certificate import (
     reasons_not_ranked,
 )
 from common.sessions.compare import compute_oracles
+from tests.changes import changed
 from tests.reports.records import STRATEGIES, MadeUpOptions, make_record, named, unfinished, varied, write_weights
 
 TASK = dataclasses.replace(
@@ -45,7 +46,7 @@ def alone_record(alone: Alone, workers: int = 2, factor: float = 1.0, **fields):
     shard_losses = (factor * trajectory.losses).tolist()
     losses = (factor * trajectory.losses.mean(axis=0)).tolist()
     record = varied("amber_ring", workers, exchange=False)
-    return dataclasses.replace(record, **{"alone": alone.name, "losses": losses, "shard_losses": shard_losses} | fields)
+    return changed(record, **{"alone": alone.name, "losses": losses, "shard_losses": shard_losses} | fields)
 
 
 # Missing evidence
@@ -54,7 +55,7 @@ def alone_record(alone: Alone, workers: int = 2, factor: float = 1.0, **fields):
 def test_two_workers_that_hand_on_the_loss_of_step_0_alone_deviate(tmp_path):
     record = make_record(workers=2)
     first = {"losses": record.losses[:1], "shard_losses": [losses[:1] for losses in record.shard_losses]}
-    [comparison] = compared(tmp_path, dataclasses.replace(record, **first))
+    [comparison] = compared(tmp_path, changed(record, **first))
     assert comparison.verdict == DEVIATES
     assert comparison.note == "losses of 60 steps and 2 shards are needed, and there are 1 of 2"
 
@@ -67,7 +68,7 @@ def test_wrong_losses_after_the_hundredth_step_deviate(tmp_path, loss):
         "losses": record.losses[:100] + [loss] * 20,
         "shard_losses": [losses[:100] + [loss] * 20 for losses in record.shard_losses],
     }
-    [whole, spoiled] = compared(tmp_path, record, dataclasses.replace(record, **late))
+    [whole, spoiled] = compared(tmp_path, record, changed(record, **late))
     assert (whole.verdict, spoiled.verdict) == (FOLLOWS, DEVIATES)
     assert spoiled.note.startswith("losses leave the tolerance at step 100")
 
@@ -106,6 +107,19 @@ def kink_at_step_30(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("task", "rows"),
+    [({"steps": 10_000_000}, 1024), ({"dimensions": (64, 10_000_000, 10)}, 64), ({}, 2**53)],
+    ids=["steps", "widths", "rows"],
+)
+def test_a_record_whose_oracle_would_not_end_is_not_compared(tmp_path, task, rows):
+    record = make_record()
+    hostile = changed(record, task=dataclasses.replace(record.task, **task), examples_per_step=rows)
+    [comparison] = compared(tmp_path, hostile)
+    assert comparison.verdict == NOT_COMPARED
+    assert comparison.note.startswith("Its oracle would take ")
+
+
+@pytest.mark.parametrize(
     ("step", "factor", "verdict", "note"),
     [
         (31, 1.001, FOLLOWS_UP_TO, "left after a kink at step 30, layer"),
@@ -117,7 +131,7 @@ def kink_at_step_30(monkeypatch, tmp_path):
 def test_what_leaves_the_oracle_after_a_kink_follows_up_to_it(tmp_path, kink_at_step_30, step, factor, verdict, note):
     record = make_record()
     losses = [loss * factor if place >= step else loss for place, loss in enumerate(record.losses)]
-    [comparison] = compared(tmp_path, dataclasses.replace(record, losses=losses, shard_losses=[losses]))
+    [comparison] = compared(tmp_path, changed(record, losses=losses, shard_losses=[losses]))
     assert comparison.verdict == verdict
     assert comparison.note.startswith(note)
     assert comparison.followed_up_to == (30 if verdict == FOLLOWS_UP_TO else None)
@@ -128,7 +142,7 @@ def test_what_goes_on_after_a_kink_and_is_apart_from_the_oracle_is_not_compared(
     record = make_record()
     losses = [1.001 * loss for loss in record.losses[40:]]
     facts = {"first_step": 40, "losses": losses, "shard_losses": [losses], "examples_by_rank": [20 * 64]}
-    [comparison] = compared(tmp_path, dataclasses.replace(record, **facts))
+    [comparison] = compared(tmp_path, changed(record, **facts))
     assert comparison.verdict == NOT_COMPARED
     assert "it goes on after a kink at step 30" in comparison.note
 
@@ -154,13 +168,13 @@ def test_a_launch_that_exchanges_although_it_was_told_not_to_deviates(tmp_path):
 def test_a_launch_without_exchange_that_one_replica_skips_deviates(tmp_path):
     record = alone_record(Alone.OWN_SHARD)
     same = [record.shard_losses[0], record.shard_losses[0]]
-    [comparison] = compared(tmp_path, dataclasses.replace(record, shard_losses=same))
+    [comparison] = compared(tmp_path, changed(record, shard_losses=same))
     assert comparison.verdict == DEVIATES
 
 
 @pytest.mark.parametrize(("alone", "note"), [("", "no oracle computes"), ("OTHERS", "doesn't know (OTHERS)")])
 def test_without_a_known_oracle_a_launch_without_exchange_is_not_compared(tmp_path, alone, note):
-    [comparison] = compared(tmp_path, dataclasses.replace(alone_record(Alone.OWN_SHARD), alone=alone))
+    [comparison] = compared(tmp_path, changed(alone_record(Alone.OWN_SHARD), alone=alone))
     assert comparison.verdict == NOT_COMPARED
     assert note in comparison.note
 

@@ -1,6 +1,5 @@
 """common/records/collective_rows.py: numbers that were worked out by hand from made-up records."""
 
-import dataclasses
 import math
 
 import pytest
@@ -8,10 +7,12 @@ import pytest
 from common.declarations.sweep import Sweep
 from common.records.collective_rows import comparisons, fits, missing, rows
 from common.records.collectives import Cell, CollectivesRecord
+from common.records.files import from_json
+from tests.changes import changed
 
 HOSTS = [
-    {"name": "one", "clock_offset_seconds": 0.0, "clock_uncertainty_seconds": 1e-6},
-    {"name": "two", "clock_offset_seconds": 3600.0, "clock_uncertainty_seconds": 2e-6},
+    {"name": "one", "workers": 1, "clock_offset_seconds": 0.0, "clock_uncertainty_seconds": 1e-6},
+    {"name": "two", "workers": 1, "clock_offset_seconds": 3600.0, "clock_uncertainty_seconds": 2e-6},
 ]
 
 
@@ -47,12 +48,13 @@ def record(*cells, library="fast", repetition=1, workers=2, **changes):
         "colors": ["#111111"],
         "status": "ok",
         "repetition": repetition,
-        "sweep": dataclasses.asdict(Sweep(workers=workers)),
-        "workers": workers,
+        "sweep": Sweep(workers=workers),
+        "world_size": workers,
+        "threads_per_worker": 1,
         "started_at": "2026-01-01T00:00:00.000+00:00",
         "cells": list(cells),
     }
-    return CollectivesRecord(**values | changes)
+    return from_json(values | changes, CollectivesRecord)
 
 
 def named(*records):
@@ -127,8 +129,8 @@ def test_a_barrier_has_a_time_and_no_bandwidth():
 
 
 def test_what_differs_in_anything_but_the_launch_is_a_row_of_its_own():
-    doubled = dataclasses.asdict(Sweep(data_type="float64"))
-    one_after_the_other = dataclasses.asdict(Sweep(pipelined=True))
+    doubled = Sweep(data_type="float64")
+    one_after_the_other = Sweep(pipelined=True)
     link = {"virtual": {"bandwidth_bits_per_second": 1e8, "delay_seconds": 0.005}}
     found = rows(
         named(
@@ -178,7 +180,9 @@ def test_an_arrival_that_the_hosts_clocks_cannot_tell_is_not_told():
 def test_the_two_least_sure_clocks_and_the_least_sure_launch_decide_what_is_unknown():
     sure = [HOSTS[0] | {"clock_uncertainty_seconds": value} for value in (1e-6, 5e-6, 3e-6)]
     surer = [host | {"clock_uncertainty_seconds": 1e-6} for host in sure]
-    own = [record(taking(1.0, ranks=3), workers=3, hosts=hosts, repetition=n) for n, hosts in enumerate((sure, surer))]
+    own = [
+        record(taking(1.0, ranks=3), workers=3, hosts=hosts, repetition=n) for n, hosts in enumerate((sure, surer), 1)
+    ]
     [row] = rows(named(*own))
     assert row.arrival_unknown_below_seconds == pytest.approx(8e-6)
 
@@ -199,8 +203,8 @@ def test_ranks_in_one_process_have_a_time_and_no_arrival():
 
 
 def test_pipelined_calls_have_the_mean_of_their_loop_and_no_arrival():
-    loop = dataclasses.replace(cell(calls=[(0.0, 6.0)], late=0.05), loop_calls=3)
-    [row] = rows(named(record(loop, sweep=dataclasses.asdict(Sweep(pipelined=True)))))
+    loop = changed(cell(calls=[(0.0, 6.0)], late=0.05), loop_calls=3)
+    [row] = rows(named(record(loop, sweep=Sweep(pipelined=True))))
     assert row.case.pipelined
     assert row.seconds.median == pytest.approx(2.0)
     assert row.arrival_seconds is None
@@ -248,7 +252,7 @@ def test_each_case_has_a_fit_of_its_own_to_the_launches_that_measured_every_size
 def test_there_is_no_fit_without_three_sizes_and_a_launch_that_measured_them_all():
     assert fits(rows(named(record(taking(1.0, 8), taking(1.0, 16))))) == []
     assert fits(rows(named(record(taking(1.0, 0, collective="barrier"))))) == []
-    parts = [record(taking(1.0, size), repetition=place) for place, size in enumerate((8, 16, 32))]
+    parts = [record(taking(1.0, size), repetition=place) for place, size in enumerate((8, 16, 32), start=1)]
     assert fits(rows(named(*parts))) == []
 
 
@@ -279,9 +283,9 @@ def test_a_family_is_all_libraries_at_one_collective_and_size_in_one_world():
     others = [each * (1.3 + 0.2 * (place % 2)) for place, each in enumerate(times)]
     pair = [*launches(times), *launches(others, library="slow")]
     [alone] = comparisons(rows(named(*pair)))
-    elsewhere = [dataclasses.replace(each, workers=4, cells=[taking(1.0, ranks=4)]) for each in pair]
+    elsewhere = [changed(each, world_size=4, cells=[taking(1.0, ranks=4)]) for each in pair]
     more = [taking(1.0, 8), taking(1.0, collective="broadcast")]
-    with_more = [dataclasses.replace(each, cells=[*each.cells, *more]) for each in pair]
+    with_more = [changed(each, cells=[*each.cells, *more]) for each in pair]
     beside = comparisons(rows(named(*with_more, *elsewhere)))
     assert len(beside) == 4
     [same] = [

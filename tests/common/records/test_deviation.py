@@ -22,6 +22,7 @@ from common.contract.rows import RowOrder
 from common.contract.task import Task
 from common.contract.work import Alone
 from common.records.deviation import deviation, deviation_alone
+from tests.changes import changed
 
 BASE = Task(steps=100, warmup_steps=10, window_steps=30)
 
@@ -315,11 +316,10 @@ def test_every_shards_losses_count(hand_made, make_record, tmp_path, shards, sha
     assert found.follows is not bool(deviation_of_a_shard)
 
 
-@pytest.mark.parametrize("loss", [None, float("nan")])
 @pytest.mark.parametrize("position", [1, 119])
-def test_a_loss_that_is_not_finite_does_not_follow(deviation_with, loss, position):
+def test_a_loss_that_is_not_finite_does_not_follow(deviation_with, position):
     losses = [2.0] * 120
-    losses[position] = loss
+    losses[position] = None
     found = deviation_with(losses, kinks=[Kink(0.0, 0, 0, 0)])
     assert found.loss == float("inf")
     assert not found.follows
@@ -343,7 +343,7 @@ def test_a_resumed_launch_is_compared_from_its_first_step_on(make_record, tmp_pa
     record = make_record(losses=losses, shard_losses=[losses] * 2, shards=2, first_step=30, examples_by_rank=[320, 320])
     assert deviation(record, task, tmp_path, expected).follows
     for first_step in (29, 31, 40, 41):
-        assert not deviation(dataclasses.replace(record, first_step=first_step), task, tmp_path, expected).follows
+        assert not deviation(changed(record, first_step=first_step), task, tmp_path, expected).follows
 
 
 def test_the_first_kink_near_zero_is_reported_and_a_far_one_is_not(deviation_with):

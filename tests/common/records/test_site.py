@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from common.records.header import Host, Link, Virtual
 from common.records.site import Site, site
 
 
@@ -20,7 +21,7 @@ def told(monkeypatch):
 
 
 def hosts(*names):
-    return [{"name": f"{name}.cluster", "hostname": name, "interface": f"{name}0"} for name in names]
+    return [Host(name=f"{name}.cluster", hostname=name, workers=1, interface=f"{name}0") for name in names]
 
 
 def test_nobody_is_told_anything_on_a_machine_of_its_own(monkeypatch):
@@ -29,8 +30,8 @@ def test_nobody_is_told_anything_on_a_machine_of_its_own(monkeypatch):
 
 
 def test_a_worker_is_told_all_that_is_known(told):
-    virtual = {"bandwidth_bits_per_second": 1e8, "delay_seconds": 0.0, "cores_per_host": None}
-    link = {"bytes_per_second": 11e6, "round_trip_seconds": 1e-4}
+    virtual = Virtual(bandwidth_bits_per_second=1e8, delay_seconds=0.0)
+    link = Link(bytes_per_second=11e6, round_trip_seconds=1e-4)
     known = Site(hosts=hosts("a", "b"), virtual=virtual, link=link, crowded=True)
     assert told(known) == known
     assert told(known).facts() == {"hosts": known.hosts, "virtual": virtual, "link": link}

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from common.records.trace import Message, Trace, read_trace, seconds_under_way, trace_path, write_trace
+from common.records.files import to_json, write_record
+from common.records.trace import Message, Trace, read_trace, seconds_under_way, trace_path
 
 TRACE = Trace(
     strategy="mine",
@@ -32,18 +33,18 @@ def refusal(path):
 
 def test_what_is_written_is_read(tmp_path):
     path = trace_path(tmp_path / "run-0.02_megabytes.json")
-    write_trace(path, TRACE)
+    write_record(path, TRACE)
     assert path.name == "run-0.02_megabytes.json.messages"
     assert read_trace(path) == TRACE
 
 
 def test_a_trace_without_messages_is_refused(tmp_path):
     path = tmp_path / "empty"
-    path.write_text(json.dumps(json.loads(json.dumps(TRACE.__dict__, default=vars)) | {"messages": []}))
+    path.write_text(json.dumps(to_json(TRACE) | {"messages": []}))
     assert "has no messages" in refusal(path)
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', '{"schema_version": 1, "messages": 3}'])
+@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', '{"schema_version": 3, "messages": 3}'])
 def test_a_damaged_trace_is_refused_by_its_name(tmp_path, content):
     path = tmp_path / "damaged"
     path.write_text(content)

@@ -13,7 +13,8 @@ from common.declarations.strategy import Options
 from common.launching import supervision
 from common.measurement import machine
 from common.measurement.record import declared
-from common.records.training import Record, write_record
+from common.records.files import write_record
+from common.records.training import Record
 from common.sessions import calibrate as program
 from common.sessions import calibration_verdict
 from common.sessions.calibrate import RUNNERS, planned

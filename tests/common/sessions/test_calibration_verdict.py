@@ -5,12 +5,13 @@ import pytest
 
 from common.measurement import machine
 from common.records import manifest
+from common.records.header import Machine
 from common.sessions import calibration_verdict
 
 
 @pytest.fixture
 def here(monkeypatch):
-    monkeypatch.setattr(machine, "host_facts", lambda: {"processor": "Some CPU, fast", "cores": 2})
+    monkeypatch.setattr(machine, "host_facts", lambda: Machine(processor="Some CPU, fast", cores=2))
 
 
 def held(calibration):

@@ -15,9 +15,11 @@ from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import PROCESS, Launcher, Probe
 from common.launching import launch, supervision
 from common.measurement import machine
-from common.measurement.ceiling import FOLDER, Ceiling, declared, read_ceilings, write_ceiling
+from common.measurement.ceiling import declared
 from common.paths import ROOT
 from common.records import manifest
+from common.records.ceiling import FOLDER, Ceiling, read_ceilings
+from common.records.files import write_record
 from common.sessions import ceilings, compare
 from common.sessions.comparison_plan import Scope
 from common.sessions.comparison_schedule import Schedule
@@ -132,7 +134,7 @@ def made(probed, started, monkeypatch, tmp_path):
             log_path.write_text(log)
             if status == 0:
                 known = declared(strategy, task) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
-                write_ceiling(task.record, Ceiling(**known, status="ok", elapsed_seconds=30.0))
+                write_record(task.record, Ceiling(**known, status="ok", elapsed_seconds=30.0))
             return status
 
         monkeypatch.setattr(supervision, "start", start)

@@ -9,7 +9,8 @@ from common.declarations import catalogue
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records import collective_rows
-from common.records.collectives import read_records
+from common.records.collectives import CollectivesRecord
+from common.records.files import read_records
 from tests.hosts import cluster_of, require_ssh
 from tests.launching import require_private_networks
 
@@ -32,7 +33,7 @@ def session(folder, *options):
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stdout + result.stderr
     [results] = folder.glob("*-collectives")
-    return read_records(results), result.stdout, report
+    return read_records(results, CollectivesRecord), result.stdout, report
 
 
 @pytest.fixture(scope="module")
@@ -83,5 +84,5 @@ def test_a_shaped_link_shows_as_its_rate(over_a_slow_link):
     [record] = [record for record in records.values() if len(record.hosts) == 2]
     [row] = [row for row in collective_rows.rows(records) if row.case.hosts == 2]
     assert row.formula_bytes_per_rank / row.seconds.median == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
-    assert record.link["bytes_per_second"] == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
+    assert record.link.bytes_per_second == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
     assert row.case.placement == "2 hosts, 100 Mbit/s"

@@ -24,11 +24,13 @@ from common.launching.planned import Hosts
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import certificate
-from common.records.training import read_record, read_records, write_record
+from common.records.files import read_record, read_records, write_record
+from common.records.training import Record
 from common.sessions import compare, placement
 from common.sessions.comparison_plan import Scope
 from common.sessions.other_checkout import Against
 from common.sessions.session import Options, Output, Session
+from tests.changes import changed
 from tests.launching import made_up, wait_for
 from tests.reports.records import make_record, named, unfinished
 
@@ -67,7 +69,7 @@ def test_a_comparison_that_was_interrupted_and_then_killed_goes_on_where_it_stop
     again = subprocess.run(compare_command(tmp_path, *options), cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "seed 5" in " ".join(again.stdout.split())
-    records = read_records(folder)
+    records = read_records(folder, Record)
     assert [record.status for record in records.values()] == ["ok"] * 3
     assert all(path.stat().st_mtime_ns == changed for path, changed in done.items())
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
@@ -138,13 +140,13 @@ def test_another_commit_is_compared_with_on_this_machine_alone():
 
 def test_a_launch_that_failed_is_tried_again_once_the_comparison_goes_on(compared, tmp_path):
     folder = compared()
-    first, *others = read_records(folder)
-    failed = dataclasses.replace(read_record(first), status="failed", reason="The machine was switched off.")
+    first, *others = sorted(folder.glob("*.json"))
+    failed = changed(read_record(first, Record), status="failed", reason="The machine was switched off.")
     write_record(first, failed)
     written = {path: path.stat().st_mtime_ns for path in others}
     (folder / "finished").unlink()
     assert compared() == folder
-    assert [record.status for record in read_records(folder).values()] == ["ok"] * (1 + len(others))
+    assert [record.status for record in read_records(folder, Record).values()] == ["ok"] * (1 + len(others))
     assert {path: path.stat().st_mtime_ns for path in others} == written
 
 
@@ -338,7 +340,7 @@ def test_a_comparison_fails_where_something_deviates_or_a_configuration_has_no_l
     assert failure(follows, *others) is None
     assert failure(others[0]) is None
     assert failure(follows, fails) == "No launch ended ok of amber_library with 2 workers, digits weak."
-    alone = dataclasses.replace(fails, options={"exchange": False})
+    alone = changed(fails, options={"exchange": False})
     assert "amber_library with 2 workers without exchange, digits weak" in failure(follows, alone)
     assert failure(follows, wrong) == (
         "The oracle isn't followed by cobalt_replicas with 1 worker, digits (losses leave the tolerance at step 0)."

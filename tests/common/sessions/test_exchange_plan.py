@@ -1,7 +1,5 @@
 """Which launches a session of exchanges makes, of what its earlier ones told."""
 
-import dataclasses
-
 import pytest
 
 from common.contract.task import PRESETS
@@ -9,10 +7,12 @@ from common.declarations import catalogue
 from common.declarations.strategy import has_exchange
 from common.errors import UserError
 from common.measurement.record import declared
-from common.records.trace import Message, Trace, trace_path, write_trace
-from common.records.training import Record, read_record, write_record
+from common.records.files import read_record, write_record
+from common.records.trace import Message, Trace, trace_path
+from common.records.training import Record
 from common.sessions import exchange_plan
 from common.sessions.exchange_plan import Scope, at_batch, replay, stages, steps_table, traced, with_batch, worth_trying
+from tests.changes import changed
 
 SCOPE = Scope(strategies=("torch_ddp",), repetitions=2)
 [DDP] = SCOPE.chosen()
@@ -38,7 +38,7 @@ def leave_trace(folder):
     )
     path = trace_path(folder / "traces" / f"{traced(SCOPE, DDP).name}.json")
     path.parent.mkdir()
-    write_trace(path, trace)
+    write_record(path, trace)
     return path
 
 
@@ -51,7 +51,7 @@ def leave_steps(folder, base, step, alone, scope=SCOPE, repetitions=(1, 2), stat
             known = declared(launch.strategy, launch.task, launch.options, launch.workers)
             windows = [{"rank": 0, "step": 50, "steps": 10, "seconds": 10 * seconds}]
             record = Record(**known, status=status, started_at="2026-01-31T12:00:00+00:00", windows=windows)
-            write_record(folder / f"{launch.name}.json", dataclasses.replace(record, examples_per_step=BATCH))
+            write_record(folder / f"{launch.name}.json", changed(record, examples_per_step=BATCH))
 
 
 def names_of_rounds(scope, folder):
@@ -124,7 +124,7 @@ def test_a_replay_sends_the_trace_by_its_library_and_knows_the_whole_step_of_its
     assert planned.launch.library is catalogue.find_library("gloo")
     sweep = planned.launch.sweep
     assert (sweep.messages, sweep.data_type, sweep.workers) == (path, "float16", 2)
-    assert planned.launch.replayed["launch"] == "torch_ddp-pathway-weak-2w-02"
+    assert planned.launch.replayed.launch == "torch_ddp-pathway-weak-2w-02"
 
 
 def test_a_batch_is_tried_where_the_account_says_that_it_would_pay(tmp_path):
@@ -151,7 +151,7 @@ def test_a_round_with_a_failed_launch_does_not_count_and_the_others_do(tmp_path)
     assert worth_trying(SCOPE, DDP, tmp_path) == [(DDP, 160), (DDP, 320)]
     base = next(each for each in exchange_plan.whole_steps(SCOPE, 2) if each.strategy.name == DDP.base)
     path = tmp_path / f"{base.name}.json"
-    write_record(path, dataclasses.replace(read_record(path), status="failed", reason="It broke."))
+    write_record(path, changed(read_record(path, Record), status="failed", reason="It broke."))
     assert worth_trying(SCOPE, DDP, tmp_path) == [(DDP, 96), (DDP, 200)]
 
 

@@ -12,9 +12,10 @@ from common.launching.launch import python_for
 from common.measurement.record import declared
 from common.paths import ROOT
 from common.records import manifest
-from common.records.collectives import read_record, read_records
-from common.records.trace import STEP, Message, Trace, read_trace, trace_path, write_trace
-from common.records.training import Record, write_record
+from common.records.collectives import CollectivesRecord
+from common.records.files import read_record, read_records, write_record
+from common.records.trace import STEP, Message, Trace, read_trace, trace_path
+from common.records.training import Record
 from common.sessions import exchanges
 from common.sessions.exchange_plan import Planned, Scope, traced
 
@@ -45,19 +46,19 @@ def made(tmp_path_factory):
 def test_the_messages_of_the_trace_are_what_the_replay_sends(made):
     folder, _, _ = made
     [path] = (folder / "traces").glob("*.messages")
-    [replay] = read_records(folder / "replays").values()
+    [replay] = read_records(folder / "replays", CollectivesRecord).values()
     [cell] = replay.cells
-    messages = [dataclasses.asdict(each) for each in read_trace(path).messages]
+    messages = read_trace(path).messages
     assert (cell.status, cell.collective, cell.messages) == ("ok", STEP, messages)
-    assert cell.size_bytes == sum(each["size_bytes"] for each in messages) > 0
+    assert cell.size_bytes == sum(each.size_bytes for each in messages) > 0
     assert list(map(len, cell.entered_seconds)) == [3, 3]
 
 
 def test_a_replay_names_the_whole_step_of_its_round(made):
     folder, _, _ = made
-    [replay] = read_records(folder / "replays").values()
-    assert (replay.replayed["strategy"], replay.repetition) == (STRATEGY.name, 1)
-    assert (folder / f"{replay.replayed['launch']}.json").exists()
+    [replay] = read_records(folder / "replays", CollectivesRecord).values()
+    assert (replay.replayed.strategy, replay.repetition) == (STRATEGY.name, 1)
+    assert (folder / f"{replay.replayed.launch}.json").exists()
 
 
 def test_trace_steps_and_replay_count_as_launches(made):
@@ -91,12 +92,12 @@ def trace(monkeypatch, tmp_path):
             path.parent.mkdir(exist_ok=True)
             write_record(path, record := record_of(launch, **ended))
             if messages:
-                write_trace(trace_path(path), trace_of(messages))
+                write_record(trace_path(path), trace_of(messages))
             return record
 
         monkeypatch.setattr(exchanges.supervision, "run_planned", run_planned)
         exchanges.make(Planned("traces", launch), tmp_path)
-        return [read_record(path) for path in sorted(tmp_path.glob("replays/*"))]
+        return [read_record(path, CollectivesRecord) for path in sorted(tmp_path.glob("replays/*"))]
 
     return make
 
@@ -120,7 +121,7 @@ MESSAGE = Message(collective="all_reduce", size_bytes=8)
 )
 def test_a_strategy_that_can_not_be_traced_is_kept_among_the_replays_with_the_reason(trace, ended, kept):
     [found] = trace(**ended)
-    assert (found.status, found.reason, found.replayed["strategy"]) == (*kept, STRATEGY.name)
+    assert (found.status, found.reason, found.replayed.strategy) == (*kept, STRATEGY.name)
 
 
 def test_a_trace_without_messages_has_failed_for_the_session_too(trace, monkeypatch):
@@ -149,7 +150,7 @@ def test_a_trace_without_its_messages_is_read_as_one_that_failed(tmp_path):
     path.parent.mkdir()
     write_record(path, record_of(launch, status="ok"))
     assert (exchanges.read(path).status, exchanges.read(path).reason) == ("failed", "It left no messages.")
-    write_trace(trace_path(path), trace_of([MESSAGE]))
+    write_record(trace_path(path), trace_of([MESSAGE]))
     assert (exchanges.read(path).status, exchanges.read(path).reason) == ("ok", None)
 
 

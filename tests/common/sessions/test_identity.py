@@ -5,10 +5,12 @@ import subprocess
 import sys
 
 import pytest
+from msgspec import structs
 
 from common.environments import inventory
 from common.measurement import machine
 from common.paths import ROOT
+from common.records.header import Machine
 from common.sessions import identity
 
 
@@ -68,10 +70,10 @@ def test_another_build_of_the_same_version_counts_where_it_was_built_here(tmp_pa
 
 
 def test_another_machine_changes_the_fingerprint(monkeypatch):
-    facts = {"name": "here", "processor": "Some CPU", "cores": 2, "gpus": [], "memory_bytes": 2**33}
+    facts = Machine(name="here", processor="Some CPU", cores=2, memory_bytes=2**33)
     fingerprints = set()
     for changes in ({}, {"name": "there"}, {"cores": 4}, {"memory_bytes": 2**33 - 4096}):
-        monkeypatch.setattr(machine, "host_facts", lambda changes=changes: facts | changes)
+        monkeypatch.setattr(machine, "host_facts", lambda changes=changes: structs.replace(facts, **changes))
         fingerprints.add(identity.fingerprint({}))
     assert len(fingerprints) == 3
 

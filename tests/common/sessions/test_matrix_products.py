@@ -9,15 +9,18 @@ import pytest
 from rich.console import Console
 
 from common.declarations.catalogue import find_program, ways
+from common.declarations.products import parse_command_line
 from common.launching import launch, supervision
 from common.launching.supervision import run_planned
 from common.measurement import machine
-from common.measurement.matrix_products import declared, parse_command_line
+from common.measurement.matrix_products import declared
 from common.paths import ROOT
 from common.records import matrix_rows
-from common.records.matrix_products import MatrixRecord, read_records, write_record
+from common.records.files import read_records, write_record
+from common.records.matrix_products import MatrixRecord
 from common.sessions import matrix_products
 from common.sessions.matrix_products import Scope, print_rows, rounds
+from tests.changes import changed
 from tests.common.records.matrix_records import cell, session
 
 QUICK = Scope(sizes=(8, 16), naive_sizes=(4, 8), repetitions=2, iterations=2)
@@ -128,7 +131,7 @@ def test_without_mpirun_a_launch_over_it_is_refused(monkeypatch, refusal):
 def test_a_launch_leaves_one_record_that_says_which_of_several_it_is(started, tmp_path):
     [planned, *_] = rounds(QUICK, seed=1)[1]
     found = run_planned(planned, tmp_path)
-    assert read_records(tmp_path) == {planned.name: found}
+    assert read_records(tmp_path, MatrixRecord) == {planned.name: found}
     assert (found.status, found.repetition, found.log) == ("ok", 2, f"{planned.name}.log")
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{planned.name}.json", f"{planned.name}.log"]
 
@@ -146,7 +149,7 @@ def test_a_launch_that_leaves_none_gets_one_that_says_why(started, status, log, 
     [planned, *_] = rounds(QUICK, seed=1)[0]
     found = run_planned(planned, tmp_path)
     assert (found.status, found.reason) == ended
-    assert read_records(tmp_path) == {planned.name: found}
+    assert read_records(tmp_path, MatrixRecord) == {planned.name: found}
     assert found.cells == []
 
 
@@ -170,11 +173,11 @@ def test_a_session_goes_on_where_it_was_interrupted(started, monkeypatch, tmp_pa
     (folder / "finished").unlink()
     ended.update(status=0)
     [kept, *_] = sorted(folder.glob("*.json"))
-    write_record(kept, dataclasses.replace(read_records(folder)[kept.stem], status="ok"))
+    write_record(kept, changed(read_records(folder, MatrixRecord)[kept.stem], status="ok"))
     found.clear()
     assert run(monkeypatch, *options) == 0
     assert len(found) == 2 * len(ways()) - 1
-    assert {record.status for record in read_records(folder).values()} == {"ok"}
+    assert {record.status for record in read_records(folder, MatrixRecord).values()} == {"ok"}
     assert "nox -s matrix_products -- --sizes 8 --repetitions 2" in (folder / "command.txt").read_text()
     assert f"{2 * len(ways())} launches: {2 * len(ways())} ok" in capsys.readouterr().out
 

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from common.records.training import SCHEMA_VERSION, Record
+from common.paths import ROOT
+from common.records.header import SCHEMA_VERSION
+from common.records.training import Record
 from common.sessions import other_checkout
 from common.sessions.other_checkout import RECORDS, Against, find
 
-MODULE = "common/records/training.py"
-KNOWN = [each.name for each in dataclasses.fields(Record)][:3]
+HEADER, MODULE = "common/records/header.py", "common/records/training.py"
+KNOWN = [*Record.__struct_fields__][:3]
 
 
 def git(folder, *arguments):
@@ -130,8 +132,8 @@ def test_files_that_are_no_code_of_the_checkout_do_not_count(root, refusal, name
 @pytest.mark.parametrize(
     ("module", "text", "complaint", "remedy"),
     [
-        (MODULE, record_module(SCHEMA_VERSION - 1), "writes records of schema version", "name a later commit"),
-        ("common/record.py", record_module(SCHEMA_VERSION - 1), "writes records of schema", "name a later commit"),
+        (MODULE, record_module(1), "writes records of schema version 1,", "name a later commit"),
+        ("common/record.py", record_module(1), "writes records of schema version 1,", "name a later commit"),
         (MODULE, record_module(SCHEMA_VERSION + 1), "writes records of schema version", "check that commit out"),
         (MODULE, record_module(fields=[*KNOWN, "moon_phase"]), "records moon_phase, which", "check that commit out"),
         (MODULE, "class Record: pass", "has no records", "name a later commit"),
@@ -155,6 +157,30 @@ def test_records_may_lie_where_they_lay_once(root):
     earlier = commit(root)
     commit(root, {MODULE: record_module(), "loop.py": "faster"})
     assert against(root).commit == earlier
+
+
+def test_records_of_the_version_before_can_be_compared(root):
+    earlier = commit(root, {MODULE: record_module(SCHEMA_VERSION - 1), "loop.py": "faster"})
+    commit(root, {MODULE: record_module(), "loop.py": "fast again"})
+    assert against(root).commit == earlier
+
+
+def test_fields_that_records_share_may_stand_in_a_module_of_their_own(root, refusal):
+    earlier = commit(
+        root, {HEADER: record_module().replace("Record", "Header"), MODULE: record_module(fields=["task"])}
+    )
+    commit(root, {"loop.py": "fast again"})
+    assert against(root).commit == earlier
+    commit(root, {HEADER: record_module(fields=["moon_phase"]).replace("Record", "Header")})
+    commit(root, {"loop.py": "faster"})
+    assert refusal(lambda: against(root)).startswith("HEAD~1 records moon_phase, which")
+
+
+def test_this_checkout_can_be_compared_with_itself_once_it_is_changed(root):
+    for name in (HEADER, MODULE):
+        commit(root, {name: (ROOT / name).read_text(encoding="utf-8")})
+    commit(root, {"loop.py": "faster"})
+    assert against(root).commit == git(root, "rev-parse", "HEAD~1")
 
 
 def test_pins_that_the_environments_do_not_have_are_named(root):

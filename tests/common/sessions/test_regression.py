@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -13,16 +14,18 @@ from rich.console import Console
 from scipy import stats
 
 from common.contract import oracle
-from common.contract.task import PRESETS, task_of
+from common.contract.task import PRESETS
 from common.contract.work import Alone
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
 from common.records import manifest
-from common.records.training import Record, read_records, write_record
+from common.records.files import from_json, read_records, write_record
+from common.records.training import Record, Window
 from common.sessions import regression
-from common.sessions.comparison_plan import Stage
 from common.sessions.other_checkout import RECORDS, Against
+from common.sessions.session import Stage
+from tests.changes import changed
 from tests.reports.records import make_record, named
 
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05)
@@ -36,12 +39,14 @@ FAILED = {"status": "failed", "reason": "Worker 1 ended: look into its log."}
 def side(seconds, name="numpy_threads", **changes):
     """One checkout's records by launch: a round for each of these seconds per step, None where it failed."""
     known = {"strategy": name, "world_size": 2, "synchronous": True, "scaling": "weak", "threads_per_worker": 1}
-    known |= {"task": dataclasses.asdict(PRESETS["digits"]), "started_at": "2026-01-01T00:00:00.000+00:00"}
+    known |= {"task": PRESETS["digits"], "started_at": "2026-01-01T00:00:00.000+00:00"}
     ended = [
-        FAILED if each is None else {"status": "ok", "windows": [{"step": 10, "steps": 10, "seconds": 10 * each}]}
+        FAILED if each is None else {"status": "ok", "windows": [Window(rank=0, step=10, steps=10, seconds=10 * each)]}
         for each in seconds
     ]
-    return {f"{name}-{number:02d}": Record(**known | each | changes) for number, each in enumerate(ended, start=1)}
+    return {
+        f"{name}-{number:02d}": from_json(known | each | changes, Record) for number, each in enumerate(ended, start=1)
+    }
 
 
 def times(factor, seconds=STEADY):
@@ -173,7 +178,7 @@ def test_a_launch_that_is_refused_or_missing_here_counts_as_failed():
     refused = {"status": "unsupported", "reason": "It has no GPU: find one."}
     ours = side(STEADY)
     for name in ("numpy_threads-01", "numpy_threads-02"):
-        ours[name] = dataclasses.replace(ours[name], **refused)
+        ours[name] = changed(ours[name], **refused)
     assert only(regression.changes(ours, side(STEADY), 0.05))["verdict"] == "fails"
     for name in ("numpy_threads-01", "numpy_threads-02"):
         del ours[name]
@@ -257,8 +262,8 @@ def test_a_setting_that_deviates_here_alone_has_that_verdict_and_a_row_even_with
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"task": dataclasses.asdict(PRESETS["digits"]) | {"batch": 32}}, "batch is 64 here and 32 there"),
-        ({"task": dataclasses.asdict(PRESETS["digits"]) | {"steps": 9}}, "steps is 300 here and 9 there"),
+        ({"task": dataclasses.replace(PRESETS["digits"], batch=32)}, "batch is 64 here and 32 there"),
+        ({"task": dataclasses.replace(PRESETS["digits"], steps=90)}, "steps is 300 here and 90 there"),
         ({"examples_per_step": 5}, "rows per step is 0 here and 5 there"),
     ],
 )
@@ -273,11 +278,9 @@ def test_a_launch_without_a_window_makes_no_pair():
     assert (row["n"], row["note"]) == (0, "nothing was clocked there (6 of 6)")
 
 
-def test_files_deadlines_and_options_that_one_of_them_lacks_are_no_other_work():
-    task = dataclasses.asdict(PRESETS["digits"])
-    del task["momentum"]
-    changed = task | {"record": "elsewhere.json", "deadline_seconds": 9.0}
-    row = only(regression.changes(side(STEADY), side(STEADY, task=changed), 0.05))
+def test_files_and_deadlines_are_no_other_work():
+    task = dataclasses.replace(PRESETS["digits"], record=Path("elsewhere.json"), deadline_seconds=9.0)
+    row = only(regression.changes(side(STEADY), side(STEADY, task=task), 0.05))
     assert (row["n"], row["note"]) == (6, "")
 
 
@@ -356,7 +359,7 @@ def test_the_gate_is_shut_where_something_deviates_here_and_not_there(concluded,
     def rounds(factor):
         records = [make_record("amber_ring", 2, (2.0 + number / 100,) * 3) for number in range(6)]
         losses = [factor * loss for loss in records[0].losses]
-        return named(*(dataclasses.replace(record, losses=losses) for record in records))
+        return named(*(changed(record, losses=losses) for record in records))
 
     shut, said, _ = concluded(rounds(here), rounds(there), certificate=True)
     if shuts:
@@ -370,9 +373,9 @@ def test_a_change_that_drops_the_exchange_shuts_the_gate_however_fast_it_is(conc
     def rounds(milliseconds):
         return [make_record("amber_ring", 2, (milliseconds + number / 100,) * 3) for number in range(6)]
 
-    alone = oracle.run_alone(task_of(rounds(1.0)[0].task), 128, 60, 2, Alone.OWN_SHARD).losses
+    alone = oracle.run_alone(rounds(1.0)[0].task, 128, 60, 2, Alone.OWN_SHARD).losses
     losses = {"losses": alone.mean(axis=0).tolist(), "shard_losses": alone.tolist()}
-    here = [dataclasses.replace(record, **losses) for record in rounds(1.0)]
+    here = [changed(record, **losses) for record in rounds(1.0)]
     shut, _, table = concluded(named(*here), named(*rounds(2.0)), certificate=True)
     assert shut.startswith("Doesn't follow the oracle here: amber_ring with 2 workers")
     assert table["ratio"].tolist() == pytest.approx([0.5], rel=0.05)
@@ -437,7 +440,7 @@ def test_a_launch_that_fails_is_made_again_once_and_its_first_attempt_is_kept(de
     assert (tmp_path / f"{launch.name}.log.first").read_text() == "attempt with 1 to come"
     assert regression._failed_at_first(tmp_path) == {launch.name}
     assert regression._failed_at_first(tmp_path / RECORDS) == set()
-    assert [*read_records(tmp_path)] == [tmp_path / f"{launch.name}.json"]
+    assert [*read_records(tmp_path, Record)] == [launch.name]
     # Made anew after an interruption.
     statuses |= {ROOT: ["ok"], tmp_path / "other": ["ok"]}
     regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)

@@ -5,6 +5,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from common.contract.task import PRESETS
@@ -13,13 +14,14 @@ from common.errors import UserError
 from common.launching.hosts import allocation
 from common.launching.hosts.allocation import Cluster
 from common.launching.hosts.clocks import Offset
-from common.launching.hosts.link import Link
 from common.launching.hosts.ranks import HostsOutcome
 from common.launching.hosts.survey import HostFacts
 from common.launching.places.ssh import SshHost
 from common.launching.planned import Hosts, PlannedLaunch
 from common.launching.supervision import run_planned
-from common.records.site import VARIABLE
+from common.records.files import to_json
+from common.records.header import Link, Machine, Virtual
+from common.records.site import VARIABLE, Site
 
 TASK = dataclasses.replace(PRESETS["digits"], workers=4)
 SPREAD = Launcher(
@@ -27,6 +29,9 @@ SPREAD = Launcher(
     command=lambda launch: ["spread"],
     across_hosts=lambda launch: [[[place.name, str(place.workers), place.network]] for place in launch.places],
 )
+
+
+VIRTUAL = Virtual(delay_seconds=0.0)
 
 
 def member(number):
@@ -40,7 +45,7 @@ def member(number):
         python="3.11",
         environments={},
         cores=2,
-        machine={"processor": "a processor", "gpus": []},
+        machine=Machine(processor="a processor"),
         routes={"another": route},
         free_bytes=2**30,
         no_room=None,
@@ -53,7 +58,7 @@ def cluster_of(count, **changes):
         "members": [member(number) for number in range(1, count + 1)],
         "spread": Hosts(count=count, slots=2, cores=2),
         "offsets": lambda members: [Offset(3600.0 * place, 1e-4) for place in range(len(members))],
-        "link": lambda planned: Link(1e7, 2e-4),
+        "link": lambda planned: Link(bytes_per_second=1e7, round_trip_seconds=2e-4),
     }
     return Cluster(**known | changes)
 
@@ -85,7 +90,7 @@ def planned(declare):
 
 
 def told(assignment):
-    return json.loads(assignment.environment[VARIABLE])
+    return msgspec.json.decode(assignment.environment[VARIABLE], type=Site)
 
 
 def test_each_host_runs_what_the_launcher_says_and_is_told_of_all_hosts(ran, planned, tmp_path):
@@ -95,7 +100,7 @@ def test_each_host_runs_what_the_launcher_says_and_is_told_of_all_hosts(ran, pla
     assert [each.commands for each in ran["assignments"]] == [[["host1", "2", network]], [["host2", "2", network]]]
     [first, second] = map(told, ran["assignments"])
     assert first == second
-    assert [(host["name"], host["workers"]) for host in first["hosts"]] == [("host1", 2), ("host2", 2)]
+    assert [(host.name, host.workers) for host in first.hosts] == [("host1", 2), ("host2", 2)]
     # All of the comparison's hosts, since launchers start processes of their own accord.
     assert ran["hosts"] == ["host1", "host2", "host3"]
 
@@ -111,7 +116,7 @@ def test_on_one_host_it_is_started_as_nox_would(ran, planned, tmp_path):
 
 def test_a_record_that_a_host_left_is_brought_here_with_what_lay_beside_it(ran, planned, tmp_path, make_record):
     launch = planned()
-    written = json.dumps(dataclasses.asdict(make_record()), default=str).encode()
+    written = json.dumps(to_json(make_record())).encode()
     ran["ends_with"] = HostsOutcome(0, files={f"{launch.name}.json": written, "weights.safetensors": b"all"})
     assert run_planned(launch, tmp_path, cluster_of(2)) == make_record()
     assert (tmp_path / "weights.safetensors").read_bytes() == b"all"
@@ -166,8 +171,8 @@ def test_a_launch_that_failed_keeps_its_hosts_their_clocks_and_the_reason(ran, p
     record = run_planned(planned(), tmp_path, cluster_of(2))
     assert (record.status, record.reason) == ("failed", "host2 was lost (its connection ended): see.")
     assert record.name == "numpy_threads, 2 hosts"
-    assert [host["clock_offset_seconds"] for host in record.hosts] == [0.0, 3600.0]
-    assert record.link == {"bytes_per_second": 1e7, "round_trip_seconds": 2e-4}
+    assert [host.clock_offset_seconds for host in record.hosts] == [0.0, 3600.0]
+    assert record.link == Link(bytes_per_second=1e7, round_trip_seconds=2e-4)
 
 
 def test_what_a_worker_says_before_it_fails_is_the_reason_with_its_host(ran, planned, tmp_path):
@@ -202,7 +207,7 @@ def test_a_link_that_misses_what_was_asked_for_ends_the_launch_before_it_starts(
     def missed(planned):
         raise UserError(f"The link misses {planned.bandwidth_bits_per_second:g}.")
 
-    record = run_planned(planned(bandwidth=1e8), tmp_path, cluster_of(2, link=missed, virtual={"delay_seconds": 0.0}))
+    record = run_planned(planned(bandwidth=1e8), tmp_path, cluster_of(2, link=missed, virtual=VIRTUAL))
     assert (record.status, record.reason) == ("unsupported", "The link misses 1e+08.")
     assert record.name == "numpy_threads, 2 hosts, 100 Mbit/s"
     assert "assignments" not in ran
@@ -213,4 +218,4 @@ def test_virtual_hosts_that_share_cores_are_crowded_together(ran, planned, tmp_p
     ran["ends_with"] = HostsOutcome(1)
     spread = Hosts(count=2, slots=2, cores=2, cores_together=cores)
     run_planned(planned(), tmp_path, cluster_of(2, spread=spread))
-    assert told(ran["assignments"][0])["crowded"] is crowded
+    assert told(ran["assignments"][0]).crowded is crowded

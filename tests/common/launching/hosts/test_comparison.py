@@ -17,7 +17,8 @@ from common.declarations import catalogue
 from common.declarations.strategy import Strategy
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.records.training import Record, read_records
+from common.records.files import read_records
+from common.records.training import Record
 from tests.hosts import cluster_of, require_ssh
 from tests.launching import is_running, wait_for
 
@@ -70,7 +71,7 @@ def ended_well(folder: Path) -> dict[Path, int]:
 
 def what_remains(folder: Path) -> Compared:
     [results] = (folder / "results").glob("*-quick")
-    return Compared(read_records(results), results, folder / "report.pdf")
+    return Compared(read_records(results, Record), results, folder / "report.pdf")
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +112,9 @@ def test_a_record_names_its_hosts_their_clocks_and_their_link(compared):
         assert record.virtual == {"bandwidth_bits_per_second": None, "delay_seconds": 0.0, "cores_per_host": None}
         if record.status == "ok" and len(record.hosts) == 2:
             assert record.full_label.endswith("2 hosts")
-            assert [host["name"] for host in record.hosts] == ["host1", "host2"]
-            assert all(host["clock_uncertainty_seconds"] > 0 for host in record.hosts)
-            assert record.link["bytes_per_second"] > 1e6
+            assert [host.name for host in record.hosts] == ["host1", "host2"]
+            assert all(host.clock_uncertainty_seconds > 0 for host in record.hosts)
+            assert record.link.bytes_per_second > 1e6
 
 
 def test_every_launch_follows_the_oracle(compared):
@@ -155,7 +156,7 @@ def test_every_launcher_that_spans_hosts_keeps_to_its_formula_over_a_slow_link(t
     over_both = [record for record in found.records.values() if len(record.hosts) == 2]
     assert {record.strategy for record in over_both} == {strategy.name for strategy in strategies}
     for record in over_both:
-        assert record.link["bytes_per_second"] == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
+        assert record.link.bytes_per_second == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
         assert "2 hosts, 100 Mbit/s" in record.full_label
     of_hosts = found.table("hosts").query("hosts == 2 and exchange and formula_bytes > 0").groupby("launch")
     ratios = of_hosts["sent_bytes"].sum() / of_hosts["formula_bytes"].first()

@@ -14,6 +14,7 @@ from common.launching.hosts.survey import HostFacts
 from common.launching.places.ssh import SshHost
 from common.launching.virtual_hosts.description import INTERFACE
 from common.measurement import machine
+from common.records.header import Machine
 from tests.common.launching.conftest import CLOCKS_APART_SECONDS
 
 COMMIT = "0123456789abcdef"
@@ -29,7 +30,7 @@ def facts_of(number, peer, **changes):
         "python": "3.11.7",
         "environments": {"some": {"python": "3.11.7", "numpy": "2.4.6"}, "other": None},
         "cores": 2,
-        "machine": {"cores": 8},
+        "machine": Machine(cores=8),
         "routes": {f"host{peer}": {"interface": "eth0", "address": f"10.0.0.{number}", "prefix_length": 24}},
         "free_bytes": 10**9,
         "no_room": None,

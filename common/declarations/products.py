@@ -1,0 +1,78 @@
+"""What a launch that multiplies matrices is asked for, C = A B: how large they are, how often. Its command line."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from common.command_line import options_of
+from common.declarations.way import Way
+from common.errors import UserError
+
+MOST_ROWS = 8192
+"""The largest size: with its check it takes about 2 GB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Products:
+    """What is multiplied, and how often."""
+
+    sizes: tuple[int, ...] = (64, 128, 256, 512, 1024)
+    """Rows and columns of the square matrices, one size after the other."""
+    iterations: int = 10
+    """Timed products of each size, each of other matrices."""
+    warmup_iterations: int = 2
+    """Products of each size before them."""
+    workers: int | None = None
+    """Processes that share a product; none: as many as the launcher starts."""
+    threads: int = 1
+    """Threads that each of them computes with."""
+    seed: int = 0
+    """Seed of the matrices."""
+    deadline_seconds: float = 120.0
+    """The whole launch is ended after this time, and a rank waits no longer than this for another one."""
+    record: Path | None = None
+    """File of the launch's record; none: nothing is kept."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        if not self.sizes or not all(1 <= size <= MOST_ROWS for size in self.sizes):
+            given = " ".join(map(str, self.sizes))
+            raise UserError(f"--sizes {given}: give one or more, all of them whole numbers from 1 to {MOST_ROWS}.")
+        if self.iterations < 1 or self.threads < 1:
+            raise UserError("--iterations and --threads: give whole numbers above 0.")
+        if min(self.warmup_iterations, self.seed) < 0:
+            raise UserError("--warmup-iterations and --seed can't be negative: give 0 or more.")
+        if self.workers is not None and self.workers < 1:
+            raise UserError(f"--workers {self.workers}: give a whole number above 0.")
+        if not 0 < self.deadline_seconds <= 86400:
+            raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
+
+    @property
+    def device(self) -> str:
+        """Where the matrices are: in the host's memory."""
+        return "cpu"
+
+
+def parse_command_line(description: str, arguments: Sequence[str] | None = None) -> Products:
+    """The products that the command line asks for. Raises UserError for a value that can't be meant."""
+    return tyro.cli(Products, description=description, args=sys.argv[1:] if arguments is None else arguments)
+
+
+def to_arguments(products: Products) -> list[str]:
+    """The options that `parse_command_line` turns back into them: what differs from the defaults."""
+    return options_of(products, Products())
+
+
+def check_workers(way: Way, products: Products, workers: int) -> None:
+    """Raises UserError where the way can't have so many workers, or they can't share the matrices evenly."""
+    if not way.is_distributed:
+        if workers > 1:
+            raise UserError(f"{way.name} is one process: leave --workers out, or choose another way.")
+        return
+    if workers < 2:
+        raise UserError(f"{way.name} with {workers} worker distributes nothing: give it 2 or more.")
+    if uneven := next((size for size in products.sizes if size % workers), None):
+        raise UserError(f"{workers} workers can't share {uneven} rows evenly: give --sizes that {workers} divides.")

@@ -1,0 +1,109 @@
+"""Records as JSON files that nobody changes: written whole or not at all, and refused where they are damaged."""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TypeVar, get_type_hints
+
+import msgspec
+
+from common.errors import UserError
+from common.files import write_atomically
+from common.records.earlier import lifted
+from common.records.header import MOST, SCHEMA_VERSION, Versioned
+
+Kind = TypeVar("Kind", bound=Versioned)
+
+_REMEDY = "delete it and run its launch again"
+_MOST_LETTERS = 300
+
+
+def write_record(path: Path, record: Versioned) -> None:
+    """Write the record as JSON.
+
+    Raises UserError when the folder can't be written to, and ValueError for a value that its field can't have, such as
+    one that isn't finite.
+    """
+    values = to_json(record)
+    msgspec.convert(values, type(record), dec_hook=_path)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(values)) + b"\n")
+
+
+def read_record(path: Path, kind: type[Kind]) -> Kind:
+    """The record of this kind in `path`. Raises UserError when it is damaged or of an unknown schema version."""
+    try:
+        values = strict_json(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} isn't a record that can be read ({_one_line(str(error))}): {_REMEDY}.") from error
+    version = values.get("schema_version") if isinstance(values, dict) else None
+    if type(version) is not int or version not in (SCHEMA_VERSION, kind.earlier_version):
+        known = _one_line(str(version)) if type(version) is int else "that isn't a number"
+        raise UserError(f"{path} is of schema version {known}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
+    try:
+        return from_json(values if version == SCHEMA_VERSION else lifted(values), kind)
+    except (UserError, ValueError, TypeError) as error:
+        raise UserError(f"{path} is damaged ({_one_line(str(error))}): {_REMEDY}.") from error
+
+
+def read_records(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
+    """Every record in `folder` by its launch, in their order. Raises UserError for the first damaged one."""
+    return {path.stem: read_record(path, kind) for path in sorted(folder.glob("*.json"))}
+
+
+def to_json(values: object) -> object:
+    """What JSON has for these values, in which there may be structs, dataclasses and paths."""
+    return msgspec.to_builtins(values, enc_hook=str)
+
+
+def from_json(values: Mapping[str, object], kind: type[Kind]) -> Kind:
+    """The struct whose fields are given by name, as JSON has them or as they are.
+
+    Raises ValueError for a value that its field can't have, and UserError for a task that can't be meant.
+    """
+    for name, names in _fields_of_dataclasses(kind).items():
+        given = values.get(name)
+        if not isinstance(given, dict):
+            continue
+        if missing := [each for each in names if each not in given]:
+            raise ValueError(f"its {name} lacks {', '.join(missing)}")
+        if unknown := given.keys() - {*names}:
+            raise ValueError(f"its {name} has no {min(unknown)}")
+        if large := [each for each in names if isinstance(given[each], int | float) and abs(given[each]) > MOST]:
+            raise ValueError(f"its {name} has too large a number of {', '.join(large)}")
+    return msgspec.convert(values, kind, dec_hook=_path)
+
+
+@cache
+def _fields_of_dataclasses(kind: type) -> dict[str, list[str]]:
+    """The names in each dataclass that is a field of the struct: msgspec lets what is unknown or missing there pass."""
+    shapes = {name: shape for name, shape in get_type_hints(kind).items() if dataclasses.is_dataclass(shape)}
+    return {name: [each.name for each in dataclasses.fields(shape)] for name, shape in shapes.items()}
+
+
+def strict_json(content: bytes) -> object:
+    """What the JSON says. Raises ValueError where it is none, and for a key that an object has twice."""
+    # That decoder refuses what is no UTF-8 and numbers out of range, but not keys that are there twice.
+    msgspec.json.decode(content)
+    return json.loads(content, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        [name, *_] = (name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {name!r:.40} is there twice")
+    return values
+
+
+def _one_line(text: str) -> str:
+    """The text as a part of a sentence: whoever wrote the file has chosen some of its words."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_MOST_LETTERS]).rstrip(".")
+
+
+def _path(shape: type, value: object) -> object:
+    if shape is Path and isinstance(value, str | Path):
+        return Path(value)
+    raise TypeError(f"{value!r:.40} is no {shape.__name__}")

@@ -1,0 +1,46 @@
+"""common/declarations/products.py: what can't be meant is refused, and what can leads back to its arguments."""
+
+import dataclasses
+
+import pytest
+
+from common.declarations.products import Products, check_workers, parse_command_line, to_arguments
+from common.declarations.strategy import PROCESS
+from common.declarations.way import Way
+from tests.common.conftest import NUMPY
+
+ALONE = Way(name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS)
+SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", kind="rows")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--sizes", "0"], "--sizes 0: give one or more"),
+        (["--sizes", "64", "9000"], "--sizes 64 9000: give one or more"),
+        (["--iterations", "0"], "--iterations and --threads"),
+        (["--warmup-iterations", "-1"], "can't be negative"),
+        (["--workers", "0"], "--workers 0: give a whole number above 0"),
+        (["--deadline-seconds", "0"], "--deadline-seconds 0"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(arguments, said, refusal):
+    assert said in refusal(lambda: parse_command_line("help", arguments))
+
+
+def test_one_worker_distributes_nothing(refusal):
+    assert "distributes nothing: give it 2 or more" in refusal(lambda: check_workers(SHARED, Products(), 1))
+
+
+def test_a_size_that_the_workers_cannot_share_is_refused(refusal):
+    said = refusal(lambda: check_workers(SHARED, Products(sizes=(64, 100)), 3))
+    assert said == "3 workers can't share 64 rows evenly: give --sizes that 3 divides."
+
+
+def test_a_product_in_one_process_has_no_workers(refusal):
+    assert "is one process" in refusal(lambda: check_workers(ALONE, Products(), 2))
+
+
+def test_the_arguments_of_products_give_them_back():
+    products = Products(sizes=(8, 16), iterations=3, seed=5, workers=2)
+    assert parse_command_line("help", to_arguments(products)) == products

@@ -1,0 +1,397 @@
+"""common/records/files.py: records of every kind come back as they were, or are refused in one line, whatever is there.
+
+Of the version before there is a record of a launch of commit 51a5fbd, schema2.json.
+"""
+
+import json
+import math
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from common.contract.task import Task
+from common.declarations.products import Products
+from common.declarations.sweep import Sweep
+from common.errors import UserError
+from common.records import ceiling, collectives, matrix_products
+from common.records.ceiling import Ceiling, ClockedProduct
+from common.records.collectives import CollectivesRecord, Replayed
+from common.records.files import read_record, read_records, to_json, write_record
+from common.records.header import SCHEMA_VERSION, Header, Host, Link, Machine, Virtual
+from common.records.matrix_products import MatrixRecord
+from common.records.quotation import Quotation
+from common.records.trace import Message, Trace
+from common.records.training import Accuracy, Memory, Phase, Record, Startup, Window
+
+EARLIER = Path(__file__).with_name("schema2.json")
+
+HEADER = {
+    **{"family": "NumPy", "colors": ["#111111"], "status": "ok", "world_size": 2, "threads_per_worker": 1},
+    **{"pinned_cores": [0, 1], "versions": {"numpy": "2.0"}, "started_at": "2026-01-01T00:00:00.000+00:00"},
+    "host": Machine(name="here", processor="Some CPU", cores=2, memory_bytes=2**33, gpus=["one"], system="Linux 6"),
+    "hosts": [
+        Host(name="one", hostname="one.local", workers=1, clock_offset_seconds=-3.5, clock_uncertainty_seconds=1e-4),
+        Host(name="two", workers=1, cores=2, processor="Some CPU", address="10.0.0.2", interface="eth0"),
+    ],
+    **{"virtual": Virtual(bandwidth_bits_per_second=1e8), "link": Link(bytes_per_second=1e7, round_trip_seconds=1e-4)},
+}
+STARTUP = Startup(imports=1.0, world=0.5, first_step=0.25)
+KINDS = {
+    "training": Record(
+        **HEADER,
+        **{"strategy": "numpy_threads", "synchronous": True, "scaling": "weak"},
+        task=Task(data_dir=Path("data"), workers=2, final_learning_rate=0.5),
+        options={"exchange": True, "codec": "none", "megabytes": 0.5, "steps": 3, "nothing": None},
+        distributed_by=[Quotation(line=3, code="meet()")],
+        **{"startup_seconds": STARTUP, "startup_processor_seconds": STARTUP, "time_to_first_step_s": 1.75},
+        windows=[Window(rank=0, step=50, steps=25, seconds=0.5, own_seconds=0.5, steal_seconds=-0.01)],
+        **{"losses": [1.5, None, -1e300], "shard_losses": [[1.5], [None]], "final_accuracy": 0.5},
+        accuracies=[Accuracy(step=300, accuracy=0.5, training_seconds=1.5)],
+        memory_bytes=[Memory(parameters=4, gradients=4), Memory()],
+        phases=[Phase(name="talk", seconds=0.5, meaning="talking")],
+    ),
+    "collectives": CollectivesRecord(
+        **HEADER,
+        **{"library": "threads", "title": "threads", "sweep": Sweep(sizes=("8", "4K"), messages=Path("messages"))},
+        replayed=Replayed(strategy="numpy_threads", launch="one", source="a graph", under_way_seconds=[0.5]),
+        cells=[
+            collectives.Cell(
+                **{"collective": "step", "size_bytes": 8, "status": "ok", "sent_bytes": 100.5, "counted_calls": 3},
+                **{"entered_seconds": [[0.0], [-1e-3]], "left_seconds": [[0.5], [0.75]]},
+                messages=[Message(collective="broadcast", size_bytes=8)],
+            )
+        ],
+    ),
+    "matrix products": MatrixRecord(
+        **HEADER,
+        **{"way": "rows", "title": "by rows", "kind": "rows", "products": Products(sizes=(8, 16), workers=2)},
+        cells=[matrix_products.Cell(size=8, parts=["product"], moments_seconds=[[[0.0, 1.0]]])],
+    ),
+    "ceiling": Ceiling(
+        **HEADER,
+        **{"framework": "numpy", "preset": "digits", "dimensions": [8, 4], "rows": 2, "variables": {"A": "1"}},
+        products=[
+            ClockedProduct(
+                **{"layer": 0, "kind": "forward", "rows": 2, "inputs": 8, "outputs": 4, "way": "as trained"},
+                windows=[ceiling.Window(repetitions=2, seconds=0.5)],
+            )
+        ],
+        exchange=[ceiling.Window(repetitions=1, seconds=0.5)],
+    ),
+}
+every_kind = pytest.mark.parametrize("record", KINDS.values(), ids=KINDS)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "record.json"
+
+
+def places_in(values: object, place: tuple = ()) -> list[tuple]:
+    """Where there is a value in what JSON holds, as keys from the outside in."""
+    pairs = values.items() if isinstance(values, dict) else enumerate(values) if isinstance(values, list) else ()
+    return [place] * bool(place) + [each for key, value in pairs for each in places_in(value, (*place, key))]
+
+
+def with_value(values: dict, place: tuple, value: object) -> dict:
+    changed = inner = deepcopy(values)
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    return changed
+
+
+@every_kind
+def test_a_record_comes_back_as_it_was_written(record, path):
+    write_record(path, record)
+    assert read_record(path, type(record)) == record
+    values = json.loads(path.read_bytes())
+    assert set(values) == {*record.__struct_fields__, "payload"}
+    assert (values["schema_version"], values["payload"]) == (SCHEMA_VERSION, record.__struct_config__.tag)
+
+
+@every_kind
+def test_no_kind_of_record_is_taken_for_another(record, path, refusal):
+    write_record(path, record)
+    for other in KINDS.values():
+        if other is not record:
+            assert "is damaged" in refusal(lambda other=other: read_record(path, type(other)))
+
+
+@every_kind
+def test_a_record_cannot_be_changed(record):
+    with pytest.raises(AttributeError):
+        record.status = "failed"
+
+
+@every_kind
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_never_written(record, number, path):
+    for each in structs.fields(record):
+        if isinstance(getattr(record, each.name), float):
+            with pytest.raises(ValueError):
+                write_record(path, structs.replace(record, **{each.name: number}))
+    with pytest.raises(ValueError):
+        write_record(path, structs.replace(record, link=Link(bytes_per_second=number, round_trip_seconds=0.0)))
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_where_a_value_may_be_missing_one_that_is_not_finite_is_never_written_as_missing(number, path):
+    for change in ({"final_accuracy": number}, {"losses": [number]}, {"options": {"megabytes": number}}):
+        with pytest.raises(ValueError):
+            write_record(path, structs.replace(KINDS["training"], **change))
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(path, refusal):
+    path.touch()
+    assert "below.json" in refusal(lambda: write_record(path / "below.json", KINDS["training"]))
+
+
+HOSTILE = {
+    "nothing": "",
+    "half": '{"schema_version": 3',
+    "no JSON": "not JSON",
+    "two documents": "{} {}",
+    "no text": b"\xff\xfe\x00",
+    "deep lists": "[" * 100_000,
+    "deep objects": '{"losses": ' * 100_000,
+    "deep and whole": '{"schema_version": 3, "losses": ' + "[" * 5000 + "]" * 5000 + "}",
+    "NaN": '{"schema_version": 3, "losses": [NaN]}',
+    "infinity": '{"schema_version": 3, "losses": [Infinity]}',
+    "1e999": '{"schema_version": 3, "losses": [1e999]}',
+    "5000 digits": '{"schema_version": 3, "first_step": ' + "9" * 5000 + "}",
+    "lone surrogate": '{"schema_version": 3, "reason": "\\ud800"}',
+    "bare surrogate": '{"schema_version": 3, "reason": "\ud800"}'.encode("utf-8", "surrogatepass"),
+    "key twice": '{"schema_version": 3, "status": "failed", "status": "ok"}',
+    "inner key twice": '{"schema_version": 3, "host": {"name": "a", "name": "b"}}',
+}
+
+
+@every_kind
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_what_is_no_strict_json_is_refused_in_one_line(record, content, path, refusal):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    text = refusal(lambda: read_record(path, type(record)))
+    assert text.startswith(f"{path} isn't a record that can be read (")
+    assert text.endswith("): delete it and run its launch again.")
+    assert len(text) < 600
+
+
+VERSIONS = ["0", "4", "2.5", "3.0", '"3"', "null", "true", "[3]", "-3", "9" * 400, '"a\\nb"']
+OTHERS = ["[]", "[1]", "3", "null", '"record"', "{}", *(f'{{"schema_version": {each}}}' for each in VERSIONS)]
+
+
+@every_kind
+@pytest.mark.parametrize("content", OTHERS)
+def test_another_schema_version_is_refused_whatever_else_the_file_holds(record, content, path, refusal):
+    path.write_text(content)
+    text = refusal(lambda: read_record(path, type(record)))
+    assert text.startswith(f"{path} is of schema version ")
+    assert text.endswith(", this program reads 3: delete it and run its launch again.")
+
+
+@every_kind
+def test_a_record_cut_short_anywhere_is_refused(record, path, refusal):
+    write_record(path, record)
+    whole = path.read_bytes().rstrip()
+    for length in range(0, len(whole), 97):
+        path.write_bytes(whole[:length])
+        assert str(path) in refusal(lambda: read_record(path, type(record)))
+
+
+def test_a_file_that_is_not_there_is_refused(path, refusal):
+    assert "No such file" in refusal(lambda: read_record(path, Record))
+
+
+DAMAGE = [
+    *[(("world_size",), each) for each in (-1, 2.5, True, None, "2", 10**400, [2])],
+    *[(("windows", 0, "seconds"), each) for each in (5e-324, 0, -0.5, 1e10, "0.5", None, [])],
+    *[(("windows", 0, "rank"), each) for each in (-1, 0.5, 10**400)],
+    *[(("windows", 0, "steps"), each) for each in (0, -25)],
+    *[(("windows", 0, "own_seconds"), each) for each in (-0.1, "much")],
+    *[(("windows", 0), each) for each in (3, None, [], {}, {"rank": 0, "step": 0, "steps": 1})],
+    *[(("windows",), each) for each in (None, {}, "x")],
+    *[(("losses",), each) for each in ("x", [1.0, "x"], [10**400], [[]])],
+    *[(("shard_losses",), each) for each in ([1.0], {})],
+    *[(("host", "gpus"), each) for each in (None, [3])],
+    *[(("host", "memory_bytes"), each) for each in ("much", -1)],
+    *[(("hosts", 0, "workers"), each) for each in (None, -1)],
+    *[(("hosts", 0, "clock_offset_seconds"), each) for each in ("0", 1e10)],
+    *[(("startup_seconds", "imports"), each) for each in (None, -1)],
+    *[(("accuracies", 0, "accuracy"), each) for each in (-0.1, 1.1)],
+    *[(("phases", 0, "seconds"), each) for each in (None, -1)],
+    *[(("distributed_by", 0, "line"), each) for each in ("3", 0)],
+    *[(("status",), each) for each in ("fine", None, [])],
+    *[(("final_accuracy",), each) for each in (1.5, -0.5, "half")],
+    *[(("options", "steps"), each) for each in (10**400, [3], {})],
+    *[(("task", "steps"), each) for each in (0, 10**9, 10**400, "many", None)],
+    *[(("task", "dimensions"), each) for each in (64, None, [64], [64, 0], [64, 10**9, 10])],
+    *[(("task", "batch"), each) for each in (0, 10**9, "many")],
+    *[(("task", "preset"), each) for each in ("moon", None)],
+    *[(("task", "seed"), each) for each in (-1, "x", 10**400)],
+    *[(("task", "deadline_seconds"), each) for each in (0, 1e300)],
+    *[(("task", "record"), each) for each in (3, [])],
+    *[(("task",), each) for each in (None, {}, [], "x")],
+    *[(place, 1) for place in (("unknown",), ("task", "barch"), ("host", "unknown"), ("windows", 0, "unknown"))],
+]
+
+
+@pytest.mark.parametrize(("place", "value"), DAMAGE, ids=str)
+def test_a_value_that_its_field_cannot_have_is_refused_by_the_fields_name(place, value, path, refusal):
+    values = with_value(to_json(KINDS["training"]), place, value)
+    path.write_text(json.dumps(values))
+    text = refusal(lambda: read_record(path, Record))
+    assert text.startswith(f"{path} is damaged (")
+    names = [key for key in place if isinstance(key, str)]
+    assert any(name in text or f"--{name.replace('_', '-')}" in text for name in names)
+    assert len(text) < 600
+
+
+@pytest.mark.parametrize("field", ["world_size", "strategy", "task", "started_at", "status"])
+def test_a_missing_key_is_refused_by_name(field, path, refusal):
+    values = to_json(KINDS["training"])
+    del values[field]
+    path.write_text(json.dumps(values))
+    assert field in refusal(lambda: read_record(path, Record))
+
+
+@pytest.mark.parametrize("field", ["dimensions", "steps", "seed", "record"])
+def test_a_task_that_lacks_a_field_is_refused_by_name(field, path, refusal):
+    values = to_json(KINDS["training"])
+    del values["task"][field]
+    path.write_text(json.dumps(values))
+    assert f"its task lacks {field}" in refusal(lambda: read_record(path, Record))
+
+
+ANY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers()
+    | st.sampled_from([10**400, -(10**400), 5e-324, 2**53, 10**9])
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(data=st.data())
+def test_whatever_stands_in_place_of_a_value_is_a_record_or_one_line(data, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    record = data.draw(st.sampled_from([*KINDS.values()]))
+    values = to_json(record)
+    place = data.draw(st.sampled_from(places_in(json.loads(json.dumps(values)))))
+    path.write_text(json.dumps(with_value(json.loads(json.dumps(values)), place, data.draw(ANY))))
+    try:
+        read = read_record(path, type(record))
+    except UserError as error:
+        text = str(error)
+    else:
+        text = ""
+        write_record(path, read)
+        assert read_record(path, type(record)) == read
+    assert "\n" not in text
+
+
+def test_the_cause_is_one_line_whatever_a_key_says(path, refusal):
+    path.write_text(json.dumps(to_json(KINDS["training"]) | {"a\nb\x1b[31m" * 100: 1}))
+    text = refusal(lambda: read_record(path, Record))
+    assert "\x1b" not in text
+    assert len(text) < 600
+
+
+def test_the_records_of_a_folder_come_by_launch_and_in_order_and_nothing_else_is_one(tmp_path):
+    for name in ("b", "c", "a"):
+        write_record(tmp_path / f"{name}.json", structs.replace(KINDS["training"], strategy=name))
+    (tmp_path / "a.log").write_text("not a record")
+    (tmp_path / "a.json.cells").write_text("{}")
+    found = read_records(tmp_path, Record)
+    assert [(launch, record.strategy) for launch, record in found.items()] == [("a", "a"), ("b", "b"), ("c", "c")]
+    assert read_records(tmp_path / "nowhere", Record) == {}
+
+
+def test_one_damaged_record_in_a_folder_is_named(tmp_path, refusal):
+    write_record(tmp_path / "a.json", KINDS["training"])
+    (tmp_path / "b.json").write_text("{")
+    assert "b.json" in refusal(lambda: read_records(tmp_path, Record))
+
+
+def test_a_trace_is_a_file_of_the_same_kind(path, refusal):
+    trace = Trace(strategy="a", workers=2, source="b", library="c", data_type="float32", messages=[])
+    write_record(path, trace)
+    assert read_record(path, Trace) == trace
+    path.write_text(path.read_text().replace("3", "2"))
+    assert "schema version 2" in refusal(lambda: read_record(path, Trace))
+
+
+# The schema before
+
+
+def test_a_launch_of_an_earlier_commit_is_read_and_comes_back(path):
+    values, record = json.loads(EARLIER.read_text()), read_record(EARLIER, Record)
+    assert values["schema_version"] == 2
+    assert record.schema_version == SCHEMA_VERSION
+    assert to_json(record.task) | {"dimensions": [*record.task.dimensions]} == values["task"]
+    assert (record.losses, record.options, record.host.cores) == (values["losses"], values["options"], 2)
+    assert [to_json(window) for window in record.windows] == values["windows"]
+    assert to_json(record.startup_seconds) == values["startup_seconds"]
+    assert [to_json(process) for process in record.memory_bytes] == values["memory_bytes"]
+    assert (record.virtual, record.link, record.hosts) == (None, None, [])
+    write_record(path, record)
+    assert read_record(path, Record) == record
+
+
+def earlier(record: Header) -> dict[str, object]:
+    """The record as the version before had it, which wrote each kind in a way of its own."""
+    values = json.loads(json.dumps(to_json(record)))
+    del values["payload"]
+    values["schema_version"] = record.earlier_version
+    if not isinstance(record, Record):
+        values["workers"] = values.pop("world_size")
+        threads = values.pop("threads_per_worker")
+        if isinstance(record, Ceiling):
+            values["threads"] = threads
+    return values
+
+
+@every_kind
+def test_a_record_of_the_version_before_is_read_as_the_same_record(record, path):
+    path.write_text(json.dumps(earlier(record)))
+    assert read_record(path, type(record)) == record
+
+
+@every_kind
+def test_an_empty_object_stood_for_what_there_was_not(record, path):
+    values = earlier(record)
+    empty = values.keys() & {"virtual", "link", "host", "startup_seconds", "replayed", "facts"}
+    path.write_text(json.dumps(values | {name: {} for name in empty}))
+    found = read_record(path, type(record))
+    assert (found.virtual, found.link, found.host) == (None, None, Machine())
+
+
+def test_an_option_that_a_task_lacked_is_at_its_default_unless_every_task_had_it(path, refusal):
+    values = json.loads(EARLIER.read_text())
+    del values["task"]["momentum"]
+    path.write_text(json.dumps(values))
+    assert read_record(path, Record).task.momentum == 0.0
+    del values["task"]["dimensions"]
+    path.write_text(json.dumps(values))
+    assert "its task lacks dimensions" in refusal(lambda: read_record(path, Record))
+
+
+def test_what_could_not_be_traced_had_no_sweep(path):
+    path.write_text(json.dumps(earlier(KINDS["collectives"]) | {"sweep": {}}))
+    assert read_record(path, CollectivesRecord).sweep == Sweep()
+
+
+def test_damage_in_the_version_before_is_refused_as_well(path, refusal):
+    values = json.loads(EARLIER.read_text())
+    for place, value in [(("windows", 0, "seconds"), 5e-324), (("task", "steps"), 10**9), (("unknown",), 1)]:
+        path.write_text(json.dumps(with_value(values, place, value)))
+        assert "is damaged" in refusal(lambda: read_record(path, Record))
