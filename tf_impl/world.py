@@ -141,7 +141,7 @@ def check_sum(strategy: tf.distribute.Strategy, world_size: int) -> None:
 def all_gather(strategy: tf.distribute.Strategy, value: object) -> list:
     """Every worker's value, in the order of ranks, on every worker. Values are pickled."""
     content = pickle.dumps(value)
-    # TensorFlow's gather takes no bytes, so they travel as int32, padded; the lengths are gathered first.
+    # TensorFlow's gather takes no bytes, so they travel as int32, padded to whole words. Lengths are gathered first.
     length = np.array([len(content)], np.int32)
     words = np.frombuffer(content + bytes(-len(content) % 4), np.int32)
     gather = _gatherer(strategy)
@@ -178,10 +178,10 @@ def one_line_when_it_breaks() -> Iterator[None]:
     try:
         yield
     except lost_task as error:
-        raise LaunchFailedError(f"the cluster lost a task ({_what_happened(error)}).") from error
+        raise LaunchFailedError(f"the cluster lost a task ({_reason(error)}).") from error
 
 
-def _what_happened(error: tf.errors.OpError) -> str:
+def _reason(error: tf.errors.OpError) -> str:
     """The first line of the error that isn't a heading."""
     lines = [line.strip() for line in str(error.message).splitlines()]
     return next((line for line in lines if line and not line.endswith(":")), str(error.message))[:200]
