@@ -159,11 +159,8 @@ def process_sets(world: World) -> Results:
     groups = [list(range(last)), [last]]
     sets = [world.hvd.add_process_set(ranks) for ranks in groups]
     group, ranks = next((s, ranks) for s, ranks in zip(sets, groups, strict=True) if world.rank in ranks)
-    options = {"name": world.name, "process_set": group}
-    yield (
-        world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Sum, **options),
-        sum(world.values[r] for r in ranks),
-    )
+    total = world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Sum, name=world.name, process_set=group)
+    yield total, sum(world.values[rank] for rank in ranks)
     yield [world.hvd.remove_process_set(s) for s in sets], [True, True]
 
 
