@@ -73,7 +73,7 @@ class _Part(NamedTuple):
 
 
 def summarise(path: Path) -> list[dict[str, object]]:
-    """The seconds of each phase in which at least one gradient was, over a whole timeline: a record's `phases`."""
+    """How long, in seconds over a whole timeline, at least one gradient was in each phase: as a record's `phases`."""
     spans: dict[str, list[Span]] = {name: [] for name in MEANINGS}
     for events in _spans_by_tensor(_read(path)):
         agreed = None

@@ -158,7 +158,7 @@ def traced(run: Run, hvd: ModuleType) -> Iterator[None]:
 
 
 def phases(run: Run) -> list[dict[str, object]]:
-    """The record's phases of the exchange, from the timeline that `traced` wrote; empty without a timeline."""
+    """The phases of the exchange, as a record has them, by the timeline that `traced` left; none without one."""
     if not run.options.trace or run.world.rank:
         return []
     return timeline.summarise(run.record_path.with_suffix(".trace"))

@@ -48,13 +48,13 @@ def main() -> None:
 
 
 @torch.inference_mode()
-def _clock_products(task: Task, world: World, device: torch.device) -> list[dict[str, object]]:
-    one_worker = World(placement=world.placement, synchronize=partial(mlp.synchronize, device))
-    products = []
-    for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, world.size)):
+def _clock_products(task: Task, workers: World, device: torch.device) -> list[dict[str, object]]:
+    alone = World(placement=workers.placement, synchronize=partial(mlp.synchronize, device))
+    clocked = []
+    for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, workers.size)):
         for way, compute in _ways(product, device).items():
-            products.append(asdict(product) | {"way": way, "windows": ceiling.clock(compute, one_worker)})
-    return products
+            clocked.append(asdict(product) | {"way": way, "windows": ceiling.clock(compute, alone)})
+    return clocked
 
 
 def _ways(product: Product, device: torch.device) -> dict[str, Callable[[], torch.Tensor]]:

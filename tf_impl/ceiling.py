@@ -69,17 +69,17 @@ def main() -> None:
         cluster_world.all_gather(None)
 
 
-def _clock_products(task: Task, cluster_world: World) -> list[dict[str, object]]:
-    # Otherwise TensorFlow would notice that nothing reads the products, and leave them out.
+def _clock_products(task: Task, workers: World) -> list[dict[str, object]]:
+    # Else TensorFlow would see that nobody reads the products, and compute none of them.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    one_worker = World(placement=cluster_world.placement, synchronize=world.synchronize)
-    products = []
-    for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, cluster_world.size)):
+    alone = World(placement=workers.placement, synchronize=world.synchronize)
+    clocked = []
+    for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, workers.size)):
         at_once = max(1, min(64, OPERATIONS_AT_ONCE // product.operations))
         compute = _repeated(product, at_once)
-        products.append(asdict(product) | {"way": AS_TRAINED, "windows": ceiling.clock(compute, one_worker, at_once)})
+        clocked.append(asdict(product) | {"way": AS_TRAINED, "windows": ceiling.clock(compute, alone, at_once)})
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
-    return products
+    return clocked
 
 
 def _repeated(product: Product, at_once: int) -> tf.types.experimental.PolymorphicFunction:

@@ -78,8 +78,8 @@ def writing_the_trace(observe: Callable[..., None]) -> Callable[..., None]:
 
             compiled = context.context().export_run_metadata().function_graphs
             context.context().disable_graph_collection()
-            graphs = [function.post_optimization_graph for function in compiled]
-            operations = [operation for graph in graphs if may_sum(graph) for operation in operations_of(graph)]
+            graphs = [each.post_optimization_graph for each in compiled if may_sum(each.post_optimization_graph)]
+            operations = [each for graph in graphs for each in operations_of(graph)]
             write_trace(trace_path(run.record_path), trace_of(run, operations))
             written = True
         observe(run, *arguments, **named)
