@@ -73,11 +73,11 @@ def start_unless_given(strategy: Strategy, description: str) -> None:
     if cluster_is_given():
         return
     refuse_early(strategy, task, options, task.workers or 1)
-    counts, awaited_tasks = {"worker": task.workers or 1}, None
+    counts, waited_for = {"worker": task.workers or 1}, None
     if isinstance(options, ParameterServerOptions):
         # The coordinator comes first, since the launcher waits for the first task alone.
-        counts, awaited_tasks = {"chief": 1} | counts | {"ps": options.parameter_servers}, 1
-    _start(strategy, task, counts, awaited_tasks)
+        counts, waited_for = {"chief": 1} | counts | {"ps": options.parameter_servers}, 1
+    _start(strategy, task, counts, waited_for)
 
 
 def start_ranks_unless_given(library: Library, sweep: Sweep) -> None:
@@ -91,8 +91,8 @@ def start_ranks_unless_given(library: Library, sweep: Sweep) -> None:
     _start(library, sweep, {"worker": sweep.workers}, None)
 
 
-def _start(program: Program, limits: Limits, counts: Mapping[str, int], awaited_tasks: int | None) -> None:
-    """Start `counts` tasks of each job, wait for the first `awaited_tasks` (None: for all), exit as they did."""
+def _start(program: Program, limits: Limits, counts: Mapping[str, int], waited_for: int | None) -> None:
+    """Start `counts` tasks of each job, wait for the first `waited_for` (None: for all), exit as they did."""
     ports = iter(free_ports(sum(counts.values())))
     addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
     tasks = [(job, index) for job, count in counts.items() for index in range(count)]
@@ -103,8 +103,8 @@ def _start(program: Program, limits: Limits, counts: Mapping[str, int], awaited_
         [["env", f"TF_CONFIG={_tf_config(addresses, *task)}", *command] for task in tasks],
         environment_for(program, limits),
         limits.deadline_seconds,
-        awaited_tasks,
-        restarted=[number for number, (job, _) in enumerate(tasks) if awaited_tasks and job == "worker"],
+        waited_for,
+        restarted=[number for number, (job, _) in enumerate(tasks) if waited_for and job == "worker"],
     )
     _exit_like(outcome, tasks, limits.deadline_seconds)
 

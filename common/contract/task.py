@@ -1,4 +1,4 @@
-"""The task that all strategies are given, and the command line that each makes of it and of its own options."""
+"""The task of all strategies: what is computed, and how it is measured."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ class Task:
     """File of the run record; none: a new file in `results/`."""
 
     def __post_init__(self) -> None:
-        """Raises UserError for any value that can't be meant."""
+        """Raise UserError for an impossible value."""
         check_choices(self)
         if len(self.dimensions) < 2 or min(self.dimensions) < 1:
             raise UserError(
@@ -127,7 +127,7 @@ def task_of(values: Mapping[str, object]) -> Task:
 
 
 def maths_of(task: Task) -> Task:
-    """`task` with everything at its preset's that decides only how it was measured, or by how many workers."""
+    """`task` with the preset's values of all fields that don't change the maths: workers, steps, measurement."""
     preset = PRESETS[task.preset]
     measured = ("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads")
     measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record")
