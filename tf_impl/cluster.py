@@ -99,8 +99,9 @@ def _start(program: Program, limits: Limits, counts: Mapping[str, int], waited_f
     exit_on_signals()
     # The command line of this process. A program that runs this script in its place runs in all processes.
     command = [sys.executable, *sys.orig_argv[1:]]
+    configs = [json.dumps({"cluster": addresses, "task": {"type": job, "index": index}}) for job, index in tasks]
     outcome = run_group(
-        [["env", f"TF_CONFIG={_tf_config(addresses, *task)}", *command] for task in tasks],
+        [["env", f"TF_CONFIG={config}", *command] for config in configs],
         environment_for(program, limits),
         limits.deadline_seconds,
         waited_for,
@@ -213,10 +214,6 @@ def is_reachable(address: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _tf_config(addresses: dict[str, list[str]], job: str, index: int) -> str:
-    return json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
 
 
 def _host(address: str) -> str:
