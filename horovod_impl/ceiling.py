@@ -1,6 +1,6 @@
 """The ceiling of Horovod's exchange: an all-reduce of one tensor as large as all gradients, with nothing beside it.
 
-Its products are its framework's own, which that one's probe clocks.
+torch and TensorFlow compute the products, which their own probes clock.
 
 To start it: `horovodrun -np 2 python horovod_impl/ceiling.py --preset pathway`.
 """
@@ -38,7 +38,7 @@ def main() -> None:
     check_world_size(task, hvd.size(), "the launcher")
     placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
     device = torch_mlp.choose_device(task, hvd.local_rank(), hvd.local_size())
-    workers = World(
+    horovod_world = World(
         placement=placement,
         rank=hvd.rank(),
         size=hvd.size(),
@@ -48,16 +48,17 @@ def main() -> None:
         synchronize=partial(torch_mlp.synchronize, device),
     )
     gradients = torch.zeros(mlp.parameter_bytes(task) // 4, device=device)
-    exchange = ceiling.clock(partial(hvd.allreduce_, gradients, name="gradients"), workers) if hvd.size() > 1 else []
+    all_reduce = partial(hvd.allreduce_, gradients, name="gradients")
+    exchange = ceiling.clock(all_reduce, horovod_world) if hvd.size() > 1 else []
     if hvd.rank() == 0:
-        ceiling.finish(TORCH, task, workers, [], exchange, _facts())
+        ceiling.finish(TORCH, task, horovod_world, [], exchange, _facts())
     hvd.shutdown()
 
 
 def _facts() -> dict[str, str]:
-    """What this build of Horovod can exchange by."""
+    """The libraries by which this build of Horovod can exchange."""
     built = {"Gloo": hvd.gloo_built(), "MPI": hvd.mpi_built(), "NCCL": bool(hvd.nccl_built())}
-    return {"built with": ", ".join(name for name, is_there in built.items() if is_there)}
+    return {"built with": ", ".join(name for name, is_built in built.items() if is_built)}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 To start it: `python horovod_impl/check.py`, which launches two processes for each framework and each controller that
 Horovod was built with; or one of these alone, `horovodrun -np 2 python horovod_impl/check.py --framework torch`.
 
-What Horovod doesn't support is listed in UNSUPPORTED in its own words, and fails this check where it begins to work.
+UNSUPPORTED lists the collectives that Horovod lacks, with Horovod's messages. One that begins to work fails this check.
 """
 
 import argparse
@@ -34,19 +34,19 @@ from common.launching.processes import exit_on_signals, run_group
 FRAMEWORKS = ("torch", "tensorflow")
 CONTROLLERS = ("gloo", "mpi")
 LIMIT_SECONDS = 180
-"""How long one launch may take; on 2 cores with nothing else to do it takes about 10 s."""
+"""Longest duration of a launch. On 2 cores without other load a launch takes about 10 s."""
 
 FLOATS = ("float16", "float32", "float64")
 NUMBERS = (*FLOATS, "int32", "int64")
 NO_VALUES = ("no values",)
 
 Results = Iterator[tuple[Any, Any]]
-"""Pairs of what Horovod returned and what NumPy says."""
+"""Pairs of Horovod's result and NumPy's."""
 
 
 @dataclass(frozen=True)
 class World:
-    """This process among its peers, its framework, and what every process brings to a collective."""
+    """This process among its peers, its framework, and every rank's input to a collective."""
 
     hvd: ModuleType
     """horovod.torch or horovod.tensorflow."""
@@ -55,13 +55,13 @@ class World:
     rank: int
     size: int
     name: str
-    """What this collective is called, on every process alike."""
+    """The name of this collective's call, the same on every rank."""
     values: list[np.ndarray]
-    """What each rank brings: size * 6 rows of 3 columns. Every sum, product and mean of them is exact in float16."""
+    """Each rank's input: size * 6 rows of 3 columns. Every sum, product and mean of them is exact in float16."""
 
     @property
-    def own(self) -> np.ndarray:
-        """What this rank brings."""
+    def local(self) -> np.ndarray:
+        """This rank's input."""
         return self.values[self.rank]
 
     def shard(self, array: np.ndarray) -> np.ndarray:
@@ -71,66 +71,66 @@ class World:
 
 def all_reduce_sum(world: World) -> Results:
     """Every rank gets the sum."""
-    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Sum, name=world.name), sum(world.values)
+    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Sum, name=world.name), sum(world.values)
 
 
 def all_reduce_average(world: World) -> Results:
     """Every rank gets the mean."""
-    mean = (sum(world.values) // world.size) if world.own.dtype.kind == "i" else sum(world.values) / world.size
-    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Average, name=world.name), mean
+    mean = (sum(world.values) // world.size) if world.local.dtype.kind == "i" else sum(world.values) / world.size
+    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Average, name=world.name), mean
 
 
 def all_reduce_min(world: World) -> Results:
     """Every rank gets the least of each element."""
     least = np.minimum.reduce(world.values)
-    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Min, name=world.name), least
+    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Min, name=world.name), least
 
 
 def all_reduce_max(world: World) -> Results:
     """Every rank gets the greatest of each element."""
     greatest = np.maximum.reduce(world.values)
-    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Max, name=world.name), greatest
+    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Max, name=world.name), greatest
 
 
 def all_reduce_product(world: World) -> Results:
     """Every rank gets the product."""
     product = math.prod(world.values)
-    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Product, name=world.name), product
+    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Product, name=world.name), product
 
 
 def grouped_all_reduce(world: World) -> Results:
     """Several tensors of different shapes in one operation."""
-    tensors = [world.tensor(world.own), world.tensor(world.own[:1, 0])]
+    tensors = [world.tensor(world.local), world.tensor(world.local[:1, 0])]
     sums = world.hvd.grouped_allreduce(tensors, op=world.hvd.Sum, name=world.name)
     yield from zip(sums, [sum(world.values), sum(world.values)[:1, 0]], strict=True)
 
 
 def all_gather(world: World) -> Results:
-    """Every rank gets the rows of all; each brings another number of them."""
-    gathered = world.hvd.allgather(world.tensor(world.own[: world.rank + 1]), name=world.name)
+    """Every rank gets the rows of all ranks, of which each has another number."""
+    gathered = world.hvd.allgather(world.tensor(world.local[: world.rank + 1]), name=world.name)
     yield gathered, np.concatenate([rows[: rank + 1] for rank, rows in enumerate(world.values)])
 
 
 def grouped_all_gather(world: World) -> Results:
     """Several tensors in one operation, with another number of rows from each rank."""
-    tensors = [world.tensor(world.own[: world.rank + 1]), world.tensor(world.own[world.rank :, 0])]
+    tensors = [world.tensor(world.local[: world.rank + 1]), world.tensor(world.local[world.rank :, 0])]
     first, second = world.hvd.grouped_allgather(tensors, name=world.name)
     yield first, np.concatenate([rows[: rank + 1] for rank, rows in enumerate(world.values)])
     yield second, np.concatenate([rows[rank:, 0] for rank, rows in enumerate(world.values)])
 
 
 def broadcast(world: World) -> Results:
-    """Every rank gets what the last brings."""
+    """Every rank gets the last rank's rows."""
     last = world.size - 1
-    yield world.hvd.broadcast(world.tensor(world.own), root_rank=last, name=world.name), world.values[last]
+    yield world.hvd.broadcast(world.tensor(world.local), root_rank=last, name=world.name), world.values[last]
 
 
 def all_to_all(world: World) -> Results:
-    """Each rank sends a part of its rows to each other: to rank r, r + 1 of them, more by one from odd ranks."""
+    """Each rank sends r + 1 of its rows to rank r; odd ranks send one row more."""
     splits = [np.arange(world.size) + 1 + rank % 2 for rank in range(world.size)]
-    tensor = world.tensor(world.own[: splits[world.rank].sum()])
-    own_splits = world.tensor(splits[world.rank].astype("int32"))
-    received, counts = world.hvd.alltoall(tensor, splits=own_splits, name=world.name)
+    tensor = world.tensor(world.local[: splits[world.rank].sum()])
+    local_splits = world.tensor(splits[world.rank].astype("int32"))
+    received, counts = world.hvd.alltoall(tensor, splits=local_splits, name=world.name)
     starts = [split[: world.rank].sum() for split in splits]
     lengths = [split[world.rank] for split in splits]
     parts = zip(world.values, starts, lengths, strict=True)
@@ -140,40 +140,40 @@ def all_to_all(world: World) -> Results:
 
 def reduce_scatter(world: World) -> Results:
     """Each rank gets its part of the sum."""
-    part = world.hvd.reducescatter(world.tensor(world.own), op=world.hvd.Sum, name=world.name)
+    part = world.hvd.reducescatter(world.tensor(world.local), op=world.hvd.Sum, name=world.name)
     yield part, world.shard(sum(world.values))
 
 
 def grouped_reduce_scatter(world: World) -> Results:
     """Several tensors in one operation, of which each rank gets its part of the sum."""
-    tensors = [world.tensor(world.own), world.tensor(world.own[: world.size, 0])]
-    # horovod.tensorflow's takes no name.
+    tensors = [world.tensor(world.local), world.tensor(world.local[: world.size, 0])]
+    # The function of horovod.tensorflow takes no name.
     first, second = world.hvd.grouped_reducescatter(tensors, op=world.hvd.Sum)
     yield first, world.shard(sum(world.values))
     yield second, world.shard(sum(world.values)[: world.size, 0])
 
 
 def process_sets(world: World) -> Results:
-    """All ranks but the last, and the last alone, are made process sets, add up among themselves, and are removed."""
+    """Two process sets, of the last rank and of the other ranks, are made, sum among themselves, and are removed."""
     last = world.size - 1
     groups = [list(range(last)), [last]]
     sets = [world.hvd.add_process_set(ranks) for ranks in groups]
     group, ranks = next((s, ranks) for s, ranks in zip(sets, groups, strict=True) if world.rank in ranks)
-    options = {"name": world.name, "process_set": group}
-    yield world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Sum, **options), sum(world.values[r] for r in ranks)
+    total = world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Sum, name=world.name, process_set=group)
+    yield total, sum(world.values[rank] for rank in ranks)
     yield [world.hvd.remove_process_set(s) for s in sets], [True, True]
 
 
 def join(world: World) -> Results:
-    """The last rank goes on alone, with zeros in the place of what those who have joined would bring."""
+    """The last rank goes on alone. Ranks that have joined count as zeros in its sum."""
     if world.rank == world.size - 1:
-        total = world.hvd.allreduce(world.tensor(world.own), op=world.hvd.Sum, name=world.name)
-        yield total, world.own
+        total = world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Sum, name=world.name)
+        yield total, world.local
     yield int(world.hvd.join()), world.size - 1
 
 
 def barrier(world: World) -> Results:
-    """Nobody leaves before the last, who is late, has arrived; clocks are those of one machine."""
+    """No rank leaves before the straggler has arrived. All ranks read the clock of one machine."""
     time.sleep(0.2 * world.rank)
     arrived = time.time()
     world.hvd.barrier()
@@ -182,7 +182,7 @@ def barrier(world: World) -> Results:
     yield bool(left >= arrivals.max()), True
 
 
-# Each collective and the types of values that it is tried with.
+# Each collective, with the types of values to try.
 COLLECTIVES: dict[Callable[[World], Results], Sequence[str]] = {
     all_reduce_sum: NUMBERS,
     all_reduce_average: NUMBERS,
@@ -201,29 +201,29 @@ COLLECTIVES: dict[Callable[[World], Results], Sequence[str]] = {
     barrier: NO_VALUES,
 }
 
-# What Horovod lacks for a framework, and the words with which it says so.
+# Collectives that Horovod lacks for a framework, and its messages.
 UNSUPPORTED = {("tensorflow", "barrier"): "module 'horovod.tensorflow' has no attribute 'barrier'"}
 
 
 def values_of(rank: int, size: int, values: str) -> np.ndarray:
-    """Return what the rank brings: multiples of 1/4, or of the world's size for integers."""
+    """Return the rank's input: multiples of 1/4, or of the world's size for integers."""
     drawn = np.random.default_rng(rank).integers(-8, 9, size=(size * 6, 3))
     return (drawn * size if values.startswith("int") else drawn / 4).astype(values)
 
 
 def outcome(collective: Callable[[World], Results], world: World, words: str | None) -> str:
-    """Return 'ok', 'unsupported: ...' where Horovod refuses in these words, or 'wrong: ...'."""
+    """Return 'ok', 'unsupported: ...' where Horovod's error has these words, or 'wrong: ...'."""
     try:
-        # All of it before anything is judged: a rank that stopped halfway would leave the others waiting.
-        pairs = [(np.asarray(found), np.asarray(expected)) for found, expected in collective(world)]
+        # The whole collective runs before any comparison: a rank that stopped halfway would leave the others waiting.
+        pairs = [(np.asarray(result), np.asarray(expected)) for result, expected in collective(world)]
     except Exception as error:  # Whatever Horovod or its framework raises is the outcome.
         message = " ".join(f"{type(error).__name__}: {error}".split())
         return f"unsupported: {words}" if words and words in message else f"wrong: rank {world.rank} had {message}"
     if words:
         return f"wrong: works now, but is listed as unsupported: {words}"
-    for found, expected in pairs:
-        if found.dtype != expected.dtype or not np.array_equal(found, expected):
-            return f"wrong: rank {world.rank} got {described(found)} instead of {described(expected)}"
+    for result, expected in pairs:
+        if result.dtype != expected.dtype or not np.array_equal(result, expected):
+            return f"wrong: rank {world.rank} got {described(result)} instead of {described(expected)}"
     return "ok"
 
 
@@ -234,11 +234,11 @@ def described(array: np.ndarray) -> str:
 
 
 def check_here(framework: str) -> bool:
-    """Try every collective as one of horovodrun's processes; return whether each was as it should be.
+    """Try every collective as one of horovodrun's processes. Return whether each result was right.
 
-    Rank 0 prints the table of its results, every rank what was wrong with its own.
+    Rank 0 prints the table of its results. Every rank prints its own wrong results.
     """
-    # A collective that waits for ever ends here, with the line where it waits, and horovodrun ends the other ranks.
+    # A collective that hangs ends here with its traceback, and horovodrun ends the other ranks.
     faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True)
     os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
     hvd = importlib.import_module(f"horovod.{framework}")
@@ -254,22 +254,22 @@ def check_here(framework: str) -> bool:
     outcomes = {}
     for collective, types in COLLECTIVES.items():
         for values in types:
-            brought = [] if types is NO_VALUES else [values_of(r, hvd.size(), values) for r in range(hvd.size())]
+            inputs = [] if types is NO_VALUES else [values_of(r, hvd.size(), values) for r in range(hvd.size())]
             name = f"{collective.__name__}.{values}"
-            world = World(hvd, tensor, hvd.rank(), hvd.size(), name, brought)
+            world = World(hvd, tensor, hvd.rank(), hvd.size(), name, inputs)
             words = UNSUPPORTED.get((framework, collective.__name__))
             outcomes[collective.__name__, values] = outcome(collective, world, words)
     if hvd.rank() == 0:
         print_table(f"horovod.{framework}, {controller}, {hvd.size()} processes", outcomes)
-    for (name, values), found in outcomes.items():
-        if found.startswith("wrong"):
-            print(f"{name} {values} is {found}", flush=True)
+    for (name, values), result in outcomes.items():
+        if result.startswith("wrong"):
+            print(f"{name} {values} is {result}", flush=True)
     hvd.shutdown()
-    return not any(found.startswith("wrong") for found in outcomes.values())
+    return not any(result.startswith("wrong") for result in outcomes.values())
 
 
 def print_table(title: str, outcomes: dict[tuple[str, str], str]) -> None:
-    """Print one row per collective, one column per type of values, and below them what isn't supported."""
+    """Print one row per collective, one column per type of values, and below them unsupported collectives."""
     console = Console(width=120, color_system=None)
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in ("", *NUMBERS, *NO_VALUES):
@@ -279,12 +279,12 @@ def print_table(title: str, outcomes: dict[tuple[str, str], str]) -> None:
         cells = [outcomes.get((name, values), "").partition(":")[0] for values in (*NUMBERS, *NO_VALUES)]
         table.add_row(name.replace("_", " "), *cells)
     console.print(table)
-    refused = {found: [] for found in outcomes.values() if found.startswith("unsupported")}
-    for (name, values), found in outcomes.items():
-        if found in refused:
-            refused[found].append(f"{name.replace('_', ' ')}, {values}")
-    for found, names in refused.items():
-        console.print(f"{'; '.join(names)}: {found}", soft_wrap=True)
+    names_by_reason = {result: [] for result in outcomes.values() if result.startswith("unsupported")}
+    for (name, values), result in outcomes.items():
+        if result in names_by_reason:
+            names_by_reason[result].append(f"{name.replace('_', ' ')}, {values}")
+    for reason, names in names_by_reason.items():
+        console.print(f"{'; '.join(names)}: {reason}", soft_wrap=True)
 
 
 def launch(framework: str, controller: str) -> int:
@@ -300,18 +300,18 @@ def launch(framework: str, controller: str) -> int:
         outcome = run_group([command], environment, LIMIT_SECONDS + 30, streams=streams)
         output.seek(0)
         errors.seek(0)
-        # horovodrun writes before each line whose it is.
+        # horovodrun writes a rank in front of each line.
         print(re.sub(r"^\[[\d,]+\]<\w+>: ?", "", output.read(), flags=re.MULTILINE), flush=True)
-        said = errors.read()
+        messages = errors.read()
     if outcome.timed_out:
-        said += f"\nhorovodrun had not ended after {LIMIT_SECONDS + 30} s and was ended.\n"
+        messages += f"\nhorovodrun had not ended after {LIMIT_SECONDS + 30} s and was ended.\n"
     if outcome.status or outcome.timed_out:
-        print(f"{said}\nhorovod.{framework} over {controller} failed: see above.\n", file=sys.stderr, flush=True)
+        print(f"{messages}\nhorovod.{framework} over {controller} failed: see above.\n", file=sys.stderr, flush=True)
     return abs(outcome.status) or int(outcome.timed_out)
 
 
 def check_build() -> tuple[str, ...]:
-    """Print what `horovodrun --check-build` says, and return the controllers that Horovod was built with."""
+    """Print the answer of `horovodrun --check-build`, and return the controllers that Horovod was built with."""
     command = [str(Path(sys.executable).with_name("horovodrun")), "--check-build"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     print(answer.strip(), end="\n\n", flush=True)
@@ -320,7 +320,7 @@ def check_build() -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Check what the command line asks for; return the exit status, 0 where all is as it should be."""
+    """Check the frameworks and controllers of the command line. Return the exit status, 0 for right results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--framework", choices=FRAMEWORKS, help="both, unless given")
     parser.add_argument("--controller", choices=CONTROLLERS, help="all that were built, unless given")

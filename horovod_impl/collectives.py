@@ -1,10 +1,10 @@
 """Horovod's collectives, alone: one process per rank, over Gloo or over MPI, whichever the launcher started.
 
-Every function below prepares one collective; what is timed is the one call that a program would make. A call hands its
-tensor, by a name, to a thread of Horovod's. Once in every cycle, which takes 1 ms, these threads tell one another which
-names are ready, and carry out what is ready everywhere. So in each call is the rest of a cycle, whatever it sends; and
-since the barrier before it ends with a cycle, that is nearly a whole one. Compare pytorch_impl/collectives.py, whose
-Gloo is the same library without the names.
+Every function below prepares one collective; the clock times the one call that a program would make. A call hands its
+tensor, by a name, to a thread of Horovod's. Once in every cycle of 1 ms these threads negotiate which names are ready,
+and execute the collectives that are ready on all ranks. So each call waits for the rest of a cycle, whatever it sends.
+The barrier before a call ends with a cycle, so the wait is nearly a whole cycle. Compare pytorch_impl/collectives.py:
+the same Gloo without the negotiation.
 
 To start it: `horovodrun -np 2 python horovod_impl/collectives.py --collectives all_reduce -b 8 -e 4M`.
 """
@@ -43,13 +43,13 @@ from horovod_impl.strategies import HorovodOptions
 
 @dataclass(frozen=True)
 class Ranks:
-    """All ranks, of which this process is one."""
+    """The number of ranks, and how a rank makes tensors."""
 
     size: int
     data_type: torch.dtype
 
     def tensor(self, elements: int) -> torch.Tensor:
-        """Room for so many, (elements,), in the host's memory."""
+        """A tensor of zeros, (elements,), in the host's memory."""
         return torch.zeros(elements, dtype=self.data_type)
 
 
@@ -63,13 +63,13 @@ def main() -> None:
         hvd.init()
     library = OVER_MPI if world.controller_of(hvd) == "mpi" else OVER_GLOO
     world.settle(library.options, hvd)
-    workers = _workers(dataclasses.replace(sweep, device="cpu"))
-    ranks = Ranks(workers.size, getattr(torch, sweep.data_type))
+    horovod_world = _join(dataclasses.replace(sweep, device="cpu"))
+    ranks = Ranks(horovod_world.size, getattr(torch, sweep.data_type))
     with world.one_line_when_it_breaks(HorovodInternalError):
         measure(
             library,
             sweep,
-            workers,
+            horovod_world,
             prepare=lambda collective, elements: OPERATIONS[collective](ranks, elements),
             barrier=hvd.barrier,
             facts={"HOROVOD_CYCLE_TIME": os.environ.get("HOROVOD_CYCLE_TIME", "not set, which means 1 ms")},
@@ -77,7 +77,7 @@ def main() -> None:
     hvd.shutdown()
 
 
-def _workers(sweep: Sweep) -> World:
+def _join(sweep: Sweep) -> World:
     check_world_size(sweep, hvd.size(), "the launcher")
     placement = machine.pin(sweep, hvd.local_rank(), hvd.local_size())
     device = torch_mlp.choose_device(sweep, hvd.local_rank(), hvd.local_size())
@@ -86,54 +86,54 @@ def _workers(sweep: Sweep) -> World:
         rank=hvd.rank(),
         size=hvd.size(),
         backend=world.carrier_of(hvd, device.type),
-        # Horovod would name the collective after the value's type, and wait for ever where ranks' types differ.
+        # Without a name Horovod uses the value's type, and hangs where the ranks' types differ.
         all_gather=partial(hvd.allgather_object, name="run"),
     )
 
 
 def broadcast(ranks: Ranks, elements: int) -> Operation:
-    """The first rank's elements to every rank, in place of what they had there."""
-    own = ranks.tensor(elements)
-    return _operation(own, lambda: hvd.broadcast_(own, root_rank=0, name="broadcast"))
+    """Copy the first rank's elements to every rank, in place."""
+    buffer = ranks.tensor(elements)
+    return _operation(buffer, lambda: hvd.broadcast_(buffer, root_rank=0, name="broadcast"))
 
 
 def all_gather(ranks: Ranks, elements: int) -> Operation:
-    """Every rank gets the elements of all, in a tensor that is made in each call: ranks may bring different numbers."""
-    own = ranks.tensor(elements)
-    return _operation(own, lambda: hvd.allgather(own, name="all_gather"))
+    """Collect the elements of all ranks on every rank, in a new tensor: their numbers may differ by rank."""
+    send_buffer = ranks.tensor(elements)
+    return _operation(send_buffer, lambda: hvd.allgather(send_buffer, name="all_gather"))
 
 
 def reduce_scatter(ranks: Ranks, elements: int) -> Operation:
-    """Of the sums over all ranks each rank gets an N-th, in a tensor that is made in each call."""
-    own = ranks.tensor(elements)
-    return _operation(own, lambda: hvd.reducescatter(own, op=hvd.Sum, name="reduce_scatter"))
+    """Give each rank an N-th of the sums over all ranks, in a new tensor."""
+    send_buffer = ranks.tensor(elements)
+    return _operation(send_buffer, lambda: hvd.reducescatter(send_buffer, op=hvd.Sum, name="reduce_scatter"))
 
 
 def all_reduce(ranks: Ranks, elements: int) -> Operation:
-    """Every rank gets the sums over all ranks, in place of its own elements; unless told otherwise, the means.
+    """Sum the elements of all ranks on every rank, in place. Horovod's default operation is the mean.
 
-    So each call needs its elements anew: they are loaded before it, outside the clock. Where calls come one right after
-    the other they add up sums. These soon reach infinity, whose addition takes no longer.
+    So each call needs its elements anew: `load` writes them before the call, outside the clock. Calls right after one
+    another add up sums. These soon reach infinity, whose addition takes no longer.
     """
-    own = ranks.tensor(elements)
-    return _operation(own, lambda: hvd.allreduce_(own, op=hvd.Sum, name="all_reduce"))
+    buffer = ranks.tensor(elements)
+    return _operation(buffer, lambda: hvd.allreduce_(buffer, op=hvd.Sum, name="all_reduce"))
 
 
 def all_to_all(ranks: Ranks, elements: int) -> Operation:
-    """Of every rank's elements each rank gets its N-th, in a tensor that is made in each call."""
-    own = ranks.tensor(elements)
-    return _operation(own, lambda: hvd.alltoall(own, name="all_to_all"))
+    """Give each rank its N-th of every rank's elements, in a new tensor."""
+    send_buffer = ranks.tensor(elements)
+    return _operation(send_buffer, lambda: hvd.alltoall(send_buffer, name="all_to_all"))
 
 
 def barrier(ranks: Ranks, elements: int) -> Operation:
-    """No rank goes on before all have come."""
-    own = ranks.tensor(elements)
+    """Hold every rank until all ranks have come."""
+    buffer = ranks.tensor(elements)
 
     def call() -> torch.Tensor:
         hvd.barrier()
-        return own
+        return buffer
 
-    return _operation(own, call)
+    return _operation(buffer, call)
 
 
 OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
@@ -146,7 +146,7 @@ OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
 }
 
 
-def _operation(own: torch.Tensor, call: Callable[[], torch.Tensor]) -> Operation:
+def _operation(send_buffer: torch.Tensor, call: Callable[[], torch.Tensor]) -> Operation:
     result: torch.Tensor | None = None
 
     def run() -> None:
@@ -154,7 +154,7 @@ def _operation(own: torch.Tensor, call: Callable[[], torch.Tensor]) -> Operation
         result = call()
 
     return Operation(
-        load=lambda parts: own.copy_(torch.from_numpy(parts[0])), run=run, results=lambda: [result.numpy()]
+        load=lambda parts: send_buffer.copy_(torch.from_numpy(parts[0])), run=run, results=lambda: [result.numpy()]
     )
 
 

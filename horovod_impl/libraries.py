@@ -3,26 +3,26 @@
 from common.declarations.library import PATARASUK, THAKUR, Algorithm, Library
 from horovod_impl.strategies import HOROVOD, HOROVODRUN, HorovodOptions
 
-# What all ranks together send, and the same in words; what they tell one another in every cycle comes on top.
+# The bytes that all ranks together send, as a function and in words. The negotiation of every cycle comes on top.
 _WHOLE_OF_OTHERS = (lambda size, ranks: 1.0 * (ranks - 1) * size, "(N - 1) S")
 _TWICE_OF_OTHERS = (lambda size, ranks: 2.0 * (ranks - 1) * size, "2 (N - 1) S")
 
 
 def gloo_reduce_scatter_bytes(size: int, ranks: int) -> float:
-    """What all ranks send in Gloo's reduce-scatter by recursive halving, of so many bytes.
+    """The bytes that all ranks together send in Gloo's reduce-scatter of `size` bytes, by recursive halving.
 
-    Of the ranks the largest power of two is a block, of the rest again, and so on. Every rank of a block of B exchanges
-    a half with another one, then a quarter, down to a B-th; each block then sends its sums to the next larger one: in
-    all (N - 1) S. The largest block has the sums now, but in the order of its ranks' reversed bits: S goes to where it
-    belongs, but for what is there already.
+    The ranks are divided into blocks: the largest power of two, the largest of the rest, and so on. Each rank of a
+    block of B exchanges a half with another rank, then a quarter, down to a B-th. Each block then sends its sums to the
+    next larger block: in all (N - 1) S. The largest block now has the sums, in the order of its ranks' reversed bits.
+    So S goes to its final ranks, less the parts that are there already.
     """
     steps = ranks.bit_length() - 1
-    block, there_already = 2**steps, 0.0
+    block, stationary = 2**steps, 0.0
     for rank in range(block):
-        place = int(f"{rank:0{steps}b}"[::-1], 2)
-        first, end = max(place / block, rank / ranks), min((place + 1) / block, (rank + 1) / ranks)
-        there_already += max(end - first, 0.0)
-    return size * (ranks - 1 + (1 - there_already))
+        position = int(f"{rank:0{steps}b}"[::-1], 2)
+        first, end = max(position / block, rank / ranks), min((position + 1) / block, (rank + 1) / ranks)
+        stationary += max(end - first, 0.0)
+    return size * (ranks - 1 + (1 - stationary))
 
 
 _OPERATIONS = "horovod/common/ops/gloo_operations.cc"

@@ -1,4 +1,4 @@
-"""Horovod's strategies, in the order in which a student would read them: the front page of this folder."""
+"""Horovod's strategies, in the order in which a student would read them. Start here in this folder."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 
 def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str, str]:
-    """Gloo listens where the other workers are, and nowhere else; TensorFlow tells errors alone, and Horovod waits no
-    longer than the launch lasts.
+    """Environment variables of a launch.
+
+    Gloo listens on the workers' network interface alone, TensorFlow prints errors alone, and Horovod waits no longer
+    than the launch lasts.
     """
     return {
         "GLOO_SOCKET_IFNAME": interface,
@@ -67,7 +69,7 @@ HOROVOD = Family(
 
 
 def horovodrun(launch: Launch) -> list[str]:
-    """The command line of horovodrun over Gloo, or of mpirun. Raises UserError without mpirun."""
+    """The command line of horovodrun over Gloo, or of mpirun for `--backend mpi`. Raises UserError without mpirun."""
     if launch.options.backend == "mpi":
         return mpirun(launch)
     program = [launch.program("horovodrun"), "--gloo", "-np", str(launch.workers)]
@@ -75,14 +77,14 @@ def horovodrun(launch: Launch) -> list[str]:
 
 
 def horovodrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
-    """horovodrun over Gloo, or mpirun, on the first host: either starts the others' workers by ssh."""
+    """The command lines by host: horovodrun or mpirun on the first, which starts the other hosts' workers by ssh."""
     if launch.options.backend == "mpi":
         return mpirun_across_hosts(launch)
     world = ["-np", str(launch.workers), "-H", ",".join(f"{place.name}:{place.workers}" for place in launch.places)]
     interfaces = {place.interface for place in launch.places}
-    # Where all have the same, horovodrun needn't look for those by which the hosts reach one another.
+    # With a common interface horovodrun needn't search for interfaces by which the hosts reach one another.
     network = ["--network-interfaces", *interfaces] if len(interfaces) == 1 else []
-    # For an hour horovodrun would remember which hosts it has reached, and not notice that one is gone.
+    # For an hour horovodrun would cache which hosts are reachable, and not notice a host that has gone.
     command = [launch.program("horovodrun"), "--gloo", "--disable-cache", *world, *network]
     return [[[*command, str(launch.python), *launch.script]], *([] for _ in launch.places[1:])]
 
@@ -134,12 +136,13 @@ class HorovodTensorflowOptions(LoopOptions, HorovodOptions):
     """Options of Horovod for TensorFlow."""
 
 
-# What can't be had
+# Early refusals
 
 
 def check_horovod(task: Task, options: HorovodOptions, workers: int, gpus: int) -> None:
-    """Raises UserError for Adasum without MPI or for a number of workers that it can't pair, and for NCCL's own option
-    without GPUs.
+    """Raise UserError for options that Horovod can't have.
+
+    These are Adasum without MPI, Adasum with workers that don't pair, and NCCL's own option without GPUs.
     """
     if options.adasum and options.backend != "mpi":
         raise UserError("--adasum: between CPUs Horovod has Adasum over MPI alone; add --backend mpi.")
@@ -153,7 +156,7 @@ def check_horovod(task: Task, options: HorovodOptions, workers: int, gpus: int) 
 
 
 def check_keras(task: Task, options: HorovodOptions, workers: int, gpus: int) -> None:
-    """Raises UserError as `check_horovod` does, and for what Keras computes differently than torch's formula has it."""
+    """Raise UserError as `check_horovod` does, and for a task that Keras computes by another formula than torch's."""
     check_horovod(task, options, workers, gpus)
     refuse_other_maths_of_keras(task, instead="horovod_tensorflow")
 
@@ -170,7 +173,7 @@ def horovod_traffic(parameter_bytes: int, workers: int, options: HorovodOptions)
 
 
 def horovod_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: HorovodOptions) -> Traffic:
-    """The traffic of Gloo's ring all-reduce from host to host; MPI chooses its algorithm by itself."""
+    """The traffic of Gloo's ring all-reduce between hosts. There is no formula for MPI, which chooses its algorithm."""
     if options.backend == "mpi":
         return Traffic(None, "none where MPI chooses the algorithm")
     traffic = ring_between_hosts(parameter_bytes, workers, hosts, options)
@@ -181,7 +184,7 @@ def horovod_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int
 
 SETTINGS_TO_TRY = (
     {"backend": "mpi"},
-    # The cycle time that served horovod_torch best on pathway of those that tests/benchmarks/horovod_settings.py tries.
+    # The best cycle time for horovod_torch on pathway among those that tests/benchmarks/horovod_settings.py tries.
     {"cycle_milliseconds": 0.1},
     {"backend": "mpi", "cycle_milliseconds": 0.1},
     {"trace": True},

@@ -1,4 +1,4 @@
-"""Horovod's timeline, its own account of what it does with each gradient and when, summed up for the record.
+"""Horovod's timeline, its log of the events of each gradient, summed up for the record.
 
 The file is in the Trace Event Format of chrome://tracing: each tensor is a `pid` with nested begin (B) and end (E)
 events, whose `ts` count microseconds (Horovod's docs/timeline.rst names the phases).
@@ -22,9 +22,9 @@ Span = tuple[float, float]
 
 COPIES = ("MEMCPY_IN_FUSION_BUFFER", "MEMCPY_OUT_FUSION_BUFFER")
 WHOLE = "ALLREDUCE"
-"""The event around everything that follows the negotiation of a tensor."""
+"""The event around all others that follow the negotiation of a tensor."""
 NEGOTIATION = "NEGOTIATE_"
-"""How the names of negotiations begin."""
+"""The prefix of the names of negotiations."""
 
 MEANINGS = {
     "negotiation": "from the first worker that had the gradient ready to the agreement that all have",
@@ -32,18 +32,18 @@ MEANINGS = {
     "copying": "into the buffer of the fused gradients and out of it",
     "all-reduce": "the exchange itself",
 }
-"""The phases of a gradient's exchange. Those of different gradients may overlap, and the computing goes on beside the
-first ones."""
+"""The phases of a gradient's exchange. Phases of different gradients may overlap. Computing goes on beside the first
+phases."""
 
 
 class Event(NamedTuple):
-    """What Horovod did with a tensor, from when to when, in seconds."""
+    """An event of a tensor: its name, its begin and its end, in seconds."""
 
     name: str
     begin: float
     end: float
     arguments: dict[str, str]
-    """Of the outermost events the tensor's `dtype` and `shape`, else nothing."""
+    """The tensor's `dtype` and `shape` for the outermost events, else empty."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,11 @@ class Exchange:
     """One all-reduce, of a tensor or of several that Horovod fused."""
 
     span: Span
-    """From when a worker had the last of its tensors ready until they were back, negotiation and copies included: what
-    a program waits for that asks Horovod for it."""
+    """The time that a program waits for the exchange, negotiation and copies included.
+
+    It begins when a worker had the last of the tensors ready, and ends when the tensors were back."""
     size_bytes: int
-    """Of all its tensors: on CPUs Horovod puts nothing between them (`NumElements` in its gloo_operations.cc)."""
+    """Bytes of all tensors. On CPUs Horovod puts no padding between them (`NumElements` in its gloo_operations.cc)."""
     data_type: str
     """NumPy's name of the elements' type."""
     step: int
@@ -62,13 +63,13 @@ class Exchange:
 
 
 class _Part(NamedTuple):
-    """What happened to one tensor in one step."""
+    """The events of one tensor in one step."""
 
     negotiation: Event
-    own: Event
-    """The all-reduce itself."""
+    all_reduce: Event
+    """The all-reduce, without queueing and copies."""
     whole: Event
-    """All that follows the negotiation."""
+    """The event around all others after the negotiation."""
     step: int
 
 
@@ -96,23 +97,25 @@ def exchanges(path: Path) -> list[Exchange]:
     parts = []
     for events in _spans_by_tensor(_read(path)):
         negotiations = [event for event in events if event.name.startswith(NEGOTIATION)]
-        own = [event for event in events if event.name.endswith(f"_{WHOLE}") and not event.name.startswith(NEGOTIATION)]
+        all_reduces = [
+            event for event in events if event.name.endswith(f"_{WHOLE}") and not event.name.startswith(NEGOTIATION)
+        ]
         wholes = [event for event in events if event.name == WHOLE]
-        # A file that was cut short lacks the end of the last one.
-        steps = zip(negotiations, own, wholes, strict=False)
-        parts += [_Part(*of_step, step) for step, of_step in enumerate(steps, start=1)]
-    parts.sort(key=lambda part: part.own.begin)
-    return [_fused(together) for together in _overlapping(parts)]
+        # A truncated file lacks the end of the last event.
+        steps = zip(negotiations, all_reduces, wholes, strict=False)
+        parts += [_Part(*step_events, step) for step, step_events in enumerate(steps, start=1)]
+    parts.sort(key=lambda part: part.all_reduce.begin)
+    return [_fused(group) for group in _overlapping(parts)]
 
 
 def _overlapping(parts: list[_Part]) -> list[list[_Part]]:
-    """The parts of each exchange: Horovod begins the next one when it has ended those of all tensors of the last."""
-    groups, reached = [], float("-inf")
+    """The parts of each exchange. Horovod begins an exchange after the end of all parts of the one before."""
+    groups, end = [], float("-inf")
     for part in parts:
-        if part.own.begin >= reached:
+        if part.all_reduce.begin >= end:
             groups.append([])
         groups[-1].append(part)
-        reached = max(reached, part.own.end)
+        end = max(end, part.all_reduce.end)
     return groups
 
 
@@ -124,8 +127,9 @@ def _fused(parts: list[_Part]) -> Exchange:
 
 
 def _read(path: Path) -> list[dict]:
-    """The events, none where nothing was exchanged; Horovod closes neither the list nor its last comma when it is cut
-    short.
+    """The events of a timeline; none where nothing was exchanged.
+
+    A truncated file ends with a comma, or without the list's closing bracket.
     """
     text = path.read_text()
     if not text.strip(" \n["):
@@ -146,6 +150,6 @@ def _spans_by_tensor(events: Iterable[dict]) -> Iterator[list[Event]]:
         elif event.get("ph") == "E" and open_spans[tensor]:
             name, begin = open_spans[tensor].pop()
             spans[tensor].append(Event(name, begin, event["ts"] / 1e6, event.get("args", {})))
-    for own in spans.values():
-        if any(event.name == WHOLE for event in own):
-            yield sorted(own, key=lambda event: event.begin)
+    for tensor_events in spans.values():
+        if any(event.name == WHOLE for event in tensor_events):
+            yield sorted(tensor_events, key=lambda event: event.begin)

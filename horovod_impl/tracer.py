@@ -1,8 +1,8 @@
-"""Run a strategy's script, and leave the messages of a step beside its record: the all-reduces of Horovod's timeline.
+"""Run a strategy's script, and write the messages of a step beside its record: the all-reduces of Horovod's timeline.
 
-To start it: `python -m horovod_impl.tracer SCRIPT --trace OPTIONS`. The script stays as it is: what it calls before its
-first step and after its last one is replaced in this process alone. Horovod fuses what it finds ready at the same time,
-so the sizes may differ from step to step: a step's messages are the most frequent sequence among the traced steps.
+To start it: `python -m horovod_impl.tracer SCRIPT --trace OPTIONS`. The script stays as it is: this process alone
+replaces `Run.export_with` and `Run.finish`. Horovod fuses gradients that are ready at the same time, so the sizes may
+differ from step to step. The trace has the most frequent sequence of messages among the traced steps.
 """
 
 from collections import Counter
@@ -19,18 +19,21 @@ from horovod_impl.libraries import OVER_GLOO, OVER_MPI
 from horovod_impl.timeline import Exchange
 
 LIBRARIES = {"gloo": OVER_GLOO, "mpi": OVER_MPI}
-"""The libraries by what carries the tensors, as a run's world names it."""
+"""Libraries of collectives by the backend of a run's world."""
 
 
 def main() -> None:
-    """Run the script that the first argument names, as if it had been started itself."""
-    Run.export_with = when_it_can_be_traced(Run.export_with)
-    Run.finish = leaving_a_trace(Run.finish)
+    """Run the script that the first argument names, as if the user had started that script."""
+    Run.export_with = checking_options(Run.export_with)
+    Run.finish = writing_the_trace(Run.finish)
     run_script()
 
 
-def when_it_can_be_traced(export_with: Callable[..., None]) -> Callable[..., None]:
-    """`Run.export_with`, which comes before the first step, and raises UserError where the timeline won't tell."""
+def checking_options(export_with: Callable[..., None]) -> Callable[..., None]:
+    """A `Run.export_with` that first raises UserError for a run without messages to replay.
+
+    Scripts call `export_with` before the first step.
+    """
 
     def check_and_export_with(run: Run, *arguments: object, **named: object) -> None:
         check(run)
@@ -40,7 +43,7 @@ def when_it_can_be_traced(export_with: Callable[..., None]) -> Callable[..., Non
 
 
 def check(run: Run) -> None:
-    """Raises UserError for a run whose options or world leave no messages that a library of Horovod could replay."""
+    """Raise UserError for a run whose options or world leave no messages that a library of Horovod could replay."""
     if not run.options.trace:
         raise UserError("Horovod's messages are read from its timeline: add --trace.")
     if not run.options.exchange or run.world.size == 1:
@@ -54,8 +57,8 @@ def check(run: Run) -> None:
         )
 
 
-def leaving_a_trace(finish: Callable[..., None]) -> Callable[..., None]:
-    """`Run.finish`, after which rank 0 writes the messages of a step beside the record."""
+def writing_the_trace(finish: Callable[..., None]) -> Callable[..., None]:
+    """A `Run.finish` after which rank 0 writes the messages of a step beside the record."""
 
     def finish_and_trace(run: Run, *arguments: object, **named: object) -> None:
         finish(run, *arguments, **named)
@@ -69,23 +72,24 @@ def leaving_a_trace(finish: Callable[..., None]) -> Callable[..., None]:
 
 
 def trace_of(exchanges: list[Exchange], *, strategy: str, workers: int, library: str) -> Trace:
-    """The most frequent messages of the traced steps. Raises UserError where no step is among them."""
-    of_steps = [[each for each in exchanges if each.step == step] for step in range(FIRST_STEP, FIRST_STEP + STEPS)]
-    traced = [own for own in of_steps if own]
-    if not traced:
+    """The most frequent sequence of messages of the traced steps. Raises UserError without a traced step."""
+    traced_range = range(FIRST_STEP, FIRST_STEP + STEPS)
+    steps = [[exchange for exchange in exchanges if exchange.step == number] for number in traced_range]
+    steps = [step for step in steps if step]
+    if not steps:
         raise UserError(f"Horovod's timeline has no all-reduce in step {FIRST_STEP} or later: train more steps.")
-    types = sorted({each.data_type for own in traced for each in own})
+    types = sorted({exchange.data_type for step in steps for exchange in step})
     if len(types) > 1:
         raise UserError(f"{strategy} exchanges elements of {' and '.join(types)}: a replay sends one type.")
-    [(sizes, times)] = Counter(tuple(each.size_bytes for each in own) for own in traced).most_common(1)
+    [(sizes, times)] = Counter(tuple(exchange.size_bytes for exchange in step) for step in steps).most_common(1)
     return Trace(
         strategy=strategy,
         workers=workers,
-        source=f"Horovod's timeline, as {times} of {len(traced)} steps fused the gradients",
+        source=f"Horovod's timeline, as {times} of {len(steps)} steps fused the gradients",
         library=library,
         data_type=types[0],
         messages=[Message(collective=Collective.ALL_REDUCE, size_bytes=size) for size in sizes],
-        under_way_seconds=[seconds_under_way([each.span for each in own]) for own in traced],
+        under_way_seconds=[seconds_under_way([exchange.span for exchange in step]) for step in steps],
     )
 
 

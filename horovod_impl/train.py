@@ -41,18 +41,18 @@ def main() -> None:
     # 2. Pin one GPU per process by local rank, where there are GPUs.
     device = torch_mlp.choose_device(task, hvd.local_rank(), hvd.local_size())
 
-    workers = World(
+    horovod_world = World(
         placement=placement,
         rank=hvd.rank(),
         size=hvd.size(),
         backend=world.carrier_of(hvd, device.type),
         device=torch_mlp.device_name(device),
-        # Horovod would name the collective after the value's type, and wait for ever where ranks' types differ.
+        # Without a name Horovod uses the value's type, and hangs where the ranks' types differ.
         all_gather=partial(hvd.allgather_object, name="run"),
         synchronize=partial(torch_mlp.synchronize, device),
     )
     with world.one_line_when_it_breaks(HorovodInternalError):
-        _train(Run(TORCH, task, options, workers), device)
+        _train(Run(TORCH, task, options, horovod_world), device)
     hvd.shutdown()
 
 
@@ -74,7 +74,7 @@ def _train(run: Run, device: torch.device) -> None:
     # 4. Broadcast parameters and optimizer state from rank 0.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     if optimizer.state:
-        # Without state Horovod would make some by a step with zero gradients, which moves the weights by weight decay.
+        # Without state Horovod would step with zero gradients to make some, and weight decay would move the weights.
         hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     load = torch_inputs.loader(run, device)
 

@@ -1,9 +1,9 @@
 """Keras 3 `compile` and `fit` with Horovod: Keras's SGD averages the gradients over all workers before it applies them.
 
-As published, Horovod's `horovod.tensorflow.keras.DistributedOptimizer` averages in methods that Keras 3 doesn't call:
-it trains without an error, but every worker for itself. The build here mends it, and its broadcast (edits in
-horovod_impl/building). The optimizer below shows how little that takes, and averages by Adasum too, which that one
-refuses.
+As published, `horovod.tensorflow.keras.DistributedOptimizer` averages in methods that Keras 3 doesn't call. It trains
+without an error, but every worker for itself. The build here mends that optimizer and its broadcast (edits in
+horovod_impl/building). The optimizer below shows how little an optimizer takes. It averages by Adasum too, which
+Horovod's refuses.
 
 To start it: `horovodrun -np 4 python horovod_impl/train_keras.py --preset digits`.
 """
@@ -21,7 +21,7 @@ from horovod_impl import world
 
 if __name__ == "__main__":
     world.require_horovod("tensorflow")
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # Keras may have been set to another one.
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # The user may have chosen another backend.
 
 import horovod.tensorflow as hvd
 import keras
@@ -42,38 +42,38 @@ def main() -> None:
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     with world.one_line_when_nobody_answers():
         hvd.init()
-    # 2. Pin one GPU per process by local rank, where there are GPUs. TensorFlow takes no such wish after its first
-    # operation, which may be the next line's.
+    # 2. Pin one GPU per process by local rank, where there are GPUs. This must precede TensorFlow's first operation,
+    # which may be in the next line.
     devices = tensorflow_mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
     options = world.settle(options, hvd)
     check_world_size(task, hvd.size(), "the launcher")
     placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
 
-    workers = World(
+    horovod_world = World(
         placement=placement,
         rank=hvd.rank(),
         size=hvd.size(),
         backend=world.carrier_of(hvd, "cpu" if devices[0].startswith("/cpu") else "gpu"),
         device=tensorflow_mlp.device_name(devices),
-        # Horovod would name the collective after the value's type, and wait for ever where ranks' types differ.
+        # Without a name Horovod uses the value's type, and hangs where the ranks' types differ.
         all_gather=partial(hvd.allgather_object, name="run"),
         synchronize=tf.test.experimental.sync_devices,
     )
-    # So a lost worker ends an operation on the others: at once, or after Horovod has been told to stop.
+    # A lost worker ends an operation on the others with one of these errors: at once, or after Horovod has stopped.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
-        _train(Run(KERAS, task, options, workers), tf.distribute.OneDeviceStrategy(devices[0]))
+        _train(Run(KERAS, task, options, horovod_world), tf.distribute.OneDeviceStrategy(devices[0]))
     hvd.shutdown()
 
 
 class AveragingSGD(keras.optimizers.SGD):
-    """Keras's SGD of gradients that `average` takes from, and gives to, all workers."""
+    """Keras's SGD, with every gradient averaged over all workers by `average`."""
 
     def __init__(self, *arguments: object, average: Callable[[tf.Tensor], tf.Tensor], **keywords: object) -> None:
         super().__init__(*arguments, **keywords)
         self._average = average
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable] | None = None) -> None:
-        """One step, by the averages; the names of the arguments are Keras's."""
+        """Apply one step by the averaged gradients. The names of the arguments are Keras's."""
         # The line that makes it distributed. Horovod sends together what is ready at the same time.
         super().apply([self._average(gradient) for gradient in grads], trainable_variables)
 
@@ -91,7 +91,8 @@ def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
         make_optimizer = partial(AveragingSGD, average=average)
     model = tensorflow_fit.create_model(task, run.initial_state, run.first_step, make_optimizer=make_optimizer)
     # 4. Broadcast parameters and optimizer state from rank 0.
-    hvd.broadcast_variables([keeper.value for keeper in (*model.variables, *model.optimizer.variables)], root_rank=0)
+    keras_variables = [*model.variables, *model.optimizer.variables]
+    hvd.broadcast_variables([variable.value for variable in keras_variables], root_rank=0)
     # 5. Checkpoint on rank 0 alone, which the run does.
     variables = tensorflow_mlp.Variables(*tensorflow_fit.variables_of(model))
     run.export_with(

@@ -35,26 +35,26 @@ def main() -> None:
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     with world.one_line_when_nobody_answers():
         hvd.init()
-    # 2. Pin one GPU per process by local rank, where there are GPUs. TensorFlow takes no such wish after its first
-    # operation, which may be the next line's.
+    # 2. Pin one GPU per process by local rank, where there are GPUs. This must precede TensorFlow's first operation,
+    # which may be in the next line.
     devices = tensorflow_mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
     options = world.settle(options, hvd)
     check_world_size(task, hvd.size(), "the launcher")
     placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
 
-    workers = World(
+    horovod_world = World(
         placement=placement,
         rank=hvd.rank(),
         size=hvd.size(),
         backend=world.carrier_of(hvd, "cpu" if devices[0].startswith("/cpu") else "gpu"),
         device=tensorflow_mlp.device_name(devices),
-        # Horovod would name the collective after the value's type, and wait for ever where ranks' types differ.
+        # Without a name Horovod uses the value's type, and hangs where the ranks' types differ.
         all_gather=partial(hvd.allgather_object, name="run"),
         synchronize=tf.test.experimental.sync_devices,
     )
-    # So a lost worker ends an operation on the others: at once, or after Horovod has been told to stop.
+    # A lost worker ends an operation on the others with one of these errors: at once, or after Horovod has stopped.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
-        _train(Run(TENSORFLOW, task, options, workers), tf.distribute.OneDeviceStrategy(devices[0]))
+        _train(Run(TENSORFLOW, task, options, horovod_world), tf.distribute.OneDeviceStrategy(devices[0]))
     hvd.shutdown()
 
 
@@ -69,8 +69,8 @@ def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
     if options.jit_compile:
-        # The gradient of what XLA compiles is compiled by XLA as well. The exchange stays outside: this build of
-        # Horovod has no operation for XLA.
+        # XLA also compiles the gradient of a compiled function. The exchange stays outside: this build of Horovod has
+        # no operation for XLA.
         mean_loss = tf.function(mean_loss, jit_compile=True, autograph=False)
 
     def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,6 +1,6 @@
-"""What Horovod's programs need around their loops: its settings, which controller carries, its own account of time.
+"""Horovod's settings, controller, timeline and errors, for programs around their loops.
 
-Every function takes `hvd`, which is horovod.torch or horovod.tensorflow: both have the same names for all this.
+The parameter `hvd` is horovod.torch or horovod.tensorflow, which have the same names for all of these.
 """
 
 import contextlib
@@ -30,20 +30,20 @@ VARIABLES = {
     "HOROVOD_HIERARCHICAL_ALLREDUCE": "--hierarchical-all-reduce",
     "HOROVOD_TIMELINE": "--trace",
 }
-"""Horovod's environment variables, which it reads once, and the options that set them here and reach the record."""
+"""Horovod's environment variables, which it reads once, and the options that set them and are recorded."""
 
 _WHERE = ("Graph execution error", "Detected at node", "File ", "[[", "0 successful operations")
-"""How the lines begin with which TensorFlow says where in a graph an operation failed, around the reason."""
+"""The prefixes of TensorFlow's lines that say where in a graph an operation failed, around the reason."""
 
 _BEFORE_THE_REASON = re.compile(
     r"^Horovod initialization failed: |^Horovod's background thread ended: "
     r"|\[enforce fail at [^\]]*\] .*?\. |\[[^\[\]]*\.(?:cc|h):\d+\] "
 )
-"""How Horovod's and Gloo's messages begin: what has ended, and which condition didn't hold where in Gloo's source."""
+"""The prefixes of Horovod's and Gloo's messages: the part that ended, and the failed condition in Gloo's source."""
 
 
 def require_horovod(framework: str) -> None:
-    """End this program with one sentence where Horovod isn't installed, or was built without the framework."""
+    """End this program with one line where Horovod isn't installed, or was built without the framework."""
     require_framework("horovod")
     folder = Path(importlib.util.find_spec("horovod").origin).parent
     if not any(folder.glob(f"{framework}/mpi_lib*.so")):
@@ -55,16 +55,16 @@ def require_horovod(framework: str) -> None:
 
 
 def prepare(task: Task | Sweep, options: HorovodOptions) -> None:
-    """Hand Horovod its settings; to be called before `hvd.init()`, which reads them from the environment.
+    """Set Horovod's environment variables. Call it before `hvd.init()`, which reads them.
 
-    Raises UserError where the user has set one there, since no record would show it.
+    Raises UserError where the user has set one of them, since no record would show it.
     """
     for variable, option in VARIABLES.items():
         if os.environ.get(variable):
             raise UserError(f"{variable} is set, which no record would show: unset it, and use {option} instead.")
     os.environ |= variables_of(options)
-    # MPI waits for a worker that stalls without end; Horovod's own limits are 30 s for a connection, and none for a
-    # worker that stalls, which it takes only where it isn't shorter than the time until its first warning.
+    # MPI waits for a stalled worker without end. Horovod's own limit for a connection is 30 s, and it has none for a
+    # stalled worker. It accepts a limit that isn't shorter than the time until its first warning.
     end_at_deadline(task.deadline_seconds)
     seconds = int(task.deadline_seconds)
     os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(seconds))
@@ -72,31 +72,31 @@ def prepare(task: Task | Sweep, options: HorovodOptions) -> None:
     os.environ.setdefault("HOROVOD_STALL_CHECK_TIME_SECONDS", str(min(60, seconds)))
     # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
-    # Open MPI spins where it waits: Horovod's own thread would keep the worker's core from the one that computes.
+    # Open MPI busy-waits: Horovod's own thread would keep the worker's core from the thread that computes.
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
 
 
 def variables_of(options: HorovodOptions) -> dict[str, str]:
-    """Horovod's environment variables that the options stand for."""
-    found = {}
+    """Horovod's environment variables for these options."""
+    variables = {}
     if options.fusion_megabytes is not None:
-        found["HOROVOD_FUSION_THRESHOLD"] = str(int(options.fusion_megabytes * 2**20))
+        variables["HOROVOD_FUSION_THRESHOLD"] = str(int(options.fusion_megabytes * 2**20))
     if options.cycle_milliseconds is not None:
-        found["HOROVOD_CYCLE_TIME"] = str(options.cycle_milliseconds)
+        variables["HOROVOD_CYCLE_TIME"] = str(options.cycle_milliseconds)
     if options.autotune:
-        found["HOROVOD_AUTOTUNE"] = "1"
+        variables["HOROVOD_AUTOTUNE"] = "1"
     if options.hierarchical_all_reduce:
-        found["HOROVOD_HIERARCHICAL_ALLREDUCE"] = "1"
+        variables["HOROVOD_HIERARCHICAL_ALLREDUCE"] = "1"
     if options.trace:
-        # It begins when `hvd.start_timeline` says so.
-        found["HOROVOD_TIMELINE"] = "DYNAMIC"
-    return found
+        # `hvd.start_timeline` begins the timeline.
+        variables["HOROVOD_TIMELINE"] = "DYNAMIC"
+    return variables
 
 
 def settle(options: HorovodOptions, hvd: ModuleType) -> HorovodOptions:
-    """The options with the controller that Horovod has chosen, where they name none; to be called after `hvd.init()`.
+    """The options with Horovod's choice of a controller, where they name none. Call it after `hvd.init()`.
 
-    Raises UserError when the launcher, or the build, doesn't fit what the command line asks for.
+    Raises UserError where the launcher, or the build, doesn't fit the options.
     """
     controller = controller_of(hvd)
     if controller == "gloo" and "OMPI_COMM_WORLD_SIZE" in os.environ and "HOROVOD_RANK" not in os.environ:
@@ -122,12 +122,12 @@ def settle(options: HorovodOptions, hvd: ModuleType) -> HorovodOptions:
 
 
 def controller_of(hvd: ModuleType) -> str:
-    """Who coordinates the workers: gloo or mpi. Not all that is enabled: an MPI job may have Gloo at hand as well."""
+    """The controller that coordinates the workers: gloo or mpi. An MPI job may have Gloo enabled as well."""
     return "mpi" if hvd.mpi_enabled() else "gloo"
 
 
 def carrier_of(hvd: ModuleType, device: str) -> str:
-    """What carries the tensors, for the record: nccl between GPUs where the build has it, else gloo or mpi."""
+    """The library that carries the tensors, for the record: nccl between GPUs if built in, else gloo or mpi."""
     controller = controller_of(hvd)
     if device != "cpu" and hvd.nccl_built():
         return f"nccl, {controller} controller"
@@ -136,15 +136,18 @@ def carrier_of(hvd: ModuleType, device: str) -> str:
 
 
 def _share_cores(hvd: ModuleType) -> None:
-    """mpirun may have bound each rank to a core of its own, and what is pinned here is cut from those of all ranks."""
-    here = (socket.gethostname(), os.sched_getaffinity(0))
-    everywhere = hvd.allgather_object(here, name="cores")
-    os.sched_setaffinity(0, set().union(*(cores for host, cores in everywhere if host == here[0])))
+    """Allow this process the cores of all ranks on its host, from which cores to pin are cut.
+
+    mpirun may have bound each rank to one core.
+    """
+    hostname = socket.gethostname()
+    cores_by_rank = hvd.allgather_object((hostname, os.sched_getaffinity(0)), name="cores")
+    os.sched_setaffinity(0, set().union(*(cores for host, cores in cores_by_rank if host == hostname)))
 
 
 @contextlib.contextmanager
 def traced(run: Run, hvd: ModuleType) -> Iterator[None]:
-    """Where `--trace` asks for it, have Horovod write its timeline beside the record while the block runs."""
+    """Have Horovod write its timeline beside the record while the block runs, where `--trace` is on."""
     if not run.options.trace:
         yield
         return
@@ -162,7 +165,7 @@ def phases(run: Run) -> list[Phase]:
 
 @contextlib.contextmanager
 def one_line_when_it_breaks(*errors: type[Exception]) -> Iterator[None]:
-    """Turn the error with which Horovod ends a step, when a worker is lost or stalls, into LaunchFailedError."""
+    """Turn Horovod's errors for a lost or stalled worker into LaunchFailedError."""
     try:
         yield
     except errors as error:
@@ -171,7 +174,7 @@ def one_line_when_it_breaks(*errors: type[Exception]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_line_when_nobody_answers() -> Iterator[None]:
-    """Turn the error of `hvd.init()`, where this worker reaches no other, or its launcher, into LaunchFailedError."""
+    """Turn the error of `hvd.init()` for an unreachable worker or launcher into LaunchFailedError."""
     try:
         yield
     except ValueError as error:
@@ -182,7 +185,7 @@ def one_line_when_nobody_answers() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The line of Horovod's message that says why, without what only a developer of Horovod would look for."""
+    """The line of Horovod's message with the reason, less the parts that only developers of Horovod need."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reasons = [line.rpartition("}} ")[2] for line in lines if not line.startswith(_WHERE)]
     return _BEFORE_THE_REASON.sub("", (reasons or ["no message"])[0])[:200]

@@ -29,21 +29,22 @@ from common.declarations.arguments import parse_command_line
 from common.measurement import ceiling
 from common.measurement.world import World
 from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window
-from pytorch_impl import mlp, world
+from pytorch_impl import mlp
 from pytorch_impl.strategies import DDP
+from pytorch_impl.world import join, leave
 
 
 def main() -> None:
-    """Join the world that torchrun started, clock the products in its first worker, then an exchange among all."""
+    """Join the world that torchrun started. Clock the products on rank 0, then an exchange among all workers."""
     task, options = parse_command_line(DDP, __doc__)
-    workers, device = world.join(DDP, task, options)
-    products = _clock_products(task, workers, device) if workers.rank == 0 else []
-    # The others have waited for the first one here.
-    workers.all_gather(None)
-    exchange = _clock_exchange(task, workers, device) if workers.size > 1 else []
-    if workers.rank == 0:
-        ceiling.finish(DDP, task, workers, products, exchange, _facts())
-    world.leave()
+    world, device = join(DDP, task, options)
+    products = _clock_products(task, world, device) if world.rank == 0 else []
+    # The other workers wait here for rank 0.
+    world.all_gather(None)
+    exchange = _clock_exchange(task, world, device) if world.size > 1 else []
+    if world.rank == 0:
+        ceiling.finish(DDP, task, world, products, exchange, _facts())
+    leave()
 
 
 @torch.inference_mode()
@@ -57,9 +58,9 @@ def _clock_products(task: Task, workers: World, device: torch.device) -> list[Cl
 
 
 def _ways(product: Product, device: torch.device) -> dict[str, Callable[[], torch.Tensor]]:
-    """How torch can compute the product, by what is done: each gives its result in memory of its own.
+    """Functions that compute the product, each in another way and into a new tensor, by the name of the way.
 
-    As trained is as torch.nn.Linear and its backward pass do, with the weight as (outputs, inputs).
+    `AS_TRAINED` is the way of torch.nn.Linear and its backward pass, with the weight as (outputs, inputs).
     """
     features = torch.randn(product.rows, product.inputs, device=device)
     gradients = torch.randn(product.rows, product.outputs, device=device)
@@ -73,7 +74,7 @@ def _ways(product: Product, device: torch.device) -> dict[str, Callable[[], torc
     trained, other = (partial(torch.mm, *pair) for pair in pairs)
     ways = {AS_TRAINED: trained, "weights stored as (inputs, outputs)": other}
     if device.type == "cpu" and torch.backends.mkldnn.is_available():
-        # What torch has beside MKL, and takes for float32 in no layer by itself: an operation of its compiler.
+        # torch has oneDNN beside MKL. For float32 no layer takes it: this operation is one of torch's compiler.
         left, right = pairs[0]
         ways["oneDNN instead"] = partial(
             torch.ops.mkldnn._linear_pointwise, left.contiguous(), right.T.contiguous(), None, "none", [], ""
@@ -81,33 +82,36 @@ def _ways(product: Product, device: torch.device) -> dict[str, Callable[[], torc
     return ways
 
 
-def _clock_exchange(task: Task, workers: World, device: torch.device) -> list[Window]:
-    """An all-reduce of one tensor as large as all gradients: what DistributedDataParallel does bucket by bucket."""
+def _clock_exchange(task: Task, world: World, device: torch.device) -> list[Window]:
+    """Clock an all-reduce of one tensor as large as all gradients.
+
+    DistributedDataParallel sends as much, bucket by bucket.
+    """
     gradients = torch.zeros(contract.parameter_bytes(task) // 4, device=device)
-    return ceiling.clock(lambda: dist.all_reduce(gradients), workers)
+    return ceiling.clock(lambda: dist.all_reduce(gradients), world)
 
 
 def _facts() -> dict[str, str]:
-    """What torch tells of the libraries that compute its products, and of the instructions that they use."""
+    """Facts on the libraries that compute torch's products, and on the instructions that they use."""
     configuration = torch.__config__.show()
-    found = re.findall(r"- (.*(?:Math Kernel|MKL-DNN|OpenMP).*)", configuration)
+    libraries = re.findall(r"- (.*(?:Math Kernel|MKL-DNN|OpenMP).*)", configuration)
     blas = re.findall(r"BLAS_INFO=(\w+)", configuration)
     return {
         "products by": blas[0] if blas else "unknown",
-        "built with": "; ".join(found),
+        "built with": "; ".join(libraries),
         "MKL at work": _mkl_at_work(),
         "torch's own kernels for": torch.backends.cpu.get_cpu_capability(),
     }
 
 
 def _mkl_at_work() -> str:
-    """How MKL describes itself and the instructions that it uses here; empty where this build has none.
+    """MKL's own description of itself and of the instructions that it uses here; empty for a build without MKL.
 
-    It does so on the C library's standard output alone (MKL_VERBOSE), before its first call.
+    MKL prints the description before its first call (MKL_VERBOSE), on the C library's standard output alone.
     """
     if not torch.backends.mkl.is_available():
         return ""
-    c_library, kept = ctypes.CDLL(None), os.dup(1)
+    c_library, standard_output = ctypes.CDLL(None), os.dup(1)
     with tempfile.TemporaryFile() as file:
         c_library.fflush(None)
         os.dup2(file.fileno(), 1)
@@ -116,8 +120,8 @@ def _mkl_at_work() -> str:
                 torch.mm(torch.ones(64, 64), torch.ones(64, 64))
             c_library.fflush(None)
         finally:
-            os.dup2(kept, 1)
-            os.close(kept)
+            os.dup2(standard_output, 1)
+            os.close(standard_output)
         file.seek(0)
         lines = file.read().decode(errors="replace").splitlines()
     return next((line.removeprefix("MKL_VERBOSE ") for line in lines if "MKL_VERBOSE" in line), "")

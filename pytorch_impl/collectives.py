@@ -1,8 +1,8 @@
 """torch.distributed's collectives, alone: one process per rank, over Gloo between CPUs or over NCCL between GPUs.
 
-Every function below prepares one collective: its tensors are made once, and what is timed is the one call that a
-program would make. Compare pytorch_impl/collectives_mpi.py, whose calls are MPI's own, from which torch has its names.
-The environment variable LOCKSTEP_TORCH_LIBRARY says what carries: gloo (the default) or nccl.
+Every function below prepares one collective. It makes the tensors once, and the clock times the one call that a program
+would make. Compare pytorch_impl/collectives_mpi.py: MPI's own calls, whose names torch took over.
+The environment variable LOCKSTEP_TORCH_LIBRARY chooses the library: gloo (the default) or nccl.
 
 To start it: `torchrun --nproc-per-node 2 pytorch_impl/collectives.py --collectives all_reduce -b 8 -e 4M`.
 """
@@ -29,122 +29,123 @@ from common.contract.collectives import Collective
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep, parse_command_line
 from common.measurement.collectives import Operation, measure
-from pytorch_impl import mlp, world
+from pytorch_impl import mlp
 from pytorch_impl.libraries import GLOO, LIBRARY, NCCL
+from pytorch_impl.world import join, leave
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """All ranks, and which of them this process is."""
+    """The ranks, this process's own rank, and how it makes tensors."""
 
     rank: int
     size: int
     device: torch.device
     data_type: torch.dtype
     sender: int = 0
-    """Who sends in send_receive: the first one, or the last."""
+    """The rank that sends in send_receive: the first one or the last."""
 
     def tensor(self, elements: int) -> torch.Tensor:
-        """Room for so many, (elements,), on this rank's device."""
+        """A tensor of zeros, (elements,), on this rank's device."""
         return torch.zeros(elements, dtype=self.data_type, device=self.device)
 
 
 def main() -> None:
     """Join the world that torchrun started and measure the collectives in it, as the command line says."""
-    library, sweep = _chosen(parse_command_line(__doc__))
-    workers, device = world.join(library, sweep, library.options)
-    ranks = Ranks(workers.rank, workers.size, device, getattr(torch, sweep.data_type))
-    turned = dataclasses.replace(ranks, sender=workers.size - 1)
+    library, sweep = _choose_library(parse_command_line(__doc__))
+    world, device = join(library, sweep, library.options)
+    ranks = Ranks(world.rank, world.size, device, getattr(torch, sweep.data_type))
+    reversed_ranks = dataclasses.replace(ranks, sender=world.size - 1)
     try:
         measure(
             library,
             sweep,
-            workers,
+            world,
             prepare=lambda collective, elements, backwards=False: OPERATIONS[collective](
-                turned if backwards else ranks, elements
+                reversed_ranks if backwards else ranks, elements
             ),
             barrier=barrier(ranks, 0).run,
             facts=_facts(library),
         )
     finally:
-        world.leave()
+        leave()
 
 
 def send_receive(ranks: Ranks, elements: int) -> Operation:
-    """The sender's elements to the rank at the other end. The others, if any, have nothing to do."""
-    own, received = ranks.tensor(elements), ranks.tensor(elements)
+    """Send the elements of the sender to the rank at the other end. Other ranks do nothing."""
+    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(elements)
     receiver = ranks.size - 1 - ranks.sender
 
     def call() -> None:
         if ranks.rank == ranks.sender:
-            dist.send(own, dst=receiver)
+            dist.send(send_buffer, dst=receiver)
         elif ranks.rank == receiver:
-            dist.recv(received, src=ranks.sender)
+            dist.recv(receive_buffer, src=ranks.sender)
 
-    return _operation(own, call, received)
+    return _operation(send_buffer, call, receive_buffer)
 
 
 def broadcast(ranks: Ranks, elements: int) -> Operation:
-    """The first rank's elements to every rank, in place of what they had there."""
-    own = ranks.tensor(elements)
-    return _operation(own, lambda: dist.broadcast(own, src=0), own)
+    """Copy the first rank's elements to every rank, in place."""
+    buffer = ranks.tensor(elements)
+    return _operation(buffer, lambda: dist.broadcast(buffer, src=0), buffer)
 
 
 def scatter(ranks: Ranks, elements: int) -> Operation:
-    """Of the first rank's elements each rank gets an N-th: a tensor each, here views of one."""
-    own, part = ranks.tensor(elements), ranks.tensor(elements // ranks.size)
-    parts = [*own.chunk(ranks.size)] if ranks.rank == 0 else None
-    return _operation(own, lambda: dist.scatter(part, parts, src=0), part)
+    """Give each rank an N-th of the first rank's elements, which are views of one tensor."""
+    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(elements // ranks.size)
+    parts = [*send_buffer.chunk(ranks.size)] if ranks.rank == 0 else None
+    return _operation(send_buffer, lambda: dist.scatter(receive_buffer, parts, src=0), receive_buffer)
 
 
 def gather(ranks: Ranks, elements: int) -> Operation:
-    """The first rank gets the elements of all, in a tensor each: here views of one."""
-    own, everyones = ranks.tensor(elements), ranks.tensor(ranks.size * elements)
-    parts = [*everyones.chunk(ranks.size)] if ranks.rank == 0 else None
-    return _operation(own, lambda: dist.gather(own, parts, dst=0), everyones)
+    """Collect the elements of all ranks on the first rank, in views of one tensor."""
+    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(ranks.size * elements)
+    parts = [*receive_buffer.chunk(ranks.size)] if ranks.rank == 0 else None
+    return _operation(send_buffer, lambda: dist.gather(send_buffer, parts, dst=0), receive_buffer)
 
 
 def all_gather(ranks: Ranks, elements: int) -> Operation:
-    """Every rank gets the elements of all, in one tensor."""
-    own, everyones = ranks.tensor(elements), ranks.tensor(ranks.size * elements)
-    return _operation(own, lambda: dist.all_gather_single(everyones, own), everyones)
+    """Collect the elements of all ranks on every rank, in one tensor."""
+    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(ranks.size * elements)
+    return _operation(send_buffer, lambda: dist.all_gather_single(receive_buffer, send_buffer), receive_buffer)
 
 
 def reduce(ranks: Ranks, elements: int) -> Operation:
-    """The first rank gets the sums over all ranks, in place of its own elements.
+    """Sum the elements of all ranks on the first rank, in place.
 
-    The others' elements are lost all the same: their tensors are where the sums are made.
+    The other ranks lose their elements too: torch makes the sums in their tensors.
     """
-    own = ranks.tensor(elements)
-    return _operation(own, lambda: dist.reduce(own, dst=0), own)
+    buffer = ranks.tensor(elements)
+    return _operation(buffer, lambda: dist.reduce(buffer, dst=0), buffer)
 
 
 def reduce_scatter(ranks: Ranks, elements: int) -> Operation:
-    """Of the sums over all ranks each rank gets an N-th."""
-    own, part = ranks.tensor(elements), ranks.tensor(elements // ranks.size)
-    return _operation(own, lambda: dist.reduce_scatter_single(part, own), part)
+    """Give each rank an N-th of the sums over all ranks."""
+    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(elements // ranks.size)
+    return _operation(send_buffer, lambda: dist.reduce_scatter_single(receive_buffer, send_buffer), receive_buffer)
 
 
 def all_reduce(ranks: Ranks, elements: int) -> Operation:
-    """Every rank gets the sums over all ranks, in place of its own elements.
+    """Sum the elements of all ranks on every rank, in place.
 
-    So each call needs its elements anew: they are loaded before it, outside the clock. Where calls come one right after
-    the other they add up sums. These soon reach infinity, whose addition takes no longer.
+    So each call needs its elements anew: `load` writes them before the call, outside the clock. Calls right after one
+    another add up sums. These soon reach infinity, whose addition takes no longer.
     """
-    own = ranks.tensor(elements)
-    return _operation(own, lambda: dist.all_reduce(own), own)
+    buffer = ranks.tensor(elements)
+    return _operation(buffer, lambda: dist.all_reduce(buffer), buffer)
 
 
 def all_to_all(ranks: Ranks, elements: int) -> Operation:
-    """Of every rank's elements each rank gets its N-th."""
-    own, exchanged = ranks.tensor(elements), ranks.tensor(elements)
-    return _operation(own, lambda: dist.all_to_all_single(exchanged, own), exchanged)
+    """Give each rank its N-th of every rank's elements."""
+    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(elements)
+    return _operation(send_buffer, lambda: dist.all_to_all_single(receive_buffer, send_buffer), receive_buffer)
 
 
 def barrier(ranks: Ranks, elements: int) -> Operation:
-    """No rank goes on before all have come."""
-    own = ranks.tensor(elements)
-    return _operation(own, dist.barrier, own)
+    """Hold every rank until all ranks have come."""
+    buffer = ranks.tensor(elements)
+    return _operation(buffer, dist.barrier, buffer)
 
 
 OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
@@ -161,20 +162,20 @@ OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
 }
 
 
-def _operation(own: torch.Tensor, call: Callable[[], object], result: torch.Tensor) -> Operation:
+def _operation(send_buffer: torch.Tensor, call: Callable[[], object], receive_buffer: torch.Tensor) -> Operation:
     def run() -> None:
         call()
-        # On a CPU the call returns when it's done, on a GPU when it waits in a queue.
-        mlp.synchronize(own.device)
+        # On a CPU the call returns when the collective has ended, on a GPU when it is queued.
+        mlp.synchronize(send_buffer.device)
 
     return Operation(
-        load=lambda parts: own.copy_(torch.from_numpy(parts[0])),
+        load=lambda parts: send_buffer.copy_(torch.from_numpy(parts[0])),
         run=run,
-        results=lambda: [result.cpu().numpy()],
+        results=lambda: [receive_buffer.cpu().numpy()],
     )
 
 
-def _chosen(sweep: Sweep) -> tuple[Library, Sweep]:
+def _choose_library(sweep: Sweep) -> tuple[Library, Sweep]:
     """The library that LOCKSTEP_TORCH_LIBRARY names, and the sweep on its kind of device. Raises UserError."""
     libraries = {library.name: library for library in (GLOO, NCCL)}
     name = os.environ.get(LIBRARY, GLOO.name)
@@ -188,7 +189,7 @@ def _chosen(sweep: Sweep) -> tuple[Library, Sweep]:
 
 
 def _facts(library: Library) -> dict[str, str]:
-    """What tells why it's as fast as it is: the network and the threads that Gloo has, or NCCL's version."""
+    """Facts that explain the speed: Gloo's network and threads, or NCCL's version."""
     if library is NCCL:
         return {"NCCL": ".".join(map(str, torch.cuda.nccl.version()))}
     threads = dist.group.WORLD._get_backend(torch.device("cpu")).options._threads

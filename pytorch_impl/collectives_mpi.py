@@ -1,10 +1,10 @@
 """MPI's collectives, alone: one process per rank, through mpi4py on NumPy's arrays, as Open MPI carries them out.
 
-Every function below prepares one collective: its arrays are made once, and what is timed is the one call that a program
+Every function below prepares one collective. It makes the arrays once, and the clock times the one call that a program
 would make. A name with a capital, such as Allreduce, hands MPI an array's memory; allreduce would pickle any object.
-Ranks of a host reach one another's memory, and wait by looking again and again. There Open MPI's component `tuned`
-chooses the algorithm, by size and number of ranks, unless it's told: `OMPI_MCA_coll_tuned_use_dynamic_rules=1
-OMPI_MCA_coll_tuned_allreduce_algorithm=ring mpirun ...`. The record's facts have the variables that are set.
+Ranks of a host reach one another's memory, and wait by polling it. There Open MPI's component `tuned` chooses the
+algorithm by size and number of ranks, unless the user names one: `OMPI_MCA_coll_tuned_use_dynamic_rules=1
+OMPI_MCA_coll_tuned_allreduce_algorithm=ring mpirun ...`. The record's facts hold the variables that are set.
 
 To start it: `mpirun -np 2 python pytorch_impl/collectives_mpi.py --collectives all_reduce -b 8 -e 4M`.
 """
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ranks:
-    """All ranks, and which of them this process is."""
+    """The ranks, this process's own rank, and how it makes arrays."""
 
-    world: "MPI.Comm"
+    communicator: "MPI.Comm"
     data_type: str
     sender: int = 0
-    """Who sends in send_receive: the first one, or the last."""
+    """The rank that sends in send_receive: the first one or the last."""
 
     @property
     def is_root(self) -> bool:
         """Whether this is the first rank."""
-        return self.world.rank == 0
+        return self.communicator.rank == 0
 
     def array(self, elements: int) -> np.ndarray:
-        """Room for so many, (elements,), in the host's memory."""
+        """An array of zeros, (elements,), in the host's memory."""
         return np.zeros(elements, self.data_type)
 
     def message(self, array: np.ndarray) -> tuple["MPI.buffer", "MPI.Datatype"]:
-        """The array's memory with MPI's name of its type, which mpi4py would else find out in each call."""
+        """The array's memory and MPI's name of its type, which mpi4py would otherwise look up in each call."""
         from mpi4py import MPI
 
         return MPI.buffer.frombuffer(array), MPI.Datatype.fromcode(array.dtype.char)
@@ -71,95 +71,99 @@ def main() -> None:
     mpi.require_mpi4py()
     if sweep.device == "gpu":
         raise UserError(f"--device gpu: {OPEN_MPI.title} is measured between CPUs; leave it out.")
-    workers, _, everyone = mpi.join(dataclasses.replace(sweep, device="cpu"))
-    ranks = Ranks(everyone, sweep.data_type)
-    turned = dataclasses.replace(ranks, sender=workers.size - 1)
+    world, _, communicator = mpi.join(dataclasses.replace(sweep, device="cpu"))
+    ranks = Ranks(communicator, sweep.data_type)
+    reversed_ranks = dataclasses.replace(ranks, sender=world.size - 1)
     measure(
         OPEN_MPI,
         sweep,
-        workers,
+        world,
         prepare=lambda collective, elements, backwards=False: OPERATIONS[collective](
-            turned if backwards else ranks, elements
+            reversed_ranks if backwards else ranks, elements
         ),
-        barrier=everyone.Barrier,
+        barrier=communicator.Barrier,
         facts=_facts(),
     )
 
 
 def send_receive(ranks: Ranks, elements: int) -> Operation:
-    """The sender's elements to the rank at the other end. The others, if any, have nothing to do."""
-    own, received = ranks.array(elements), ranks.array(elements)
-    sent, room = ranks.message(own), ranks.message(received)
-    receiver = ranks.world.size - 1 - ranks.sender
+    """Send the elements of the sender to the rank at the other end. Other ranks do nothing."""
+    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements)
+    send_message, receive_message = ranks.message(send_buffer), ranks.message(receive_buffer)
+    receiver = ranks.communicator.size - 1 - ranks.sender
     calls = {
-        ranks.sender: partial(ranks.world.Send, sent, receiver),
-        receiver: partial(ranks.world.Recv, room, ranks.sender),
+        ranks.sender: partial(ranks.communicator.Send, send_message, receiver),
+        receiver: partial(ranks.communicator.Recv, receive_message, ranks.sender),
     }
-    return _operation(own, calls.get(ranks.world.rank, lambda: None), received)
+    return _operation(send_buffer, calls.get(ranks.communicator.rank, lambda: None), receive_buffer)
 
 
 def broadcast(ranks: Ranks, elements: int) -> Operation:
-    """The first rank's elements to every rank, in place of what they had there."""
-    own = ranks.array(elements)
-    message = ranks.message(own)
-    return _operation(own, partial(ranks.world.Bcast, message, 0), own)
+    """Copy the first rank's elements to every rank, in place."""
+    buffer = ranks.array(elements)
+    return _operation(buffer, partial(ranks.communicator.Bcast, ranks.message(buffer), 0), buffer)
 
 
 def scatter(ranks: Ranks, elements: int) -> Operation:
-    """Of the first rank's elements each rank gets an N-th."""
-    own, part = ranks.array(elements), ranks.array(elements // ranks.world.size)
-    whole, room = ranks.message(own) if ranks.is_root else None, ranks.message(part)
-    return _operation(own, partial(ranks.world.Scatter, whole, room, 0), part)
+    """Give each rank an N-th of the first rank's elements."""
+    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements // ranks.communicator.size)
+    send_message = ranks.message(send_buffer) if ranks.is_root else None
+    call = partial(ranks.communicator.Scatter, send_message, ranks.message(receive_buffer), 0)
+    return _operation(send_buffer, call, receive_buffer)
 
 
 def gather(ranks: Ranks, elements: int) -> Operation:
-    """The first rank gets the elements of all."""
-    own, everyones = ranks.array(elements), ranks.array(ranks.world.size * elements)
-    sent, whole = ranks.message(own), ranks.message(everyones) if ranks.is_root else None
-    return _operation(own, partial(ranks.world.Gather, sent, whole, 0), everyones)
+    """Collect the elements of all ranks on the first rank."""
+    send_buffer, receive_buffer = ranks.array(elements), ranks.array(ranks.communicator.size * elements)
+    receive_message = ranks.message(receive_buffer) if ranks.is_root else None
+    call = partial(ranks.communicator.Gather, ranks.message(send_buffer), receive_message, 0)
+    return _operation(send_buffer, call, receive_buffer)
 
 
 def all_gather(ranks: Ranks, elements: int) -> Operation:
-    """Every rank gets the elements of all; its own are in their place before."""
+    """Collect the elements of all ranks on every rank. A rank's own part is in its place before the call."""
     from mpi4py import MPI
 
-    everyones = ranks.array(ranks.world.size * elements)
-    own = everyones[ranks.world.rank * elements :][:elements]
-    return _operation(own, partial(ranks.world.Allgather, MPI.IN_PLACE, ranks.message(everyones)), everyones)
+    receive_buffer = ranks.array(ranks.communicator.size * elements)
+    send_buffer = receive_buffer[ranks.communicator.rank * elements :][:elements]
+    call = partial(ranks.communicator.Allgather, MPI.IN_PLACE, ranks.message(receive_buffer))
+    return _operation(send_buffer, call, receive_buffer)
 
 
 def reduce(ranks: Ranks, elements: int) -> Operation:
-    """The first rank gets the sums over all ranks: MPI's choice where it's told neither the operation nor the root."""
-    own, total = ranks.array(elements), ranks.array(elements)
-    sent, there = ranks.message(own), ranks.message(total) if ranks.is_root else None
-    return _operation(own, partial(ranks.world.Reduce, sent, there), total)
+    """Sum the elements of all ranks on the first rank: mpi4py's defaults for the operation and the root."""
+    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements)
+    receive_message = ranks.message(receive_buffer) if ranks.is_root else None
+    call = partial(ranks.communicator.Reduce, ranks.message(send_buffer), receive_message)
+    return _operation(send_buffer, call, receive_buffer)
 
 
 def reduce_scatter(ranks: Ranks, elements: int) -> Operation:
-    """Of the sums over all ranks each rank gets an N-th: a block, as MPI calls parts that are all alike."""
-    own, part = ranks.array(elements), ranks.array(elements // ranks.world.size)
-    sent, room = ranks.message(own), ranks.message(part)
-    return _operation(own, partial(ranks.world.Reduce_scatter_block, sent, room), part)
+    """Give each rank an N-th of the sums over all ranks. MPI calls equal parts blocks."""
+    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements // ranks.communicator.size)
+    send_message, receive_message = ranks.message(send_buffer), ranks.message(receive_buffer)
+    call = partial(ranks.communicator.Reduce_scatter_block, send_message, receive_message)
+    return _operation(send_buffer, call, receive_buffer)
 
 
 def all_reduce(ranks: Ranks, elements: int) -> Operation:
-    """Every rank gets the sums over all ranks. With MPI.IN_PLACE they would take the place of its own elements."""
-    own, total = ranks.array(elements), ranks.array(elements)
-    sent, room = ranks.message(own), ranks.message(total)
-    return _operation(own, partial(ranks.world.Allreduce, sent, room), total)
+    """Sum the elements of all ranks on every rank. With MPI.IN_PLACE the sums would replace a rank's own elements."""
+    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements)
+    send_message, receive_message = ranks.message(send_buffer), ranks.message(receive_buffer)
+    return _operation(send_buffer, partial(ranks.communicator.Allreduce, send_message, receive_message), receive_buffer)
 
 
 def all_to_all(ranks: Ranks, elements: int) -> Operation:
-    """Of every rank's elements each rank gets its N-th."""
-    own, exchanged = ranks.array(elements), ranks.array(elements)
-    sent, room = ranks.message(own), ranks.message(exchanged)
-    return _operation(own, partial(ranks.world.Alltoall, sent, room), exchanged)
+    """Give each rank its N-th of every rank's elements."""
+    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements)
+    send_message, receive_message = ranks.message(send_buffer), ranks.message(receive_buffer)
+    return _operation(send_buffer, partial(ranks.communicator.Alltoall, send_message, receive_message), receive_buffer)
 
 
 def barrier(ranks: Ranks, elements: int) -> Operation:
-    """No rank goes on before all have come."""
-    own = ranks.array(elements)
-    return _operation(own, ranks.world.Barrier, own)
+    """Hold every rank until all ranks have come."""
+    buffer = ranks.array(elements)
+    return _operation(buffer, ranks.communicator.Barrier, buffer)
 
 
 OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
@@ -176,18 +180,21 @@ OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
 }
 
 
-def _operation(own: np.ndarray, call: Callable[[], object], result: np.ndarray) -> Operation:
-    """`call` has its arguments by place: one by name would take functools.partial 0.1 us of each call."""
-    return Operation(load=lambda parts: np.copyto(own, parts[0]), run=call, results=lambda: [result])
+def _operation(send_buffer: np.ndarray, call: Callable[[], object], receive_buffer: np.ndarray) -> Operation:
+    """The operation that `call` runs.
+
+    `call` has positional arguments only: an argument by name would cost functools.partial 0.1 us in each call.
+    """
+    return Operation(load=lambda parts: np.copyto(send_buffer, parts[0]), run=call, results=lambda: [receive_buffer])
 
 
 def _facts() -> dict[str, str]:
-    """Which MPI this is, and what the environment tells it of algorithms, of networks, and of how to wait."""
+    """The MPI library, and the environment's settings of algorithms, networks and waiting."""
     from mpi4py import MPI
 
-    told = ("OMPI_MCA_coll", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_smsc", "OMPI_MCA_mpi_yield")
+    prefixes = ("OMPI_MCA_coll", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_smsc", "OMPI_MCA_mpi_yield")
     library = MPI.Get_library_version().partition(",")[0].strip("\0\n ")
-    return {"library": library} | {name: value for name, value in os.environ.items() if name.startswith(told)}
+    return {"library": library} | {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """DataParallel: one process; in every step the model is copied to all devices, and the first one gathers their outputs.
 
-torch.nn.DataParallel where each replica has a GPU. On CPUs, where that would run the bare module, the same scheme is
-spelled out here, with a thread for each replica.
+On GPUs this is torch.nn.DataParallel. On CPUs that class would run the bare module, so the same scheme is written out
+here, with a thread for each replica.
 
 To start it: `python pytorch_impl/data_parallel.py --workers 4 --preset digits`.
 """
@@ -41,14 +41,14 @@ def main() -> None:
     if device.type == "cuda" and not options.exchange:
         raise UserError("--no-exchange: nn.DataParallel can't leave its gradients where they are; leave it out.")
 
-    replicas = World(
+    world = World(
         placement=placement,
         size=world_size,
         backend="threads" if device.type == "cpu" else "nccl",
         device=mlp.device_name(device),
         synchronize=partial(mlp.synchronize, device),
     )
-    _train(Run(DATA_PARALLEL, task, options, replicas), device)
+    _train(Run(DATA_PARALLEL, task, options, world), device)
 
 
 def _train(run: Run, device: torch.device) -> None:
@@ -85,11 +85,11 @@ def forward_backward(
     world_size: int,
     exchange: bool,
 ) -> torch.Tensor:
-    """The loss of every row of a batch, (rows,), and the gradients of their mean, as nn.DataParallel computes them.
+    """Return the loss of every row of a batch, (rows,), as nn.DataParallel computes it.
 
-    The gradients are in `model`, the primary replica.
+    Leaves the gradients of the mean loss in `model`, the primary replica.
     """
-    # Replicate the model as it now is, and scatter the batch.
+    # Replicate the model with its current weights, and scatter the batch.
     replicas = [model, *(copy.deepcopy(model) for _ in range(world_size - 1))]
     # The line that makes it distributed on CPUs: each replica computes on its part of the batch, in its own thread.
     outputs = list(threads.map(nn.Module.__call__, replicas, features.chunk(world_size)))
@@ -101,8 +101,8 @@ def forward_backward(
     # Reduce the replicas' gradients on the primary.
     if exchange:
         for parameter, *copies in zip(*(replica.parameters() for replica in replicas), strict=True):
-            for each in copies:
-                parameter.grad.add_(each.grad)
+            for copied in copies:
+                parameter.grad.add_(copied.grad)
     return losses
 
 

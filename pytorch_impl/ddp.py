@@ -23,22 +23,23 @@ from torch.nn.parallel import DistributedDataParallel
 from common.declarations.arguments import parse_command_line
 from common.errors import UserError
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp, world
+from pytorch_impl import inputs, mlp
 from pytorch_impl.strategies import DDP
+from pytorch_impl.world import join, leave
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(DDP, __doc__)
     if options.gradient_hook == "bf16" and not dist.is_nccl_available():
-        # Gloo could carry bfloat16, but register_comm_hook asks for these and not for the backend.
+        # Gloo could carry bfloat16, but register_comm_hook requires CUDA and NCCL whatever the backend is.
         raise UserError(
             "--gradient-hook bf16: DistributedDataParallel takes it only in builds of torch with CUDA and NCCL: "
             "choose fp16, or install such a build."
         )
-    workers, device = world.join(DDP, task, options)
-    _train(Run(DDP, task, options, workers), device)
-    world.leave()
+    world, device = join(DDP, task, options)
+    _train(Run(DDP, task, options, world), device)
+    leave()
 
 
 def _train(run: Run, device: torch.device) -> None:
@@ -56,7 +57,7 @@ def _train(run: Run, device: torch.device) -> None:
         gradient_as_bucket_view=options.bucket_views,
     )
     _register_gradient_hook(options.gradient_hook, model)
-    # Without exchange DDP's own way to accumulate gradients: its hooks run, and leave the gradients where they are.
+    # no_sync is DDP's way to accumulate gradients: its hooks run, and don't exchange the gradients.
     exchange = nullcontext if options.exchange else model.no_sync
     load = inputs.loader(run, device)
     run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
@@ -74,7 +75,7 @@ def _train(run: Run, device: torch.device) -> None:
 
 
 def _register_gradient_hook(hook: str, model: DistributedDataParallel) -> None:
-    """Exchange something smaller than the gradients, which changes the maths, where `--gradient-hook` says so."""
+    """Have DDP exchange smaller gradients, as `--gradient-hook` asks. Changes the maths."""
     if hook == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     elif hook == "bf16":

@@ -28,16 +28,17 @@ from common.contract.mlp import State, parameter_names
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp, world
+from pytorch_impl import inputs, mlp
 from pytorch_impl.strategies import FSDP
+from pytorch_impl.world import join, leave
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(FSDP, __doc__)
-    workers, device = world.join(FSDP, task, options)
-    _train(Run(FSDP, task, options, workers), device)
-    world.leave()
+    world, device = join(FSDP, task, options)
+    _train(Run(FSDP, task, options, world), device)
+    leave()
 
 
 def _train(run: Run, device: torch.device) -> None:
@@ -48,7 +49,7 @@ def _train(run: Run, device: torch.device) -> None:
         # The line that makes it distributed: from now on the layer gathers its weights when it needs them, and scatters
         # the sums of its gradients over their owners in backward.
         fully_shard(layer, mesh=mesh)
-    # What is in no layer is sharded too.
+    # Parameters outside the layers are sharded too.
     fully_shard(model, mesh=mesh)
     if not options.exchange:
         _switch_exchange_off(model)
@@ -67,8 +68,8 @@ def _train(run: Run, device: torch.device) -> None:
         schedule.step()
         run.observe(loss.detach(), rows=len(labels))
     run.finish()
-    # DTensor's caches keep the mesh for ever, and the mesh would keep the process group, whose threads `world.leave`
-    # has to end (as pytorch issue 190489; Megatron-LM pull request 7029 found these caches too).
+    # DTensor's caches keep the mesh for ever, and the mesh would keep the process group, whose threads `leave` has to
+    # end (as pytorch issue 190489; Megatron-LM pull request 7029 describes these caches too).
     mesh._pg_registry.clear()
 
 
@@ -87,7 +88,7 @@ def _load_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, 
 
 
 def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
-    """The whole weights and momentum in the contract's layout, gathered by every worker."""
+    """All weights and momentum in the contract's layout, gathered by every worker."""
     state: State = {}
     for name, parameter in zip(parameter_names(task), model.parameters(), strict=True):
         state[name] = parameter.full_tensor().detach().cpu().numpy().T.copy()
@@ -98,27 +99,27 @@ def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer
 
 
 def _switch_exchange_off(model: nn.Module) -> None:
-    """T_comp's program: every worker takes its own part for everybody's, and its own gradients for the sums."""
+    """Turn gradient exchange off: each worker repeats its own part of the weights and keeps its own gradients."""
     for module in model.modules():
         if isinstance(module, FSDPModule):
-            module.set_custom_all_gather(OwnPartForAll())
-            module.set_custom_reduce_scatter(OwnGradients())
+            module.set_custom_all_gather(RepeatedPart())
+            module.set_custom_reduce_scatter(LocalGradients())
 
 
-class OwnPartForAll:
-    """In place of an all-gather: this worker's part, as often as there are workers."""
+class RepeatedPart:
+    """Replaces an all-gather: this worker's part, once for each worker."""
 
     def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """As FSDP's own."""
+        """An empty tensor, as FSDP's own all-gather allocates it."""
         return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, **_group: object) -> None:
-        # FSDP hands over the input as a part of the output.
+        # FSDP passes the input as a view of the output.
         output_tensor.view(-1, input_tensor.numel()).copy_(input_tensor.clone())
 
 
-class OwnGradients(OwnPartForAll):
-    """In place of a reduce-scatter: this worker's own gradients of its part."""
+class LocalGradients(RepeatedPart):
+    """Replaces a reduce-scatter: this worker's own gradients of its part."""
 
     def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, **_group: object) -> None:
         output_tensor.copy_(input_tensor.view(-1, output_tensor.numel())[dist.get_rank()])

@@ -1,6 +1,6 @@
-"""A DistributedDataParallel of one's own: gradients are all-reduced by hooks while backward still computes the rest.
+"""A hand-written DistributedDataParallel: hooks all-reduce gradients while backward still computes the rest.
 
-A wrapper of a module, as easy to use as the built-in one, in sixty lines.
+The wrapper takes sixty lines, and is as easy to use as the built-in one.
 
 To start it: `torchrun --nproc-per-node 4 pytorch_impl/hook_ddp.py --preset digits`.
 """
@@ -23,16 +23,17 @@ from torch.nn.functional import cross_entropy
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp, world
+from pytorch_impl import inputs, mlp
 from pytorch_impl.strategies import HOOK_DDP
+from pytorch_impl.world import join, leave
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(HOOK_DDP, __doc__)
-    workers, device = world.join(HOOK_DDP, task, options)
-    _train(Run(HOOK_DDP, task, options, workers), device)
-    world.leave()
+    world, device = join(HOOK_DDP, task, options)
+    _train(Run(HOOK_DDP, task, options, world), device)
+    leave()
 
 
 def _train(run: Run, device: torch.device) -> None:
@@ -60,9 +61,9 @@ def _train(run: Run, device: torch.device) -> None:
 class HookDDP(nn.Module):
     """Wraps a module so that `backward` leaves the mean over all workers in every parameter's `grad`.
 
-    As Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", 2020, section 3.2:
-    parameters are put into buckets in reverse order, about that in which backward makes their gradients. A bucket is
-    all-reduced, beside the rest of backward, as soon as its last gradient is there.
+    Parameters are put into buckets in reverse order, since backward makes their gradients in about that order. Each
+    bucket is all-reduced, beside the rest of backward, as soon as its last gradient is there (Li et al., "PyTorch
+    Distributed: Experiences on Accelerating Data Parallel Training", 2020, section 3.2).
     """
 
     def __init__(self, module: nn.Module, bucket_bytes: int, exchange: bool) -> None:
@@ -76,7 +77,7 @@ class HookDDP(nn.Module):
                 self._watch(bucket)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """The wrapped module's own."""
+        """The output of the wrapped module."""
         return self.module(features)
 
     def _watch(self, bucket: list[nn.Parameter]) -> None:
@@ -87,13 +88,13 @@ class HookDDP(nn.Module):
 
         def on_gradient(share: torch.Tensor, parameter: nn.Parameter) -> None:
             nonlocal ready
-            # Into the bucket while it is in the cache; from now on the gradient is a view of what is being summed.
+            # Copy the gradient while it is in the cache. From here on it is a view of the bucket.
             torch.div(parameter.grad, dist.get_world_size(), out=share)
             parameter.grad = share
             ready = (ready + 1) % len(bucket)
             if ready == 0:
                 if not self._works:
-                    # torch runs this at the end of the backward that is going on, so no caller has to wait by hand.
+                    # torch runs this callback at the end of the current backward, so no caller has to wait by hand.
                     torch.autograd.Variable._execution_engine.queue_callback(self._wait)
                 self._works.append(dist.all_reduce(flat, async_op=True))
 
@@ -107,10 +108,10 @@ class HookDDP(nn.Module):
 
 
 def _cut_into_buckets(parameters: list[nn.Parameter], bucket_bytes: int) -> list[list[nn.Parameter]]:
-    """The parameters in order, in lists that end once they hold `bucket_bytes`."""
+    """The parameters in order, in lists that each end once they hold `bucket_bytes`."""
     buckets: list[list[nn.Parameter]] = [[]]
     for parameter in parameters:
-        if sum(each.numel() * each.element_size() for each in buckets[-1]) >= bucket_bytes:
+        if sum(member.numel() * member.element_size() for member in buckets[-1]) >= bucket_bytes:
             buckets.append([])
         buckets[-1].append(parameter)
     return buckets

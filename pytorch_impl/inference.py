@@ -1,9 +1,9 @@
-"""Forward passes alone: samples per second by batch size of one replica and of data parallel over several of them.
+"""Forward passes alone: samples per second by batch size, of one replica and of data parallel over several replicas.
 
-To start it: `python -m pytorch_impl.inference --preset pathway --workers 2`. On CPUs data parallel is the scheme of
-torch.nn.DataParallel spelled out, since that one runs the bare module there: the batch is scattered over replicas in
-threads of this process and their logits are gathered on the primary. The weights don't change in inference, so these
-replicas are made once; on GPUs nn.DataParallel itself is measured, which makes them anew at every forward pass.
+To start it: `python -m pytorch_impl.inference --preset pathway --workers 2`. On CPUs torch.nn.DataParallel runs the
+bare module, so its scheme is written out here. The batch is scattered over replicas in threads of this process, and
+their logits are gathered on the primary. Inference doesn't change the weights, so these replicas are made once. On GPUs
+nn.DataParallel itself is measured, which makes replicas anew at every forward pass.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ from common.statistics.intervals import FEWEST_LAUNCHES, Interval, median_interv
 from pytorch_impl import mlp
 
 WINDOW_SECONDS = 0.02
-"""A clocked window lasts at least about so long."""
+"""A clocked window lasts about this long or longer."""
 
 Forward = Callable[[torch.Tensor], torch.Tensor]
 """Logits (rows, classes) of features (rows, inputs), both on the primary replica's device."""
@@ -93,10 +93,10 @@ def main() -> None:
         for batch in sorted(set(arguments.batches)):
             features = torch.from_numpy(train_features.take(range(batch), axis=0, mode="wrap")).to(device)
             pairs = measure(model, parallel, features, arguments.repetitions)
-            alone, together = (median_interval(side) for side in zip(*pairs, strict=True))
-            ratio = median_interval([metrics.speed_up(both, one) for one, both in pairs])
+            one_replica, all_replicas = (median_interval(side) for side in zip(*pairs, strict=True))
+            ratio = median_interval([metrics.speed_up(parallel_rate, rate) for rate, parallel_rate in pairs])
             lower_ends[batch] = ratio.low
-            cells = [*_cells(alone, ",.0f"), *_cells(together, ",.0f"), *_cells(ratio, ".3f")]
+            cells = [*_cells(one_replica, ",.0f"), *_cells(all_replicas, ",.0f"), *_cells(ratio, ".3f")]
             table.add_row(str(batch), str(ratio.n), *cells)
     console = Console(width=140)
     console.print(table)
@@ -104,17 +104,17 @@ def main() -> None:
 
 
 def data_parallel(model: nn.Module, device: torch.device, workers: int, pool: ThreadPoolExecutor) -> Forward:
-    """The forward pass of so many replicas of `model`, which is the first of them, on the CPU or on GPUs from 0 on.
+    """The forward pass of `workers` replicas of `model`, the first replica, on the CPU or on GPUs from 0 on.
 
-    A batch is cut as torch.nn.DataParallel does, into parts of ceil(rows / workers) and a smaller last one: one with
-    fewer rows than replicas leaves some idle.
+    A batch is cut as torch.nn.DataParallel does, into parts of ceil(rows / workers) and a smaller last one. A batch
+    with fewer rows than replicas leaves some replicas idle.
     """
     if device.type == "cuda":
         return nn.DataParallel(model, device_ids=list(range(workers)))
     replicas = [model, *(deepcopy(model) for _ in range(workers - 1))]
 
     def compute(replica: nn.Module, part: torch.Tensor) -> torch.Tensor:
-        # A thread doesn't inherit the mode of the one that it works for.
+        # A thread doesn't inherit its caller's inference mode.
         with torch.inference_mode():
             return replica(part)
 
@@ -125,12 +125,12 @@ def data_parallel(model: nn.Module, device: torch.device, workers: int, pool: Th
 
 
 def measure(one: Forward, parallel: Forward, features: torch.Tensor, repetitions: int) -> list[tuple[float, float]]:
-    """Samples per second of one replica and of data parallel, in windows that take turns, `repetitions` of each.
+    """Samples per second of one replica and of data parallel, in alternating windows, `repetitions` of each.
 
-    Raises RuntimeError when their logits differ by more than float32's rounding.
+    Raises RuntimeError when the two compute logits that differ by more than float32's rounding.
     """
     try:
-        # A product of fewer rows may add up in another order: 2.4e-6 was the largest difference seen.
+        # A product of fewer rows may sum in another order: the largest measured difference was 2.4e-6.
         torch.testing.assert_close(parallel(features), one(features), rtol=1e-5, atol=1e-5)
     except AssertionError as error:
         raise RuntimeError(f"Data parallel's logits of {len(features)} rows aren't one replica's: {error}") from error
@@ -152,16 +152,19 @@ def _seconds(forward: Forward, features: torch.Tensor, passes: int) -> float:
 
 
 def _passes_of_a_window(forward: Forward, features: torch.Tensor) -> int:
-    """How many forward passes last WINDOW_SECONDS; finding it is the warm-up."""
+    """The number of forward passes that last WINDOW_SECONDS. Counting them is the warm-up."""
     passes = 1
-    # The shortest of three, so that one interruption doesn't cut all windows short.
+    # The minimum of three times, so that one interruption doesn't shorten all windows.
     while (seconds := min(_seconds(forward, features, passes) for _ in range(3))) < WINDOW_SECONDS / 2:
         passes *= 2
     return math.ceil(passes * WINDOW_SECONDS / seconds)
 
 
 def verdict(workers: int, lower_ends: Mapping[int, float]) -> str:
-    """One sentence: from which batch size on all lower ends of the ratios, by batch size, are above 1."""
+    """A sentence that names the batch size from which on data parallel pays off.
+
+    It pays off where the lower end of the ratio's interval is above 1; `lower_ends` has these ends by batch size.
+    """
     subject = f"Data parallel over {workers} replicas"
     paying = {batch for batch, low in lower_ends.items() if low > 1}
     last_not_paying = max(lower_ends.keys() - paying, default=0)

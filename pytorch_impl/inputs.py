@@ -1,4 +1,4 @@
-"""How the rows of a step reach a PyTorch worker: from memory, or prepared ahead by a DataLoader, `--loader-workers`."""
+"""A PyTorch worker's rows of a step: taken from memory, or prepared ahead by a DataLoader (`--loader-workers`)."""
 
 import os
 import time
@@ -19,7 +19,7 @@ Load = Callable[[Batch], tuple[torch.Tensor, torch.Tensor]]
 def loader(run: Run, device: torch.device) -> Load:
     """The function that loads the worker's rows of a step, by the run's `--loader-workers`.
 
-    It adds the time that the worker waits for them to `run.clock.input_seconds`, beside which copies to a GPU go on.
+    The function adds the worker's waiting time to `run.clock.input_seconds`. Copies to a GPU go on meanwhile.
     """
     run.clock.input_seconds = 0.0
     rows_of = _from_loader(run, device) if run.options.loader_workers else _from_memory
@@ -35,7 +35,7 @@ def loader(run: Run, device: torch.device) -> Load:
 
 
 def _from_memory(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """On the CPU the tensors share NumPy's memory."""
+    """The batch's rows as tensors, which share NumPy's memory."""
     return torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
 
 
@@ -48,8 +48,8 @@ def _from_loader(run: Run, device: torch.device) -> Load:
         batch_size=None,
         num_workers=run.options.loader_workers,
         pin_memory=device.type == "cuda",
-        # They would inherit the one core that this process is kept on, where they could only take turns with it: the
-        # launcher's are those that the user meant.
+        # The loader's processes would inherit the core that this process is pinned to, and take turns with it. The
+        # launcher's cores are those that the user chose.
         worker_init_fn=partial(_move_to, os.sched_getaffinity(os.getppid())),
     )
     batches = iter(data_loader)

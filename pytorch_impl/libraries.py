@@ -1,4 +1,4 @@
-"""PyTorch's libraries of collectives: torch.distributed over Gloo and over NCCL, and beside them mpi4py."""
+"""PyTorch's libraries of collectives: torch.distributed over Gloo and over NCCL, and mpi4py."""
 
 import math
 from dataclasses import replace
@@ -12,7 +12,7 @@ LIBRARY = "LOCKSTEP_TORCH_LIBRARY"
 
 MPIRUN = Launcher(name="mpirun", command=mpirun, across_hosts=mpirun_across_hosts, signal_reports=(MPIRUN_SIGNAL,))
 
-# What all ranks together send, and the same in words.
+# The bytes that all ranks together send, as a function and in words.
 _WHOLE = (lambda size, ranks: 1.0 * size, "S")
 _PARTS_OF_OTHERS = (lambda size, ranks: (ranks - 1) / ranks * size, "(N - 1) / N S")
 _WHOLE_OF_OTHERS = (lambda size, ranks: 1.0 * (ranks - 1) * size, "(N - 1) S")
@@ -23,11 +23,11 @@ _SEGMENT_BYTES = 2**20
 
 
 def gloo_reduce_bytes(size: int, ranks: int) -> float:
-    """What all ranks send in Gloo's reduction of so many bytes.
+    """The bytes that all ranks together send in Gloo's reduction of `size` bytes.
 
-    Through a ring each rank comes to an N-th of the sum, which it then sends to the root. An N-th is two segments, or
-    more where these would be larger than 1 MiB. In the ring each rank sends all segments but two (gloo/reduce.cc, `i <
-    (numSegments - 2)`), where all but those of an N-th would do: with more than two, sums go further than they need to.
+    A ring leaves each rank with an N-th of the sum, which the rank then sends to the root. An N-th is two segments, or
+    more where two would be larger than 1 MiB. In the ring each rank sends all segments but two (gloo/reduce.cc, `i <
+    (numSegments - 2)`). All but those of an N-th would do: with more than two, sums go further than they need to.
     """
     segments = ranks * max(2, math.ceil(size / (ranks * _SEGMENT_BYTES)))
     return size * (ranks * (segments - 2) / segments + (ranks - 1) / ranks)

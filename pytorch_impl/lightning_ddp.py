@@ -1,6 +1,6 @@
-"""Lightning's Trainer over DistributedDataParallel: what most of its users write, without a loop of their own.
+"""Lightning's Trainer over DistributedDataParallel: Lightning's loop in place of a hand-written one.
 
-Between steps the Trainer calls its hooks, moves the batch, and asks the optimizer and the schedule for theirs.
+Between steps the Trainer calls its hooks, moves the batch, and steps the optimizer and the schedule.
 
 To start it: `torchrun --nproc-per-node 4 pytorch_impl/lightning_ddp.py --preset digits`.
 """
@@ -28,19 +28,20 @@ from torch.nn.functional import cross_entropy
 from common.contract.mlp import State
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp, world
+from pytorch_impl import inputs, mlp
 from pytorch_impl.strategies import LIGHTNING_DDP
+from pytorch_impl.world import join, leave
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(LIGHTNING_DDP, __doc__)
-    # Lightning's own tips, and its use of what torch calls deprecated, are nothing that a user can mend here.
+    # Users can do nothing about Lightning's tips, nor about its use of functions that torch calls deprecated.
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", module="pytorch_lightning")
-    workers, device = world.join(LIGHTNING_DDP, task, options)
-    _train(Run(LIGHTNING_DDP, task, options, workers), device)
-    world.leave()
+    world, device = join(LIGHTNING_DDP, task, options)
+    _train(Run(LIGHTNING_DDP, task, options, world), device)
+    leave()
 
 
 def _train(run: Run, device: torch.device) -> None:
@@ -54,7 +55,7 @@ def _train(run: Run, device: torch.device) -> None:
         devices=local_workers,
         num_nodes=run.world.size // local_workers,
         max_epochs=1,
-        # Nothing beside the training: these would be other programs than the other strategies'.
+        # Training alone, as in the other strategies.
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -62,13 +63,13 @@ def _train(run: Run, device: torch.device) -> None:
     )
     batches = Batches(run, device)
     trainer.fit(model, batches)
-    # As garbage of the Trainer's, each of the loader's processes would be waited for 5 s (pytorch PR 39869).
+    # Otherwise the loader would be garbage of the Trainer's, and wait 5 s for each of its processes (pytorch PR 39869).
     del batches.load
     run.finish()
 
 
 class MLP(pytorch_lightning.LightningModule):
-    """The contract's model, loss, optimizer and schedule, as Lightning wants to be told of them."""
+    """The contract's model, loss, optimizer and schedule, in Lightning's form."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()
@@ -83,20 +84,20 @@ class MLP(pytorch_lightning.LightningModule):
         return {"optimizer": self._optimizer, "lr_scheduler": {"scheduler": self._schedule, "interval": "step"}}
 
     def on_train_start(self) -> None:
-        """Lightning has wrapped the model in a DistributedDataParallel by now."""
+        """Set gradient exchange on or off, in the DistributedDataParallel that Lightning made by now."""
         self.trainer.model.require_backward_grad_sync = self._run.options.exchange
 
     def training_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """The mean loss over this worker's rows, for Lightning to differentiate and step with."""
+        """The mean loss over this worker's rows, which Lightning differentiates."""
         features, labels = batch
         return cross_entropy(self.model(features), labels)
 
     def on_train_batch_end(self, outputs: dict[str, torch.Tensor], batch: tuple, batch_idx: int) -> None:
-        """After the optimizer and the schedule have stepped."""
+        """Observe the loss, after the optimizer and the schedule have stepped."""
         self._run.observe(outputs["loss"].detach(), rows=len(batch[1]))
 
     def on_train_end(self) -> None:
-        """While the gradients are still here."""
+        """Count the bytes held, while the gradients still exist."""
         self.held_bytes = mlp.held_bytes(self.model, self._optimizer)
 
     def export_state(self) -> State:
@@ -105,7 +106,10 @@ class MLP(pytorch_lightning.LightningModule):
 
 
 class Batches:
-    """This worker's batches. They have a length, or Lightning would fetch one ahead, across a window's end."""
+    """This worker's batches.
+
+    They have a length. Without it Lightning would fetch one batch ahead, across a window's end.
+    """
 
     def __init__(self, run: Run, device: torch.device) -> None:
         self._run, self.load = run, inputs.loader(run, device)

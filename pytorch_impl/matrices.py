@@ -1,4 +1,4 @@
-"""The ways in which PyTorch's folder multiplies two matrices: alone, and over workers, each a script to read."""
+"""PyTorch's ways to multiply two matrices, in one process and over workers, each with its script."""
 
 from common.declarations.strategy import PROCESS
 from common.declarations.way import Way

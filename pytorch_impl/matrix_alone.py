@@ -1,4 +1,4 @@
-"""C = A B in one process, by torch.mm: what distributing the product has to beat.
+"""C = A B in one process, by torch.mm: the baseline of the distributed products.
 
 To start it: `python pytorch_impl/matrix_alone.py`.
 """
@@ -30,8 +30,8 @@ def main() -> None:
 
 
 def by_the_library(matrices: Matrices) -> Multiply:
-    """What multiplies these matrices, (n, n), by one call of the library."""
-    a, b, c = (torch.from_numpy(each) for each in (matrices.a, matrices.b, matrices.c))
+    """The function that multiplies these matrices, (n, n), by one call of torch."""
+    a, b, c = (torch.from_numpy(matrix) for matrix in (matrices.a, matrices.b, matrices.c))
 
     def multiply(parts: Parts) -> None:
         torch.mm(a, b, out=c)

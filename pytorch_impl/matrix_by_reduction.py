@@ -1,7 +1,7 @@
-"""C = A B by reduction: rank 0 deals out columns of A and rows of B; what each rank multiplies is added up to C.
+"""C = A B by reduction: rank 0 scatters columns of A and rows of B; C is the sum of all ranks' products.
 
-Each rank's product is as large as C, since C is the sum over k of A's column k times B's row k. With torchrun over
-torch.distributed and Gloo; with mpirun over MPI, through mpi4py, whose calls take NumPy's memory:
+Each rank's product is as large as C, since C is the sum over k of A's column k times B's row k. torchrun starts it over
+torch.distributed and Gloo, mpirun over MPI through mpi4py, whose calls take NumPy's memory:
 `mpirun -np 2 python pytorch_impl/matrix_by_reduction.py`. Both compute with torch.mm, as `matrix_alone.py` does.
 
 To start it: `torchrun --nproc-per-node 2 pytorch_impl/matrix_by_reduction.py`.
@@ -37,27 +37,27 @@ def main() -> None:
     multiply_over(REDUCTION_OVER_GLOO, over_gloo, REDUCTION_OVER_MPI, over_mpi, parse_command_line(__doc__))
 
 
-def over_gloo(workers: World, matrices: Matrices) -> Multiply:
-    """What multiplies the matrices of rank 0, (n, n), over torch.distributed; n / N columns of A are each rank's."""
-    n, inner = matrices.size, matrices.size // workers.size
-    own_columns, own_rows, product = torch.empty(n, inner), torch.empty(inner, n), torch.empty(n, n)
+def over_gloo(world: World, matrices: Matrices) -> Multiply:
+    """The function that multiplies rank 0's matrices, (n, n), over Gloo; each rank gets n / N columns of A."""
+    n, inner = matrices.size, matrices.size // world.size
+    local_columns, local_rows, product = torch.empty(n, inner), torch.empty(inner, n), torch.empty(n, n)
     columns_of_a = rows_of_b = None
-    if workers.rank == 0:
-        a, b, product = (torch.from_numpy(each) for each in (matrices.a, matrices.b, matrices.c))
-        cut = torch.empty(workers.size, n, inner)
-        columns_of_a, rows_of_b = list(cut), list(b.chunk(workers.size))
+    if world.rank == 0:
+        a, b, product = (torch.from_numpy(matrix) for matrix in (matrices.a, matrices.b, matrices.c))
+        cut = torch.empty(world.size, n, inner)
+        columns_of_a, rows_of_b = list(cut), list(b.chunk(world.size))
 
     def multiply(parts: Parts) -> None:
-        if workers.rank == 0:
-            # Gloo sends memory without gaps, which a matrix has between the columns of one rank.
-            torch.stack(a.chunk(workers.size, dim=1), out=cut)
+        if world.rank == 0:
+            # Gloo sends contiguous memory, which the columns of one rank aren't.
+            torch.stack(a.chunk(world.size, dim=1), out=cut)
         parts.end("cut A")
         # The lines that make it distributed: each rank gets columns of A, and the rows of B that belong to them.
-        dist.scatter(own_columns, columns_of_a, src=0)
+        dist.scatter(local_columns, columns_of_a, src=0)
         parts.end("scatter A")
-        dist.scatter(own_rows, rows_of_b, src=0)
+        dist.scatter(local_rows, rows_of_b, src=0)
         parts.end("scatter B")
-        torch.mm(own_columns, own_rows, out=product)
+        torch.mm(local_columns, local_rows, out=product)
         parts.end("product")
         # Rank 0's product becomes the sum of all.
         dist.reduce(product, dst=0, op=dist.ReduceOp.SUM)
@@ -66,29 +66,29 @@ def over_gloo(workers: World, matrices: Matrices) -> Multiply:
     return multiply
 
 
-def over_mpi(everyone: "MPI.Comm", matrices: Matrices) -> Multiply:
-    """What multiplies the matrices of rank 0, (n, n), over MPI, which copies from NumPy's memory into NumPy's."""
-    n, inner = matrices.size, matrices.size // everyone.size
-    own_columns, own_rows = np.empty((n, inner), np.float32), np.empty((inner, n), np.float32)
-    own_product = np.empty((n, n), np.float32)
-    columns_of_a = np.empty((everyone.size, n, inner), np.float32) if everyone.rank == 0 else None
-    # The same memory as torch sees it.
-    left, right, product = (torch.from_numpy(each) for each in (own_columns, own_rows, own_product))
+def over_mpi(communicator: "MPI.Comm", matrices: Matrices) -> Multiply:
+    """The function that multiplies rank 0's matrices, (n, n), over MPI, which copies between NumPy's arrays."""
+    n, inner = matrices.size, matrices.size // communicator.size
+    local_columns, local_rows = np.empty((n, inner), np.float32), np.empty((inner, n), np.float32)
+    local_product = np.empty((n, n), np.float32)
+    columns_of_a = np.empty((communicator.size, n, inner), np.float32) if communicator.rank == 0 else None
+    # torch's tensors in the same memory.
+    left, right, product = (torch.from_numpy(array) for array in (local_columns, local_rows, local_product))
 
     def multiply(parts: Parts) -> None:
-        if everyone.rank == 0:
-            # MPI deals out memory without gaps, which a matrix has between the columns of one rank.
-            np.stack(np.split(matrices.a, everyone.size, axis=1), out=columns_of_a)
+        if communicator.rank == 0:
+            # MPI scatters contiguous memory, which the columns of one rank aren't.
+            np.stack(np.split(matrices.a, communicator.size, axis=1), out=columns_of_a)
         parts.end("cut A")
         # The lines that make it distributed: each rank gets columns of A, and the rows of B that belong to them.
-        everyone.Scatter(columns_of_a, own_columns, root=0)
+        communicator.Scatter(columns_of_a, local_columns, root=0)
         parts.end("scatter A")
-        everyone.Scatter(matrices.b, own_rows, root=0)
+        communicator.Scatter(matrices.b, local_rows, root=0)
         parts.end("scatter B")
         torch.mm(left, right, out=product)
         parts.end("product")
-        # The sum of all ranks' products, which is what MPI adds where nothing else is said, goes to rank 0.
-        everyone.Reduce(own_product, matrices.c, root=0)
+        # Rank 0 gets the sum of all ranks' products: mpi4py's default operation.
+        communicator.Reduce(local_product, matrices.c, root=0)
         parts.end("reduce C")
 
     return multiply

@@ -1,6 +1,6 @@
-"""C = A B by rows: rank 0 deals out the rows of A and sends all of B; each rank multiplies; rank 0 collects C's rows.
+"""C = A B by rows: rank 0 scatters the rows of A and sends all of B; each rank multiplies; rank 0 gathers C's rows.
 
-With torchrun over torch.distributed and Gloo; with mpirun over MPI, through mpi4py, whose calls take NumPy's memory:
+torchrun starts it over torch.distributed and Gloo, mpirun over MPI through mpi4py, whose calls take NumPy's memory:
 `mpirun -np 2 python pytorch_impl/matrix_by_rows.py`. Both compute with torch.mm, as `matrix_alone.py` does.
 
 To start it: `torchrun --nproc-per-node 2 pytorch_impl/matrix_by_rows.py`.
@@ -36,50 +36,50 @@ def main() -> None:
     multiply_over(ROWS_OVER_GLOO, over_gloo, ROWS_OVER_MPI, over_mpi, parse_command_line(__doc__))
 
 
-def over_gloo(workers: World, matrices: Matrices) -> Multiply:
-    """What multiplies the matrices of rank 0, (n, n), over torch.distributed; n / N rows are each rank's."""
-    n, rows = matrices.size, matrices.size // workers.size
-    own_rows, own_product, b = torch.empty(rows, n), torch.empty(rows, n), torch.empty(n, n)
+def over_gloo(world: World, matrices: Matrices) -> Multiply:
+    """The function that multiplies rank 0's matrices, (n, n), over Gloo; each rank gets n / N rows of A."""
+    n, rows = matrices.size, matrices.size // world.size
+    local_rows, local_product, b = torch.empty(rows, n), torch.empty(rows, n), torch.empty(n, n)
     rows_of_a = rows_of_c = None
-    if workers.rank == 0:
-        rows_of_a, b, rows_of_c = (torch.from_numpy(each) for each in (matrices.a, matrices.b, matrices.c))
-        rows_of_a, rows_of_c = list(rows_of_a.chunk(workers.size)), list(rows_of_c.chunk(workers.size))
+    if world.rank == 0:
+        rows_of_a, b, rows_of_c = (torch.from_numpy(matrix) for matrix in (matrices.a, matrices.b, matrices.c))
+        rows_of_a, rows_of_c = list(rows_of_a.chunk(world.size)), list(rows_of_c.chunk(world.size))
 
     def multiply(parts: Parts) -> None:
         # The line that makes it distributed: each rank gets rows of its own.
-        dist.scatter(own_rows, rows_of_a, src=0)
+        dist.scatter(local_rows, rows_of_a, src=0)
         parts.end("scatter A")
         # A row of C takes all of B.
         dist.broadcast(b, src=0)
         parts.end("broadcast B")
-        torch.mm(own_rows, b, out=own_product)
+        torch.mm(local_rows, b, out=local_product)
         parts.end("product")
         # Each rank's rows of C go to their place in rank 0's.
-        dist.gather(own_product, rows_of_c, dst=0)
+        dist.gather(local_product, rows_of_c, dst=0)
         parts.end("gather C")
 
     return multiply
 
 
-def over_mpi(everyone: "MPI.Comm", matrices: Matrices) -> Multiply:
-    """What multiplies the matrices of rank 0, (n, n), over MPI, which copies from NumPy's memory into NumPy's."""
-    n, rows = matrices.size, matrices.size // everyone.size
-    own_rows, own_product = np.empty((rows, n), np.float32), np.empty((rows, n), np.float32)
-    b = matrices.b if everyone.rank == 0 else np.empty((n, n), np.float32)
-    # The same memory as torch sees it.
-    left, right, product = (torch.from_numpy(each) for each in (own_rows, b, own_product))
+def over_mpi(communicator: "MPI.Comm", matrices: Matrices) -> Multiply:
+    """The function that multiplies rank 0's matrices, (n, n), over MPI, which copies between NumPy's arrays."""
+    n, rows = matrices.size, matrices.size // communicator.size
+    local_rows, local_product = np.empty((rows, n), np.float32), np.empty((rows, n), np.float32)
+    b = matrices.b if communicator.rank == 0 else np.empty((n, n), np.float32)
+    # torch's tensors in the same memory.
+    left, right, product = (torch.from_numpy(array) for array in (local_rows, b, local_product))
 
     def multiply(parts: Parts) -> None:
         # The line that makes it distributed: each rank gets rows of its own, as many as the others.
-        everyone.Scatter(matrices.a, own_rows, root=0)
+        communicator.Scatter(matrices.a, local_rows, root=0)
         parts.end("scatter A")
         # A row of C takes all of B.
-        everyone.Bcast(b, root=0)
+        communicator.Bcast(b, root=0)
         parts.end("broadcast B")
         torch.mm(left, right, out=product)
         parts.end("product")
         # Each rank's rows of C go to their place in rank 0's.
-        everyone.Gather(own_product, matrices.c, root=0)
+        communicator.Gather(local_product, matrices.c, root=0)
         parts.end("gather C")
 
     return multiply

@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def by_the_loop(matrices: Matrices) -> Multiply:
-    """What multiplies these matrices, (n, n), by the definition: an element of C is the sum of n products."""
+    """The function that multiplies these matrices, (n, n), by definition: each element of C is a sum of n products."""
 
     def multiply(parts: Parts) -> None:
         a, b = matrices.a.tolist(), matrices.b.tolist()

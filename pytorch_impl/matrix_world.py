@@ -10,7 +10,8 @@ from common.declarations.products import Products
 from common.declarations.way import Way
 from common.measurement.matrix_products import Matrices, Multiply, measure
 from common.measurement.world import World
-from pytorch_impl import mpi, world
+from pytorch_impl import mpi
+from pytorch_impl.world import join, leave
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -25,14 +26,15 @@ def multiply_over(
 ) -> None:
     """Join the world that torchrun or mpirun started, and measure the products over it.
 
-    `over_gloo` and `over_mpi` make what multiplies matrices of one size there. Raises UserError where neither started
-    this, or the workers can't share the matrices, and LaunchFailedError for a wrong product.
+    `over_gloo` and `over_mpi` each return a function that multiplies matrices of one size. Raises UserError where
+    neither launcher started this process, or the workers can't share the matrices. Raises LaunchFailedError for a wrong
+    product.
     """
     if mpi.is_launched():
         mpi.require_mpi4py()
-        workers, _, everyone = mpi.join(products)
-        measure(mpirun, products, workers, everyone.Barrier, partial(over_mpi, everyone))
+        world, _, communicator = mpi.join(products)
+        measure(mpirun, products, world, communicator.Barrier, partial(over_mpi, communicator))
         return
-    workers, _ = world.join(gloo, products, gloo.options)
-    measure(gloo, products, workers, dist.barrier, partial(over_gloo, workers))
-    world.leave()
+    world, _ = join(gloo, products, gloo.options)
+    measure(gloo, products, world, dist.barrier, partial(over_gloo, world))
+    leave()

@@ -61,10 +61,10 @@ def load_state(
     state: State,
     names: Sequence[str] | None = None,
 ) -> None:
-    """Copy the contract's weights into the model, and its momentum, where it has any, into the optimizer.
+    """Copy the contract's weights into the model, and its momentum, if any, into the optimizer.
 
-    `names` are those of the model's parameters, in order, where it has only some of the contract's. An optimizer that
-    updates only some of them gets the momentum of those.
+    `names` are the names of the model's parameters, in order, for a model with only some of the contract's. An
+    optimizer that updates only some parameters gets the momentum of those.
     """
     updated = {parameter for group in optimizer.param_groups for parameter in group["params"]}
     for name, parameter in zip(names or parameter_names(task), model.parameters(), strict=True):
@@ -89,9 +89,9 @@ def export_state(
 
 
 def choose_device(task: Task, local_rank: int, local_world_size: int) -> torch.device:
-    """A GPU of its own for each local worker where `--device` and the machine allow it, else the CPU.
+    """The device of a local worker: a GPU of its own where `--device` and the machine allow it, else the CPU.
 
-    Sets the number of threads too. Raises UserError when GPUs are asked for and there aren't enough.
+    Sets the number of threads too. Raises UserError where `--device` asks for more GPUs than there are.
     """
     torch.set_num_threads(task.threads)
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -107,7 +107,7 @@ def choose_device(task: Task, local_rank: int, local_world_size: int) -> torch.d
 
 
 def device_name(device: torch.device) -> str:
-    """What the record calls the device: cpu, or the GPU's name."""
+    """The device's name in the record: cpu, or the GPU's name."""
     return "cpu" if device.type == "cpu" else machine.gpu_names()[device.index]
 
 
@@ -123,12 +123,12 @@ def held_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, 
 
 
 def _bytes(tensors: list[torch.Tensor]) -> int:
-    # Of a sharded tensor only the part that is here.
+    # A sharded tensor counts with its local part.
     local = [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]
     return sum(tensor.numel() * tensor.element_size() for tensor in local)
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done all that it was given."""
+    """Wait until the device has ended all its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

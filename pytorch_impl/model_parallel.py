@@ -1,7 +1,7 @@
 """A pipeline: each worker holds some consecutive layers; activations go forward and gradients back, in micro-batches.
 
 While a later worker computes on one micro-batch, an earlier one computes on the next (Huang et al., "GPipe", 2019).
-With S stages and M micro-batches a worker idles (S - 1) / (M + S - 1) of the time, were all stages equally long.
+With S equally long stages and M micro-batches a worker idles (S - 1) / (M + S - 1) of the time.
 
 To start it: `torchrun --nproc-per-node 4 pytorch_impl/model_parallel.py --preset digits`.
 """
@@ -27,16 +27,17 @@ from common.contract.mlp import State
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import mlp, world
+from pytorch_impl import mlp
 from pytorch_impl.strategies import MODEL_PARALLEL
+from pytorch_impl.world import all_gather, join, leave
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(MODEL_PARALLEL, __doc__)
-    workers, device = world.join(MODEL_PARALLEL, task, options)
-    _train(Run(MODEL_PARALLEL, task, options, workers), device)
-    world.leave()
+    world, device = join(MODEL_PARALLEL, task, options)
+    _train(Run(MODEL_PARALLEL, task, options, world), device)
+    leave()
 
 
 def _train(run: Run, device: torch.device) -> None:
@@ -94,7 +95,7 @@ def _train(run: Run, device: torch.device) -> None:
 
 
 def cut_into_stages(dimensions: Sequence[int], stages: int) -> list[range]:
-    """The consecutive layers of each stage, so that the stage with the most weights has as few as can be."""
+    """The consecutive layers of each stage, cut so that the largest stage has as few weights as possible."""
     weights = [inputs * outputs for inputs, outputs in itertools.pairwise(dimensions)]
     layouts = []
     for cuts in itertools.combinations(range(1, len(weights)), stages - 1):
@@ -103,8 +104,8 @@ def cut_into_stages(dimensions: Sequence[int], stages: int) -> list[range]:
 
 
 def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, names: list[str]) -> State:
-    """The whole state, of all stages."""
-    parts = world.all_gather(mlp.export_state(task, model, optimizer, names))
+    """The whole state, gathered from all stages."""
+    parts = all_gather(mlp.export_state(task, model, optimizer, names))
     return {name: value for part in parts for name, value in part.items()}
 
 

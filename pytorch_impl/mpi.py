@@ -1,4 +1,4 @@
-"""MPI, through mpi4py: joining mpirun's world; for torch_sync_sgd, averaging gradients in memory that workers share."""
+"""MPI, through mpi4py: joining mpirun's world, and averaging torch_sync_sgd's gradients in shared memory."""
 
 import importlib.util
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
-"""What Open MPI's and MPICH's mpirun tell a process that they start."""
+"""Environment variables with the rank of a process that Open MPI's or MPICH's mpirun started."""
 
 
 def is_launched() -> bool:
@@ -32,7 +32,7 @@ def is_launched() -> bool:
 
 
 def require_mpi4py() -> None:
-    """End this program, in one line of the first rank's, where mpi4py isn't installed."""
+    """End this program where mpi4py isn't installed. The first rank prints one line."""
     if importlib.util.find_spec("mpi4py") is not None:
         return
     if any(os.environ.get(name) == "0" for name in _RANK_VARIABLES):
@@ -44,32 +44,32 @@ def require_mpi4py() -> None:
 
 
 def join(task: Task | Sweep) -> "tuple[World, torch.device, MPI.Comm]":
-    """Join the world that mpirun started: all workers as this one sees them, its device, and their communicator."""
+    """Join the world that mpirun started. Return the world, this worker's device, and MPI's communicator."""
     # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
-    from mpi4py import MPI  # Starts MPI, so not before mpirun is known to have started this.
+    from mpi4py import MPI  # Importing it starts MPI, so mpirun must have started this process.
 
-    everyone = MPI.COMM_WORLD
-    node = everyone.Split_type(MPI.COMM_TYPE_SHARED)
-    check_world_size(task, everyone.size, "mpirun")
-    # mpirun may have bound each rank to a core of its own, and what is pinned here is cut from those of all ranks.
+    communicator = MPI.COMM_WORLD
+    node = communicator.Split_type(MPI.COMM_TYPE_SHARED)
+    check_world_size(task, communicator.size, "mpirun")
+    # mpirun may have bound each rank to one core. The cores to pin are cut from those of all ranks.
     os.sched_setaffinity(0, set().union(*node.allgather(os.sched_getaffinity(0))))
     placement = machine.pin(task, node.rank, node.size)
     device = mlp.choose_device(task, node.rank, node.size)
     world = World(
         placement=placement,
-        rank=everyone.rank,
-        size=everyone.size,
-        backend="mpi, shared memory" if node.size == everyone.size else "mpi",
+        rank=communicator.rank,
+        size=communicator.size,
+        backend="mpi, shared memory" if node.size == communicator.size else "mpi",
         device=mlp.device_name(device),
-        all_gather=everyone.allgather,
+        all_gather=communicator.allgather,
         synchronize=partial(mlp.synchronize, device),
     )
-    return world, device, everyone
+    return world, device, communicator
 
 
 def send_weights(world: "MPI.Comm", parameters: list[nn.Parameter]) -> None:
-    """Rank 0's weights, point to point, to every sibling."""
+    """Send rank 0's weights, point to point, to every sibling."""
     for parameter in parameters:
         values = np.ascontiguousarray(parameter.data.cpu().numpy())
         if world.rank > 0:
@@ -83,9 +83,9 @@ def send_weights(world: "MPI.Comm", parameters: list[nn.Parameter]) -> None:
 class GradientMean:
     """Averages gradients, flattened into one array, over all workers.
 
-    On one machine every worker writes its own into shared memory, sums one part of all workers', and reads the sums of
-    the others (MPI-3.1, section 11.2.3): each byte is written and read in place, and crosses no socket. Over several
-    machines it is MPI's own all-reduce.
+    On one machine every worker writes its gradients into shared memory (MPI-3.1, section 11.2.3). It then sums one part
+    of all workers' gradients, and reads the sums of the other parts. Each byte is written and read in place, and
+    crosses no socket. Over several machines MPI's own all-reduce sums the gradients.
     """
 
     def __init__(self, world: "MPI.Comm", task: Task) -> None:
@@ -93,16 +93,16 @@ class GradientMean:
 
         self._world, self._window = world, None
         count = parameter_bytes(task) // 4
-        self._own = self._mean = torch.empty(count)
+        self._local = self._mean = torch.empty(count)
         node = world.Split_type(MPI.COMM_TYPE_SHARED)
         if node.size < world.size:
             return
-        # Behind every worker's own gradients rank 0's segment has room for the mean.
+        # Behind rank 0's own gradients its segment has room for the mean.
         self._window = MPI.Win.Allocate_shared(4 * count * (2 if node.rank == 0 else 1), 4, comm=node)
         buffers = [self._window.Shared_query(rank)[0] for rank in range(node.size)]
         segments = [torch.frombuffer(buffer, dtype=torch.float32) for buffer in buffers]
         self._gradients, self._mean = [segment[:count] for segment in segments], segments[0][count:]
-        self._own = self._gradients[node.rank]
+        self._local = self._gradients[node.rank]
         ends = np.linspace(0, count, node.size + 1).astype(int)
         self._part = slice(ends[node.rank], ends[node.rank + 1])
 
@@ -110,23 +110,23 @@ class GradientMean:
         """Leave the mean over all workers in every parameter's `grad`."""
         gradients = [parameter.grad.flatten() for parameter in parameters]
         if gradients[0].is_cuda:
-            self._own.copy_(torch.cat(gradients))
+            self._local.copy_(torch.cat(gradients))
         else:
-            torch.cat(gradients, out=self._own)
+            torch.cat(gradients, out=self._local)
         if self._window is None:
             from mpi4py import MPI
 
-            self._world.Allreduce(MPI.IN_PLACE, self._own.numpy())
-            self._own /= self._world.size
+            self._world.Allreduce(MPI.IN_PLACE, self._local.numpy())
+            self._local /= self._world.size
         else:
             self._meet()
-            self._sum_own_part()
+            self._sum_part()
             self._meet()
         means = self._mean.split([gradient.numel() for gradient in gradients])
         for parameter, mean in zip(parameters, means, strict=True):
             parameter.grad = mean.view_as(parameter).to(parameter.device)
 
-    def _sum_own_part(self) -> None:
+    def _sum_part(self) -> None:
         first, *others = [gradients[self._part] for gradients in self._gradients]
         total = self._mean[self._part]
         torch.add(first, others.pop() if others else 0, out=total)

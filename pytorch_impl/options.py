@@ -1,4 +1,4 @@
-"""Options of PyTorch's loops, whoever exchanges their gradients."""
+"""Options of PyTorch's loops, for torch.distributed and for Horovod."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""One process, no distribution: the base that every speed-up of PyTorch's strategies is measured against.
+"""One process, no distribution: the baseline of every speed-up of PyTorch's strategies.
 
 To start it: `python pytorch_impl/single.py --preset digits`.
 """
@@ -32,8 +32,8 @@ def main() -> None:
     placement = machine.pin(task)
     device = mlp.choose_device(task, local_rank=0, local_world_size=1)
 
-    alone = World(placement=placement, device=mlp.device_name(device), synchronize=partial(mlp.synchronize, device))
-    _train(Run(SINGLE, task, options, alone), device)
+    world = World(placement=placement, device=mlp.device_name(device), synchronize=partial(mlp.synchronize, device))
+    _train(Run(SINGLE, task, options, world), device)
 
 
 def _train(run: Run, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""PyTorch's strategies, in the order in which a student would read them: the front page of this folder."""
+"""PyTorch's strategies, in the order in which a student would read them. Start here in this folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str, str]:
-    """Gloo listens where the other workers are, and nowhere else."""
+    """Environment variables of a launch. Gloo listens on the workers' network interface alone."""
     return {"GLOO_SOCKET_IFNAME": interface}
 
 
@@ -63,7 +63,7 @@ PYTORCH = Family(
 
 
 def torchrun(launch: Launch) -> list[str]:
-    """The command line of torchrun, or of mpirun where MPI is to carry the tensors. Raises UserError without mpirun."""
+    """The command line of torchrun, or of mpirun for `--backend mpi`. Raises UserError without mpirun."""
     if launch.options.backend == "mpi":
         return mpirun(launch)
     ports = ["--nproc-per-node", str(launch.workers), "--master-port", str(launch.port)]
@@ -71,7 +71,7 @@ def torchrun(launch: Launch) -> list[str]:
 
 
 def torchrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
-    """torchrun on every host, which meet at the first one; or mpirun where MPI is to carry the tensors."""
+    """The command lines by host: torchrun on each, which meet at the first host; or mpirun for `--backend mpi`."""
     if launch.options.backend == "mpi":
         return mpirun_across_hosts(launch)
     meeting = ["--master-addr", launch.places[0].address, "--master-port", str(launch.port)]
@@ -83,7 +83,7 @@ def torchrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
 
 
 TORCHRUN_SIGNAL = r"Root Cause.*\n(.*\n){3}.*rank +: (?P<rank>\d+) .*\n.*exitcode +: -(?P<signal>\d+) "
-"""How torchrun reports that a signal ended the rank that failed first; it ends the others by signals of its own."""
+"""torchrun's report of the signal that ended the first failed rank. torchrun itself ends the other ranks."""
 
 TORCHRUN = Launcher(
     name="torchrun",
@@ -131,7 +131,7 @@ class SyncSgdOptions(ReplicatedOptions):
 class BucketOptions(ReplicatedOptions):
     """Options of strategies that exchange gradients in buckets, as they become ready."""
 
-    # So little that even the gradients of digits fill several buckets.
+    # Small enough that even the gradients of digits fill several buckets.
     bucket_megabytes: float | None = option(None, above=0, tried=(0.02,))
     """Gradients are exchanged in buckets of about so many MiB; none: torch's own choice, 25 after a first one of 1."""
 
@@ -158,7 +158,7 @@ class PipelineOptions(BackendOptions):
     """Parts of a batch that are in the pipeline at the same time."""
 
 
-# What can't be had
+# Early refusals
 
 
 def check_backend(task: Task, options: BackendOptions, workers: int, gpus: int) -> None:
@@ -196,9 +196,9 @@ def check_split_layers(task: Task, options: BackendOptions, workers: int, gpus: 
 
 
 def split_axis(layer: int, layers: int) -> int:
-    """Which axis of a layer's weights (inputs, outputs) tensor parallelism splits: 0, its inputs, or 1, its outputs.
+    """The axis of a layer's weights (inputs, outputs) that tensor parallelism splits: 0, inputs, or 1, outputs.
 
-    They take turns, and the last layer is split by its inputs, so that every worker gets all logits.
+    The axes alternate. The last layer is split by its inputs, so that every worker gets all logits.
     """
     return (layers - 1 - layer) % 2
 
@@ -207,7 +207,7 @@ def split_axis(layer: int, layers: int) -> int:
 
 
 def bucket_traffic(parameter_bytes: int, workers: int, options: DdpOptions) -> Traffic:
-    """The traffic of DistributedDataParallel: a ring all-reduce of what its hook makes of the gradients."""
+    """The traffic of DistributedDataParallel: a ring all-reduce of the gradients, as its hook compresses them."""
     if options.gradient_hook == "powersgd":
         return Traffic(None, "none where a hook exchanges factors of low rank")
     traffic = ring_all_reduce(parameter_bytes, workers, options)
@@ -215,7 +215,7 @@ def bucket_traffic(parameter_bytes: int, workers: int, options: DdpOptions) -> T
 
 
 def bucket_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: DdpOptions) -> Traffic:
-    """As `bucket_traffic`, from host to host."""
+    """The traffic of `bucket_traffic` between hosts."""
     if options.gradient_hook == "powersgd":
         return Traffic(None, "none where a hook exchanges factors of low rank")
     traffic = ring_between_hosts(parameter_bytes, workers, hosts, options)
@@ -223,14 +223,14 @@ def bucket_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int,
 
 
 def by_hand_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: SyncSgdOptions) -> Traffic:
-    """The traffic of a ring all-reduce from host to host; MPI chooses its algorithm by itself."""
+    """The traffic of a ring all-reduce between hosts. There is no formula for MPI, which chooses its algorithm."""
     if options.backend == "mpi":
         return Traffic(None, "none where MPI chooses the algorithm")
     return ring_between_hosts(parameter_bytes, workers, hosts, options)
 
 
 def by_hand_traffic(parameter_bytes: int, workers: int, options: SyncSgdOptions) -> Traffic:
-    """The traffic of a ring all-reduce; over MPI nothing, since the workers of one machine share memory."""
+    """The traffic of a ring all-reduce. Over MPI it is 0, since the workers of one machine share memory."""
     if options.backend == "mpi":
         return Traffic(0.0, "nothing between workers of one machine, which share memory")
     return ring_all_reduce(parameter_bytes, workers, options)
@@ -239,9 +239,9 @@ def by_hand_traffic(parameter_bytes: int, workers: int, options: SyncSgdOptions)
 def owned_update_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
     """The traffic where each parameter is updated by its owner alone: 3 (N - 1) times the bytes of the model.
 
-    A ring all-reduce of the gradients, which are as large as the parameters, then every parameter from its owner to the
-    N - 1 others (torch.distributed.optim.ZeroRedundancyOptimizer: "each rank will broadcast its parameters to all other
-    peers").
+    A ring all-reduce sums the gradients, which are as large as the parameters. Then each owner sends its parameters to
+    the N - 1 others. torch.distributed.optim.ZeroRedundancyOptimizer says "each rank will broadcast its parameters to
+    all other peers".
     """
     formula = "3 (N - 1) times the bytes of the gradients: a ring all-reduce, then each parameter from its owner"
     return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, "torch.distributed.optim.ZeroRedundancyOptimizer")
@@ -250,9 +250,10 @@ def owned_update_traffic(parameter_bytes: int, workers: int, options: Options) -
 def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
     """The traffic where each worker keeps 1 / N of every parameter and gradient: 3 (N - 1) times the model's bytes.
 
-    All-gathers of the parameters before the forward pass and again before the backward pass, and a reduce-scatter of
-    the gradients, each (N - 1) times the model's bytes (Rajbhandari et al., "ZeRO", 2020, section 7.2.2, P_os+g+p).
-    Over Gloo torch's reduce-scatter is a whole all-reduce (pytorch issue 149869), twice what it has to be.
+    The parameters are all-gathered before the forward pass and again before the backward pass. The gradients are
+    reduce-scattered. Each of the three sends (N - 1) times the model's bytes (Rajbhandari et al., "ZeRO", 2020, section
+    7.2.2, P_os+g+p). Over Gloo torch's reduce-scatter is a whole all-reduce (pytorch issue 149869), which sends twice
+    as much.
     """
     formula = (
         "3 (N - 1) times the bytes of the gradients: parameters gathered twice, gradients reduced and scattered; over "
@@ -263,7 +264,7 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) 
 
 
 def cut_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
-    """The traffic of parts of one model, which send activations."""
+    """The traffic of parts of one model, which send activations: no formula."""
     return Traffic(None, "none where it depends on how the model is cut")
 
 
@@ -271,7 +272,10 @@ def cut_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic
 
 
 def biases_of_layers_split_by_inputs(task: Task) -> int:
-    """The float32 bytes of the biases that are added to the sum of all workers' products, so that each one has them."""
+    """Bytes of the float32 biases of the layers split by their inputs, which every worker holds whole.
+
+    Such a bias is added to the sum of all workers' products.
+    """
     layers = task.dimensions[1:]
     return 4 * task.bias * sum(width for number, width in enumerate(layers) if not split_axis(number, len(layers)))
 

@@ -1,7 +1,7 @@
 """Synchronous SGD by hand: rank 0 sends every sibling its weights, and after backward each gradient is averaged.
 
-With torchrun parameter by parameter over torch.distributed; with mpirun all gradients at once over MPI, through memory
-that the workers of one machine share: `mpirun -np 4 python pytorch_impl/sync_sgd.py --preset digits`.
+Under torchrun, torch.distributed averages one parameter after the other. Under mpirun, MPI averages all gradients at
+once, in memory that the workers of one machine share: `mpirun -np 4 python pytorch_impl/sync_sgd.py --preset digits`.
 
 To start it: `torchrun --nproc-per-node 4 pytorch_impl/sync_sgd.py --preset digits`.
 """
@@ -27,8 +27,9 @@ from torch.nn.functional import cross_entropy
 from common.declarations.arguments import parse_command_line
 from common.errors import UserError
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp, mpi, world
+from pytorch_impl import inputs, mlp, mpi
 from pytorch_impl.strategies import SYNC_SGD
+from pytorch_impl.world import join, leave
 
 
 def main() -> None:
@@ -38,15 +39,15 @@ def main() -> None:
         mpi.require_mpi4py()
         if options.backend not in ("auto", "mpi"):
             raise UserError(f"--backend {options.backend}, but mpirun started this: leave it out, or use torchrun.")
-        workers, device, communicator = mpi.join(task)
-        run = Run(SYNC_SGD, task, dataclasses.replace(options, backend="mpi"), workers)
+        world, device, communicator = mpi.join(task)
+        run = Run(SYNC_SGD, task, dataclasses.replace(options, backend="mpi"), world)
         _train(run, device, partial(mpi.send_weights, communicator), mpi.GradientMean(communicator, task))
         return
     if options.backend == "mpi":
         raise UserError("--backend mpi needs mpirun to start it: mpirun -np N python pytorch_impl/sync_sgd.py")
-    workers, device = world.join(SYNC_SGD, task, options)
-    _train(Run(SYNC_SGD, task, options, workers), device, send_weights, average_gradients)
-    world.leave()
+    world, device = join(SYNC_SGD, task, options)
+    _train(Run(SYNC_SGD, task, options, world), device, send_weights, average_gradients)
+    leave()
 
 
 def _train(
@@ -80,7 +81,7 @@ def _train(
 
 
 def send_weights(parameters: list[nn.Parameter]) -> None:
-    """Rank 0's weights, point to point, to every sibling."""
+    """Send rank 0's weights, point to point, to every sibling."""
     for parameter in parameters:
         if dist.get_rank() > 0:
             dist.recv(parameter.data, src=0)
@@ -90,10 +91,10 @@ def send_weights(parameters: list[nn.Parameter]) -> None:
 
 
 def average_gradients(parameters: list[nn.Parameter]) -> None:
-    """Sum every parameter's gradient over all workers, one after the other, and divide by their number.
+    """Sum every parameter's gradient over all workers, one after the other, and divide by the number of workers.
 
-    Each worker's loss is the mean over its rows, and all have as many, so the mean of the gradients is the gradient of
-    the mean over the global batch.
+    Each worker's loss is the mean over its rows, and all workers have equally many rows. So the mean of the gradients
+    is the gradient of the mean over the global batch.
     """
     for parameter in parameters:
         dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)

@@ -1,7 +1,8 @@
 """Tensor parallelism: every layer's weights are split over the workers, by its outputs and by its inputs in turn.
 
-A layer split by its outputs gives each worker some of the features; the next one, split by its inputs, makes of them a
-partial product, and the sum of all workers' is the layer's output (Shoeybi et al., "Megatron-LM", 2019, section 3).
+A layer split by its outputs gives each worker some of the features. The next layer, split by its inputs, multiplies
+them to a partial product. The sum of all workers' partial products is that layer's output (Shoeybi et al.,
+"Megatron-LM", 2019, section 3).
 
 To start it: `torchrun --nproc-per-node 4 pytorch_impl/tensor_parallel.py --preset digits`.
 """
@@ -26,16 +27,17 @@ from common.contract.mlp import State
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import mlp, world
+from pytorch_impl import mlp
 from pytorch_impl.strategies import TENSOR_PARALLEL, split_axis
+from pytorch_impl.world import all_gather, join, leave
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(TENSOR_PARALLEL, __doc__)
-    workers, device = world.join(TENSOR_PARALLEL, task, options)
-    _train(Run(TENSOR_PARALLEL, task, options, workers), device)
-    world.leave()
+    world, device = join(TENSOR_PARALLEL, task, options)
+    _train(Run(TENSOR_PARALLEL, task, options, world), device)
+    leave()
 
 
 def _train(run: Run, device: torch.device) -> None:
@@ -43,10 +45,10 @@ def _train(run: Run, device: torch.device) -> None:
     model = _build_part(task, run.world.size).to(device)
     optimizer = mlp.build_optimizer(task, model)
     schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, _own_part(task, run.initial_state))
+    mlp.load_state(task, model, optimizer, _local_part(task, run.initial_state))
     inputs = slice(None)
     if split_axis(0, len(task.dimensions) - 1) == 0:
-        inputs = own_slice(task.dimensions[0])
+        inputs = local_slice(task.dimensions[0])
     run.export_with(lambda: _export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
 
     for batch in run.steps():
@@ -62,40 +64,40 @@ def _train(run: Run, device: torch.device) -> None:
 
 
 class SplitByOutputs(nn.Linear):
-    """Some of a layer's outputs, of all its inputs."""
+    """A part of a layer's outputs, computed from all of its inputs."""
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """(rows, inputs) to (rows, outputs / workers)."""
+        """Outputs (rows, outputs / workers) of features (rows, inputs)."""
         return super().forward(SumGradients.apply(features))
 
 
 class SplitByInputs(nn.Linear):
-    """All of a layer's outputs, of some of its inputs: every worker's partial product, summed."""
+    """All of a layer's outputs: the sum of every worker's partial product, each of a part of the inputs."""
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """(rows, inputs / workers) to (rows, outputs)."""
+        """Outputs (rows, outputs) of features (rows, inputs / workers)."""
         outputs = Sum.apply(linear(features, self.weight))
         return outputs if self.bias is None else outputs + self.bias
 
 
 class Sum(torch.autograd.Function):
-    """All workers' sum forward, nothing backward: Megatron-LM's g."""
+    """Sums over all workers in forward, does nothing in backward: Megatron-LM's g."""
 
     @staticmethod
     def forward(_context: object, partial: torch.Tensor) -> torch.Tensor:
-        """The whole product, of each worker's part of it."""
+        """The sum of all workers' partial products."""
         # The line that makes it distributed: the partial products of all workers are summed.
         dist.all_reduce(partial)
         return partial
 
     @staticmethod
     def backward(_context: object, gradient: torch.Tensor) -> torch.Tensor:
-        """Each worker's partial product counts once in the sum."""
+        """The gradient as it is, since each worker's partial product counts once in the sum."""
         return gradient
 
 
 class SumGradients(torch.autograd.Function):
-    """Nothing forward, all workers' sum backward: Megatron-LM's f."""
+    """Does nothing in forward, sums over all workers in backward: Megatron-LM's f."""
 
     @staticmethod
     def forward(_context: object, features: torch.Tensor) -> torch.Tensor:
@@ -104,21 +106,21 @@ class SumGradients(torch.autograd.Function):
 
     @staticmethod
     def backward(_context: object, gradient: torch.Tensor) -> torch.Tensor:
-        """Every worker's outputs depend on all features, so their gradients add up."""
+        """The sum of all workers' gradients, since every worker's outputs depend on all features."""
         gradient = gradient.contiguous()
         # The line that makes it distributed on the way back.
         dist.all_reduce(gradient)
         return gradient
 
 
-def own_slice(width: int) -> slice:
-    """The part of a layer's side of this width that this worker has."""
+def local_slice(width: int) -> slice:
+    """This worker's part of an axis of `width` elements."""
     part = width // dist.get_world_size()
     return slice(dist.get_rank() * part, (dist.get_rank() + 1) * part)
 
 
 def _build_part(task: Task, world_size: int) -> nn.Sequential:
-    """The contract's model with this worker's part of every layer in place of the layer."""
+    """The contract's model, with this worker's part in place of every layer."""
     with torch.device("meta"):
         whole = mlp.build_model(task)
     modules: list[nn.Module] = []
@@ -132,29 +134,29 @@ def _build_part(task: Task, world_size: int) -> nn.Sequential:
     return nn.Sequential(*modules)
 
 
-def _own_part(task: Task, state: State) -> State:
-    """Of the contract's weights and momentum, this worker's part."""
-    return {name: value[_own_slices(task, name, value)] for name, value in state.items()}
-
-
-def _own_slices(task: Task, name: str, value: np.ndarray) -> tuple[slice, ...]:
-    axis = _axis_of(task, name)
-    return tuple(own_slice(width) if axis == side else slice(None) for side, width in enumerate(value.shape))
+def _local_part(task: Task, state: State) -> State:
+    """This worker's part of the contract's weights and momentum."""
+    part: State = {}
+    for name, value in state.items():
+        split = _axis_of(task, name)
+        slices = [local_slice(width) if axis == split else slice(None) for axis, width in enumerate(value.shape)]
+        part[name] = value[tuple(slices)]
+    return part
 
 
 def _axis_of(task: Task, name: str) -> int | None:
-    """The axis along which the array of this name is split; None: every worker has it whole."""
+    """The axis along which the array of this name is split; None for an array that every worker has whole."""
     layer, kind, *_ = name.removeprefix("layer").split(".")
     axis = split_axis(int(layer), len(task.dimensions) - 1)
     if kind == "weight":
         return axis
-    # A bias belongs to the outputs: it is split with them, or added to their sum.
+    # A bias belongs to the outputs: it is split with the outputs, or added to their sum.
     return 0 if axis == 1 else None
 
 
 def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
-    """The whole state, put together from all workers' parts."""
-    parts = world.all_gather(mlp.export_state(task, model, optimizer))
+    """The whole state, concatenated from all workers' parts."""
+    parts = all_gather(mlp.export_state(task, model, optimizer))
     state: State = {}
     for name in parts[0]:
         axis = _axis_of(task, name)

@@ -1,7 +1,7 @@
-"""Run a strategy's script under the torch profiler, and leave the messages of a step (`common.records.trace`).
+"""Run a strategy's script under the torch profiler, and write the messages of a step (`common.records.trace`).
 
-To start it: `python -m pytorch_impl.tracer SCRIPT OPTIONS`. The script stays as it is: what it calls after every step
-is replaced in this process alone. Every rank is profiled, so that all are slowed alike; the first one writes.
+To start it: `python -m pytorch_impl.tracer SCRIPT OPTIONS`. The script stays as it is: this process alone replaces
+`Run.observe`. Every rank is profiled, so that all ranks are slowed alike. The first rank writes.
 """
 
 import itertools
@@ -21,13 +21,13 @@ from common.records.trace import FIRST_STEP, STEPS, Message, Trace, seconds_unde
 from pytorch_impl.libraries import GLOO, NCCL
 
 LIBRARIES = {"gloo": GLOO, "nccl": NCCL}
-"""What carries the messages, by the name of torch's backend, with which its calls' names begin."""
+"""Libraries of collectives by torch's backend, whose name is the prefix of its calls' names."""
 
 BETWEEN_STEPS = "lockstep: between steps"
-"""What the profiler sees between a step and the next one."""
+"""The profiler's event between a step and the next step."""
 
-# As ProcessGroupGloo.cpp and ProcessGroupNCCL.cpp in torch/csrc/distributed/c10d name them. Not scatter, of which one
-# of them tells the whole and the other one a part, and no call that joins several.
+# Names of calls in ProcessGroupGloo.cpp and ProcessGroupNCCL.cpp (torch/csrc/distributed/c10d). Scatter isn't among
+# them: one backend reports the size of the whole, the other that of a part. Nor are calls that join several.
 _COLLECTIVES = {
     "send": Collective.SEND_RECEIVE,
     "recv": Collective.SEND_RECEIVE,
@@ -60,7 +60,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Event:
-    """What the profiler tells: a call, its tensors' shapes and types, and when it was under way."""
+    """A call in the profiler's trace: its tensors' shapes and types, its begin and its end."""
 
     name: str
     begin_ns: int
@@ -70,27 +70,27 @@ class Event:
 
     @property
     def size_bytes(self) -> int:
-        """Of all its tensors on this rank."""
+        """Bytes of all tensors of the call on this rank."""
         sizes = [math.prod(shape) for shape in self.shapes]
         return sum(size * np.dtype(_TYPES[kind]).itemsize for size, kind in zip(sizes, self.types, strict=True))
 
 
 def main() -> None:
-    """Run the script that the first argument names, as if it had been started itself."""
+    """Run the script that the first argument names, as if the user had started that script."""
     Run.observe = with_profiler(Run.observe)
     run_script()
 
 
 def with_profiler(observe: Callable[..., None]) -> Callable[..., None]:
-    """`Run.observe`, which profiles the steps that are to be traced, and after the last of them leaves the trace.
+    """A `Run.observe` that also profiles the steps to trace, and writes the trace after the last of them.
 
-    It raises UserError where there is nothing to trace: after the first step if it can be told by then.
+    It raises UserError where there is nothing to trace, after the first step where possible.
     """
     observed, profiler = 0, None
 
     def observe_profiled(run: Run, *arguments: object, **named: object) -> None:
         nonlocal observed, profiler
-        # Not above: it's for the script to say, in one line, that torch is missing.
+        # Imported here, since the script itself reports in one line that torch is missing.
         from torch.profiler import ProfilerActivity, _ExperimentalConfig, profile, record_function
 
         observed += 1
@@ -99,7 +99,7 @@ def with_profiler(observe: Callable[..., None]) -> Callable[..., None]:
         with record_function(BETWEEN_STEPS):
             observe(run, *arguments, **named)
         if observed == FIRST_STEP - 1:
-            # All threads, since PowerSGD's hook goes on in one of Gloo's where the call before took that long.
+            # All threads: after a long call PowerSGD's hook goes on in one of Gloo's threads.
             config = _ExperimentalConfig(profile_all_threads=True)
             profiler = profile(activities=[ProfilerActivity.CPU], record_shapes=True, experimental_config=config)
             profiler.start()
@@ -111,39 +111,39 @@ def with_profiler(observe: Callable[..., None]) -> Callable[..., None]:
 
 
 def _leave_trace(run: Run, events: Iterable) -> None:
-    seen = [Event(each.name(), each.start_ns(), each.end_ns(), each.shapes(), each.dtypes()) for each in events]
-    # Every rank looks at its own, so that all of them refuse what the first one does.
-    trace = trace_of(run.strategy.name, run.world.size, run.world.backend, seen)
+    calls = [Event(event.name(), event.start_ns(), event.end_ns(), event.shapes(), event.dtypes()) for event in events]
+    # Every rank makes the trace of its own calls, so that all ranks refuse the same strategies.
+    trace = trace_of(run.strategy.name, run.world.size, run.world.backend, calls)
     if run.world.rank == 0:
         write_record(trace_path(run.record_path), trace)
 
 
 def refuse_early(run: Run) -> None:
-    """Raises UserError where torch.distributed carries nothing, or the launch has too few steps."""
+    """Raise UserError where torch.distributed carries nothing, or the launch has too few steps."""
     name, workers, backend = run.strategy.name, run.world.size, run.world.backend
     if backend.startswith("mpi"):
         raise UserError(f"{name} sends by mpi4py, which the torch profiler doesn't see: leave --backend mpi out.")
     if backend not in LIBRARIES or workers == 1:
-        does = "copies tensors" if workers > 1 else "computes"
-        raise UserError(f"{name} {does} within one process: torch.distributed carries nothing that could be replayed.")
+        work = "copies tensors" if workers > 1 else "computes"
+        raise UserError(f"{name} {work} within one process: torch.distributed carries nothing that could be replayed.")
     steps, needed = run.task.steps - run.first_step, FIRST_STEP - 1 + STEPS
     if steps < needed:
         raise UserError(f"Messages are traced up to step {needed}, but this launch has {steps}: give it more --steps.")
 
 
 def trace_of(strategy: str, workers: int, backend: str, events: Iterable[Event]) -> Trace:
-    """The trace of a strategy, by all that the profiler saw on the first rank in the steps to trace.
+    """The trace of a strategy, made from the profiler's events on one rank in the steps to trace.
 
-    Raises UserError where there are no messages, or some that can't be replayed.
+    Raises UserError where there are no messages, or messages that can't be replayed.
     """
     steps = steps_of(events, backend)
     data_type = data_type_of(strategy, [call for step in steps for call in step])
-    # Gloo's threads begin calls that are issued one right after the other in either order: mostly as they were issued.
+    # Gloo's threads may begin two calls in either order. Mostly they keep the order in which the calls were issued.
     sequences = Counter(tuple(message_of(call, workers) for call in step) for step in steps)
     [(messages, _), *_] = sequences.most_common(1)
     if any(Counter(sequence) != Counter(messages) for sequence in sequences):
         raise UserError(f"{strategy} sends other messages in some steps than in others: no one step stands for all.")
-    # Over NCCL a call ends for the profiler once the GPU has been told of it (ProcessGroupNCCL.cpp, markCompleted).
+    # Over NCCL a call ends for the profiler once it is queued on the GPU (ProcessGroupNCCL.cpp, markCompleted).
     under_way = [_seconds_under_way(step) for step in steps] if backend == "gloo" else []
     return Trace(
         strategy=strategy,
@@ -157,7 +157,7 @@ def trace_of(strategy: str, workers: int, backend: str, events: Iterable[Event])
 
 
 def _seconds_under_way(step: list[Event]) -> float:
-    # Since the first one began, for a float has no room for the nanoseconds since 1970.
+    # Relative to the first call's begin: a float can't hold the nanoseconds since 1970.
     start = step[0].begin_ns
     return seconds_under_way([((call.begin_ns - start) / 1e9, (call.end_ns - start) / 1e9) for call in step])
 
@@ -165,10 +165,10 @@ def _seconds_under_way(step: list[Event]) -> float:
 def steps_of(events: Iterable[Event], backend: str) -> list[list[Event]]:
     """The backend's calls of each step, in the order in which they began.
 
-    None of those between two steps, nor of those with empty tensors, which send nothing.
+    Leaves out calls between two steps, and calls with empty tensors, which send nothing.
     """
     ordered = sorted(events, key=lambda event: event.begin_ns)
-    calls = [each for each in ordered if each.name.startswith(f"{backend}:") and _sends(each)]
+    calls = [event for event in ordered if event.name.startswith(f"{backend}:") and _sends(event)]
     gaps = [Event(BETWEEN_STEPS, 0, 0), *(event for event in ordered if event.name == BETWEEN_STEPS)]
     return [
         [call for call in calls if before.end_ns <= call.begin_ns < after.begin_ns]
@@ -182,24 +182,24 @@ def _sends(call: Event) -> bool:
 
 
 def data_type_of(strategy: str, calls: Sequence[Event]) -> str:
-    """NumPy's name of the type in which all calls can be replayed: that of the elements that are added up, if any are.
+    """NumPy's name of the type in which all calls can be replayed: the type of the elements that are summed, if any.
 
-    The other calls only move bytes, so theirs may be of any type. Raises UserError where nothing is sent, or what is
-    added up has several types, or there is one that isn't known.
+    Calls without a sum only move bytes, so their type doesn't matter. Raises UserError where nothing is sent, where
+    sums have several types, and for an unknown type.
     """
-    moved = {kind for call in calls for kind in call.types}
-    if not moved:
+    all_types = {kind for call in calls for kind in call.types}
+    if not all_types:
         raise UserError(f"{strategy} sent nothing in the steps that were traced: there is nothing to replay.")
-    added = {kind for call in calls for kind in call.types if collective_of(call) in _REDUCTIONS}
-    types = added or moved
-    if len(types) != 1 or not moved <= _TYPES.keys():
-        names = " and ".join(sorted(moved))
+    summed_types = {kind for call in calls for kind in call.types if collective_of(call) in _REDUCTIONS}
+    types = summed_types or all_types
+    if len(types) != 1 or not all_types <= _TYPES.keys():
+        names = " and ".join(sorted(all_types))
         raise UserError(f"{strategy} sends elements of {names}, but a replay sends one type of {', '.join(_TYPES)}.")
     return _TYPES[types.pop()]
 
 
 def collective_of(call: Event) -> Collective:
-    """What was called. Raises UserError for a call that isn't known."""
+    """The collective of a call. Raises UserError for an unknown call."""
     name = _name_of(call)
     if name not in _COLLECTIVES:
         raise UserError(f"{call.name} is a call that the tracer doesn't know: it knows {', '.join(_COLLECTIVES)}.")
@@ -207,12 +207,12 @@ def collective_of(call: Event) -> Collective:
 
 
 def _name_of(call: Event) -> str:
-    # NCCL's name of a message goes on with its ranks, such as `nccl:send 0->1`.
+    # NCCL's names end with the ranks of a message, such as `nccl:send 0->1`.
     return call.name.partition(":")[2].partition(" ")[0]
 
 
 def message_of(call: Event, workers: int) -> Message:
-    """The message that a call sent. Raises UserError for one that isn't known, or that not all ranks can send."""
+    """The message that a call sent. Raises UserError for an unknown call, or one that not all ranks can send."""
     collective = collective_of(call)
     if collective is Collective.SEND_RECEIVE and workers > 2:
         raise UserError("Workers who send to one another send different messages: trace this strategy with 2 workers.")

@@ -1,4 +1,4 @@
-"""What programs on torch.distributed need around their loops: joining the world, gathering records, leaving."""
+"""Joining and leaving the world of torch.distributed, and gathering values of all its ranks."""
 
 import gc
 import os
@@ -8,11 +8,11 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
-# Keep this import, which must come before init_process_group: the module's functions have `group.WORLD` as a default
-# argument, so when torch imports it later (DistributedDataParallel does) they hold the process group for ever, and
-# destroy_process_group doesn't end Gloo's threads. One that still has a finished collective's tensors to give back asks
-# for the interpreter's lock; while the interpreter ends, Python 3.11 answers with pthread_exit, and C++ answers that
-# with "terminate called without an active exception" (pytorch issue 190489; 8 of 42 launches with torch 2.13.0).
+# Keep this import, which must come before init_process_group. The module's functions have `group.WORLD` as a default
+# argument. Where torch imports the module later (DistributedDataParallel does), they hold the process group for ever,
+# and destroy_process_group doesn't end Gloo's threads. A thread that still has a finished collective's tensors to give
+# back asks for the interpreter's lock. While the interpreter ends, Python 3.11 answers with pthread_exit, and C++ with
+# "terminate called without an active exception" (pytorch issue 190489; 8 of 42 launches with torch 2.13.0).
 import torch.distributed.nn.functional
 
 from common.contract.task import Task
@@ -28,9 +28,10 @@ from pytorch_impl.strategies import BackendOptions
 
 
 def join(program: Strategy | Library, task: Task | Sweep, options: BackendOptions) -> tuple[World, torch.device]:
-    """Join the world that torchrun started: all workers as this one sees them, and the device it computes on.
+    """Join the world that torchrun started. Return the world and this worker's device.
 
-    Raises UserError when torchrun didn't start it, or what the command line asks for isn't here.
+    Raises UserError where torchrun didn't start this process, or the machine or torch's build lacks what the command
+    line asks for.
     """
     if "RANK" not in os.environ:
         raise UserError(f"{program.name} is started by torchrun: torchrun --nproc-per-node N {program.script}")
@@ -54,9 +55,9 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
 
 
 def choose_backend(backend: str, device: torch.device) -> str:
-    """What `--backend` asks for; left alone, NCCL between GPUs and Gloo between CPUs.
+    """The backend of `--backend`; for auto, NCCL between GPUs and Gloo between CPUs.
 
-    Raises UserError for one that this build of torch lacks, or that doesn't reach the device.
+    Raises UserError for a backend that this build of torch lacks, or that doesn't reach the device.
     """
     if backend == "auto":
         return "nccl" if device.type == "cuda" else "gloo"
@@ -75,10 +76,10 @@ def all_gather(value: object) -> list:
 
 
 def leave() -> None:
-    """Leave the world and end its threads. Call it once the wrapped model is gone: after the function that held it.
+    """Leave the world and end its threads. Call it after the function that held the wrapped model has returned.
 
-    A DistributedDataParallel that is still alive keeps the process group alive too: then the threads stay, or end when
-    the model does, with the interpreter's lock held that they wait for (pytorch issue 56297).
+    A DistributedDataParallel that is still alive keeps the process group alive too. Then the threads stay, or end with
+    the model, which holds the interpreter's lock that the threads wait for (pytorch issue 56297).
     """
     gc.collect()  # FSDP's modules refer to each other in circles.
     dist.destroy_process_group()

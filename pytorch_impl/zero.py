@@ -26,16 +26,17 @@ from common.contract.mlp import State
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp, world
+from pytorch_impl import inputs, mlp
 from pytorch_impl.strategies import ZERO
+from pytorch_impl.world import all_gather, join, leave
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(ZERO, __doc__)
-    workers, device = world.join(ZERO, task, options)
-    _train(Run(ZERO, task, options, workers), device)
-    world.leave()
+    world, device = join(ZERO, task, options)
+    _train(Run(ZERO, task, options, world), device)
+    leave()
 
 
 def _train(run: Run, device: torch.device) -> None:
@@ -57,7 +58,7 @@ def _train(run: Run, device: torch.device) -> None:
     exchange = nullcontext
     if not options.exchange:
         exchange = model.no_sync
-        optimizer._sync_params = lambda: None  # ZeRO has no switch of its own for its broadcasts.
+        optimizer._sync_params = lambda: None  # ZeRO has no option to turn its broadcasts off.
     load = inputs.loader(run, device)
     run.export_with(lambda: _export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer.optim))
 
@@ -74,10 +75,10 @@ def _train(run: Run, device: torch.device) -> None:
 
 
 def _export_state(task: Task, model: nn.Module, optimizer: ZeroRedundancyOptimizer) -> State:
-    """The weights, and the momentum that each worker alone keeps of its own part, gathered from all."""
+    """The weights, and the momentum gathered from all workers, of which each keeps only its own part."""
     state = mlp.export_state(task, model, optimizer.optim)
     if task.momentum:
-        for part in world.all_gather({name: value for name, value in state.items() if name.endswith(".momentum")}):
+        for part in all_gather({name: value for name, value in state.items() if name.endswith(".momentum")}):
             state |= part
     return state
 

@@ -9,13 +9,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
 from common.errors import exit_with_one_line, require_framework
-from tf_impl import cluster
+from tf_impl.cluster import meet, start_unless_given
 from tf_impl.strategies import MULTI_WORKER_MIRRORED
 
 if __name__ == "__main__":
     require_framework("tensorflow")
-    # Before TensorFlow is loaded: the process that only starts the others needs none.
-    exit_with_one_line(lambda: cluster.start_unless_given(MULTI_WORKER_MIRRORED, __doc__))
+    # TensorFlow isn't imported yet: a process that only starts the others doesn't need it.
+    exit_with_one_line(lambda: start_unless_given(MULTI_WORKER_MIRRORED, __doc__))
 
 import tensorflow as tf
 from msgspec.structs import asdict
@@ -30,42 +30,43 @@ from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window
 from tf_impl import mlp, world
 
 OPERATIONS_AT_ONCE = 10**9
-"""Of about so many floating point operations a graph consists, so that calling it costs next to nothing."""
+"""Floating point operations in one call of a graph, about: so many that the call itself costs next to nothing."""
 
 
 def main() -> None:
-    """Join the cluster, clock the products in its first worker, then an exchange among all."""
+    """Join the cluster. Clock the products on rank 0, then an exchange among all workers."""
     task, _ = parse_command_line(MULTI_WORKER_MIRRORED, __doc__)
-    place = world.find_cluster(("chief", "worker"))
-    everyone, here = place.all_addresses("chief", "worker"), place.neighbours("chief", "worker")
-    check_world_size(task, len(everyone), "the cluster")
-    placement = machine.pin(task, here.index(place.address), len(here))
-    devices = mlp.choose_devices(task, 1, here.index(place.address), len(here))
+    cluster = world.find_cluster(("chief", "worker"))
+    addresses, local_addresses = cluster.all_addresses("chief", "worker"), cluster.neighbours("chief", "worker")
+    local_rank = local_addresses.index(cluster.address)
+    check_world_size(task, len(addresses), "the cluster")
+    placement = machine.pin(task, local_rank, len(local_addresses))
+    devices = mlp.choose_devices(task, 1, local_rank, len(local_addresses))
     backend = "NCCL" if devices[0].startswith("/gpu") else "RING"
     communication = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation[backend]
     )
-    cluster.meet(place, task.deadline_seconds)
+    meet(cluster, task.deadline_seconds)
     with world.one_line_when_it_breaks():
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(world.resolver(place), communication)
-        world.check_sum(strategy, len(everyone))
-        workers = World(
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(world.resolver(cluster), communication)
+        world.check_sum(strategy, len(addresses))
+        cluster_world = World(
             placement=placement,
-            rank=everyone.index(place.address),
-            size=len(everyone),
+            rank=addresses.index(cluster.address),
+            size=len(addresses),
             backend=backend,
             device=mlp.device_name(devices),
             all_gather=lambda value: world.all_gather(strategy, value),
             synchronize=world.synchronize,
         )
-        products = _clock_products(task, workers) if workers.rank == 0 else []
-        # The others have waited for the first one here.
-        workers.all_gather(None)
-        exchange = _clock_exchange(task, workers, strategy) if workers.size > 1 else []
-        if workers.rank == 0:
-            ceiling.finish(MULTI_WORKER_MIRRORED, task, workers, products, exchange, _facts())
-        # A worker that left while the other one still reads the last answer would look lost to it.
-        workers.all_gather(None)
+        products = _clock_products(task, cluster_world) if cluster_world.rank == 0 else []
+        # The other workers wait here for rank 0.
+        cluster_world.all_gather(None)
+        exchange = _clock_exchange(task, cluster_world, strategy) if cluster_world.size > 1 else []
+        if cluster_world.rank == 0:
+            ceiling.finish(MULTI_WORKER_MIRRORED, task, cluster_world, products, exchange, _facts())
+        # A worker that left while another still reads the last answer would look lost to the other.
+        cluster_world.all_gather(None)
 
 
 def _clock_products(task: Task, workers: World) -> list[ClockedProduct]:
@@ -84,7 +85,7 @@ def _clock_products(task: Task, workers: World) -> list[ClockedProduct]:
 
 
 def _repeated(product: Product, at_once: int) -> tf.types.experimental.PolymorphicFunction:
-    """A compiled function that computes the product so many times, with the weights as (inputs, outputs)."""
+    """A compiled function that computes the product `at_once` times, with the weights as (inputs, outputs)."""
     features = tf.Variable(tf.random.normal((product.rows, product.inputs)))
     weight = tf.Variable(tf.random.normal((product.inputs, product.outputs)))
     gradients = tf.Variable(tf.random.normal((product.rows, product.outputs)))
@@ -96,31 +97,31 @@ def _repeated(product: Product, at_once: int) -> tf.types.experimental.Polymorph
 
     @tf.function(autograph=False)
     def repeated() -> tf.Tensor:
-        # Each reads the variables anew, or TensorFlow would see that all of them are the same product.
+        # Each product reads the variables anew. Otherwise TensorFlow would compute one product for all.
         products = [tf.matmul(left.read_value(), right.read_value(), **options) for _ in range(at_once)]
-        # They are computed, and thrown away.
+        # The products are computed and discarded.
         with tf.control_dependencies(products):
             return tf.zeros(())
 
     return repeated
 
 
-def _clock_exchange(task: Task, workers: World, strategy: tf.distribute.Strategy) -> list[Window]:
-    """An all-reduce of one tensor as large as all gradients, as the strategy sums those of all its workers."""
+def _clock_exchange(task: Task, cluster_world: World, strategy: tf.distribute.Strategy) -> list[Window]:
+    """Clock an all-reduce of one tensor as large as all gradients, as the strategy sums gradients."""
     with strategy.scope():
         gradients = tf.Variable(tf.zeros(contract.parameter_bytes(task) // 4))
 
     @tf.function(autograph=False)
     def all_reduce() -> tf.Tensor:
-        own = strategy.run(gradients.read_value)
-        [total] = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, [(own, gradients)])
+        local = strategy.run(gradients.read_value)
+        [total] = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, [(local, gradients)])
         return total
 
-    return ceiling.clock(all_reduce, workers)
+    return ceiling.clock(all_reduce, cluster_world)
 
 
 def _facts() -> dict[str, str]:
-    """What TensorFlow tells of the library that computes its products."""
+    """Facts on the library that computes TensorFlow's products."""
     by_onednn = _pywrap_util_port.IsMklEnabled()
     return {"products by": "oneDNN" if by_onednn else "Eigen", "oneDNN": "on" if by_onednn else "off"}
 

@@ -1,7 +1,7 @@
 """CentralStorageStrategy: one process, one replica per device; the only copy of the variables is in the host's memory.
 
-Every replica reads the weights from there in each step, and the sums of all gradients are applied there, once. Without
-GPUs the replicas' devices are logical CPUs of the one that there is.
+In each step every replica reads the weights from the host, and the sums of all gradients are applied there, once.
+Without GPUs the replicas' devices are logical devices of the CPU.
 
 To start it: `python tf_impl/central_storage.py --workers 4 --preset digits`.
 """
@@ -34,7 +34,7 @@ def main() -> None:
     replicas = task.workers or 1
     placement = machine.pin(task, local_world_size=replicas, replicas=replicas)
     devices = mlp.choose_devices(task, replicas)
-    # Left to itself, the strategy would put the variables of a single replica on that replica's GPU.
+    # By default the strategy would put the variables of a single replica on that replica's GPU.
     strategy = tf.distribute.experimental.CentralStorageStrategy(compute_devices=devices, parameter_device=HOST)
 
     world = World(
@@ -79,8 +79,8 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
 def _first_replicas(strategy: tf.distribute.Strategy, gradients: list) -> list[tf.Tensor]:
     """The first replica's gradients, once every replica has computed its own.
 
-    With `--no-exchange` the variables, of which there is one copy, can take only one replica's gradients. Without the
-    wait TensorFlow would leave out the other replicas' backward passes, since nothing uses them.
+    With gradient exchange off the one copy of the variables can take only one replica's gradients. Without the wait
+    TensorFlow would leave out the other replicas' backward passes, since nothing uses them.
     """
     of_replicas = [strategy.experimental_local_results(gradient) for gradient in gradients]
     with tf.control_dependencies(tf.nest.flatten(of_replicas)):

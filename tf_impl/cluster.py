@@ -1,7 +1,7 @@
 """A cluster of TensorFlow processes: read from TF_CONFIG and checked, or started here with a TF_CONFIG each.
 
-tf.distribute brings no launcher of its own: whoever starts the processes tells each one by TF_CONFIG (a JSON object in
-the environment) who belongs to the cluster and which task it is; see tensorflow.org/guide/distributed_training.
+tf.distribute brings no launcher. Each process finds TF_CONFIG in its environment, a JSON object that names the
+cluster's tasks and the process's own task (tensorflow.org/guide/distributed_training).
 """
 
 import json
@@ -38,7 +38,7 @@ _NAMES = {"worker": "worker", "chief": "chief", "ps": "parameter server"}
 
 @dataclass(frozen=True)
 class Cluster:
-    """Who belongs to the cluster, and which of its tasks this process is."""
+    """The tasks of the cluster, and this process's own task."""
 
     addresses: dict[str, list[str]]
     """`host:port` of every task, by job: chief, worker, ps."""
@@ -63,12 +63,12 @@ class Cluster:
 
 
 def start_unless_given(strategy: Strategy, description: str) -> None:
-    """Where nobody says what the cluster is, start all of it here, wait for its end and exit with its status.
+    """Start the whole cluster here, unless one is given. Wait for its end and exit with its status.
 
     Every process runs this script again with the same command line and a TF_CONFIG of its own. With parameter servers
-    there are a coordinator and the servers beside the workers: that cluster ends with the coordinator, and a worker
-    that a signal ended is started again, a few times. Raises UserError for what every process would refuse, and
-    LaunchFailedError when one of them failed.
+    there are a coordinator and the servers beside the workers. That cluster ends with the coordinator, and a worker
+    that a signal ended is started again, a few times. Raises UserError for a command line that every process would
+    refuse, and LaunchFailedError when a process failed.
     """
     task, options = parse_command_line(strategy, description)
     if cluster_is_given():
@@ -76,13 +76,16 @@ def start_unless_given(strategy: Strategy, description: str) -> None:
     refuse_early(strategy, Request(task, task.workers or 1, options))
     counts, waited_for = {"worker": task.workers or 1}, None
     if isinstance(options, ParameterServerOptions):
-        # The coordinator comes first: it is the one that is waited for.
+        # The coordinator comes first, since the launcher waits for the first task alone.
         counts, waited_for = {"chief": 1} | counts | {"ps": options.parameter_servers}, 1
     _start(strategy, task, counts, waited_for)
 
 
 def start_ranks_unless_given(library: Library, sweep: Sweep) -> None:
-    """As `start_unless_given`, with one worker for each rank of a library of collectives. Raises what that raises."""
+    """Start a cluster with one worker for each rank of a library of collectives, unless a cluster is given.
+
+    Waits, exits and raises as `start_unless_given` does.
+    """
     if cluster_is_given():
         return
     refuse_early(library, Request(sweep, sweep.workers, library.options))
@@ -90,15 +93,16 @@ def start_ranks_unless_given(library: Library, sweep: Sweep) -> None:
 
 
 def _start(program: Program, limits: Limits, counts: Mapping[str, int], waited_for: int | None) -> None:
-    """Start so many tasks of each job, wait for the end of the first `waited_for` (None: of all), exit as they did."""
+    """Start `counts` tasks of each job, wait for the first `waited_for` (None: for all), exit as they did."""
     ports = iter(free_ports(sum(counts.values())))
     addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
     tasks = [(job, index) for job, count in counts.items() for index in range(count)]
     exit_on_signals()
-    # As this process was started: a program that runs this script in its place is run in all of them.
-    again = [sys.executable, *sys.orig_argv[1:]]
+    # The command line of this process. A program that runs this script in its place runs in all processes.
+    command = [sys.executable, *sys.orig_argv[1:]]
+    configs = [json.dumps({"cluster": addresses, "task": {"type": job, "index": index}}) for job, index in tasks]
     outcome = run_group(
-        [["env", f"TF_CONFIG={_tf_config(addresses, *each)}", *again] for each in tasks],
+        [["env", f"TF_CONFIG={config}", *command] for config in configs],
         environment_for(program, limits),
         limits.deadline_seconds,
         waited_for,
@@ -115,8 +119,8 @@ def _exit_like(outcome: Outcome, tasks: Sequence[tuple[str, int]], deadline_seco
         sys.exit(REFUSED_STATUS)
     if outcome.failed is not None:
         job, index = tasks[outcome.failed]
-        how = f"signal {-outcome.status}" if outcome.status < 0 else f"status {outcome.status}"
-        raise LaunchFailedError(f"{_NAMES[job]} {index} ended with {how}, so all processes were ended.")
+        ending = f"signal {-outcome.status}" if outcome.status < 0 else f"status {outcome.status}"
+        raise LaunchFailedError(f"{_NAMES[job]} {index} ended with {ending}, so all processes were ended.")
     sys.exit(0)
 
 
@@ -140,16 +144,16 @@ def from_tf_config(jobs: Collection[str]) -> Cluster:
 
 
 def check(cluster: Cluster, jobs: Collection[str]) -> None:
-    """Raises UserError when the cluster contradicts itself or has other jobs than `jobs`."""
-    everyone = cluster.all_addresses(*cluster.addresses)
+    """Raise UserError when the cluster contradicts itself or has other jobs than `jobs`."""
+    addresses = cluster.all_addresses(*cluster.addresses)
     for job in cluster.addresses:
         if job not in jobs:
             raise UserError(f"TF_CONFIG names the job {job!r}, and this strategy has {' and '.join(jobs)}: {_REMEDY}.")
-    for address in everyone:
+    for address in addresses:
         if not isinstance(address, str) or not re.fullmatch(r".+:\d{1,5}", address) or not 0 < _port(address) < 65536:
             raise UserError(f"TF_CONFIG names the address {address!r}, which isn't host:port: {_REMEDY}.")
-    for address in everyone:
-        if everyone.count(address) > 1:
+    for address in addresses:
+        if addresses.count(address) > 1:
             raise UserError(f"TF_CONFIG gives {address} to several tasks: {_REMEDY}.")
     if cluster.job not in cluster.addresses:
         raise UserError(f"TF_CONFIG says that this is a {cluster.job!r}, but its cluster has no such job: {_REMEDY}.")
@@ -162,16 +166,16 @@ def check(cluster: Cluster, jobs: Collection[str]) -> None:
 
 
 def meet(cluster: Cluster, deadline_seconds: float) -> None:
-    """Wait until every task of the cluster listens on its port, this process among them, which then lets go of its own.
+    """Listen on this task's port until every task of the cluster listens on its own, then free the port.
 
-    TensorFlow waits for a partner without end, in C++ that holds the interpreter's lock, so that no signal and no
-    thread of Python gets through: this comes before. Raises UserError when this task's port is taken, and
-    LaunchFailedError when a partner doesn't come in time. From here on the process ends itself at the deadline.
+    TensorFlow waits for a task without end, in C++ that holds the interpreter's lock. No signal and no thread of Python
+    gets through then, so the processes meet here first. Raises UserError when this task's port is taken, and
+    LaunchFailedError when a task doesn't come in time. From here on the process ends itself at the deadline.
     """
     end_at_deadline(deadline_seconds)
     deadline = time.monotonic() + deadline_seconds
     with socket.socket() as listener:
-        # Else the port would be taken for a minute after the last cluster left it (tcp(7), TIME_WAIT).
+        # Otherwise the port would be taken for a minute after the last cluster left it (tcp(7), TIME_WAIT).
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("", _port(cluster.address)))
@@ -193,10 +197,10 @@ def meet(cluster: Cluster, deadline_seconds: float) -> None:
 
 
 def serve_until_gone(address: str) -> None:
-    """Return once somebody has listened on `address` and nobody does any more.
+    """Return once a process has listened on `address` and none does any more.
 
-    A server of TensorFlow would stay for ever; this lets it leave with the coordinator that it serves. The coordinator
-    has let go of its port when all tasks met, and may not have taken it again yet.
+    A server of TensorFlow would stay for ever. With this it leaves together with its coordinator. The coordinator freed
+    its port when all tasks had met, and may not have taken the port again yet.
     """
     while not is_reachable(address):
         time.sleep(0.1)
@@ -205,16 +209,12 @@ def serve_until_gone(address: str) -> None:
 
 
 def is_reachable(address: str) -> bool:
-    """Whether somebody listens on `host:port`."""
+    """Whether a process listens on `host:port`."""
     try:
         socket.create_connection((_host(address), _port(address)), timeout=5).close()
     except OSError:
         return False
     return True
-
-
-def _tf_config(addresses: dict[str, list[str]], job: str, index: int) -> str:
-    return json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
 
 
 def _host(address: str) -> str:

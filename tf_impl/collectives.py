@@ -1,9 +1,9 @@
 """TensorFlow's collectives, alone: one process per rank, which send over gRPC.
 
-Programs meet them under MultiWorkerMirroredStrategy: the all-reduce sums the gradients, the all-gather puts the
-workers' values together, the broadcast hands everybody the first worker's initial weights. The all-to-all is an
-operation that no strategy uses. TensorFlow has no launcher: without a cluster in TF_CONFIG, or a step of Slurm around
-it, this program starts its `--workers` itself.
+MultiWorkerMirroredStrategy uses three of them. Its all-reduce sums the gradients, its all-gather concatenates the
+workers' values, and its broadcast sends the first worker's initial weights to all. No strategy uses the all-to-all.
+TensorFlow has no launcher: without a cluster in TF_CONFIG, or a step of Slurm around it, this program starts its
+`--workers` itself.
 
 To start it: `python tf_impl/collectives.py --workers 4 --collectives all_reduce -b 8 -e 4M`.
 """
@@ -15,13 +15,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins 
 
 from common.declarations.sweep import parse_command_line
 from common.errors import exit_with_one_line, require_framework
-from tf_impl import cluster
+from tf_impl.cluster import meet, start_ranks_unless_given
 from tf_impl.libraries import COLLECTIVES
 
 if __name__ == "__main__":
     require_framework("tensorflow")
-    # Before TensorFlow is loaded: the process that only starts the others needs none.
-    exit_with_one_line(lambda: cluster.start_ranks_unless_given(COLLECTIVES, parse_command_line(__doc__)))
+    # TensorFlow isn't imported yet: a process that only starts the others doesn't need it.
+    exit_with_one_line(lambda: start_ranks_unless_given(COLLECTIVES, parse_command_line(__doc__)))
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -37,22 +37,22 @@ from common.measurement.world import World
 from tf_impl import mlp, world
 
 GROUP_KEY = 2**20
-"""Names the group of all ranks in operations that no strategy makes; a strategy counts its groups from 1."""
+"""The group of all ranks in operations that no strategy makes. A strategy counts its groups from 1."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """All ranks, and which of them this process is."""
+    """The ranks, this process's own rank, and how it makes variables."""
 
     strategy: tf.distribute.Strategy
     rank: int
     size: int
     data_type: str
     instance_keys: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    """Name the collectives of the group, each on all ranks alike: all of them make the same ones in the same order."""
+    """Keys of the group's collectives. They agree, since all ranks make the same collectives in the same order."""
 
     def variable(self, elements: int) -> tf.Variable:
-        """Room for what this rank puts in, (elements,), on its device."""
+        """A variable of zeros, (elements,), on this rank's device."""
         with tf.device(self.strategy.extended.worker_devices[0]):
             return tf.Variable(tf.zeros(elements, self.data_type))
 
@@ -60,94 +60,95 @@ class Ranks:
 def main() -> None:
     """Measure the collectives as one rank of the cluster that TF_CONFIG or Slurm names."""
     sweep = parse_command_line(__doc__)
-    place = world.find_cluster(("chief", "worker"))
-    everyone, here = place.all_addresses("chief", "worker"), place.neighbours("chief", "worker")
-    check_world_size(sweep, len(everyone), "the cluster")
-    placement = machine.pin(sweep, here.index(place.address), len(here))
-    devices = mlp.choose_devices(sweep, 1, here.index(place.address), len(here))
+    cluster = world.find_cluster(("chief", "worker"))
+    addresses, local_addresses = cluster.all_addresses("chief", "worker"), cluster.neighbours("chief", "worker")
+    local_rank = local_addresses.index(cluster.address)
+    check_world_size(sweep, len(addresses), "the cluster")
+    placement = machine.pin(sweep, local_rank, len(local_addresses))
+    devices = mlp.choose_devices(sweep, 1, local_rank, len(local_addresses))
     communication = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation.RING
     )
-    cluster.meet(place, sweep.deadline_seconds)
+    meet(cluster, sweep.deadline_seconds)
     with world.one_line_when_it_breaks():
-        resolver = world.resolver(place)
+        resolver = world.resolver(cluster)
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, communication)
-        world.check_sum(strategy, len(everyone))
-        workers = World(
+        world.check_sum(strategy, len(addresses))
+        cluster_world = World(
             placement=placement,
-            rank=everyone.index(place.address),
-            size=len(everyone),
+            rank=addresses.index(cluster.address),
+            size=len(addresses),
             backend="RING",
             device=mlp.device_name(devices),
             all_gather=lambda value: world.all_gather(strategy, value),
             synchronize=world.synchronize,
         )
-        ranks = Ranks(strategy, workers.rank, workers.size, sweep.data_type)
+        ranks = Ranks(strategy, cluster_world.rank, cluster_world.size, sweep.data_type)
         measure(
             COLLECTIVES,
             sweep,
-            workers,
+            cluster_world,
             prepare=lambda collective, elements: OPERATIONS[collective](ranks, elements),
-            # TensorFlow has no barrier; the smallest all-reduce ends nowhere before it has begun everywhere.
+            # TensorFlow has no barrier. An all-reduce ends nowhere before it has begun everywhere.
             barrier=all_reduce(ranks, 1).run,
             facts={"rpc layer": resolver.rpc_layer},
         )
-        # A worker that left while the other one still reads the last answer would look lost to it.
-        workers.all_gather(None)
+        # A worker that left while another still reads the last answer would look lost to the other.
+        cluster_world.all_gather(None)
 
 
 def broadcast(ranks: Ranks, elements: int) -> Operation:
-    """The first rank's elements to every rank, by the operations with which the strategy sets a variable's beginning.
+    """Copy the first rank's elements to every rank, by the operations with which the strategy initialises variables.
 
     Sender and receivers are different operations, so the ranks run different programs.
     """
-    own = ranks.variable(elements)
+    send_buffer = ranks.variable(elements)
     key = next(ranks.instance_keys)
     shared = {"group_size": ranks.size, "group_key": GROUP_KEY, "instance_key": key, "communication_hint": "ring"}
 
     @tf.function(autograph=False)
     def compiled() -> tf.Tensor:
-        with tf.device(own.device):
+        with tf.device(send_buffer.device):
             if ranks.rank == 0:
-                return tf.raw_ops.CollectiveBcastSendV2(input=own.read_value(), **shared)
-            return tf.raw_ops.CollectiveBcastRecvV2(shape=[elements], T=own.dtype, **shared)
+                return tf.raw_ops.CollectiveBcastSendV2(input=send_buffer.read_value(), **shared)
+            return tf.raw_ops.CollectiveBcastRecvV2(shape=[elements], T=send_buffer.dtype, **shared)
 
-    return _operation(own, compiled)
+    return _operation(send_buffer, compiled)
 
 
 def all_gather(ranks: Ranks, elements: int) -> Operation:
-    """Every rank gets the elements of all, by the strategy's own call.
+    """Collect the elements of all ranks on every rank, by the strategy's call.
 
-    That call gathers the parts' lengths first, since it takes parts that differ in length.
+    That call gathers the lengths of the parts first, since parts may differ in length.
     """
-    own = ranks.variable(elements)
+    send_buffer = ranks.variable(elements)
 
     def gather() -> tf.Tensor:
-        return tf.distribute.get_replica_context().all_gather(own.read_value(), axis=0)
+        return tf.distribute.get_replica_context().all_gather(send_buffer.read_value(), axis=0)
 
-    return _operation(own, tf.function(lambda: ranks.strategy.run(gather), autograph=False))
+    return _operation(send_buffer, tf.function(lambda: ranks.strategy.run(gather), autograph=False))
 
 
 def all_reduce(ranks: Ranks, elements: int) -> Operation:
-    """Every rank gets the sums over all ranks, by the strategy's own call."""
-    own = ranks.variable(elements)
+    """Sum the elements of all ranks on every rank, by the strategy's call."""
+    send_buffer = ranks.variable(elements)
 
     def add() -> tf.Tensor:
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, own.read_value())
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, send_buffer.read_value())
 
-    return _operation(own, tf.function(lambda: ranks.strategy.run(add), autograph=False))
+    return _operation(send_buffer, tf.function(lambda: ranks.strategy.run(add), autograph=False))
 
 
 def all_to_all(ranks: Ranks, elements: int) -> Operation:
-    """Of every rank's elements each rank gets its N-th."""
-    own = ranks.variable(elements)
+    """Give each rank its N-th of every rank's elements."""
+    send_buffer = ranks.variable(elements)
     key = next(ranks.instance_keys)
 
     @tf.function(autograph=False)
     def compiled() -> tf.Tensor:
-        with tf.device(own.device):
+        with tf.device(send_buffer.device):
             exchanged = tf.raw_ops.CollectiveAllToAllV2(
-                input=tf.reshape(own.read_value(), (ranks.size, -1)),
+                input=tf.reshape(send_buffer.read_value(), (ranks.size, -1)),
                 group_size=ranks.size,
                 group_key=GROUP_KEY,
                 instance_key=key,
@@ -156,7 +157,7 @@ def all_to_all(ranks: Ranks, elements: int) -> Operation:
             )
             return tf.reshape(exchanged, [-1])
 
-    return _operation(own, compiled)
+    return _operation(send_buffer, compiled)
 
 
 OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
@@ -167,17 +168,17 @@ OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
 }
 
 
-def _operation(own: tf.Variable, compiled: Callable[[], tf.Tensor]) -> Operation:
+def _operation(send_buffer: tf.Variable, compiled: Callable[[], tf.Tensor]) -> Operation:
     result: tf.Tensor | None = None
 
     def run() -> None:
         nonlocal result
         result = compiled()
-        # On a CPU a compiled function returns when it has its result, on a GPU before.
-        if "GPU" in own.device:
+        # On a CPU a compiled function returns with its result, on a GPU earlier.
+        if "GPU" in send_buffer.device:
             world.synchronize()
 
-    return Operation(load=lambda parts: own.assign(parts[0]), run=run, results=lambda: [result.numpy()])
+    return Operation(load=lambda parts: send_buffer.assign(parts[0]), run=run, results=lambda: [result.numpy()])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the strategies share that train by Keras `compile` and `fit`: the model, its batches, the clock inside `fit`."""
+"""The model, its batches and the clock inside `fit`, for strategies that train by Keras `compile` and `fit`."""
 
 from collections.abc import Callable
 
@@ -12,29 +12,32 @@ from common.measurement.run import Run
 
 
 def create_batches(task: Task, run: Run) -> tf.data.Dataset:
-    """The contract's batches from the run's first step on, each of all rows of this process."""
+    """The contract's batches from the run's first step on, each with all rows of this process."""
     features, labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
     rows = tf.data.Dataset.from_tensor_slices(np.stack(list(run.rows(run.first_step, task.steps))))
     return rows.map(lambda rows: (tf.gather(features, rows), tf.gather(labels, rows))).prefetch(tf.data.AUTOTUNE)
 
 
 class Mlp(keras.Sequential):
-    """Keras's own training step; its callbacks get the step's loss of each replica in place of the running mean.
+    """Keras's own training step. Its callbacks get each replica's loss of the step in place of the running mean.
 
-    In the step's own program that costs next to nothing. Reading the metric's sums after each step takes 0.2 ms.
+    Computing it within the step costs next to nothing. Reading the metric's sums after each step takes 0.2 ms.
     """
 
     def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """One step on this replica's rows; their loss, which with several replicas stands at its place among zeros."""
+        """Train one step on this replica's rows and return their loss.
+
+        With several replicas the loss is a vector with zeros in the other replicas' places.
+        """
         [running_mean] = self.metrics
         sum_before = tf.convert_to_tensor(running_mean.total)
         super().train_step(data)
         loss = (running_mean.total - sum_before) / tf.cast(tf.shape(data[0])[0], running_mean.dtype)
         replica = tf.distribute.get_replica_context()
-        # Keras gives callbacks the mean of all replicas' values, so what each of them says must be times their number.
+        # Keras gives callbacks the mean over all replicas, so each value is multiplied by their number.
         replicas = replica.num_replicas_in_sync
-        mine = tf.one_hot(replica.replica_id_in_sync_group, replicas, dtype=loss.dtype)
-        return {"loss": loss * mine * replicas if replicas > 1 else loss}
+        position = tf.one_hot(replica.replica_id_in_sync_group, replicas, dtype=loss.dtype)
+        return {"loss": loss * position * replicas if replicas > 1 else loss}
 
 
 def create_model(
@@ -44,7 +47,7 @@ def create_model(
     jit_compile: bool = False,
     make_optimizer: Callable[..., keras.optimizers.SGD] = keras.optimizers.SGD,
 ) -> keras.Model:
-    """The compiled MLP with the contract's weights, momentum and step; to be called in the strategy's scope, if any.
+    """The compiled MLP with the contract's weights, momentum and step. Call it in the strategy's scope, if any.
 
     `make_optimizer` takes the arguments of Keras's SGD.
     """
@@ -60,7 +63,7 @@ def create_model(
 
     learning_rate = task.learning_rate
     if task.final_learning_rate is not None:
-        # With power 1 it is linear.
+        # Power 1 makes the decay linear.
         learning_rate = keras.optimizers.schedules.PolynomialDecay(
             task.learning_rate, task.decay_steps, task.final_learning_rate, power=1.0
         )
@@ -72,7 +75,7 @@ def create_model(
         momentum.assign(-task.learning_rate * state.get(f"{name}.momentum", np.zeros_like(state[name])))
 
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    # `compile` makes the running mean of the losses: in float64, each of them can be told from its differences.
+    # `compile` makes the running mean of the losses. In float64 its differences give each loss.
     keras.config.set_floatx("float64")
     model.compile(optimizer, loss, jit_compile=jit_compile)
     keras.config.set_floatx("float32")
@@ -82,7 +85,7 @@ def create_model(
 def variables_of(model: keras.Model) -> tuple[list[tf.Variable], list[tf.Variable]]:
     """TensorFlow's variables inside Keras's: the parameters, and the momenta as Keras keeps them."""
     parameters, momenta = model.trainable_variables, model.optimizer.momentums
-    return [keeper.value for keeper in parameters], [keeper.value for keeper in momenta]
+    return [parameter.value for parameter in parameters], [momentum.value for momentum in momenta]
 
 
 def export_state(task: Task, model: keras.Model) -> State:
@@ -96,15 +99,16 @@ def export_state(task: Task, model: keras.Model) -> State:
 
 
 def count_examples(model: keras.Model) -> int:
-    """Rows that `fit` has trained this process's replicas on, counted where they were used: by them Keras has weighted
-    its running mean of the losses.
+    """The number of rows that `fit` has trained this process's replicas on.
+
+    Keras counts the rows where it uses them: they are the weights of its running mean of the losses.
     """
     [running_mean] = model.metrics
     return int(tf.convert_to_tensor(running_mean.count))
 
 
 class Clock(keras.callbacks.Callback):
-    """Tells the run when a step begins and which loss each replica had."""
+    """Passes each step's begin, and each replica's loss of the step, to the run."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()
@@ -115,5 +119,5 @@ class Clock(keras.callbacks.Callback):
         next(self._steps)
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        """Note the step's loss of each replica."""
+        """Observe each replica's loss of the step."""
         self._run.observe(logs["loss"])

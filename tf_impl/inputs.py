@@ -1,4 +1,4 @@
-"""How the rows of a step reach the replicas: kept on the devices, or read through tf.data (`--input`)."""
+"""The replicas' rows of a step: kept on the devices, or read through tf.data (`--input`)."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -10,11 +10,13 @@ from common.contract.rows import local_batch
 from common.measurement.run import Run
 
 Load = Callable[[tf.Tensor], tuple]
-"""Called with the numbers of this process's rows inside the compiled step, outside `strategy.run`: every replica's
-(features, labels) as arguments for `strategy.run`, (rows, inputs) float32 and (rows,) int64 on each replica."""
+"""Called inside the compiled step, outside `strategy.run`, with the numbers of this process's rows.
+
+Returns every replica's (features, labels) as arguments for `strategy.run`: (rows, inputs) float32 and (rows,) int64 on
+each replica."""
 
 STEPS_AHEAD = 64
-"""Steps whose row numbers Python hands to tf.data at a time: one by one they cost a third of a small step's time."""
+"""Steps whose row numbers Python hands to tf.data at a time. Step by step they cost a third of a small step's time."""
 
 
 def loader(run: Run, strategy: tf.distribute.Strategy) -> Load:
@@ -23,7 +25,7 @@ def loader(run: Run, strategy: tf.distribute.Strategy) -> Load:
 
 
 def _from_memory(run: Run, strategy: tf.distribute.Strategy) -> Load:
-    """All rows stay on every device, and a step names its own: feeding them would cost as much as a small step."""
+    """Keep all rows on every device and gather a step's rows there. Feeding rows would cost as much as a small step."""
     devices = strategy.extended.worker_devices
 
     def whole_set(context: tf.distribute.experimental.ValueContext) -> tuple:
@@ -42,7 +44,7 @@ def _from_memory(run: Run, strategy: tf.distribute.Strategy) -> Load:
 
 
 def _from_pipeline(run: Run, strategy: tf.distribute.Strategy) -> Load:
-    """A tf.data pipeline, the process's own, in the contract's order of rows, that the steps read one after another."""
+    """Read this process's own tf.data pipeline, which has the rows in the contract's order, step by step."""
     replicas = len(strategy.extended.worker_devices)
     rows_per_replica = local_batch(run.task, run.world.size)
     with tf.device("/cpu:0"):  # Where tf.data works.
@@ -57,8 +59,8 @@ def _from_pipeline(run: Run, strategy: tf.distribute.Strategy) -> Load:
     def pipeline(_context: tf.distribute.InputContext) -> tf.data.Dataset:
         signature = tf.TensorSpec((STEPS_AHEAD * replicas * rows_per_replica,), tf.int64)
         numbers = tf.data.Dataset.from_generator(row_numbers, output_signature=signature)
-        # One batch per replica, theirs in order. TensorFlow takes only what is repeated for endless; otherwise several
-        # workers would agree in every step on who still has rows.
+        # One batch per replica, in the order of the replicas. TensorFlow takes the pipeline for endless only with
+        # `repeat`. Otherwise several workers would agree in every step on which of them still have rows.
         batches = numbers.rebatch(rows_per_replica, drop_remainder=True).repeat()
         batches = batches.map(lambda rows: (tf.gather(train_features, rows), tf.gather(train_labels, rows)))
         return batches.prefetch(2 * replicas)

@@ -1,7 +1,7 @@
 """Keras `compile` and `fit` under MirroredStrategy: what most TensorFlow users write, one replica per device.
 
-Without GPUs the devices are logical CPUs of the one that there is. `fit` turns the loss into a Python number after
-every step, for its callbacks, so here, other than in a loop of one's own, every step waits for the devices.
+Without GPUs the devices are logical devices of the CPU. After every step `fit` turns the loss into a Python number for
+its callbacks. So every step waits for the devices, which a hand-written loop avoids.
 
 To start it: `python tf_impl/keras_mirrored.py --workers 4 --preset digits`.
 """
@@ -16,7 +16,7 @@ from common.errors import exit_with_one_line, require_framework
 
 if __name__ == "__main__":
     require_framework("tensorflow")
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # Keras may have been set to another one.
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # The user may have chosen another backend.
 
 import tensorflow as tf
 
@@ -34,7 +34,7 @@ def main() -> None:
     replicas = task.workers or 1
     placement = machine.pin(task, local_world_size=replicas, replicas=replicas)
     devices = mlp.choose_devices(task, replicas)
-    # NCCL is TensorFlow's choice for GPUs. For CPUs it chooses collectives, which are slower than one device's sum.
+    # NCCL is TensorFlow's default for GPUs. Its default for CPUs, collectives, is slower than a sum on one device.
     on_gpus = devices[0].startswith("/gpu")
     across_devices = tf.distribute.NcclAllReduce() if on_gpus else tf.distribute.ReductionToOneDevice()
 
@@ -52,7 +52,7 @@ def _train(run: Run, devices: list[str], across_devices: tf.distribute.CrossDevi
     task, options = run.task, run.options
     # The line that makes it distributed: what is created in its scope has a copy on every device, and it sums the
     # replicas' gradients in Keras's `fit`.
-    strategy = tf.distribute.MirroredStrategy(devices, across_devices if options.exchange else WithoutExchange())
+    strategy = tf.distribute.MirroredStrategy(devices, across_devices if options.exchange else ExchangeOff())
     with strategy.scope():
         model = fit.create_model(task, run.initial_state, run.first_step, options.jit_compile)
     variables = mlp.Variables(*fit.variables_of(model))
@@ -62,16 +62,16 @@ def _train(run: Run, devices: list[str], across_devices: tf.distribute.CrossDevi
         lambda: mlp.export_replicas(task, variables),
     )
 
-    # `fit` deals every batch out to the replicas, in slices.
+    # `fit` slices every batch among the replicas.
     model.fit(fit.create_batches(task, run), epochs=1, shuffle=False, verbose=0, callbacks=[fit.Clock(run)])
     run.finish(examples=fit.count_examples(model))
 
 
-class WithoutExchange(tf.distribute.ReductionToOneDevice):
-    """Hands every replica its own gradients back where their sum was asked for."""
+class ExchangeOff(tf.distribute.ReductionToOneDevice):
+    """Returns every replica's own gradients in place of their sum."""
 
     def batch_reduce_implementation(self, reduce_op: object, value_destination_pairs: list, options: object) -> list:
-        """The values as they are."""
+        """The values as they are, unreduced."""
         return [value for value, _ in value_destination_pairs]
 
 

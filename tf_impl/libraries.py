@@ -12,11 +12,11 @@ _CROSS_DEVICE = "tensorflow/python/distribute/cross_device_ops.py"
 _MIRRORED = "tensorflow/python/distribute/mirrored_strategy.py"
 
 _LENGTH_BYTES = 4
-"""What a rank tells of the length of its part before an all-gather: an int32."""
+"""Bytes of the length of a rank's part, an int32, which the ranks gather before an all-gather."""
 
 
 def _inside(name: str, source: str) -> tuple[Algorithm, ...]:
-    """What devices of one process do, which sends nothing."""
+    """The algorithm of a collective between devices of one process, which sends nothing."""
     return (Algorithm(name, lambda size, ranks: 0.0, "nothing, within one process", source),)
 
 
@@ -114,7 +114,7 @@ HIERARCHICAL_COPY = Library(
         _ALL_BUT_ALL_REDUCE,
         f"HierarchicalCopyAllReduce has nothing of its own but the all-reduce: see {REDUCTION_TO_ONE_DEVICE.name}.",
     ),
-    # Of int32 MirroredStrategy leaves the sum to ReductionToOneDevice.
+    # MirroredStrategy leaves sums of int32 to ReductionToOneDevice.
     types=("float32", "float64", "float16", "int8", "uint8", "int64"),
     one_process=True,
 )
@@ -137,7 +137,7 @@ MIRRORED_COLLECTIVES = Library(
         "In one process MirroredStrategy takes collectives for the all-reduce and the all-gather alone: "
         f"see {REDUCTION_TO_ONE_DEVICE.name}.",
     ),
-    # As above.
+    # As for HIERARCHICAL_COPY.
     types=("float32", "float64", "float16", "int64"),
     one_process=True,
 )

@@ -1,6 +1,6 @@
 """MirroredStrategy: one process, one replica per device; variables are mirrored, gradients are summed across devices.
 
-Without GPUs the devices are logical CPUs of the one that there is.
+Without GPUs the devices are logical devices of the CPU.
 
 To start it: `python tf_impl/mirrored.py --workers 4 --preset digits`.
 """
@@ -31,7 +31,7 @@ def main() -> None:
     replicas = task.workers or 1
     placement = machine.pin(task, local_world_size=replicas, replicas=replicas)
     devices = mlp.choose_devices(task, replicas)
-    # NCCL is TensorFlow's choice for GPUs. For CPUs it chooses collectives, which are slower than one device's sum.
+    # NCCL is TensorFlow's default for GPUs. Its default for CPUs, collectives, is slower than a sum on one device.
     on_gpus = devices[0].startswith("/gpu")
     across_devices = tf.distribute.NcclAllReduce() if on_gpus else tf.distribute.ReductionToOneDevice()
     strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=across_devices)
@@ -61,7 +61,7 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
         if options.exchange:
             pairs = list(zip(gradients, variables.parameters, strict=True))
             # The line that makes it distributed: every replica's gradients are summed, and each replica gets the sums.
-            # Without it each replica's copy of the variables takes its own.
+            # Without it each replica's copy of the variables takes that replica's gradients.
             gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
         mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
         return mlp.shard_losses(strategy, losses), mlp.count_rows(strategy, labels)

@@ -16,18 +16,17 @@ from common.measurement import machine
 
 @dataclass(frozen=True)
 class Variables:
-    """All parameters in the contract's order, and the momentum of each where there is momentum (else an empty list)."""
+    """All parameters in the contract's order, and the momentum of each; an empty list without momentum."""
 
     parameters: list[tf.Variable]
     momenta: list[tf.Variable]
 
 
 def choose_devices(task: Task | Sweep, replicas: int, local_rank: int = 0, local_world_size: int = 1) -> list[str]:
-    """One device for each of this process's replicas: GPUs if `--device` and the machine allow it, else logical CPUs.
+    """The devices of this process's replicas: GPUs if `--device` and the machine allow it, else logical CPUs.
 
-    Of the processes on this machine each takes GPUs of its own. Sets the numbers of threads too, so it has to come
-    before TensorFlow's first operation: each replica gets `--threads` of its own. Raises UserError when GPUs are asked
-    for and there aren't enough.
+    Each process on this machine takes GPUs of its own. Sets the numbers of threads too, `--threads` for each replica,
+    so call it before TensorFlow's first operation. Raises UserError where `--device` asks for more GPUs than there are.
     """
     tf.config.threading.set_intra_op_parallelism_threads(task.threads)
     tf.config.threading.set_inter_op_parallelism_threads(replicas)
@@ -48,16 +47,16 @@ def choose_devices(task: Task | Sweep, replicas: int, local_rank: int = 0, local
 
 
 def device_name(devices: Sequence[str]) -> str:
-    """What the record calls the devices: cpu, logical CPU devices, or the GPU's name."""
+    """The devices' name in the record: cpu, logical CPU devices, or the GPU's name."""
     if devices[0].startswith("/gpu"):
         return machine.gpu_names()[0]
     return "cpu" if len(devices) == 1 else f"{len(devices)} logical CPU devices"
 
 
 def create_variables(task: Task, state: State, **options: object) -> Variables:
-    """Variables that begin with the contract's weights, and with its momentum or zeros; to be called in a scope.
+    """Variables that begin with the contract's weights, and with its momentum or zeros. Call it in a strategy's scope.
 
-    `options` are more arguments of every tf.Variable.
+    `options` are further arguments of every tf.Variable.
     """
     names = parameter_names(task)
     parameters = [tf.Variable(state[name], name=name.replace(".", "_"), **options) for name in names]
@@ -76,7 +75,7 @@ def export_state(task: Task, variables: Variables) -> State:
 
 
 def export_replicas(task: Task, variables: Variables) -> list[State]:
-    """What `export_state` gives, of every replica in this process, in their order."""
+    """The state of every replica in this process, in the order of the replicas, as `export_state` has it."""
 
     def of_one(replica: int) -> Variables:
         parameters, momenta = (
@@ -90,8 +89,8 @@ def export_replicas(task: Task, variables: Variables) -> list[State]:
 def held_bytes(variables: Variables, strategy: tf.distribute.Strategy) -> dict[str, int]:
     """Bytes that this process holds of the parameters, their gradients and the optimizer's state.
 
-    Every copy of a variable counts. TensorFlow keeps no gradients after a step; in a step each replica of this process
-    makes one as large as each parameter.
+    Every copy of a variable counts. TensorFlow keeps no gradients after a step. In a step each replica of this process
+    makes gradients as large as the parameters.
     """
     replicas = len(strategy.extended.worker_devices)
     return {
@@ -102,7 +101,7 @@ def held_bytes(variables: Variables, strategy: tf.distribute.Strategy) -> dict[s
 
 
 def _copies(variable: tf.Variable) -> Sequence[tf.Variable]:
-    """The variable of every replica in this process; one that isn't mirrored is its own only copy."""
+    """The copies of a variable, one for each replica in this process; the variable itself where it isn't mirrored."""
     return getattr(variable, "values", [variable])
 
 
@@ -112,7 +111,7 @@ def _bytes(variables: Sequence[tf.Variable]) -> int:
 
 def _value(variable: tf.Variable) -> np.ndarray:
     if hasattr(variable, "read_all"):
-        # A variable of each worker's own: the first worker's, as the first replica's elsewhere.
+        # A per-worker variable is read on the first worker, as others are on the first replica.
         return variable.read_all()[0].numpy()
     return tf.convert_to_tensor(variable).numpy()
 
@@ -134,8 +133,8 @@ def loss_and_gradients(
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """The sum of the rows' cross-entropies over `divisor`, and its gradient by every parameter.
 
-    With the global batch as divisor, the workers' results add up to the mean over the global batch: so gradients are
-    summed here where other frameworks average those of each worker's mean. `jit_compile` has XLA compile it.
+    With the global batch as divisor, the workers' losses add up to the mean over the global batch. So gradients are
+    summed here, where other frameworks average the gradients of each worker's mean. `jit_compile` compiles with XLA.
     """
 
     def compute(parameters: Sequence[tf.Variable | tf.Tensor], features: tf.Tensor, labels: tf.Tensor) -> tuple:
@@ -148,7 +147,7 @@ def loss_and_gradients(
 
     if not jit_compile:
         return compute(variables.parameters, features, labels)
-    # XLA gets values: a variable may lie on another device than the replica that reads it.
+    # XLA gets values, since a variable may lie on another device than the replica that reads it.
     values = [tf.convert_to_tensor(parameter) for parameter in variables.parameters]
     return tf.function(compute, jit_compile=True, autograph=False)(values, features, labels)
 
@@ -162,18 +161,18 @@ def shard_losses(strategy: tf.distribute.Strategy, losses: tf.Tensor) -> tf.Tens
 
 
 def count_rows(strategy: tf.distribute.Strategy, labels: tf.Tensor) -> tf.Tensor:
-    """How many rows have these labels, of all replicas in this process: a scalar int32."""
+    """The number of rows with these labels, of all replicas in this process: a scalar int32."""
     return tf.add_n([tf.size(part) for part in strategy.experimental_local_results(labels)])
 
 
 def compile_steps(
     task: Task, steps_per_call: int, train_step: Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 ) -> Callable[[Sequence[Batch]], tuple[tf.Tensor, tf.Tensor]]:
-    """`train_step` compiled: a function that trains one step on each of the batches it is called with.
+    """Compile `train_step` to a function that trains one step on each of its batches.
 
-    `train_step` gets the numbers of a step's rows, (rows,) int64, and its learning rate, and returns its loss, or that
-    of each replica, (replicas,), and the count of the rows that it was taken of. The compiled function returns both:
-    with several steps per call as (steps, ...) each.
+    `train_step` gets the numbers of a step's rows, (rows,) int64, and the step's learning rate. It returns the step's
+    loss, or each replica's loss, (replicas,), and the number of rows that the loss was taken of. The compiled function
+    returns the same two values, with several steps per call as (steps, ...) each.
     """
     if steps_per_call == 1:
         one_step = tf.function(train_step, autograph=False)
@@ -186,7 +185,7 @@ def compile_steps(
         return call_one
 
     def loop(rows: tf.Tensor, rates: tf.Tensor) -> tuple:
-        # A tf.while_loop over both. One step at a time, since the next one reads the weights that this one writes.
+        # A tf.while_loop over rows and rates. One step at a time, since each step reads the weights of the one before.
         types = (tf.float32, tf.int32)
         return tf.map_fn(
             lambda step: train_step(*step), (rows, rates), fn_output_signature=types, parallel_iterations=1
@@ -199,7 +198,7 @@ def compile_steps(
         rows = np.stack([batch.rows for batch in batches])
         rates = [learning_rate(task, batch.step) for batch in batches]
         if compiled is None:
-            # The number of steps stays open, so that the shorter calls where windows end need no program of their own.
+            # The number of steps stays open, so the shorter calls at the ends of windows need no other program.
             signature = [tf.TensorSpec((None, rows.shape[1]), tf.int64), tf.TensorSpec((None,), tf.float32)]
             compiled = tf.function(loop, input_signature=signature, autograph=False)
         return compiled(tf.constant(rows), tf.constant(rates, tf.float32))
@@ -214,10 +213,10 @@ def apply_sgd(
     learning_rate: tf.Tensor,
     strategy: tf.distribute.Strategy,
 ) -> list[tf.Operation]:
-    """One step of SGD by torch's formula (`common.contract.mlp.update`), on every replica of each parameter.
+    """Apply one step of SGD by torch's formula (`common.contract.mlp.update`), on every replica of each parameter.
 
-    Keras's SGD computes something else with momentum and a schedule, and with momentum and weight decay. Returns the
-    operations that write, for whatever has to come after them.
+    Returns the operations that write, as control dependencies of later operations. Keras's SGD computes another step
+    with momentum and a schedule, and with momentum and weight decay.
     """
 
     def apply(
@@ -226,7 +225,7 @@ def apply_sgd(
         direction = gradient + task.weight_decay * parameter if task.weight_decay else gradient
         for buffer in momentum:
             direction = buffer.assign(task.momentum * buffer + direction)
-        # The native operation updates in one pass; assign_sub would write rate * direction down first.
+        # The native operation updates in one pass. assign_sub would write rate * direction to memory first.
         return tf.raw_ops.ResourceApplyGradientDescent(var=parameter.handle, alpha=rate, delta=direction)
 
     applied = []

@@ -12,13 +12,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
 from common.errors import exit_with_one_line, require_framework
-from tf_impl import cluster
+from tf_impl.cluster import meet, start_unless_given
 from tf_impl.strategies import MULTI_WORKER_MIRRORED
 
 if __name__ == "__main__":
     require_framework("tensorflow")
-    # Before TensorFlow is loaded: the process that only starts the others needs none.
-    exit_with_one_line(lambda: cluster.start_unless_given(MULTI_WORKER_MIRRORED, __doc__))
+    # TensorFlow isn't imported yet: a process that only starts the others doesn't need it.
+    exit_with_one_line(lambda: start_unless_given(MULTI_WORKER_MIRRORED, __doc__))
 
 import tensorflow as tf
 
@@ -32,31 +32,31 @@ from tf_impl import inputs, mlp, world
 def main() -> None:
     """Train the MLP as one worker of the cluster that TF_CONFIG or Slurm names."""
     task, options = parse_command_line(MULTI_WORKER_MIRRORED, __doc__)
-    place = world.find_cluster(("chief", "worker"))
-    workers = place.all_addresses("chief", "worker")
-    check_world_size(task, len(workers), "the cluster")
-    here = place.neighbours("chief", "worker")
-    placement = machine.pin(task, here.index(place.address), len(here))
-    devices = mlp.choose_devices(task, 1, here.index(place.address), len(here))
+    cluster = world.find_cluster(("chief", "worker"))
+    addresses, local_addresses = cluster.all_addresses("chief", "worker"), cluster.neighbours("chief", "worker")
+    local_rank = local_addresses.index(cluster.address)
+    check_world_size(task, len(addresses), "the cluster")
+    placement = machine.pin(task, local_rank, len(local_addresses))
+    devices = mlp.choose_devices(task, 1, local_rank, len(local_addresses))
     on_gpus = devices[0].startswith("/gpu")
     backend = "NCCL" if on_gpus else "RING"
     communication = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation[backend]
     )
-    cluster.meet(place, task.deadline_seconds)
+    meet(cluster, task.deadline_seconds)
     with world.one_line_when_it_breaks():
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(world.resolver(place), communication)
-        world.check_sum(strategy, len(workers))
-        workers_here = World(
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(world.resolver(cluster), communication)
+        world.check_sum(strategy, len(addresses))
+        cluster_world = World(
             placement=placement,
-            rank=workers.index(place.address),
-            size=len(workers),
+            rank=addresses.index(cluster.address),
+            size=len(addresses),
             backend=backend,
             device=mlp.device_name(devices),
             all_gather=lambda value: world.all_gather(strategy, value),
             synchronize=world.synchronize,
         )
-        _train(Run(MULTI_WORKER_MIRRORED, task, options, workers_here), strategy)
+        _train(Run(MULTI_WORKER_MIRRORED, task, options, cluster_world), strategy)
 
 
 def _train(run: Run, strategy: tf.distribute.Strategy) -> None:

@@ -1,6 +1,6 @@
 """OneDeviceStrategy: the whole program of a tf.distribute strategy on a single device, which distributes nothing.
 
-It is the base that every speed-up of TensorFlow's strategies is measured against.
+It is the baseline of every speed-up of TensorFlow's strategies.
 
 To start it: `python tf_impl/one_device.py --preset digits`.
 """
@@ -33,12 +33,12 @@ def main() -> None:
     devices = mlp.choose_devices(task, replicas=1)
     strategy = tf.distribute.OneDeviceStrategy(devices[0])
 
-    alone = World(
+    world = World(
         placement=placement,
         device=mlp.device_name(devices),
         synchronize=tf.test.experimental.sync_devices,
     )
-    _train(Run(ONE_DEVICE, task, options, alone), strategy)
+    _train(Run(ONE_DEVICE, task, options, world), strategy)
 
 
 def _train(run: Run, strategy: tf.distribute.Strategy) -> None:

@@ -1,4 +1,4 @@
-"""Options of TensorFlow's loops and of Keras's fit, whoever exchanges their gradients."""
+"""Options of TensorFlow's loops and of Keras's fit, for tf.distribute and for Horovod."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class XlaOptions(Options):
 class LoopOptions(XlaOptions):
     """Options of strategies with a loop of their own."""
 
-    # 7 divides neither the warm-up nor a window of the tests: some calls are cut short.
+    # 7 divides neither the warm-up nor a window of the tests, so that some calls are cut short.
     steps_per_call: int = option(1, at_least=1, tried=(7,))
     """Steps in each call of the compiled function. Windows end where they would; a call is cut short there."""
     input: Literal["memory", "tf_data"] = option("memory", tried=("tf_data",))
@@ -33,10 +33,10 @@ class LoopOptions(XlaOptions):
 
 
 def refuse_other_maths_of_keras(task: Task, instead: str) -> None:
-    """Raises UserError for a task with which Keras's SGD doesn't follow torch's formula, the contract's.
+    """Raise UserError for a task with which Keras's SGD doesn't follow torch's formula, the contract's.
 
-    It multiplies a gradient by the learning rate on its way into the momentum, where a later rate doesn't reach it; its
-    weight decay shrinks the weights at once and never enters the momentum. `instead` is the strategy to use.
+    Keras multiplies a gradient by the learning rate on its way into the momentum, where a later rate doesn't reach it.
+    Its weight decay shrinks the weights at once and never enters the momentum. `instead` is the strategy to use.
     """
     if task.momentum and task.weight_decay:
         raise UserError(

@@ -1,9 +1,9 @@
-"""The sums that MirroredStrategy makes across the devices of one process, alone, and what else goes between devices.
+"""MirroredStrategy's reductions and other collectives across the devices of one process, alone.
 
-A rank is a device: without GPUs a logical CPU of the one that there is. Logical CPUs share the host's memory, so what
-goes from one to another is a reference: a broadcast takes as long at any size. Which of TensorFlow's ways is measured
-says the environment variable LOCKSTEP_TF_REDUCTION: tf_reduction_to_one_device (the default, which tf_impl/mirrored.py
-takes on CPUs), tf_hierarchical_copy, or tf_mirrored_collectives, which MirroredStrategy takes unless it is told.
+A rank is a device; without GPUs, a logical device of the CPU. Logical devices share the host's memory and pass
+references to one another, so a broadcast takes as long at any size. The environment variable LOCKSTEP_TF_REDUCTION
+chooses the library: tf_reduction_to_one_device (the default, which tf_impl/mirrored.py takes on CPUs),
+tf_hierarchical_copy, or tf_mirrored_collectives (MirroredStrategy's own default).
 
 To start it: `python tf_impl/reductions.py --workers 4 --collectives all_reduce -b 16 -e 4M`.
 """
@@ -37,14 +37,14 @@ MirroredStrategy = tf.distribute.MirroredStrategy
 
 
 def main() -> None:
-    """Measure what goes between `--workers` devices of this process, as the command line says."""
+    """Measure the collectives between `--workers` devices of this process, as the command line says."""
     sweep = parse_command_line(__doc__)
-    library = chosen(sweep)
+    library = choose_library(sweep)
     placement = machine.pin(sweep, local_world_size=sweep.workers, replicas=sweep.workers)
     devices = mlp.choose_devices(sweep, sweep.workers)
     across_devices = cross_device_ops(library)
     strategy = MirroredStrategy(devices, across_devices)
-    ranks = World(
+    world = World(
         placement=placement,
         size=sweep.workers,
         backend=type(across_devices).__name__ if across_devices else "CollectiveAllReduce",
@@ -54,67 +54,72 @@ def main() -> None:
     measure(
         library,
         sweep,
-        ranks,
+        world,
         prepare=lambda collective, elements: prepare(strategy, collective, elements, sweep.data_type),
-        # One process begins a call on all of its devices at once: there is nobody to wait for.
+        # One process begins a call on all of its devices at once, so no device has to wait for another.
         barrier=lambda: None,
         facts={},
     )
 
 
-def chosen(sweep: Sweep) -> Library:
-    """The library that the environment names. Raises UserError where there is none, or it can't have the ranks."""
-    known = {each.name: each for each in (REDUCTION_TO_ONE_DEVICE, HIERARCHICAL_COPY, MIRRORED_COLLECTIVES)}
+def choose_library(sweep: Sweep) -> Library:
+    """The library that LOCKSTEP_TF_REDUCTION names.
+
+    Raises UserError for an unknown name, and for a number of ranks that the library can't have.
+    """
+    libraries = {
+        library.name: library for library in (REDUCTION_TO_ONE_DEVICE, HIERARCHICAL_COPY, MIRRORED_COLLECTIVES)
+    }
     name = os.environ.get(REDUCTION, REDUCTION_TO_ONE_DEVICE.name)
-    if name not in known:
-        raise UserError(f"{REDUCTION}={name}: give it one of {', '.join(known)}, or unset it.")
-    if known[name] is HIERARCHICAL_COPY and sweep.workers % 2:
+    if name not in libraries:
+        raise UserError(f"{REDUCTION}={name}: give it one of {', '.join(libraries)}, or unset it.")
+    if libraries[name] is HIERARCHICAL_COPY and sweep.workers % 2:
         raise UserError(
             f"--workers {sweep.workers}: HierarchicalCopyAllReduce adds two halves, and leaves the last of an odd "
             "number of devices out; give an even number."
         )
-    return known[name]
+    return libraries[name]
 
 
 def cross_device_ops(library: Library) -> tf.distribute.CrossDeviceOps | None:
-    """What adds across devices in TensorFlow's words; None: what MirroredStrategy takes unless it is told."""
+    """TensorFlow's implementation of the library; None for MirroredStrategy's own default."""
     if library is REDUCTION_TO_ONE_DEVICE:
         return tf.distribute.ReductionToOneDevice()
     return tf.distribute.HierarchicalCopyAllReduce() if library is HIERARCHICAL_COPY else None
 
 
-def broadcast(strategy: MirroredStrategy, own: tf.Variable) -> Sequence[tf.Tensor]:
-    """The first device's elements, on every device."""
-    first, *_ = strategy.experimental_local_results(own)
-    copies = tf.distribute.ReductionToOneDevice().broadcast(first.read_value(), destinations=own)
+def broadcast(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
+    """The copies of the first device's elements, on every device."""
+    first, *_ = strategy.experimental_local_results(buffer)
+    copies = tf.distribute.ReductionToOneDevice().broadcast(first.read_value(), destinations=buffer)
     return strategy.experimental_local_results(copies)
 
 
-def gather(strategy: MirroredStrategy, own: tf.Variable) -> Sequence[tf.Tensor]:
-    """The elements of all, on the first device."""
+def gather(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
+    """The elements of all devices, on the first device."""
     with tf.device(strategy.extended.worker_devices[0]):
-        return [strategy.gather(strategy.run(own.read_value), axis=0)]
+        return [strategy.gather(strategy.run(buffer.read_value), axis=0)]
 
 
-def all_gather(strategy: MirroredStrategy, own: tf.Variable) -> Sequence[tf.Tensor]:
-    """The elements of all, on every device."""
+def all_gather(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
+    """The elements of all devices, on every device."""
 
     def gather_here() -> tf.Tensor:
-        return tf.distribute.get_replica_context().all_gather(own.read_value(), axis=0)
+        return tf.distribute.get_replica_context().all_gather(buffer.read_value(), axis=0)
 
     return strategy.experimental_local_results(strategy.run(gather_here))
 
 
-def reduce(strategy: MirroredStrategy, own: tf.Variable) -> Sequence[tf.Tensor]:
+def reduce(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
     """The sums, on the first device."""
-    values, first = strategy.run(own.read_value), strategy.extended.worker_devices[0]
+    values, first = strategy.run(buffer.read_value), strategy.extended.worker_devices[0]
     return [strategy.extended.reduce_to(tf.distribute.ReduceOp.SUM, values, destinations=first)]
 
 
-def all_reduce(strategy: MirroredStrategy, own: tf.Variable) -> Sequence[tf.Tensor]:
+def all_reduce(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
     """The sums, on every device: the call with which a training step sums gradients."""
-    values = strategy.run(own.read_value)
-    [sums] = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, [(values, own)])
+    values = strategy.run(buffer.read_value)
+    [sums] = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, [(values, buffer)])
     return strategy.experimental_local_results(sums)
 
 
@@ -128,28 +133,28 @@ CALLS: dict[Collective, Callable[[MirroredStrategy, tf.Variable], Sequence[tf.Te
 
 
 def prepare(strategy: MirroredStrategy, collective: Collective, elements: int, data_type: str) -> Operation:
-    """The operation of a collective, for which each device has a variable of its own with so many elements."""
+    """The operation of a collective. Each device has a variable of its own, with `elements` elements."""
     with strategy.scope():
-        own = tf.Variable(tf.zeros(elements, data_type), synchronization=tf.VariableSynchronization.ON_READ)
-    of_devices = strategy.experimental_local_results(own)
-    # Compiled, as the step is in which gradients are summed.
-    call = tf.function(lambda: CALLS[collective](strategy, own), autograph=False)
-    got: Sequence[tf.Tensor] = ()
+        buffer = tf.Variable(tf.zeros(elements, data_type), synchronization=tf.VariableSynchronization.ON_READ)
+    variables = strategy.experimental_local_results(buffer)
+    # Compiled, like a training step that sums gradients.
+    call = tf.function(lambda: CALLS[collective](strategy, buffer), autograph=False)
+    received: Sequence[tf.Tensor] = ()
 
     def load(parts: list[np.ndarray]) -> None:
-        for variable, part in zip(of_devices, parts, strict=True):
+        for variable, part in zip(variables, parts, strict=True):
             variable.assign(part)
 
     def run() -> None:
-        nonlocal got
-        got = call()
-        # On CPUs a compiled function returns when it has its results, on GPUs before.
-        if "GPU" in of_devices[0].device:
+        nonlocal received
+        received = call()
+        # On CPUs a compiled function returns with its results, on GPUs earlier.
+        if "GPU" in variables[0].device:
             tf.test.experimental.sync_devices()
 
     def results() -> list[np.ndarray | None]:
-        # What goes to the first device alone is nobody else's.
-        return [*(each.numpy() for each in got), *[None] * (len(of_devices) - len(got))]
+        # Other devices get None where only the first device has a result.
+        return [*(tensor.numpy() for tensor in received), *[None] * (len(variables) - len(received))]
 
     return Operation(load, run, results)
 

@@ -1,4 +1,4 @@
-"""TensorFlow's strategies, in the order in which a student would read them: the front page of this folder."""
+"""TensorFlow's strategies, in the order in which a student would read them. Start here in this folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str, str]:
-    """TensorFlow tells errors alone."""
+    """Environment variables of a launch. TensorFlow prints errors alone."""
     return {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
@@ -64,16 +64,22 @@ def cluster_is_given() -> bool:
 
 
 def cluster_across_hosts(launch: Launch) -> list[list[list[str]]]:
-    """The script once for every task, each with a TF_CONFIG of its own; what isn't a worker is on the first host."""
+    """The command lines by host: the script once for every task, with its TF_CONFIG.
+
+    Coordinator and parameter servers are on the first host.
+    """
     places = [number for number, place in enumerate(launch.places) for _ in range(place.workers)]
     hosts = {"worker": places}
     if isinstance(launch.options, ParameterServerOptions):
         hosts = {"chief": [0], "worker": places, "ps": [0] * launch.options.parameter_servers}
     ports = iter(range(launch.port, launch.port + sum(map(len, hosts.values()))))
-    addresses = {job: [f"{launch.places[place].address}:{next(ports)}" for place in of] for job, of in hosts.items()}
+    addresses = {
+        job: [f"{launch.places[place].address}:{next(ports)}" for place in job_hosts]
+        for job, job_hosts in hosts.items()
+    }
     commands: list[list[list[str]]] = [[] for _ in launch.places]
-    for job, of in hosts.items():
-        for index, place in enumerate(of):
+    for job, job_hosts in hosts.items():
+        for index, place in enumerate(job_hosts):
             config = json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
             commands[place].append(["env", f"TF_CONFIG={config}", str(launch.python), *launch.script])
     return commands
@@ -117,11 +123,11 @@ class ParameterServerOptions(ExchangeOptions):
     synchronous waits for those of all workers, as every other strategy does."""
 
 
-# What can't be had
+# Early refusals
 
 
 def check_keras(task: Task, options: KerasOptions, workers: int, gpus: int) -> None:
-    """Raises UserError for what Keras computes differently than torch's formula has it, or can't compile."""
+    """Raise UserError for a task that Keras computes by another formula than torch's, or can't compile."""
     refuse_other_maths_of_keras(task, instead="tf_mirrored")
     if options.jit_compile and workers > 1:
         # https://www.tensorflow.org/xla/known_issues, "tf.Variable on a different device".
@@ -137,8 +143,8 @@ def check_keras(task: Task, options: KerasOptions, workers: int, gpus: int) -> N
 def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerOptions) -> Traffic:
     """The traffic where parameter servers hold the weights.
 
-    An asynchronous step is one worker's: it pulls the weights and pushes its gradients, each as large as all gradients
-    (Li et al., 2014, algorithm 1). In a synchronous one every worker pulls the weights and sends its gradients to the
+    In an asynchronous step one worker pulls the weights and pushes its gradients, each as large as all gradients (Li et
+    al., 2014, algorithm 1). In a synchronous step every worker pulls the weights and sends its gradients to the
     coordinator, which pushes their sum.
     """
     source = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, algorithm 1'
@@ -154,7 +160,7 @@ def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerO
 def server_traffic_between_hosts(
     parameter_bytes: int, workers: int, hosts: int, options: ParameterServerOptions
 ) -> Traffic:
-    """As `server_traffic`, of the workers that aren't on the first host, where the servers are."""
+    """The traffic of `server_traffic` between hosts: of the workers that aren't on the servers' host, the first."""
     away = (hosts - 1) / hosts
     formula = "of all workers' weights and gradients those of the workers that aren't on the servers' host"
     source = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, algorithm 1'

@@ -1,4 +1,4 @@
-"""A TensorFlow process among others: its cluster, what the processes tell one another, how it says that one is lost."""
+"""A TensorFlow process in its cluster: finding the cluster, gathering values, serving, reporting a lost task."""
 
 import contextlib
 import os
@@ -15,20 +15,19 @@ from common.contract.task import Task
 from common.declarations.arguments import check_world_size
 from common.errors import LaunchFailedError, UserError
 from common.measurement import machine
-from tf_impl import cluster
-from tf_impl.cluster import Cluster
+from tf_impl.cluster import Cluster, from_tf_config, meet, serve_until_gone
 from tf_impl.mlp import Variables
 from tf_impl.strategies import ParameterServerOptions
 
 
 def find_cluster(jobs: Collection[str]) -> Cluster:
-    """The cluster of TF_CONFIG, else of the step that Slurm's srun started. Raises UserError when it is no good."""
+    """The cluster of TF_CONFIG, else of the step that Slurm's srun started. Raises UserError for a malformed one."""
     if "TF_CONFIG" in os.environ:
-        return cluster.from_tf_config(jobs)
+        return from_tf_config(jobs)
     tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
     try:
-        # Asked to count GPUs, the resolver needs nvidia-smi, and divides by zero where there are none. It only spreads
-        # them over the tasks by CUDA_VISIBLE_DEVICES, which `choose_devices` does here (tensorflow issue 56894).
+        # To count GPUs the resolver needs nvidia-smi, and it divides by zero where there are none. It would only spread
+        # GPUs over the tasks by CUDA_VISIBLE_DEVICES, which `choose_devices` does here (tensorflow issue 56894).
         slurm = tf.distribute.cluster_resolver.SlurmClusterResolver(
             gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
         )
@@ -39,16 +38,16 @@ def find_cluster(jobs: Collection[str]) -> Cluster:
     return Cluster(addresses, job, index)
 
 
-def resolver(place: Cluster) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """The cluster as TensorFlow wants it."""
+def resolver(cluster: Cluster) -> tf.distribute.cluster_resolver.ClusterResolver:
+    """The cluster in TensorFlow's form."""
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
-        tf.train.ClusterSpec(place.addresses), task_type=place.job, task_id=place.index, rpc_layer="grpc"
+        tf.train.ClusterSpec(cluster.addresses), task_type=cluster.job, task_id=cluster.index, rpc_layer="grpc"
     )
 
 
-def check_servers(task: Task, options: ParameterServerOptions, place: Cluster) -> None:
-    """Raises UserError when the cluster isn't one coordinator, `--workers` and `--parameter-servers`."""
-    counts = {job: len(place.addresses.get(job, [])) for job in ("chief", "worker", "ps")}
+def check_servers(task: Task, options: ParameterServerOptions, cluster: Cluster) -> None:
+    """Raise UserError unless the cluster is one coordinator, `--workers` workers and `--parameter-servers` servers."""
+    counts = {job: len(cluster.addresses.get(job, [])) for job in ("chief", "worker", "ps")}
     if counts["chief"] != 1 or not counts["worker"] or not counts["ps"]:
         raise UserError(
             f"The cluster has {counts['chief']} coordinators (chief), {counts['worker']} workers and {counts['ps']} "
@@ -62,24 +61,24 @@ def check_servers(task: Task, options: ParameterServerOptions, place: Cluster) -
         )
 
 
-def serve(task: Task, place: Cluster) -> None:
+def serve(task: Task, cluster: Cluster) -> None:
     """Be a worker or a parameter server until the coordinator has gone."""
-    here = place.neighbours("worker", "ps", "chief")
-    machine.pin(task, here.index(place.address), len(here))
-    # With fewer, requests that wait for one another hang (tensorflow.org, "Parameter server training", where it sets
-    # inter_op_parallelism_threads); the task still computes on its own cores only.
-    waiting_threads = len(place.addresses["worker"]) + 1
+    local_addresses = cluster.neighbours("worker", "ps", "chief")
+    machine.pin(task, local_addresses.index(cluster.address), len(local_addresses))
+    # With fewer threads, requests that wait for one another hang (tensorflow.org, "Parameter server training", on
+    # inter_op_parallelism_threads). The task still computes on its own cores only.
+    waiting_threads = len(cluster.addresses["worker"]) + 1
     settings = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=task.threads, inter_op_parallelism_threads=task.threads + waiting_threads
     )
-    cluster.meet(place, task.deadline_seconds)
-    tf.distribute.Server(place.addresses, place.job, place.index, protocol="grpc", config=settings)
-    cluster.serve_until_gone(place.addresses["chief"][0])
+    meet(cluster, task.deadline_seconds)
+    tf.distribute.Server(cluster.addresses, cluster.job, cluster.index, protocol="grpc", config=settings)
+    serve_until_gone(cluster.addresses["chief"][0])
 
 
 @dataclass(frozen=True)
 class Element:
-    """A number in a variable on a server, fetched when it is read."""
+    """A number in a variable on a server, fetched at float()."""
 
     variable: tf.Variable
     position: tuple[int, ...]
@@ -89,39 +88,39 @@ class Element:
 
 
 def by_shard(variables: Variables, gradients: Sequence[tf.Tensor]) -> tuple[Variables, list[tf.Tensor]]:
-    """The parts of the variables, each of which lies on one server, and those of the gradients that belong to them."""
+    """The parts of the variables, each on one server, and the matching parts of the gradients."""
     parts = [shards(parameter) for parameter in variables.parameters]
     pieces = [
-        tf.split(gradient, [part.shape[0] for part in own]) if len(own) > 1 else [gradient]
-        for gradient, own in zip(gradients, parts, strict=True)
+        tf.split(gradient, [shard.shape[0] for shard in parameter_shards]) if len(parameter_shards) > 1 else [gradient]
+        for gradient, parameter_shards in zip(gradients, parts, strict=True)
     ]
     momenta = [shard for momentum in variables.momenta for shard in shards(momentum)]
     return Variables(list(chain(*parts)), momenta), list(chain(*pieces))
 
 
 def shards(variable: tf.Variable) -> Sequence[tf.Variable]:
-    """The parts of a variable on the servers; a variable that isn't cut is its own only part."""
+    """The parts of a variable on the servers; the variable itself where it isn't cut."""
     return getattr(variable, "variables", [variable])
 
 
 def number_workers(coordinator: tf.distribute.coordinator.ClusterCoordinator) -> tuple[tf.Variable, list[float]]:
     """A variable in which each worker keeps a number that it draws when it starts, and the numbers drawn so far.
 
-    A new number in the result of a step says that a worker was lost and came back.
+    A new number in the result of a step shows that a worker was restarted.
     """
     with coordinator.strategy.scope():
-        # Whole numbers that float32 can tell apart, so that they travel with the loss.
+        # Whole numbers that float32 represents exactly, so that they travel with the loss.
         number = tf.Variable(
             lambda: tf.cast(tf.random.uniform((), maxval=2**24, dtype=tf.int32), tf.float32), per_worker_variable=True
         )
-    # Its workers' parts come to be with the first function that reads it.
+    # The first function that reads a per-worker variable creates the workers' parts.
     coordinator.schedule(tf.function(lambda: tf.identity(number), autograph=False))
     coordinator.join()
     return number, [float(drawn) for drawn in number.read_all()]
 
 
 def check_sum(strategy: tf.distribute.Strategy, world_size: int) -> None:
-    """Raises UserError when an all-reduce of ones over the workers doesn't give `world_size`.
+    """Raise UserError when an all-reduce of ones over the workers doesn't give `world_size`.
 
     Without a usable TF_CONFIG the strategy runs quietly with a single replica.
     """
@@ -140,49 +139,49 @@ def check_sum(strategy: tf.distribute.Strategy, world_size: int) -> None:
 
 
 def all_gather(strategy: tf.distribute.Strategy, value: object) -> list:
-    """Every worker's object, in the order of ranks, on every worker."""
+    """Every worker's value, in the order of ranks, on every worker. Values are pickled."""
     content = pickle.dumps(value)
-    # TensorFlow's gather takes no bytes, and pads what differs in length; the length comes first.
+    # TensorFlow's gather takes no bytes, so they travel as int32, padded to whole words. Lengths are gathered first.
     length = np.array([len(content)], np.int32)
     words = np.frombuffer(content + bytes(-len(content) % 4), np.int32)
     gather = _gatherer(strategy)
-    lengths, everything = (gather(own).numpy() for own in (length, words))
+    lengths, all_words = (gather(array).numpy() for array in (length, words))
     ends = np.cumsum([-(-length // 4) for length in lengths])
-    parts = np.split(everything, ends[:-1])
+    parts = np.split(all_words, ends[:-1])
     return [pickle.loads(part.tobytes()[:length]) for part, length in zip(parts, lengths, strict=True)]
 
 
 @cache
 def _gatherer(strategy: tf.distribute.Strategy) -> Callable[[np.ndarray], tf.Tensor]:
-    """Each worker's int32, end to end, by one compiled function: making another takes a tenth of a second."""
+    """A compiled function that concatenates each worker's int32. Compiling another takes a tenth of a second."""
 
     @tf.function(input_signature=[tf.TensorSpec((None,), tf.int32)], autograph=False)
-    def gather(own: tf.Tensor) -> tf.Tensor:
-        return strategy.gather(strategy.run(tf.identity, (own,)), axis=0)
+    def gather(array: tf.Tensor) -> tf.Tensor:
+        return strategy.gather(strategy.run(tf.identity, (array,)), axis=0)
 
     return gather
 
 
 def synchronize() -> None:
-    """Wait until the device has done all it was given.
+    """Wait until the device has ended all its work.
 
     TensorFlow's own `sync_devices` fails in a process with collectives (the operation SyncDevice asks for a remote
-    eager worker); a value computed after everything else on the same stream and read here does it too.
+    eager worker). Reading a value that is computed last on the same stream waits too.
     """
     tf.zeros(()).numpy()
 
 
 @contextlib.contextmanager
 def one_line_when_it_breaks() -> Iterator[None]:
-    """Turn TensorFlow's error for a lost partner into LaunchFailedError."""
-    lost = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
+    """Turn TensorFlow's error for a lost task into LaunchFailedError."""
+    lost_task = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
     try:
         yield
-    except lost as error:
-        raise LaunchFailedError(f"the cluster lost a task ({_what_happened(error)}).") from error
+    except lost_task as error:
+        raise LaunchFailedError(f"the cluster lost a task ({_reason(error)}).") from error
 
 
-def _what_happened(error: tf.errors.OpError) -> str:
+def _reason(error: tf.errors.OpError) -> str:
     """The first line of the error that isn't a heading."""
     lines = [line.strip() for line in str(error.message).splitlines()]
     return next((line for line in lines if line and not line.endswith(":")), str(error.message))[:200]

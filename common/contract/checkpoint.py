@@ -13,7 +13,7 @@ from common.contract.task import Task
 from common.errors import UserError
 from common.files import write_atomically
 
-_DECIDES_THE_MATHS = (
+_MATHS_FIELDS = (
     *("preset", "dimensions", "activation", "bias", "learning_rate", "final_learning_rate", "decay_steps"),
     *("momentum", "weight_decay", "seed"),
 )
@@ -21,7 +21,7 @@ _DECIDES_THE_MATHS = (
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state of training after `step` steps of `global_batch` rows each."""
+    """The state of training after `step` steps of `global_batch` rows each."""
 
     state: State
     step: int
@@ -29,7 +29,7 @@ class Checkpoint:
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, task: Task) -> None:
-    """Write `path` whole or not at all. Raises UserError when its folder can't be written to."""
+    """Write `path` whole or not at all. Raises UserError for a folder that can't be written to."""
     metadata = {
         "step": str(checkpoint.step),
         "global_batch": str(checkpoint.global_batch),
@@ -42,23 +42,24 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, task: Task) -> None:
 def read_checkpoint(path: Path, task: Task, global_batch: int) -> Checkpoint:
     """The checkpoint in `path`.
 
-    Raises UserError when the file is damaged, or was written by a run whose maths, batch or steps don't go on into
-    those of `task`.
+    Raises UserError for a damaged file, and for one of a run with another maths or batch, or without steps left for
+    `task`.
     """
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it isn't a dict)
         checkpoint = Checkpoint(state, int(metadata["step"]), int(metadata["global_batch"]))
-        theirs = dict(json.loads(metadata["maths"]), global_batch=checkpoint.global_batch)
+        checkpoint_maths = dict(json.loads(metadata["maths"]), global_batch=checkpoint.global_batch)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} can't be read as a checkpoint ({error}): delete it or name another.") from error
-    ours = dict(json.loads(_maths(task)), global_batch=global_batch)
-    for name, value in ours.items():
-        if theirs.get(name) != value:
+    task_maths = dict(json.loads(_maths(task)), global_batch=global_batch)
+    for name, value in task_maths.items():
+        written = checkpoint_maths.get(name)
+        if written != value:
             raise UserError(
-                f"{path} was written with {name} {theirs.get(name)}, not {value}: delete it, name another checkpoint, "
-                "or use its settings."
+                f"{path} was written with {name} {written}, not {value}: delete it, name another checkpoint, or use "
+                "its settings."
             )
     if checkpoint.step + task.warmup_steps >= task.steps:
         raise UserError(
@@ -69,4 +70,4 @@ def read_checkpoint(path: Path, task: Task, global_batch: int) -> Checkpoint:
 
 
 def _maths(task: Task) -> str:
-    return json.dumps({name: getattr(task, name) for name in _DECIDES_THE_MATHS})
+    return json.dumps({name: getattr(task, name) for name in _MATHS_FIELDS})

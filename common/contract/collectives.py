@@ -1,7 +1,8 @@
-"""The collectives, and what each means: who sends what, what everybody has to have afterwards.
+"""The collectives and their meanings: the elements that each rank sends, and those that each rank receives.
 
-Sizes are counted as nccl-tests counts them (doc/PERFORMANCE.md): of gather and all-gather the bytes that all ranks put
-in together, of the others those that one rank puts in, which scatter, reduce-scatter and all-to-all divide.
+Sizes are counted as nccl-tests counts them (doc/PERFORMANCE.md). The size of a gather or an all-gather is the bytes of
+all ranks together. The size of the other collectives is the bytes of one rank, which scatter, reduce-scatter and
+all-to-all divide.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,11 +12,11 @@ from enum import StrEnum
 import numpy as np
 
 Parts = Sequence[np.ndarray]
-"""What each rank puts in, in the order of the ranks."""
+"""Each rank's input, in the order of the ranks."""
 
 
 class Collective(StrEnum):
-    """What is measured, by the names that a user gives them, in the order in which tutorials tell of them."""
+    """The collectives by their names on the command line, in the order of tutorials."""
 
     SEND_RECEIVE = "send_receive"
     BROADCAST = "broadcast"
@@ -31,16 +32,17 @@ class Collective(StrEnum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a collective does among N ranks. The root is rank 0; send_receive goes from there to the last rank, or
-    backwards where a message says so.
+    """The meaning of a collective among N ranks.
+
+    The root is rank 0. send_receive goes from rank 0 to the last rank, or backwards for a message that says so.
     """
 
     parts_in: bool
-    """Whether a rank puts in one N-th of the size."""
+    """Whether a rank's input is one N-th of the size."""
     results: Callable[[Parts, int], np.ndarray | None]
-    """From what all ranks put in, what a rank has to have afterwards; None where it gets nothing."""
+    """A rank's result, of all ranks' inputs and the rank; None where the rank gets nothing."""
     bus_factor: Callable[[int], float]
-    """What nccl-tests multiplies size over seconds by, for the "bus bandwidth" among so many ranks."""
+    """nccl-tests' factor from size over seconds to "bus bandwidth", by the number of ranks."""
     is_cut: bool
     """Whether the size must be divided among the ranks."""
 
@@ -53,12 +55,12 @@ def _others(ranks: int) -> float:
     return (ranks - 1) / ranks
 
 
-def _all_but_own_twice(ranks: int) -> float:
+def _twice_others(ranks: int) -> float:
     return 2 * (ranks - 1) / ranks
 
 
 def _total(parts: Parts) -> np.ndarray:
-    """The sum, in the parts' own type, in which those of `messages` have no rounding."""
+    """The sum, in the parts' own type, which holds the sums of `messages` without rounding."""
     return np.sum(parts, axis=0, dtype=parts[0].dtype)
 
 
@@ -80,7 +82,7 @@ MEANINGS = {
     Collective.REDUCE_SCATTER: Meaning(
         False, lambda parts, rank: _cut(_total(parts), rank, len(parts)), _others, is_cut=True
     ),
-    Collective.ALL_REDUCE: Meaning(False, lambda parts, rank: _total(parts), _all_but_own_twice, is_cut=False),
+    Collective.ALL_REDUCE: Meaning(False, lambda parts, rank: _total(parts), _twice_others, is_cut=False),
     Collective.ALL_TO_ALL: Meaning(
         False,
         lambda parts, rank: np.concatenate([_cut(part, rank, len(parts)) for part in parts]),
@@ -92,7 +94,7 @@ MEANINGS = {
 
 
 def elements_of_rank(collective: Collective, size_bytes: int, item_bytes: int, ranks: int) -> int | None:
-    """How many elements each rank puts in; None where the size can't be divided so."""
+    """The number of elements of each rank's input; None where the size can't be divided so."""
     meaning = MEANINGS[collective]
     if size_bytes % (item_bytes * (ranks if meaning.is_cut else 1)):
         return None

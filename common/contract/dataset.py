@@ -1,4 +1,4 @@
-"""Every dataset: read or generated once, kept in the cache, memory-mapped by every worker."""
+"""Datasets, which are read or generated once, kept in the cache, and memory-mapped by every worker."""
 
 import gzip
 import hashlib
@@ -43,16 +43,16 @@ class Dataset:
 
 
 def load(task: Task) -> Dataset:
-    """The preset's dataset, memory-mapped from the cache, which the first caller fills while the others wait.
+    """The preset's dataset, memory-mapped from the cache. The first caller fills the cache while others wait.
 
-    Raises UserError when a dimension doesn't fit the data, or a file is missing, damaged or unwritable.
+    Raises UserError for a dimension that doesn't fit the data, and for a missing, damaged or unwritable file.
     """
     source = _mnist_source(task) if task.preset == "mnist" else {}
     _check_dimensions(task)
     key = hashlib.sha256(repr((_LAYOUT_VERSION, task.preset, _shape_key(task), sorted(source.items()))).encode())
     folder = cache_folder() / "data" / f"{task.preset}-{key.hexdigest()[:16]}"
     try:
-        # A whole folder needs no lock: somebody else's cache may be read where it can't be written.
+        # A whole folder needs no lock, so another user's read-only cache serves too.
         if not (folder / "sha256").is_file():
             with locked(folder.with_suffix(".lock")):
                 if not (folder / "sha256").is_file():
@@ -68,7 +68,7 @@ def load(task: Task) -> Dataset:
 
 
 def _read(folder: Path, real: bool) -> Dataset:
-    """The arrays in `folder`. Raises ValueError when they aren't those that were written, besides what NumPy raises."""
+    """The arrays in `folder`. Raises ValueError for a wrong digest, besides NumPy's errors."""
     # A plain view: a memory map's own subclass costs microseconds at every slice.
     arrays = [np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _NAMES]
     digest = hashlib.sha256()
@@ -151,7 +151,7 @@ def _split(features: np.ndarray, labels: np.ndarray, test_rows: int) -> dict[str
 
 
 def _standardised(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Both sets of rows less the training rows' mean, over their standard deviation, feature by feature."""
+    """Training and test rows, standardised by the training rows' mean and deviation, feature by feature."""
     train = arrays["train_features"].astype(np.float64)
     mean, deviation = train.mean(axis=0), train.std(axis=0)
     scaled = {name: (arrays[name] - mean) / deviation for name in ("train_features", "test_features")}
@@ -161,7 +161,7 @@ def _standardised(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _mnist_source(task: Task) -> dict[str, str]:
     """Path, size and time of each of the four files, which the cache's key depends on."""
     folder = task.data_dir or cache_folder() / "mnist"
-    found = {}
+    sources = {}
     for name in MNIST_FILES:
         candidates = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
         if not candidates:
@@ -171,8 +171,8 @@ def _mnist_source(task: Task) -> dict[str, str]:
                 "or from the folder MNIST/raw that a library of datasets leaves when it downloads them."
             )
         status = candidates[0].stat()
-        found[str(candidates[0].resolve())] = f"{status.st_size} {status.st_mtime_ns}"
-    return found
+        sources[str(candidates[0].resolve())] = f"{status.st_size} {status.st_mtime_ns}"
+    return sources
 
 
 def _mnist(task: Task) -> dict[str, np.ndarray]:
@@ -186,7 +186,7 @@ def _mnist(task: Task) -> dict[str, np.ndarray]:
         if features.shape != (len(labels), 784) or labels.ndim != 1 or not len(labels) or labels.max() > 9:
             raise UserError(f"MNIST's {part} images and labels don't belong together: fetch the four files again.")
     train = arrays["train_features"] / 255
-    # One mean and one deviation for all pixels: those at the border never change, so have no deviation of their own.
+    # One mean and one deviation for all pixels, since pixels at the border are constant: their deviation is 0.
     mean, deviation = train.mean(), train.std()
     scaled = {name: (arrays[name] / 255 - mean) / deviation for name in ("train_features", "test_features")}
     return arrays | scaled
@@ -195,8 +195,8 @@ def _mnist(task: Task) -> dict[str, np.ndarray]:
 def read_idx(path: Path, expected_sha256: str | None = None) -> np.ndarray:
     """The unsigned bytes of an IDX file, gzipped or not, in the shape that its header gives.
 
-    Format: "The IDX file format", at the end of the MNIST page. A file that isn't the well-known one is read with a
-    warning. Raises UserError when it can't be read, isn't IDX of unsigned bytes, or is shorter or longer than it says.
+    Format: "The IDX file format", at the end of the MNIST page. A file with another SHA-256 is read with a note. Raises
+    UserError for a file that can't be read, isn't IDX of unsigned bytes, or doesn't have the length in its header.
     """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -217,7 +217,7 @@ def read_idx(path: Path, expected_sha256: str | None = None) -> np.ndarray:
 
 
 def _fill(folder: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write the arrays into a folder beside the final one, then rename it: readers see all of it or nothing."""
+    """Write the arrays into a folder beside the final one, then rename that folder. Readers see all files or none."""
     temporary = folder.with_name(f"{folder.name}{secrets.token_hex(4)}")
     temporary.mkdir()
     try:

@@ -2,7 +2,7 @@
 
 Weights are laid out `(inputs, outputs)`. The loss is the mean softmax cross-entropy over the global batch (which is the
 mean negative log-likelihood of a log-softmax output). Run in float64 it is the oracle that every synchronous strategy
-must follow; nothing here knows of workers.
+must follow. Workers play no part here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,8 +13,8 @@ import numpy as np
 from common.contract.task import Task
 
 State = dict[str, np.ndarray]
-"""Weights `layerN.weight` (inputs, outputs) and `layerN.bias` (outputs,), and beside each, once there is momentum,
-its buffer under the same name + `.momentum`."""
+"""Weights `layerN.weight` (inputs, outputs) and `layerN.bias` (outputs,). With momentum each has a buffer beside it,
+under the same name + `.momentum`."""
 
 KINK_DISTANCE = 1e-6
 """A ReLU's pre-activation nearer to zero than this can change sign in float32."""
@@ -27,7 +27,7 @@ def parameter_names(task: Task) -> list[str]:
 
 
 def parameter_bytes(task: Task) -> int:
-    """Bytes of all parameters in float32, which are those of one worker's gradients as well."""
+    """Bytes of all parameters in float32; one worker's gradients are as large."""
     pairs = zip(task.dimensions[:-1], task.dimensions[1:], strict=True)
     return 4 * sum(inputs * outputs + (outputs if task.bias else 0) for inputs, outputs in pairs)
 
@@ -52,7 +52,7 @@ def initial_weights(task: Task) -> State:
 def learning_rate(task: Task, step: int) -> float:
     """The learning rate of step `step` (from 0): constant, or falling linearly to `final_learning_rate`.
 
-    The closed form of PyTorch's optim.lr_scheduler.LinearLR.
+    This is the closed form of PyTorch's optim.lr_scheduler.LinearLR.
     """
     if task.final_learning_rate is None:
         return task.learning_rate
@@ -61,7 +61,7 @@ def learning_rate(task: Task, step: int) -> float:
 
 
 def forward(task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray) -> list[np.ndarray]:
-    """Pre-activations of every layer, each (rows, outputs); the last ones are the logits."""
+    """The pre-activations of every layer, each (rows, outputs). The last layer's are the logits."""
     pre_activations = []
     values = features
     for layer in range(len(task.dimensions) - 1):
@@ -103,7 +103,7 @@ def row_losses(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def update(task: Task, state: State, gradients: Mapping[str, np.ndarray], step: int) -> None:
-    """One step of SGD in place, by the formula in PyTorch's documentation of optim.SGD (dampening 0, no Nesterov).
+    """Apply one step of SGD in place, by the formula of PyTorch's optim.SGD (dampening 0, no Nesterov).
 
     g <- g + weight_decay * w;  m <- g at first, then momentum * m + g;  w <- w - learning_rate(step) * m.
     """
@@ -118,13 +118,13 @@ def update(task: Task, state: State, gradients: Mapping[str, np.ndarray], step: 
 
 
 def accuracy(task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray) -> float:
-    """Share of the rows whose largest logit is that of their label, from 0 to 1."""
+    """The share of rows, from 0 to 1, whose largest logit is their label's."""
     return float((forward(task, weights, features)[-1].argmax(axis=1) == labels).mean())
 
 
 @dataclass(frozen=True)
 class Kink:
-    """The smallest pre-activation before a ReLU in a step: its distance from zero and where it stood."""
+    """The smallest pre-activation before a ReLU in a step: its distance from zero, and its step, layer and unit."""
 
     distance: float
     step: int
@@ -139,7 +139,7 @@ class Kink:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a run of the oracle computed: the loss of every step, the final state, and every step's kink."""
+    """The results of a run of the oracle: the loss of every step, the final state, and every step's kink."""
 
     losses: list[float]
     state: State
@@ -154,7 +154,7 @@ class Trajectory:
         return min(self.kinks, key=lambda kink: kink.distance, default=None)
 
     def shard_losses(self, shards: int) -> np.ndarray:
-        """The loss of every step's shards, (shards, steps): means over so many equal, consecutive parts of its rows."""
+        """The loss of every step's shards, (shards, steps): means over equal, consecutive parts of the step's rows."""
         return np.mean([rows.reshape(shards, -1) for rows in self.row_losses], axis=2).T
 
 

@@ -1,4 +1,4 @@
-"""The oracle: the float64 NumPy run that every synchronous strategy must follow, and how far a record is from it."""
+"""The oracle: the float64 NumPy run that every synchronous strategy must follow, and deviations from it."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,19 +13,19 @@ from common.contract.task import Task
 from common.contract.work import Alone
 
 LOSS_TOLERANCE = 1e-5
-"""Largest relative deviation of a loss that counts as following the oracle."""
+"""The largest relative deviation of a loss with which a launch follows the oracle."""
 
 LOSS_FLOOR = 0.1
-"""The deviation of a loss below this is taken relative to this: float32 keeps losses to about 1e-6 at best."""
+"""The least divisor of a loss's deviation, since float32 keeps losses to about 1e-6 at best."""
 
 WEIGHT_TOLERANCE = 5e-6
-"""Largest deviation of the final weights, norm of the difference over the norm."""
+"""The largest deviation of the final weights: the norm of the difference over the norm."""
 
 LOSS_BOUND, WEIGHT_BOUND = 2e-2, 2e-3
 """Largest deviations of a loss and of the final weights that a kink explains.
 
-In 17 float32 runs of 300 to 1,000 steps on digits, each past a kink, the largest of a shard's loss was 5.8e-3 and that
-of the final weights 4.0e-4.
+In 17 float32 runs of 300 to 1,000 steps on digits, each past a kink, the largest deviation of a shard's loss was
+5.8e-3, and that of the final weights 4.0e-4.
 """
 
 _ROWS_AT_ONCE = 2048
@@ -33,33 +33,33 @@ _ROWS_AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far a launch is from the oracle, over all of its steps."""
+    """The deviation of a launch from the oracle, over all of its steps."""
 
     loss: float
-    """Largest deviation of a loss, as `loss_deviations` has it; infinite unless there is one for every step."""
+    """The largest deviation of a loss, by `loss_deviations`; infinite unless every step has a loss."""
     shard: float
-    """The same of any shard's losses; infinite unless every shard has one for every step."""
+    """The largest deviation of a shard's loss; infinite unless every shard has a loss for every step."""
     weights: float | None
-    """Deviation of the final weights; None when the record names no file of them."""
+    """The deviation of the final weights; None where the record names no file of weights."""
     left_at: int | None
-    """The first step with a loss, of the whole batch or of a shard, outside the tolerance; None where none is."""
+    """The first step with a loss outside the tolerance, of the whole batch or of a shard; None without one."""
     kink: Kink | None
-    """The first pre-activation of the oracle that is so near to zero that float32 may take the other side."""
+    """The oracle's first pre-activation near enough to zero that float32 may take the other side."""
     examples: int
     """Rows that all processes computed on, over all steps."""
     expected_examples: int
-    """Rows that the steps of the global batch have."""
+    """Rows of the global batch, over all steps."""
 
     @property
     def follows(self) -> bool:
-        """Whether losses, those of the shards too, weights and the count of the rows are all within the contract."""
+        """Whether losses, shards' losses, weights and the count of rows are all within the contract."""
         return self._is_within(LOSS_TOLERANCE, WEIGHT_TOLERANCE)
 
     @property
     def follows_up_to_the_kink(self) -> bool:
-        """Whether it follows the oracle through the step of its first kink, and a kink explains what comes after it.
+        """Whether the launch follows the oracle through the step of its first kink, and a kink explains the rest.
 
-        The loss of that step is held to the contract still: it is taken of the weights before the kink acts on them.
+        The loss of that step still has to keep the contract: it is taken of weights that the kink hasn't changed yet.
         """
         if self.kink is None or (self.left_at is not None and self.left_at <= self.kink.step):
             return False
@@ -73,12 +73,12 @@ class Deviation:
 
 @dataclass(frozen=True)
 class AloneTrajectory:
-    """What workers that exchange nothing compute, as the oracle has it."""
+    """The oracle's results of workers with gradient exchange off."""
 
     losses: np.ndarray
     """The loss of every shard, (workers, steps)."""
     states: list[State]
-    """The final state of each worker; one where there is one model."""
+    """The final state of each worker; a single state for a single model."""
     kinks: list[Kink] = dataclasses.field(default_factory=list)
     """The smallest pre-activation of each step, over all workers; empty without a hidden ReLU."""
 
@@ -86,7 +86,7 @@ class AloneTrajectory:
 def run_oracle(task: Task, global_batch: int, steps: int, dtype: type[np.floating] = np.float64) -> Trajectory:
     """Train `steps` steps of `global_batch` rows on one core; pathway takes about 10 ms a step.
 
-    In float32 it says how far rounding alone leads from the oracle.
+    A run in float32 shows how far rounding alone leads from the oracle.
     """
     data = dataset.load(task)
     with threadpool_limits(1):
@@ -96,7 +96,7 @@ def run_oracle(task: Task, global_batch: int, steps: int, dtype: type[np.floatin
 def run_alone(
     task: Task, global_batch: int, steps: int, workers: int, alone: Alone, dtype: type[np.floating] = np.float64
 ) -> AloneTrajectory:
-    """Train without exchange, on one core. `dtype` as for `run_oracle`."""
+    """Train with gradient exchange off, on one core. `dtype` as for `run_oracle`."""
     data = dataset.load(task)
     initial = {name: value.astype(dtype) for name, value in mlp.initial_weights(task).items()}
     states = [dict(initial) for _ in range(1 if alone is Alone.FIRST_PART else workers)]
@@ -122,10 +122,10 @@ def run_alone(
 
 
 def owners_of(task: Task, workers: int) -> dict[str, int]:
-    """The worker that updates each parameter where optimizer states are divided by whole parameters.
+    """The worker that updates each parameter, where optimizer states are divided by whole parameters.
 
-    The largest comes first, and whoever has the least so far gets it: `_partition_parameters` of
-    `ZeroRedundancyOptimizer`.
+    Each parameter, the largest first, goes to the worker with the fewest elements so far. So does
+    `_partition_parameters` of `ZeroRedundancyOptimizer`.
     """
     held, owners = [0] * workers, {}
     sizes = {name: value.size for name, value in mlp.initial_weights(task).items()}
@@ -136,7 +136,7 @@ def owners_of(task: Task, workers: int) -> dict[str, int]:
 
 
 def certificate_task(task: Task, global_batches: list[int]) -> Task:
-    """`task` with the first seed, counted from its own, whose oracle meets no kink at any of the global batches."""
+    """`task` with the first seed, from its own upwards, whose oracle meets no kink at any of the global batches."""
     if task.activation != "relu":
         return task
     for seed in range(task.seed, task.seed + 100):
@@ -148,7 +148,7 @@ def certificate_task(task: Task, global_batches: list[int]) -> Task:
 
 
 def training_loss(task: Task, weights: mlp.State) -> float:
-    """Mean cross-entropy of all training rows under these weights, in float64; not finite where the weights aren't."""
+    """The mean cross-entropy of all training rows under these weights, in float64; not finite if a weight isn't."""
     data = dataset.load(task)
     exact = {name: weights[name].astype(np.float64) for name in mlp.parameter_names(task)}
     total = 0.0
@@ -161,22 +161,23 @@ def training_loss(task: Task, weights: mlp.State) -> float:
 
 
 def loss_deviations(losses: Sequence[float | None], oracle: Sequence[float]) -> np.ndarray:
-    """By how much each loss deviates from the oracle's of the same step, (steps,): the difference over the oracle's.
+    """The relative deviation of each loss from the oracle's loss of the same step, (steps,).
 
-    Below `LOSS_FLOOR` it is the difference over that. It is infinite where either isn't finite, and for every step of
-    the oracle where there are fewer losses, or more. Without any step there is one infinite deviation.
+    It is the difference over the oracle's loss, or over `LOSS_FLOOR` if that is larger. It is infinite where either
+    loss isn't finite. All deviations are infinite where the numbers of losses differ. Without any step there is one
+    infinite deviation.
     """
     if len(losses) != len(oracle) or not len(oracle):
         return np.full(max(1, len(oracle)), np.inf)
     # A loss that is None becomes NaN.
-    ours, theirs = np.array(losses, np.float64), np.asarray(oracle, np.float64)
+    launch_losses, oracle_losses = np.array(losses, np.float64), np.asarray(oracle, np.float64)
     with np.errstate(invalid="ignore"):
-        deviations = np.abs(ours - theirs) / np.maximum(np.abs(theirs), LOSS_FLOOR)
+        deviations = np.abs(launch_losses - oracle_losses) / np.maximum(np.abs(oracle_losses), LOSS_FLOOR)
     return np.nan_to_num(deviations, nan=np.inf, posinf=np.inf)
 
 
 def weight_deviation(weights: Mapping[str, np.ndarray], oracle: Mapping[str, np.ndarray]) -> float:
-    """Norm of the difference of all weights over the norm of the oracle's. Raises ValueError when the names differ."""
+    """The norm of the difference of all weights over the norm of the oracle's. Raises ValueError for other names."""
     if set(weights) != set(oracle):
         raise ValueError(f"The weights are {sorted(weights)}, the oracle's {sorted(oracle)}.")
     difference = sum(float(((weights[name] - oracle[name]) ** 2).sum()) for name in oracle)

@@ -1,7 +1,7 @@
-"""Oracles that were computed before, kept beside the data: each takes seconds, and every report needs the same ones.
+"""A cache of oracles, kept beside the data: each takes seconds to compute, and every report needs the same ones.
 
-A file holds one oracle, named by what decides it: the maths, the rows of a step, the steps, the kind, the data, and the
-digest of the contract's code. Its first line is the SHA-256 of the rest. A file that doesn't match is computed anew.
+A file holds one oracle. Its name is a digest of the maths, the rows of a step, the steps, the kind, the data, and the
+contract's code. Its first line is the SHA-256 of the rest. An oracle whose file doesn't match is computed anew.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _Arrays = Mapping[str, np.ndarray]
 
 
 def of_batch(maths: Task, global_batch: int, steps: int, with_state: bool) -> Trajectory:
-    """The oracle of `maths`, as `run_oracle` computes it; without its final state unless asked for it."""
+    """The oracle of `maths`, as `run_oracle` computes it. It has its final state only `with_state`."""
 
     def compute() -> _Arrays:
         trajectory = oracle.run_oracle(maths, global_batch, steps)
@@ -48,34 +48,34 @@ def of_batch(maths: Task, global_batch: int, steps: int, with_state: bool) -> Tr
 def of_workers_alone(
     maths: Task, global_batch: int, steps: int, workers: int, alone: Alone, with_states: bool
 ) -> AloneTrajectory:
-    """The oracle of workers without exchange, as `run_alone` computes it; without final states unless asked for them.
+    """The oracle of workers with gradient exchange off, as `run_alone` computes it.
 
-    Without them there are as many states all the same, each of them empty.
+    It has final states only `with_states`; otherwise each state is empty.
     """
 
     def compute() -> _Arrays:
         trajectory = oracle.run_alone(maths, global_batch, steps, workers, alone)
         arrays = {"losses": trajectory.losses, "kinks": _table(trajectory.kinks)}
         arrays["states"] = np.array([len(trajectory.states)])
-        for place, state in enumerate(trajectory.states if with_states else []):
-            arrays |= {f"state{place}.{name}": value for name, value in state.items()}
+        for number, state in enumerate(trajectory.states if with_states else []):
+            arrays |= {f"state{number}.{name}": value for name, value in state.items()}
         return arrays
 
     kind = f"{global_batch} rows, {steps} steps, {workers} workers, {alone.name}"
     arrays = _stored(maths, kind, with_states, compute)
-    states = [_state(arrays, f"state{place}.") for place in range(int(arrays["states"][0]))]
+    states = [_state(arrays, f"state{number}.") for number in range(int(arrays["states"][0]))]
     return AloneTrajectory(arrays["losses"], states, _kinks(arrays["kinks"]))
 
 
 @cache
 def data_digest(maths: Task) -> str:
-    """SHA-256 of the rows on this machine. Raises UserError as `dataset.load` does."""
+    """The SHA-256 of the rows on this machine. Raises UserError as `dataset.load` does."""
     return dataset.load(maths).sha256
 
 
 @cache
 def _code_digest() -> str:
-    """SHA-256 of the files that decide what an oracle computes, and of NumPy's version."""
+    """The SHA-256 of the code that computes oracles, and of NumPy's version."""
     digest = hashlib.sha256(np.__version__.encode())
     for name in _CODE:
         digest.update(Path(__file__).with_name(name).read_bytes())
@@ -83,7 +83,7 @@ def _code_digest() -> str:
 
 
 def _stored(maths: Task, kind: str, with_state: bool, compute: Callable[[], _Arrays]) -> _Arrays:
-    """The arrays of the file, or those that `compute` returns, which a file has from then on."""
+    """The arrays of the oracle's file. Without a valid file, computes and writes them."""
     key = repr((maths, kind, with_state, data_digest(maths), _code_digest()))
     path = cache_folder() / "oracles" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.safetensors"
     with contextlib.suppress(OSError, SafetensorError):

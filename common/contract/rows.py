@@ -1,8 +1,8 @@
-"""Which rows each worker computes on, in every step, for any number of workers.
+"""The rows of each worker in every step, for any number of workers.
 
-Global batch `step` is the same rows however many workers there are: the rows of one seeded permutation per epoch are
-laid end to end and cut into batches, which may straddle two epochs. No row is dropped, none is padded. Worker `r` of
-`R` takes slice `r` of the batch.
+Global batch `step` has the same rows for any number of workers. The rows of one seeded permutation per epoch are laid
+end to end and cut into batches, which may straddle two epochs. No row is dropped, none is padded. Worker `r` of `R`
+takes slice `r` of the batch.
 """
 
 import itertools
@@ -20,10 +20,10 @@ from common.errors import UserError
 
 @dataclass(frozen=True)
 class Batch:
-    """What one process computes on in one step: the numbers of its rows in the training set, and the rows themselves.
+    """The rows of one process in one step: their numbers in the training set, their features and their labels.
 
-    The features and labels are gathered when asked for, so a strategy that keeps the data on its device can use `rows`
-    alone. Where the batch has a `buffer` they are gathered into it: they are good until the next batch's are asked for.
+    Reading `features` or `labels` gathers them, so a strategy that keeps the data on its device can use `rows` alone. A
+    `buffer` holds the gathered arrays until the next batch's are read.
     """
 
     step: int
@@ -75,14 +75,14 @@ class Share:
     global_batch: int
     """Rows per step of all workers together."""
     start: int
-    """Where this process's rows begin in the global batch."""
+    """The position of this process's first row in the global batch."""
     count: int
-    """How many rows this process gets in each step."""
+    """Rows of this process in each step."""
 
     def rows(self, row_count: int, seed: int, first_step: int, stop: int | None = None) -> Iterator[np.ndarray]:
-        """Numbers of this process's rows in every step from `first_step` to before `stop`; without one, for ever.
+        """Yield the numbers of this process's rows, (rows,) int64, in every step from `first_step` to before `stop`.
 
-        One array (rows,) int64 for each step, of a training set with `row_count` rows.
+        The training set has `row_count` rows. Without a `stop` the steps never end.
         """
         order = RowOrder(row_count, seed)
         for step in itertools.count(first_step) if stop is None else range(first_step, stop):
@@ -91,29 +91,29 @@ class Share:
 
 
 def share_of(task: Task, work: Work, synchronous: bool, rank: int, workers: int) -> Share:
-    """The share of the process with this rank, where so many workers share the work in this way.
+    """The share of the process with this rank.
 
-    Without synchrony a step is one worker's update, and its batch is all that the update sees. Raises UserError when
-    the global batch doesn't divide among workers that each have rows of their own.
+    In an asynchronous launch a step is one worker's update, with a batch of its own. Raises UserError for a global
+    batch that doesn't divide among data-parallel workers.
     """
     if not synchronous:
         return Share(task.batch, 0, task.batch)
     whole = global_batch(task, work, workers)
     if work is Work.DATA_PARALLEL:
-        own = local_batch(task, workers)
-        return Share(whole, rank * own, own)
+        local = local_batch(task, workers)
+        return Share(whole, rank * local, local)
     return Share(whole, 0, whole)
 
 
 def shards_of(work: Work, synchronous: bool, workers: int) -> int:
-    """Into how many equal parts so many workers divide every global batch where they share the work in this way."""
+    """The number of equal parts into which the workers divide every global batch."""
     return 1 if work is Work.PARTS_OF_ONE_MODEL or not synchronous else workers
 
 
 def local_batch(task: Task, workers: int) -> int:
     """Rows per step of each worker.
 
-    Raises UserError when the global batch doesn't divide, with the nearest sizes that do.
+    Raises UserError for a global batch that doesn't divide by the workers; it names the nearest sizes that do.
     """
     if task.scaling == "weak":
         return task.batch

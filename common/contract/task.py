@@ -1,4 +1,4 @@
-"""The task that all strategies are given, and the command line that each makes of it and of its own options."""
+"""The task of all strategies: what is computed, and how it is measured."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class Task:
     """File of the run record; none: a new file in `results/`."""
 
     def __post_init__(self) -> None:
-        """Raises UserError for any value that can't be meant."""
+        """Raise UserError for an impossible value."""
         check_choices(self)
         if len(self.dimensions) < 2 or not all(1 <= width <= MOST for width in self.dimensions):
             raise UserError(
@@ -118,7 +118,7 @@ PRESETS: dict[str, Task] = {
 
 
 def maths_of(task: Task) -> Task:
-    """`task` with everything at its preset's that decides only how it was measured, or by how many workers."""
+    """`task` with the preset's values of all fields that don't change the maths: workers, steps, measurement."""
     preset = PRESETS[task.preset]
     measured = ("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads")
     measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record")

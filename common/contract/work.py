@@ -1,4 +1,4 @@
-"""How the workers share the work, and what they compute where they exchange nothing. Standard library only."""
+"""How workers share the work, and what they compute with gradient exchange off. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Work(Enum):
-    """How the workers share the work, which decides the rows that each process gets and counts."""
+    """How the workers share the work. It decides the rows that each process gets and counts."""
 
     UNDISTRIBUTED = "a single worker computes everything"
     DATA_PARALLEL = "each worker is a process with a replica of the model, and rows of its own"
@@ -16,7 +16,7 @@ class Work(Enum):
 
 
 class Alone(Enum):
-    """What a run without exchange computes, which is what its workers have to follow then."""
+    """What a run with gradient exchange off computes, which its workers have to follow."""
 
     OWN_SHARD = "each worker trains a model of its own, by the mean gradient of its shard"
     OWN_PART = "each worker trains a model of its own, by its shard's part of the mean over the global batch"

@@ -2,15 +2,14 @@
 
     python horovod_impl/building/build.py
 
-Run it with the Python of an environment that holds the `horovod` dependency group; besides that it takes a C++
-compiler. Horovod is published as source only, and its last release is older than today's torch and TensorFlow: this
-downloads that release, makes the edits listed in the folder edits, compiles it with Gloo (and with MPI, if an MPI C++
-compiler is on PATH), and keeps the wheel below ~/.cache/lockstep/horovod, so that the next environment with the same
-versions has it in seconds. A build that is interrupted goes on when this is run again.
+Run it with the Python of an environment that holds the `horovod` dependency group. It also needs a C++ compiler.
+Horovod is published as source only, and its last release is older than today's torch and TensorFlow. This program
+downloads that release and makes the edits listed in the folder edits. It compiles Horovod with Gloo, and with MPI if an
+MPI C++ compiler is on PATH. It keeps the wheel below ~/.cache/lockstep/horovod, so that the next environment with the
+same versions has it in seconds. An interrupted build goes on when this program runs again.
 
 In an environment that holds the `horovod-nccl` dependency group torch's half is built with NCCL. TensorFlow's half
-computes on CPUs: TensorFlow's wheels use CUDA 12 and torch's CUDA 13, and the wheels of NCCL for the two are installed
-in one place.
+computes on CPUs: TensorFlow's wheels use CUDA 12 and torch's CUDA 13, and both install NCCL in the same place.
 """
 
 import argparse
@@ -49,12 +48,12 @@ from horovod_impl.building.compilation import (
 )
 from horovod_impl.building.edits import EDITS
 
-# What compiles Horovod, and what its Python files import.
+# The packages that compile Horovod, and those that its Python files import.
 BUILD_REQUIREMENTS = ("pip", "setuptools", "cmake", "ninja", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi")
 
 
 def installed_version(*names: str) -> str:
-    """Return name and version of the first of these distributions that is installed; raise UserError if none is."""
+    """Return name and version of the first installed distribution of `names`; raise UserError if none is installed."""
     for name in names:
         try:
             return f"{name} {importlib.metadata.version(name)}"
@@ -69,7 +68,7 @@ def installed_version(*names: str) -> str:
 def describe_tool(candidates: Sequence[str], question: str = "--version") -> str:
     """Return path and answer of the first candidate on PATH that answers `question`, or '' if none does.
 
-    The environment's own folder is written as {environment}: the wheel is as good for the same tools in another one.
+    The environment's folder is written as {environment}, since the wheel also fits another environment's same tools.
     """
     for candidate in candidates:
         program, *arguments = shlex.split(candidate)
@@ -97,14 +96,14 @@ def find_compiler() -> str:
 
 
 def cpu_features() -> str:
-    """Return those of the CPU features for which Horovod compiles that this machine has."""
+    """Return this machine's CPU features, among those for which Horovod compiles."""
     cpu_information = Path("/proc/cpuinfo")
     words = set(cpu_information.read_text().split()) if cpu_information.exists() else set()
     return " ".join(sorted(words & {"avx", "f16c", "fma"}))
 
 
 def build_ingredients() -> dict[str, str]:
-    """Return everything that the wheel depends on, by name; raise UserError if something needed is missing."""
+    """Return everything that the wheel depends on, by name; raise UserError if a requirement is missing."""
     for name in BUILD_REQUIREMENTS:
         installed_version(name)
     setting = re.compile("HOROVOD_.*|CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS")
@@ -117,7 +116,7 @@ def build_ingredients() -> dict[str, str]:
         "python": f"{platform.python_version()} {sysconfig.get_config_var('SOABI')}",
         "compiler": find_compiler(),
         "cmake": installed_version("cmake"),
-        # A wrapper's --version is that of the compiler behind it; -show tells which MPI it compiles and links for.
+        # A wrapper's --version is the version of its compiler; -show shows the MPI that it compiles and links for.
         "mpi": describe_tool(["mpicxx", "mpic++"], "-show"),
         "mpirun": describe_tool(["mpirun"]),
         "cuda": cuda_versions(),
@@ -127,7 +126,7 @@ def build_ingredients() -> dict[str, str]:
 
 
 def cuda_versions() -> str:
-    """Return which CUDA compiler and which NCCL a build for GPUs uses, or '' if it isn't one."""
+    """Return the versions of CUDA's compiler and of NCCL, or '' if this isn't a build for GPUs."""
     if not (for_gpus := cuda.wheel_folders()):
         return ""
     toolkit, nccl = for_gpus
@@ -135,7 +134,7 @@ def cuda_versions() -> str:
 
 
 def cache_key(ingredients: Mapping[str, str]) -> str:
-    """Return the SHA-256 of the ingredients: a wheel is used again only where all of them are the same."""
+    """Return the SHA-256 of the ingredients: a wheel is reused only where all ingredients are the same."""
     return hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()
 
 
@@ -154,8 +153,8 @@ def cached_wheel(directory: Path) -> Path | None:
 def build_wheel(directory: Path, with_mpi: bool, seconds: dict[str, float], compiler: str | None = None) -> Path:
     """Build Horovod and return the wheel, which appears in `directory` only whole; raise UserError if that fails.
 
-    What an interrupted build has compiled is used; of two processes that build the same, the second waits. What each
-    step took that was done here is noted in `seconds`.
+    The build reuses an interrupted build's objects. Of two processes that build the same wheel, the second waits. The
+    duration of each step done here is noted in `seconds`.
     """
     with locked(directory / "lock", "waiting until another process has built the same Horovod ...") as lock:
         if wheel := cached_wheel(directory):
@@ -174,12 +173,12 @@ def build_wheel(directory: Path, with_mpi: bool, seconds: dict[str, float], comp
 
 
 def wheel_directories(key: str) -> list[Path]:
-    """Return where the wheel with this key may be: in the user's cache, or else in the environment itself."""
+    """Return the folders for the wheel with this key: one in the user's cache, and one in the environment itself."""
     return [cache_folder() / "horovod" / key, Path(sys.prefix) / "lockstep-cache" / "horovod" / key]
 
 
 def writable_directory(directories: Sequence[Path]) -> Path:
-    """Return the first directory that can be made and written; raise UserError if none can."""
+    """Return the first directory that can be made and written to; raise UserError without one."""
     reasons = []
     for directory in directories:
         try:
@@ -198,7 +197,7 @@ def writable_directory(directories: Sequence[Path]) -> Path:
 
 
 def is_installed(wheel: Path) -> bool:
-    """Tell whether the Horovod of this environment was installed from this very wheel."""
+    """Return whether this environment's Horovod was installed from this wheel."""
     try:
         origin = importlib.metadata.distribution("horovod").read_text("direct_url.json")
     except importlib.metadata.PackageNotFoundError:
@@ -208,7 +207,7 @@ def is_installed(wheel: Path) -> bool:
 
 
 def run_pip(*arguments: str) -> str:
-    """Run pip; return '' if it succeeded, else the last line that it wrote."""
+    """Run pip. Return '' if it succeeded, else its last line of output."""
     command = [sys.executable, "-m", "pip", *arguments]
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     return (run.stdout.strip().splitlines() or ["no message"])[-1] if run.returncode else ""
@@ -217,7 +216,7 @@ def run_pip(*arguments: str) -> str:
 def install(wheel: Path, with_mpi: bool, seconds: dict[str, float]) -> None:
     """Install `wheel` and try it with both frameworks; raise UserError, with Horovod uninstalled, if it fails.
 
-    What either step took is noted in `seconds`.
+    The duration of either step is noted in `seconds`.
     """
     print(f"installing {wheel.name} ...", flush=True)
     with timed("installing", seconds):
@@ -246,7 +245,7 @@ def ensure_loads(wheel: Path, with_mpi: bool) -> None:
 
 
 def build_and_install() -> dict[str, float]:
-    """Build and install Horovod where that is not done yet; return the seconds of each step that this took.
+    """Build and install Horovod unless that is done already. Return the seconds of each step done here.
 
     Raise UserError if it fails.
     """
@@ -267,9 +266,9 @@ def build_and_install() -> dict[str, float]:
 def main() -> int:
     """Run build_and_install as a command; return the exit status."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
-    # The environment may have compilers for MPI of its own, which are found where it isn't activated as well.
+    # The environment's own compilers for MPI are used even where the environment isn't activated.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # Else the compilers would go on without this.
+    # Otherwise the compilers would outlive this process.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         seconds = build_and_install()

@@ -1,4 +1,4 @@
-"""Compile Horovod in a folder that outlives an interruption, show how far it is, and pack the wheel."""
+"""Compile Horovod in a folder that outlives an interruption, show progress, and pack the wheel."""
 
 import base64
 import contextlib
@@ -23,7 +23,7 @@ from horovod_impl.building.edits.edit import Edit
 
 VERSION = "0.28.1"
 ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
-# With what it unpacks to.
+# The archive and its unpacked files.
 ARCHIVE_BYTES = 50e6
 FIRST_ERROR = re.compile(
     r"^.*\berror: .*$|^CMake Error.*\n(?:\s*\n)?.*$|^ninja: error.*$|^.*: not found$", re.MULTILINE
@@ -32,9 +32,9 @@ FIRST_ERROR = re.compile(
 
 @contextlib.contextmanager
 def timed(step: str, seconds: dict[str, float]) -> Iterator[None]:
-    """Print what this step of the build took when it has ended, and note it in `seconds`, by the step.
+    """Print the duration of a step of the build at its end, and note it in `seconds`, by the step.
 
-    A step that fails or is interrupted is neither printed nor noted.
+    The duration of a failed or interrupted step is neither printed nor noted.
     """
     started = time.monotonic()
     yield
@@ -43,12 +43,12 @@ def timed(step: str, seconds: dict[str, float]) -> Iterator[None]:
 
 
 def addition_texts() -> dict[str, str]:
-    """Return the text of each file that is added to Horovod's source, by the path that it gets there."""
+    """Return the text of each file that is added to Horovod's source, by its path there."""
     return {path: (Path(__file__).parent / name).read_text() for name, path in ADDITIONS.items()}
 
 
 def apply_edits(source: Path, edits: Sequence[Edit]) -> None:
-    """Make `edits` in the tree at `source`; raise UserError at the first whose text occurs more or fewer times."""
+    """Make `edits` in the tree at `source`; raise UserError at the first with another number of occurrences."""
     for edit in edits:
         file = source / edit.path
         text = file.read_text() if file.exists() else ""
@@ -69,7 +69,7 @@ def add_files(source: Path) -> None:
 
 
 def full_disk(log: Path) -> str:
-    """Return the sentence for a disk without room for the build whose log this is."""
+    """Return the error message for a full disk, by the log of the build."""
     return (
         f"The disk that holds {log.parent} is full: free 100 MB, or set XDG_CACHE_HOME to a folder on another one, "
         "and run this again."
@@ -78,7 +78,7 @@ def full_disk(log: Path) -> str:
 
 def download_source(scratch: Path, log: Path) -> Path:
     """Download, check and unpack Horovod below `scratch` and return its root; raise UserError if that fails."""
-    # `pip download` runs the archive's setup.py; told the hash, it checks the archive before that.
+    # `pip download` runs the archive's setup.py. With a hash it checks the archive before that.
     requirements = scratch / "requirements.txt"
     requirements.write_text(f"horovod=={VERSION} --hash=sha256:{ARCHIVE_SHA256}\n")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
@@ -104,7 +104,7 @@ def download_source(scratch: Path, log: Path) -> Path:
 def prepare_source(building: Path, log: Path, seconds: dict[str, float]) -> Path:
     """Return Horovod's edited source below `building`, where it appears only whole; raise UserError if it can't.
 
-    What it takes is noted in `seconds`, unless the source is there already.
+    The durations are noted in `seconds`, unless the source is there already.
     """
     source = building / "source"
     if not source.exists():
@@ -119,29 +119,29 @@ def prepare_source(building: Path, log: Path, seconds: dict[str, float]) -> Path
     return source
 
 
-def show_progress(line: str, shown: int) -> int:
-    """Show the share of Ninja's steps that `line` tells, if it is a tenth more than `shown`; return what is shown.
+def show_progress(line: str, percentage: int) -> int:
+    """Print the percentage in Ninja's `line` when it has passed a tenth since `percentage`. Return the last printed.
 
-    On a terminal each step rewrites one line.
+    On a terminal each step rewrites one line instead.
     """
     counts = re.match(r"\[(\d+)/(\d+)\] ", line)
     if not counts:
-        return shown
+        return percentage
     done, steps = map(int, counts.groups())
     if sys.stdout.isatty():
         print(f"\rcompiling: {done} of {steps} steps", end="\n" if done == steps else "", flush=True)
-    elif done * 10 // steps > shown // 10:
+    elif done * 10 // steps > percentage // 10:
         print(f"compiling: {done * 100 // steps} % ({done} of {steps} steps)", flush=True)
         return done * 100 // steps
-    return shown
+    return percentage
 
 
 def run_tool(command: Sequence[str], settings: Mapping[str, str], log: Path, lock: int) -> None:
     """Run a step of the build under the lock, its output in `log`; raise UserError with the first error if it fails.
 
-    An interruption reaches the step before it is passed on.
+    An interruption first ends the step, and is then raised again.
     """
-    shown, lines = 0, []
+    percentage, lines = 0, []
     with (
         log.open("a", errors="replace") as output,
         subprocess.Popen(
@@ -159,7 +159,7 @@ def run_tool(command: Sequence[str], settings: Mapping[str, str], log: Path, loc
             for line in tool.stdout:
                 output.write(line)
                 lines.append(line)
-                shown = show_progress(line, shown)
+                percentage = show_progress(line, percentage)
         except BaseException:
             tool.terminate()
             raise
@@ -173,7 +173,7 @@ def run_tool(command: Sequence[str], settings: Mapping[str, str], log: Path, loc
 
 
 def scripts(prefix: Path) -> Path:
-    """Return the folder of the environment's programs, as seen below `prefix`, which is the environment's or a link."""
+    """Return the folder of the environment's programs below `prefix`, the environment's folder or a link to it."""
     return prefix / Path(sysconfig.get_path("scripts")).relative_to(sys.prefix)
 
 
@@ -182,7 +182,7 @@ def configure_command(source: Path, objects: Path, environment: Path, compiler: 
     folders = ["$ORIGIN/../../torch/lib", "$ORIGIN/../../tensorflow", "$ORIGIN/../../../.."]
     if for_gpus := cuda.wheel_folders():
         folders += cuda.run_time_paths(for_gpus[0])
-    own_mpi = with_mpi and (environment / "include" / "mpi.h").exists()
+    environment_mpi = with_mpi and (environment / "include" / "mpi.h").exists()
     command = [
         str(scripts(environment) / "cmake"),
         *("-G", "Ninja", "-S", str(source), "-B", str(objects)),
@@ -193,14 +193,14 @@ def configure_command(source: Path, objects: Path, environment: Path, compiler: 
         f"-DPYTHON_EXECUTABLE={scripts(environment) / Path(sys.executable).name}",
         # Gloo's CMakeLists.txt asks for CMake 2.8, which CMake 4 no longer imitates.
         "-DCMAKE_POLICY_VERSION_MINIMUM=3.5",
-        # A build that goes on in another environment keeps what was configured.
+        # A build that goes on in another environment keeps its configuration.
         "-DCMAKE_SUPPRESS_REGENERATION=ON",
         "-DCMAKE_CUDA_RUNTIME_LIBRARY=Shared",
         "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
         f"-DCMAKE_INSTALL_RPATH={';'.join(folders)}",
-        # An MPI outside the environment may be anywhere; the environment's own is found by $ORIGIN.
-        f"-DCMAKE_INSTALL_RPATH_USE_LINK_PATH={'ON' if with_mpi and not own_mpi else 'OFF'}",
-        f"-DENVIRONMENT_MPI={environment if own_mpi else ''}",
+        # An MPI outside the environment may be anywhere. The environment's own MPI is found by $ORIGIN.
+        f"-DCMAKE_INSTALL_RPATH_USE_LINK_PATH={'ON' if with_mpi and not environment_mpi else 'OFF'}",
+        f"-DENVIRONMENT_MPI={environment if environment_mpi else ''}",
     ]
     return command if os.environ.get("CXX") else [*command, f"-DCMAKE_CXX_COMPILER={compiler}"]
 
@@ -208,12 +208,12 @@ def configure_command(source: Path, objects: Path, environment: Path, compiler: 
 def compile_libraries(
     building: Path, compiler: str, with_mpi: bool, cpu: str, log: Path, lock: int, seconds: dict[str, float]
 ) -> Path:
-    """Compile the source in `building`, going on from what is there, and return the libraries' folder.
+    """Compile the source in `building`, reusing existing objects, and return the libraries' folder.
 
-    What is left to do, and no more, is noted in `seconds`. Raise UserError if it fails.
+    The durations of the steps done here are noted in `seconds`. Raise UserError if it fails.
     """
     source, objects, environment = building / "source", building / "objects", building / "environment"
-    # Compilers are told the environment by a link, so that what they have done counts in another environment as well.
+    # Compilers see the environment through a link, so that their objects fit another environment as well.
     environment.unlink(missing_ok=True)
     environment.symlink_to(sys.prefix)
     settings = {
@@ -238,7 +238,7 @@ def compile_libraries(
         with timed("compiling", seconds):
             run_tool([str(scripts(environment) / "ninja"), "-C", str(objects), f"-j{jobs}"], settings, log, lock)
     except UserError:
-        # What was missing may be there next time, which the configuration must notice; what is compiled stays.
+        # A missing part may exist next time, which the configuration must notice. Compiled objects stay.
         (objects / "CMakeCache.txt").unlink(missing_ok=True)
         (objects / "build.ninja").unlink(missing_ok=True)
         raise

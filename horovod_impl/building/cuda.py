@@ -1,4 +1,4 @@
-"""What a build of Horovod for GPUs takes: NCCL and a CUDA toolkit, from the wheels that torch's CUDA build brings."""
+"""NCCL and a CUDA toolkit for a build of Horovod for GPUs, from the wheels that torch's CUDA build brings."""
 
 import importlib.util
 import os
@@ -10,16 +10,16 @@ from common.errors import UserError
 
 
 def package_folder(name: str) -> Path | None:
-    """Return the folder of an installed package, without importing it, or None if it isn't there."""
-    found = importlib.util.find_spec(name)
-    return Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
+    """Return the folder of an installed package, without importing it, or None if it isn't installed."""
+    spec = importlib.util.find_spec(name)
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
 def wheel_folders() -> tuple[Path, Path] | None:
     """Return the folders of the CUDA toolkit and of NCCL, or None if the environment isn't one for GPUs.
 
-    One for GPUs holds the `horovod-nccl` dependency group, which alone brings a compiler for CUDA: a CUDA build of
-    torch has none. Raises UserError where the compiler is there and a part that it needs is missing.
+    An environment for GPUs holds the `horovod-nccl` dependency group, which alone brings a compiler for CUDA: a CUDA
+    build of torch has none. Raises UserError for a compiler without a part that it needs.
     """
     torch, nvidia = package_folder("torch"), package_folder("nvidia")
     if not torch or not nvidia:
@@ -38,7 +38,7 @@ def wheel_folders() -> tuple[Path, Path] | None:
 
 
 def run_time_paths(toolkit: Path) -> list[str]:
-    """Return where the wheels' libraries are, as seen from Horovod's own, wherever the environment is."""
+    """Return the folders of the wheels' libraries, relative to Horovod's own."""
     return ["$ORIGIN/../../nvidia/nccl/lib", f"$ORIGIN/../../nvidia/{toolkit.name}/lib"]
 
 

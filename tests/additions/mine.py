@@ -20,16 +20,17 @@ from torch.nn.functional import cross_entropy
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp, world
+from pytorch_impl import inputs, mlp
 from pytorch_impl.strategies import MINE
+from pytorch_impl.world import join, leave
 
 
 def main() -> None:
     """Join the world that torchrun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(MINE, __doc__)
-    workers, device = world.join(MINE, task, options)
-    _train(Run(MINE, task, options, workers), device)
-    world.leave()
+    world, device = join(MINE, task, options)
+    _train(Run(MINE, task, options, world), device)
+    leave()
 
 
 def _train(run: Run, device: torch.device) -> None:

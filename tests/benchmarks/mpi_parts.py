@@ -38,8 +38,8 @@ class TimedMean(mpi.GradientMean):
     def _meet(self) -> None:
         self._clock(next(self._parts), super()._meet)
 
-    def _sum_own_part(self) -> None:
-        self._clock(next(self._parts), super()._sum_own_part)
+    def _sum_part(self) -> None:
+        self._clock(next(self._parts), super()._sum_part)
 
     def _clock(self, part: str, work: Callable[[], None]) -> None:
         started = time.perf_counter()

@@ -31,7 +31,7 @@ def main() -> None:
         print(library.name, all(is_right(strategy, Collective(each)) for each in library.collectives))
     os.environ |= HIERARCHICAL_COPY.variables
     try:
-        reductions.chosen(Sweep(workers=RANKS - 1))
+        reductions.choose_library(Sweep(workers=RANKS - 1))
     except UserError as refusal:
         print(refusal)
 

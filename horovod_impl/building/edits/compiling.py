@@ -1,4 +1,4 @@
-"""What has Horovod 0.28.1 build today, on CPUs and for NVIDIA GPUs."""
+"""Edits with which Horovod 0.28.1 builds today, on CPUs and for NVIDIA GPUs."""
 
 from horovod_impl.building.edits.edit import DRIVER_SERVICE, GLOO_RUN, LAUNCH, Edit
 

@@ -1,4 +1,4 @@
-"""What keeps the user's environment off command lines, and the job's key from hosts that ssh doesn't know.
+"""Edits that keep the user's environment off command lines, and the job's key from hosts that ssh doesn't know.
 
 horovodrun wrote all variables into `/bin/sh -c env NAME=value ...`, which every user of the machine can read, and had
 ssh accept any host key. No upstream issue of either was found.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Edit:
-    """One replacement in Horovod's source: `old`, which must occur in `path` exactly so many times, becomes `new`."""
+    """One replacement in Horovod's source: `old`, which must occur in `path` exactly `times` times, becomes `new`."""
 
     path: str
     old: str

@@ -1,4 +1,4 @@
-"""What makes an error with a reason of what would end the process without one, or never."""
+"""Edits that raise an error with a reason where a process ended without one, or hung."""
 
 from horovod_impl.building.edits.edit import HTTP_SERVER, HTTP_STORE, Edit
 

@@ -1,4 +1,4 @@
-"""What has Horovod's parts for Keras work with Keras 3."""
+"""Edits with which Horovod's parts for Keras work with Keras 3."""
 
 from horovod_impl.building.edits.edit import Edit
 

@@ -1,4 +1,4 @@
-"""What keeps strangers off the servers that horovodrun starts; request_signature.py says how."""
+"""Edits that keep strangers off the servers that horovodrun starts; request_signature.py says how."""
 
 from horovod_impl.building.edits.edit import DRIVER_SERVICE, GLOO_RUN, HTTP_SERVER, HTTP_STORE, LAUNCH, Edit
 
