@@ -8,6 +8,7 @@ from common.contract.checkpoint import read_checkpoint
 from common.contract.rows import share_of
 from common.contract.task import Task
 from common.declarations import arguments as strategy_arguments
+from common.declarations import products as way_arguments
 from common.declarations import sweep as library_arguments
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
@@ -18,7 +19,6 @@ from common.declarations.way import Way
 from common.errors import UserError
 from common.files import ensure_writable
 from common.measurement import machine
-from common.measurement import matrix_products as way_arguments
 from common.records.trace import read_trace
 
 Limits = Task | Sweep | Products

@@ -466,7 +466,7 @@ def test_half_of_a_pair_does_not_count_when_it_is_interrupted(declare, monkeypat
     with pytest.raises(KeyboardInterrupt):
         regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)
     assert sorted(sides) == [tmp_path, tmp_path / RECORDS]
-    assert [*read_records(tmp_path), *read_records(tmp_path / RECORDS)] == []
+    assert [*read_records(tmp_path, Record), *read_records(tmp_path / RECORDS, Record)] == []
     assert manifest.read(tmp_path) == {}
 
 

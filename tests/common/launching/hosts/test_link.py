@@ -1,6 +1,7 @@
 """common/launching/hosts/link.py: a link is measured from one end to the other."""
 
 from common.launching.hosts import link
+from tests.hosts import bytes_sent_by
 
 
 def test_two_agents_measure_the_link_between_them(agent):
@@ -13,8 +14,8 @@ def test_two_agents_measure_the_link_between_them(agent):
 
 def test_the_link_between_hosts_is_measured_and_its_bytes_counted(site):
     first, second = site.hosts
-    before = site.machines[0].bytes_sent()
+    before = bytes_sent_by(site.machines[0])
     measured = link.measure(first, second, site.machines[1].address, 0.2)
-    sent = site.machines[0].bytes_sent() - before
+    sent = bytes_sent_by(site.machines[0]) - before
     assert 0 < measured.round_trip_seconds < 1
     assert sent > 0.1 * measured.bytes_per_second
