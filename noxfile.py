@@ -167,9 +167,10 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check format and style with ruff."""
+    """Check format and style with ruff, and the types of what pyproject.toml lists with basedpyright."""
     run_with_tools(session, "-m", "ruff", "check")
     run(session, "-m", "ruff", "format", "--check")
+    run(session, "-m", "basedpyright", "--pythonpath", str(environment("tools").python))
 
 
 @nox.session

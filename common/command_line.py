@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from functools import cache
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Literal, get_args, get_origin, get_type_hints
 
 from common.errors import UserError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-def of_session(session: str, arguments: object) -> str:
+
+def of_session(session: str, arguments: DataclassInstance) -> str:
     """The line that starts a Nox session with these arguments, to be typed into a shell at the repository's root.
 
     `arguments` is a dataclass that has a default for every field, as tyro reads it. Options at their defaults are left
@@ -20,7 +23,7 @@ def of_session(session: str, arguments: object) -> str:
     return shlex.join(["nox", "-s", session, *(["--", *options] if options else [])])
 
 
-def options_of(values: object, defaults: object) -> list[str]:
+def options_of(values: DataclassInstance, defaults: DataclassInstance) -> list[str]:
     """The options that tyro turns back into this dataclass: each field that differs from `defaults`, one of its kind.
 
     The fields of a dataclass in it are options without a prefix.
@@ -28,7 +31,7 @@ def options_of(values: object, defaults: object) -> list[str]:
     options = []
     for each in dataclasses.fields(values):
         value, name = getattr(values, each.name), option_name(each.name)
-        if dataclasses.is_dataclass(value):
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
             options += options_of(value, getattr(defaults, each.name))
         elif value == getattr(defaults, each.name):
             continue
@@ -52,7 +55,7 @@ def option_name(field_name: str) -> str:
     return "--" + field_name.replace("_", "-")
 
 
-def check_choices(values: object) -> None:
+def check_choices(values: DataclassInstance) -> None:
     """Raises UserError when a field of this dataclass has a value that isn't among those of its `Literal` type."""
     for name, choices in _choices(type(values)).items():
         value = getattr(values, name)
@@ -61,7 +64,7 @@ def check_choices(values: object) -> None:
 
 
 @cache
-def _choices(kind: type) -> dict[str, tuple]:
+def _choices(kind: type[DataclassInstance]) -> dict[str, tuple[str, ...]]:
     """Of each field of a dataclass with a `Literal` type the values that it names."""
     types = get_type_hints(kind)
     return {

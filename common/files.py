@@ -6,7 +6,7 @@ import fcntl
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from common.errors import UserError
@@ -46,7 +46,7 @@ def ensure_writable(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, waiting: str = "", refusal: str = "") -> Iterator[int]:
+def locked(path: Path, waiting: str = "", refusal: str = "") -> Generator[int]:
     """Hold the file `path`, which only one process at a time can; another one waits, and prints `waiting` before.
 
     Gives the lock's file descriptor. The lock ends with the last process that has it, however that ends: a child that

@@ -6,6 +6,7 @@ import math
 import secrets
 import shutil
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def _read(folder: Path, real: bool) -> Dataset:
     arrays = [np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _NAMES]
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(array)
+        digest.update(array.data)
     if digest.hexdigest() != (folder / "sha256").read_text():
         raise ValueError("its rows don't have the SHA-256 that they were written with")
     return Dataset(*arrays, real=real, sha256=digest.hexdigest())
@@ -113,7 +114,7 @@ def _digits() -> dict[str, np.ndarray]:
     from sklearn.datasets import load_digits
 
     features, labels = load_digits(return_X_y=True)
-    return _split(features / 16, labels, test_rows=360)
+    return _split(np.asarray(features) / 16, np.asarray(labels), test_rows=360)
 
 
 def _pathway(inputs: int, classes: int) -> dict[str, np.ndarray]:
@@ -133,7 +134,7 @@ def _pathway(inputs: int, classes: int) -> dict[str, np.ndarray]:
             f"--dimensions begins with {inputs} and ends with {classes}, which pathway can't be generated with "
             f"({error}): give it more features or fewer classes."
         ) from error
-    return _standardised(_split(features, labels, test_rows=1_000))
+    return _standardised(_split(np.asarray(features), np.asarray(labels), test_rows=1_000))
 
 
 def _wide(inputs: int, classes: int) -> dict[str, np.ndarray]:
@@ -200,7 +201,7 @@ def read_idx(path: Path, expected_sha256: str | None = None) -> np.ndarray:
     """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, gzip.zlib.error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} can't be read ({error}): fetch it again.") from error
     if len(content) < 8 or content[:3] != b"\x00\x00\x08" or len(content) < 4 + 4 * content[3]:
         raise UserError(f"{path} isn't an IDX file of unsigned bytes: fetch it again.")

@@ -8,6 +8,7 @@ import dataclasses
 import inspect
 import re
 from functools import cache
+from itertools import pairwise
 
 from common.command_line import option_name
 from common.declarations.catalogue import strategies
@@ -62,9 +63,11 @@ def _words_of(options: type[Options], field_name: str) -> str:
     """The sentences that stand below a field of an options class, or of one that it inherits from."""
     for each in options.__mro__:
         if issubclass(each, Options):
-            [definition] = ast.parse(inspect.getsource(each)).body
-            for field, words in zip(definition.body, definition.body[1:], strict=False):
-                if isinstance(field, ast.AnnAssign) and field.target.id == field_name:
+            definitions = ast.parse(inspect.getsource(each)).body
+            [body] = [definition.body for definition in definitions if isinstance(definition, ast.ClassDef)]
+            for field, words in pairwise(body):
+                is_named = isinstance(field, ast.AnnAssign) and ast.unparse(field.target) == field_name
+                if is_named and isinstance(words, ast.Expr):
                     return " ".join(ast.literal_eval(words.value).split())
     raise LookupError(f"{options.__name__}.{field_name} isn't documented.")
 

@@ -146,7 +146,8 @@ def ring_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: 
 def halved(traffic: Traffic) -> Traffic:
     """The same traffic of values that are rounded to 16 bits."""
     formula = f"half of {traffic.formula} (rounded to 16 bits)"
-    return dataclasses.replace(traffic, bytes_per_step=traffic.bytes_per_step / 2, formula=formula)
+    half = None if traffic.bytes_per_step is None else traffic.bytes_per_step / 2
+    return dataclasses.replace(traffic, bytes_per_step=half, formula=formula)
 
 
 @dataclass(frozen=True)
@@ -374,7 +375,7 @@ def other_maths(options: Options) -> list[str]:
     return [each.name for each in _changed(options) if each.metadata.get("other_maths")]
 
 
-def _changed(options: Options) -> list[dataclasses.Field]:
+def _changed(options: Options) -> list[dataclasses.Field[Any]]:
     return [each for each in dataclasses.fields(options) if getattr(options, each.name) != each.default]
 
 

@@ -45,7 +45,7 @@ def find_python() -> tuple[str, str]:
         program = shutil.which(f"python{minor}")
         # pyenv puts a program on PATH for each version that it knows, which only runs for those that are switched on.
         version = _output_of(program, "-c", _VERSION) if program else ""
-        if _minor(version) == minor:
+        if program and _minor(version) == minor:
             return program, version
     versions = f"{', '.join(reversed(PYTHON_VERSIONS[1:]))} or {PYTHON_VERSIONS[0]}"
     raise UserError(
@@ -148,7 +148,7 @@ class _Maker:
         )
         try:
             with self.environment.log.open("a", encoding="utf-8") as log:
-                for line in run.stdout:
+                for line in run.stdout or ():
                     log.write(line)
                     if not line.startswith((" + ", " - ", " ~ ")):
                         print(f"{self.environment.name}: {line.rstrip()}", flush=True)

@@ -53,9 +53,11 @@ class Environment:
 
     def ingredients(self, python_version: str) -> dict[str, object]:
         """What the environment depends on; another Python, version or build makes it outdated."""
-        folder = self.script.parent if self.script else None
-        sources = [path for path in sorted(folder.rglob("*.*")) if path.suffix != ".pyc"] if folder else []
-        digests = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources}
+        digests: dict[str, str] = {}
+        if self.script:
+            folder = self.script.parent
+            sources = [path for path in sorted(folder.rglob("*.*")) if path.suffix != ".pyc"]
+            digests = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources}
         return {
             "python": python_version,
             "requirements": sorted(self.requirements),
