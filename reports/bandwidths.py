@@ -313,10 +313,11 @@ def _loss(reached: Mapping[str, float] | None) -> list[str]:
         return [blocks.DASH, blocks.DASH]
     if math.isnan(reached["loss"]):
         return ["not finite", blocks.DASH]
-    difference = reached["difference"]
+    loss, difference = f"{reached['loss']:.5f} after {reached['steps']:,}", reached["difference"]
+    if math.isnan(difference):
+        return [loss, blocks.DASH]
     sign = "+" if difference > 0 else "\N{MINUS SIGN}" if difference < 0 else ""
-    beside = f"{sign}{blocks.tiny(abs(difference))}" if difference == difference and difference else "0"
-    return [f"{reached['loss']:.5f} after {reached['steps']:,}", beside if difference == difference else blocks.DASH]
+    return [loss, f"{sign}{blocks.tiny(abs(difference))}" if difference else "0"]
 
 
 def _pays(told: pd.DataFrame) -> str:

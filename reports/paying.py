@@ -350,8 +350,10 @@ def _definitions(is_any_tried: bool) -> list[str]:
 
 def _sizes(rows: pd.DataFrame) -> str:
     count = rows["rows"].iloc[0]
-    known = f"N = {count:,.0f} rows" if count == count else "N isn't known here, since the training set isn't to be had"
-    return f"{known}; B = {rows['batch'].iloc[0]:,} rows per worker."
+    total = f"N = {count:,.0f} rows"
+    if math.isnan(count):
+        total = "N isn't known here, since the training set isn't to be had"
+    return f"{total}; B = {rows['batch'].iloc[0]:,} rows per worker."
 
 
 def _tables(rows: pd.DataFrame, found: pd.DataFrame) -> list[Block]:
