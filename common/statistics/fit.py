@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -198,10 +199,8 @@ def _resampled(seconds: np.ndarray) -> np.ndarray:
 def _pieces(size_bytes: Sequence[int], found: _Divided, drawn: _Divided | None) -> tuple[Piece, ...]:
     latencies = _estimates(found.latency_seconds, drawn and drawn.latency_seconds)
     slopes = _estimates(found.seconds_per_byte, drawn and drawn.seconds_per_byte)
-    edges = [*map(int, found.from_bytes[0]), None]
-    spans = [
-        [size for size in size_bytes if first <= size and (end is None or size < end)] for first, end in pairwise(edges)
-    ]
+    edges = [*map(int, found.from_bytes[0]), math.inf]
+    spans = [[size for size in size_bytes if first <= size < end] for first, end in pairwise(edges)]
     return tuple(
         Piece(int(own[0]), int(own[-1]), latency, _inverse(slope))
         for own, latency, slope in zip(spans, latencies, slopes, strict=True)
@@ -212,7 +211,9 @@ def _breakpoints(found: _Divided, drawn: _Divided | None) -> tuple[Estimate, ...
     return tuple(_estimates(found.from_bytes, drawn and drawn.from_bytes, method="inverted_cdf")[1:])
 
 
-def _estimates(found: np.ndarray, drawn: np.ndarray | None, method: str = "linear") -> list[Estimate]:
+def _estimates(
+    found: np.ndarray, drawn: np.ndarray | None, method: Literal["linear", "inverted_cdf"] = "linear"
+) -> list[Estimate]:
     """Of each piece what was `found` (1, pieces), with the percentiles of what was `drawn` (resamples, pieces)."""
     if drawn is None:
         return [Estimate(value, None, None) for value in found[0].tolist()]
@@ -222,7 +223,9 @@ def _estimates(found: np.ndarray, drawn: np.ndarray | None, method: str = "linea
 
 def _inverse(slope: Estimate) -> Estimate:
     """Bytes per second from seconds per byte: the larger the one, the smaller the other."""
-    value, low, high = (
-        None if each is None else 1 / each if each > 0 else math.inf for each in (slope.value, slope.high, slope.low)
-    )
-    return Estimate(value, low, high)
+
+    def inverse(value: float) -> float:
+        return 1 / value if value > 0 else math.inf
+
+    low, high = (None if each is None else inverse(each) for each in (slope.high, slope.low))
+    return Estimate(inverse(slope.value), low, high)
