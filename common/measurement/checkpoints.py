@@ -44,6 +44,8 @@ class Checkpoints:
     def save_replicas(self, replicas: Sequence[State], step: int) -> list[str]:
         """Save the states of further replicas beside the task's file; returns the names of their files."""
         path, names = self._task.checkpoint, []
+        if path is None:
+            return names
         for number, state in enumerate(replicas, start=1):
             beside = replica_path(path, number)
             write_checkpoint(beside, Checkpoint(state, step, self._global_batch), self._task)

@@ -7,7 +7,7 @@ import platform
 import socket
 import subprocess
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -130,7 +130,7 @@ def _exceeds_cores(task: Threaded, local_world_size: int) -> bool:
 
 
 @contextmanager
-def alone() -> Iterator[int]:
+def alone() -> Generator[int]:
     """Measure in the block, which nothing else of ours does on this machine meanwhile; gives the lock's descriptor.
 
     A child that is given the descriptor, and its number in the variable `MEASURES`, may measure as well, and holds the

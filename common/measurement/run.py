@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec.structs import asdict
@@ -28,6 +29,9 @@ from common.paths import ROOT
 from common.records import metrics
 from common.records.files import write_record
 from common.records.training import Memory, Record
+
+Tensor = Any
+"""What a framework computes with, lazy or not, an array or a number: any type, since `common` names no framework."""
 
 
 class Run:
@@ -57,7 +61,7 @@ class Run:
         pinned_cores = world.placement.pinned_cores
         self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined, pinned_cores)
         self._step = self._window_start = self._window_end = self.first_step
-        self._unread: list[tuple[object, object, int]] = []
+        self._unread: list[tuple[Tensor | None, Tensor, int]] = []
         self._losses: list[list[float]] = []
         self._examples = 0
         self._printed_at = 0.0
@@ -109,7 +113,7 @@ class Run:
         """Numbers of this process's rows in every step from `start` to before `stop`; without one, for ever."""
         return self._share.rows(len(self.dataset.train_labels), self.task.seed, start, stop)
 
-    def observe(self, losses: object, rows: object = 0, steps: int = 1) -> None:
+    def observe(self, losses: Tensor | None, rows: Tensor = 0, steps: int = 1) -> None:
         """Note the loss of the last step, and close the window where that ends one.
 
         It is the mean over this process's rows; a process that has the shards of several workers gives the mean over
@@ -218,7 +222,7 @@ class Run:
         that has other bits than rank 0. Of several steps in one call only what the last one left can be seen.
         """
         digests = [
-            {name: hashlib.sha256(value).digest() for name, value in state.items()} for state in self._replicas()
+            {name: hashlib.sha256(value.data).digest() for name, value in state.items()} for state in self._replicas()
         ]
         replicas = [digest for part in self.world.all_gather(digests) for digest in part]
         for name, digest in replicas[0].items():

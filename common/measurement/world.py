@@ -2,12 +2,24 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from common.measurement import machine, startup
 from common.measurement.machine import Placement
 
 
-def _only_own(value: object) -> list:
+T = TypeVar("T")
+
+
+class AllGather(Protocol):
+    """Hands every rank's object to every rank."""
+
+    def __call__(self, value: T, /) -> list[T]:
+        """The objects in the order of the ranks."""
+        ...
+
+
+def _only_own(value: T, /) -> list[T]:
     return [value]
 
 
@@ -25,7 +37,7 @@ class World:
     """What carries the tensors, such as gloo."""
     device: str = "cpu"
     """What computes: cpu, or a GPU's name."""
-    all_gather: Callable[[object], list] = _only_own
+    all_gather: AllGather = _only_own
     """Hands every rank's object to every rank, in the order of the ranks."""
     synchronize: Callable[[], object] = lambda: None
     """Waits until the device has done all it was given."""
