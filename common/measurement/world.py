@@ -7,7 +7,6 @@ from typing import Protocol, TypeVar
 from common.measurement import machine, startup
 from common.measurement.machine import Placement
 
-
 T = TypeVar("T")
 
 

@@ -88,7 +88,7 @@ class Cables:
 
     def __init__(self, keepers: Sequence[int]) -> None:
         self._keepers = keepers
-        self._relay: subprocess.Popen | None = None
+        self._relay: subprocess.Popen[str] | None = None
 
     def shape(self, link: Link) -> None:
         """Make each cable like this; what is on its way meanwhile is lost. Raises UserError where it can't be."""
@@ -132,8 +132,9 @@ class Cables:
             RELAY,
             *ports,
         ]
-        self._relay = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        if self._relay.stdout.readline() != "ready\n":
+        relay = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self._relay = relay
+        if not relay.stdout or relay.stdout.readline() != "ready\n":
             raise UserError(
                 "Virtual hosts can't be given a delay: the kernel has no netem, and the relay in its place didn't "
                 "start; leave the delay out."

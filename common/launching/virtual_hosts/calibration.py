@@ -11,7 +11,7 @@ on the head measures its cluster and prints what it found in JSON.
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -103,24 +103,26 @@ def measure(description: Description, seconds: float) -> Calibration:
 @contextmanager
 def _probe(
     keeper: int, network: int, address: str, settling_seconds: float, measuring_seconds: float
-) -> Iterator[subprocess.Popen]:
+) -> Generator[subprocess.Popen[str]]:
     enter = [sys.executable, "-I", "-S", str(_ENTER), str(keeper), str(network), str(ROOT), "", "--"]
     program = [sys.executable, "-I", "-S", str(_PROBE), address, str(settling_seconds), str(measuring_seconds)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen([*enter, *program], text=True, **pipes) as probe:
+    with subprocess.Popen(
+        [*enter, *program], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as probe:
         try:
             yield probe
         finally:
             probe.kill()
 
 
-def _tell(probe: subprocess.Popen, line: str) -> None:
+def _tell(probe: subprocess.Popen[str], line: str) -> None:
     with suppress(BrokenPipeError):  # It has ended, and said why.
         print(line, file=probe.stdin, flush=True)
 
 
-def _answer(probe: subprocess.Popen) -> str:
+def _answer(probe: subprocess.Popen[str]) -> str:
     """The next line of the probe; raises UserError where it has ended instead."""
+    assert probe.stdout, "It was started with a pipe."
     line = probe.stdout.readline()
     kind, _, value = line.strip().partition(" ")
     if kind != "probe":

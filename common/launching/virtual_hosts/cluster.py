@@ -12,10 +12,11 @@ import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import IO, Any
 
 import psutil
 
@@ -74,7 +75,7 @@ class VirtualHost:
             raise RuntimeError(f"{self.name}: {' '.join(command)} ended with {result.returncode}:\n{result.stdout}")
         return result.stdout
 
-    def start(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen:
+    def start(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start `command` on this host, from the repository's root, with its output in one pipe."""
         return subprocess.Popen(
             self.enter(*command),
@@ -87,11 +88,11 @@ class VirtualHost:
 
     def pull_cable(self) -> None:
         """From now on nothing reaches this host, and nothing from it anybody."""
-        _ask(self.head, plug_request(self.name, plugged=False))
+        _ask(self.head or self, plug_request(self.name, plugged=False))
 
     def plug_cable(self) -> None:
         """Undo `pull_cable`."""
-        _ask(self.head, plug_request(self.name, plugged=True))
+        _ask(self.head or self, plug_request(self.name, plugged=True))
 
 
 class Cluster:
@@ -115,7 +116,7 @@ class Cluster:
     def shape(self, link: Link) -> None:
         """Make the cables like this from now on; what is on its way is lost. Raises UserError where they can't be."""
         _ask(self.head, shape_request(link))
-        self.description = Description(**vars(self.description) | {"link": link})
+        self.description = replace(self.description, link=link)
 
     def calibrate(self) -> Calibration:
         """What the link is like by measurement; raises UserError where that isn't what was asked for."""
@@ -126,7 +127,7 @@ class Cluster:
 @contextmanager
 def virtual_hosts(
     count: int, link: Link = UNSHAPED, cores_per_host: float | None = None, clocks_apart_seconds: float = 0.0
-) -> Iterator[Cluster]:
+) -> Generator[Cluster]:
     """So many hosts, named host1, host2 and so on; all that runs on them ends with the block, or with this process.
 
     With `clocks_apart_seconds` the clocks of each host that count from the machine's start (CLOCK_MONOTONIC and
@@ -154,7 +155,7 @@ def virtual_hosts(
 
 
 @contextmanager
-def _keeper(settings: Settings) -> Iterator[tuple[subprocess.Popen, list[dict]]]:
+def _keeper(settings: Settings) -> Generator[tuple[subprocess.Popen[bytes], list[dict[str, Any]]]]:
     """The process that has made the cluster's keeper, and what that says of its hosts when they are ready.
 
     It is in a session of its own: a terminal's ^C is for the programs that run on the cluster.
@@ -163,10 +164,18 @@ def _keeper(settings: Settings) -> Iterator[tuple[subprocess.Popen, list[dict]]]
         raise UserError("No virtual hosts: unshare of util-linux not found: install util-linux.")
     program = [sys.executable, "-m", "common.launching.virtual_hosts.keeper", json.dumps(asdict(settings))]
     command = ["unshare", *_NAMESPACES, "--fork", "--kill-child", *program]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, **pipes)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        start_new_session=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdin, "It was started with a pipe."
+    assert process.stdout, "It was started with a pipe."
     try:
-        yield process, _first_words(process)
+        yield process, _first_words(process.stdout)
     finally:
         process.stdin.close()
         try:
@@ -177,11 +186,11 @@ def _keeper(settings: Settings) -> Iterator[tuple[subprocess.Popen, list[dict]]]
         process.stdout.close()
 
 
-def _first_words(process: subprocess.Popen) -> list[dict]:
+def _first_words(output: IO[bytes]) -> list[dict[str, Any]]:
     """What the keeper says of its hosts. Raises UserError where the system lets nobody make them."""
     line = b""
-    if select.select([process.stdout], [], [], _READY_SECONDS)[0]:
-        line = process.stdout.readline()
+    if select.select([output], [], [], _READY_SECONDS)[0]:
+        line = output.readline()
     try:
         words = json.loads(line)
     except ValueError as error:
@@ -212,7 +221,7 @@ def _network_of(process: int) -> int:
     return os.stat(f"/proc/{process}/ns/net").st_ino
 
 
-def _ask(head: VirtualHost, request: dict) -> None:
+def _ask(head: VirtualHost, request: Mapping[str, object]) -> None:
     _output_of(head.enter(sys.executable, "-m", "common.launching.virtual_hosts.link", json.dumps(request)))
 
 

@@ -25,7 +25,7 @@ def main() -> None:
     """Run the command that this program's arguments are."""
     keeper, network, folder, control_group, *rest = sys.argv[1:]
     split = rest.index("--")
-    os.environ.update(word.split("=", 1) for word in rest[:split])
+    os.environ.update({name: value for name, _, value in (word.partition("=") for word in rest[:split])})
     try:
         namespaces = {
             kind: os.open(f"/proc/{keeper}/ns/{kind}", os.O_RDONLY) for kind in _KINDS if _differ(kind, keeper)
@@ -60,7 +60,9 @@ def _join(namespace: int | None) -> None:
         sys.exit(f"lockstep: failed: a virtual host can't be entered: {os.strerror(ctypes.get_errno())}.")
 
 
-def _become(command: list[str], namespaces: dict[str, int], folder: str, control_group: str, mask: set) -> None:
+def _become(
+    command: list[str], namespaces: dict[str, int], folder: str, control_group: str, mask: set[int | signal.Signals]
+) -> None:
     """Become the command, which the kernel kills when whoever stands for it is killed."""
     _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
@@ -91,7 +93,7 @@ def _stand_for(child: int) -> int:
             os.kill(child, told.si_signo)
 
 
-def _end_like(status: int, mask: set) -> None:
+def _end_like(status: int, mask: set[int | signal.Signals]) -> None:
     if status >= 0:
         sys.exit(status)
     # The core, where one is wanted, is the child's.

@@ -18,11 +18,11 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import asyncssh
 from pyroute2 import IPRoute
@@ -202,7 +202,7 @@ def _raise_interfaces(address: str) -> None:
         routes.addr("add", index=cable, address=address, prefixlen=24)
         for interface in (cable, *routes.link_lookup(ifname="lo")):
             routes.link("set", index=interface, state="up")
-        while routes.get_links(cable)[0].get_attr("IFLA_OPERSTATE") != "UP":
+        while next(iter(routes.get_links(cable))).get_attr("IFLA_OPERSTATE") != "UP":
             time.sleep(0.005)
 
 
@@ -268,11 +268,11 @@ def _failure(error: BaseException) -> dict[str, str]:
     return {"failed": "".join(traceback.format_exception(error))}
 
 
-def _send(control: socket.socket, message: dict) -> None:
+def _send(control: socket.socket, message: Mapping[str, object]) -> None:
     control.sendall(json.dumps(message).encode() + b"\n")
 
 
-def _receive(control: socket.socket) -> dict:
+def _receive(control: socket.socket) -> dict[str, Any]:
     """The next message; raises UserError or RuntimeError for one that says what went wrong, or where there is none."""
     line = b""
     while not line.endswith(b"\n"):

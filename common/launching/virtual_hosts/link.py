@@ -9,6 +9,7 @@ import dataclasses
 import json
 import socket
 import sys
+from collections.abc import Mapping
 
 from common.errors import UserError, exit_with_one_line
 from common.launching.virtual_hosts.description import Description, Link
@@ -26,17 +27,17 @@ def shape(description: Description, link: Link) -> Description:
     return dataclasses.replace(description, link=link)
 
 
-def shape_request(link: Link) -> dict:
+def shape_request(link: Link) -> dict[str, object]:
     """What asks the keeper for cables like this."""
     return {"link": dataclasses.asdict(link)}
 
 
-def plug_request(name: str, plugged: bool) -> dict:
+def plug_request(name: str, plugged: bool) -> dict[str, object]:
     """What asks the keeper to plug or pull the cable of the host of this name."""
     return {"host": name, "plugged": plugged}
 
 
-def ask(request: dict) -> None:
+def ask(request: Mapping[str, object]) -> None:
     """Have the keeper do something, and wait until it is done. Raises UserError for what the system can't do."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(SOCKET)

@@ -47,7 +47,7 @@ class SshServer:
         await server.wait_closed()
 
     @staticmethod
-    async def run_command(session: asyncssh.SSHServerProcess) -> None:
+    async def run_command(session: asyncssh.SSHServerProcess[bytes]) -> None:
         """Run the session's command in the user's home, with as little environment as sshd gives it.
 
         Beside that it has the host's own folder for temporary files.
@@ -56,7 +56,8 @@ class SshServer:
         home = user.pw_dir if os.access(user.pw_dir, os.X_OK) else "/"
         environment = {"HOME": home, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": "/bin/sh", "PATH": PATH}
         environment["TMPDIR"] = TEMPORARY_FOLDER
-        command, pipes = ["/bin/sh", "-c", SESSION, session.command], dict.fromkeys(("stdin", "stdout", "stderr"), PIPE)
+        command = ["/bin/sh", "-c", SESSION, session.command or ""]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), PIPE)
         process = await asyncio.create_subprocess_exec(
             *command, cwd=home, env=environment, start_new_session=True, **pipes
         )
