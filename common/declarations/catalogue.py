@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from common.declarations.library import Library
 from common.declarations.strategy import Family, Launcher, Strategy
@@ -17,6 +17,9 @@ from common.paths import ROOT
 
 Program = Strategy | Library | Way
 """What can be started. A probe is started as a strategy is."""
+
+T = TypeVar("T")
+P = TypeVar("P", Library, Way)
 
 
 @cache
@@ -71,7 +74,12 @@ def find_library(name: str) -> Library:
 
 
 def probe_of(family: Family) -> Strategy:
-    """The program that probes a family's ceiling: its script, started like the strategy that its declaration names."""
+    """The program that probes a family's ceiling: its script, started like the strategy that its declaration names.
+
+    Raises LookupError where the family has no probe.
+    """
+    if family.probe is None:
+        raise LookupError(f"{family.title} declares no probe.")
     like = find(family.probe.like)
     return dataclasses.replace(like, name=f"{family.environment}_ceiling", script=family.probe.script)
 
@@ -94,16 +102,16 @@ def find_program(name: str) -> Program:
     return _named(name, "program", programs())
 
 
-def _named(name: str, kind: str, declared: Mapping) -> Any:  # noqa: ANN401 (one of the values, whatever they are)
+def _named(name: str, kind: str, declared: Mapping[str, T]) -> T:
     if name not in declared:
         raise UserError(f"There is no {kind} named '{name}': choose one of {', '.join(declared)}.")
     return declared[name]
 
 
-def _declared_by_name(file: str, kind: type) -> dict:
+def _declared_by_name(file: str, kind: type[P]) -> dict[str, P]:
     """What the folders declare in files of this name, by name."""
     folders = list(dict.fromkeys(strategy.script.partition("/")[0] for strategy in strategies().values()))
-    found = {}
+    found: dict[str, P] = {}
     for path in sorted(ROOT.glob(f"*_impl/{file}"), key=lambda path: folders.index(path.parent.name)):
         for program in _declared_in(path, kind):
             place = f"{path.parent.name}/{file}: {program.name}"
@@ -115,7 +123,7 @@ def _declared_by_name(file: str, kind: type) -> dict:
     return found
 
 
-def _declared_in(path: Path, kind: type) -> list:
+def _declared_in(path: Path, kind: type[T]) -> list[T]:
     module = importlib.import_module(f"{path.parent.name}.{path.stem}")
     return [value for value in vars(module).values() if isinstance(value, kind)]
 
@@ -128,7 +136,8 @@ def _bases_elsewhere(declared: list[Strategy]) -> bool:
 def _check(strategy: Strategy, known: dict[str, Strategy]) -> None:
     """Raises UserError when the declaration names what isn't there."""
     place = f"{strategy.script.partition('/')[0]}/strategies.py: {strategy.name}"
-    if not isinstance(strategy.launcher, Launcher):
+    # Nothing checks the types of a folder's file before.
+    if not isinstance(strategy.launcher, Launcher):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(
             f"{place} has the unknown launcher {strategy.launcher!r}: use common.declarations.strategy.PROCESS, or a "
             "Launcher that the folder declares."

@@ -71,15 +71,18 @@ class Planned(Protocol[Kept]):
     @property
     def name(self) -> str:
         """That of its record, its log and its other files: unique in a session."""
+        ...
 
     def job(self, folder: Path) -> Job:
         """What is started, such that its files come to this folder. Raises UserError where it can't be had."""
+        ...
 
     def record(self, folder: Path, ended: Ended, started_at: str, site: Site | None) -> Kept:
         """The record of the launch, whose files are in the folder, where the record is kept too, whatever happened.
 
         The `site` are its hosts, if any. Raises UserError where what it left is damaged.
         """
+        ...
 
 
 @dataclass(frozen=True)

@@ -28,18 +28,22 @@ class Allocation(Protocol):
 
     def folder(self, folder: Path) -> Path:
         """Where the files of a job lie that are to come to `folder`."""
+        ...
 
     def site(self, job: Job) -> Site | None:
         """The hosts that the job is spread over, by what is known before; None: this machine."""
+        ...
 
     def measured(self, job: Job, site: Site | None) -> Site | None:
         """The same with what is measured just before the launch. Raises UserError where the job can't be had there."""
+        ...
 
     def run(self, job: Job, site: Site | None, log_path: Path) -> Ended:
         """Start the job and return how it ended; its output is in the log, and its files lie beside that.
 
         Raises UserError where nothing was started, and LaunchFailedError where something of it is left.
         """
+        ...
 
 
 @dataclass(frozen=True)

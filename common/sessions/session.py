@@ -60,6 +60,7 @@ class Arguments(Protocol):
     @property
     def session(self) -> Options:
         """The options that every session has."""
+        ...
 
 
 class Launch(Protocol):
@@ -68,6 +69,7 @@ class Launch(Protocol):
     @property
     def name(self) -> str:
         """The path of its record in the session's folder, without the suffix."""
+        ...
 
 
 class Record(Protocol):
@@ -76,14 +78,17 @@ class Record(Protocol):
     @property
     def status(self) -> str:
         """`ok`, `unsupported` or `failed`."""
+        ...
 
     @property
     def reason(self) -> str | None:
         """Why it isn't ok: one sentence."""
+        ...
 
     @property
     def log(self) -> str | None:
         """The name of its log."""
+        ...
 
 
 L = TypeVar("L", bound=Launch)
@@ -106,12 +111,14 @@ class Schedule(Protocol[L, R]):
 
     def next_stage(self) -> Stage[L] | None:
         """The next launches, once those of the stage before have been made; None: it is over."""
+        ...
 
     def note(self, launch: L, seconds: float, record: R) -> None:
         """Take note of a launch that has been made, and how long it took. Raises UserError where nothing can follow."""
 
     def seconds_left(self) -> float | None:
         """How long the launches to come will take; None where that can't be told yet."""
+        ...
 
 
 class Rounds(Generic[L]):

@@ -115,7 +115,9 @@ def judge_all(rates: Mapping[K, Mapping[int, float]], margin: float = MARGIN) ->
         if logs:
             pairs.append((one, other, logs))
     judged = judge([[*logs.values()] for *_, logs in pairs], margin)
-    return [Compared(*pair, judgement) for pair, judgement in zip(pairs, judged, strict=True)]
+    return [
+        Compared(first, second, logs, judgement) for (first, second, logs), judgement in zip(pairs, judged, strict=True)
+    ]
 
 
 def judge(family: Sequence[Sequence[float]], margin: float = MARGIN, by_interval: bool = False) -> list[Judgement]:

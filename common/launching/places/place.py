@@ -30,6 +30,7 @@ class Place(Protocol):
 
         Raises UserError where the place can't start anything.
         """
+        ...
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """End what was started there, in bounded time. Raises LaunchFailedError where some of it is left."""
@@ -45,16 +46,20 @@ class Host(Place, Protocol):
     @property
     def name(self) -> str:
         """By which the user knows it."""
+        ...
 
     @property
     def slots(self) -> int:
         """How many workers it takes."""
+        ...
 
     def address(self) -> str:
         """The name or address by which the other hosts reach it."""
+        ...
 
     def why_it_failed(self, status: int, errors: str) -> str:
         """One sentence with the host, the cause and the remedy, from an exit status and what was printed."""
+        ...
 
 
 @dataclass(frozen=True)
