@@ -13,7 +13,7 @@ import torch.distributed as dist
 # and destroy_process_group doesn't end Gloo's threads. A thread that still has a finished collective's tensors to give
 # back asks for the interpreter's lock. While the interpreter ends, Python 3.11 answers with pthread_exit, and C++ with
 # "terminate called without an active exception" (pytorch issue 190489; 8 of 42 launches with torch 2.13.0).
-import torch.distributed.nn.functional
+import torch.distributed.nn.functional  # noqa: F401 (see above)
 
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size

@@ -74,7 +74,7 @@ def describe_tool(candidates: Sequence[str], question: str = "--version") -> str
         program, *arguments = shlex.split(candidate)
         path = shutil.which(program)
         if path:
-            answer = subprocess.run([path, *arguments, question], capture_output=True, text=True)
+            answer = subprocess.run([path, *arguments, question], capture_output=True, encoding="utf-8")
             if answer.returncode == 0:
                 return f"{path}\n{answer.stdout}".replace(sys.prefix, "{environment}")
     return ""
@@ -98,7 +98,7 @@ def find_compiler() -> str:
 def cpu_features() -> str:
     """Return this machine's CPU features, among those for which Horovod compiles."""
     cpu_information = Path("/proc/cpuinfo")
-    words = set(cpu_information.read_text().split()) if cpu_information.exists() else set()
+    words = set(cpu_information.read_text(encoding="utf-8").split()) if cpu_information.exists() else set()
     return " ".join(sorted(words & {"avx", "f16c", "fma"}))
 
 
@@ -130,7 +130,8 @@ def cuda_versions() -> str:
     if not (for_gpus := cuda.wheel_folders()):
         return ""
     toolkit, nccl = for_gpus
-    return f"{describe_tool([shlex.quote(str(toolkit / 'bin' / 'nvcc'))])}{(nccl / 'include' / 'nccl.h').read_text()}"
+    header = (nccl / "include" / "nccl.h").read_text(encoding="utf-8")
+    return f"{describe_tool([shlex.quote(str(toolkit / 'bin' / 'nvcc'))])}{header}"
 
 
 def cache_key(ingredients: Mapping[str, str]) -> str:
@@ -209,7 +210,7 @@ def is_installed(wheel: Path) -> bool:
 def run_pip(*arguments: str) -> str:
     """Run pip. Return '' if it succeeded, else its last line of output."""
     command = [sys.executable, "-m", "pip", *arguments]
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
     return (run.stdout.strip().splitlines() or ["no message"])[-1] if run.returncode else ""
 
 
@@ -234,7 +235,7 @@ def ensure_loads(wheel: Path, with_mpi: bool) -> None:
             f"import horovod.{framework} as hvd; built = bool(hvd.gloo_built()), bool(hvd.mpi_built()), "
             f"bool(hvd.nccl_built()); assert built == (True, {with_mpi}, {with_nccl}), built"
         )
-        trial = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+        trial = subprocess.run([sys.executable, "-c", check], capture_output=True, encoding="utf-8")
         if trial.returncode:
             run_pip("uninstall", "--yes", "horovod")
             reason = (trial.stderr.strip().splitlines() or ["no message"])[-1]

@@ -33,14 +33,15 @@ def refused(monkeypatch, capsys):
     return call
 
 
-def test_a_folder_of_records_becomes_a_pdf_a_page_and_a_figure_without_loading_any_strategy(tmp_path):
-    write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
+def test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loading_any_strategy(tmp_path):
+    write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2, backend="gl\u00f6")))
+    ascii_locale = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0"}
     loaded = "[name for name in sys.modules if name.partition('.')[0].endswith('_impl')]"
     program = f"import runpy, sys; runpy.run_module('reports', run_name='__main__'); print({loaded})"
     pdf, figure = tmp_path / "new" / "report.pdf", tmp_path / "other" / "one.svg"
     options = ["--results", tmp_path, "--out", pdf, "--headline", figure]
     command = [sys.executable, "-c", program, *map(str, options)]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=ROOT, env=ascii_locale, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "[]"
     assert pdf.read_bytes().startswith(b"%PDF-")
