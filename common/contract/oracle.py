@@ -160,7 +160,7 @@ def training_loss(task: Task, weights: mlp.State) -> float:
     return float(total / len(data.train_labels))
 
 
-def loss_deviations(losses: Sequence[float | None], oracle: Sequence[float]) -> np.ndarray:
+def loss_deviations(losses: Sequence[float | None], oracle: Sequence[float] | np.ndarray) -> np.ndarray:
     """The relative deviation of each loss from the oracle's loss of the same step, (steps,).
 
     It is the difference over the oracle's loss, or over `LOSS_FLOOR` if that is larger. It is infinite where either

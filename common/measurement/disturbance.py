@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 STAT = Path("/proc/stat")
 CPUS = Path("/sys/devices/system/cpu")
@@ -22,6 +23,18 @@ TICK_SECONDS = 0.01
 # Ranks meet again in the first exchange of a window: the less all this takes, the less it can take one of them longer.
 _SPIN_STEPS = 1500
 _SPIN_TRIES = 3
+
+
+class Disturbance(TypedDict, total=False):
+    """What a `Window` says of what disturbed it."""
+
+    own_seconds: float
+    involuntary_switches: int
+    core_seconds: float
+    steal_seconds: float
+    busy_seconds: float
+    clock_megahertz: float
+    spin_seconds: float
 
 
 class Meter:
@@ -41,13 +54,13 @@ class Meter:
         self._spin_seconds = spin_seconds()
         self._before = _read(self._cores)
 
-    def stop(self) -> dict[str, float]:
+    def stop(self) -> Disturbance:
         """What happened since `start`, once the clock has stopped, by the names that a `Window` has for it.
 
         What the kernel doesn't tell is left out.
         """
         before, after = self._before, _read(self._cores)
-        found: dict[str, float] = {
+        found: Disturbance = {
             "own_seconds": after.own_seconds - before.own_seconds,
             "involuntary_switches": after.involuntary_switches - before.involuntary_switches,
         }

@@ -19,7 +19,7 @@ AS_TRAINED = "as trained"
 """The way to compute a product that the framework's strategies take."""
 
 
-class Window(Part, kw_only=True):
+class Window(Part, frozen=True, kw_only=True):
     """A clocked window."""
 
     repetitions: Positive
@@ -28,7 +28,7 @@ class Window(Part, kw_only=True):
     """How long that took, on the slowest rank."""
 
 
-class Product(Part):
+class Product(Part, frozen=True):
     """One matrix product of a training step, of a layer from `inputs` to `outputs` and so many rows."""
 
     layer: Count
@@ -44,7 +44,7 @@ class Product(Part):
         return 2 * self.rows * self.inputs * self.outputs
 
 
-class ClockedProduct(Product, kw_only=True):
+class ClockedProduct(Product, frozen=True, kw_only=True):
     """A product, and what it took."""
 
     way: str
@@ -52,7 +52,7 @@ class ClockedProduct(Product, kw_only=True):
     windows: list[Window]
 
 
-class Ceiling(Header, kw_only=True, tag="ceiling"):
+class Ceiling(Header, frozen=True, kw_only=True, tag="ceiling"):
     """What one probe measured, or why it measured nothing.
 
     The exchange was clocked among its workers; the products were clocked in the first of them, alone.

@@ -250,9 +250,9 @@ def _verdict(record: Record, deviation: Deviation) -> tuple[str, str]:
     if deviation.follows:
         is_by_losses = not record.exchange and deviation.weights is None
         return FOLLOWS, "by losses, shards and rows alone, since no weights were kept" if is_by_losses else ""
-    if not deviation.follows_up_to_the_kink:
-        return DEVIATES, _explanation(record, deviation)
     kink = deviation.kink
+    if kink is None or not deviation.follows_up_to_the_kink:
+        return DEVIATES, _explanation(record, deviation)
     place = f"a kink at step {kink.step}, layer {kink.layer}, unit {kink.unit}, {kink.distance:.0e} from zero"
     if kink.step < record.first_step:
         return NOT_COMPARED, f"it goes on after {place}, from where the oracle may part from float32"

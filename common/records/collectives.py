@@ -15,7 +15,7 @@ from common.records.header import Amount, Count, Header, Moment, Part, Positive,
 from common.records.trace import Message
 
 
-class Cell(Part, kw_only=True):
+class Cell(Part, frozen=True, kw_only=True):
     """One collective at one size: what its timed calls took. A cell that isn't ok has no calls."""
 
     collective: str
@@ -52,7 +52,7 @@ class Cell(Part, kw_only=True):
     """Those of a replayed step; its size is the sum of theirs."""
 
 
-class Replayed(Part, kw_only=True):
+class Replayed(Part, frozen=True, kw_only=True):
     """The strategy whose step is replayed."""
 
     strategy: str
@@ -64,7 +64,7 @@ class Replayed(Part, kw_only=True):
     """As its `Trace` has them."""
 
 
-class CollectivesRecord(Header, kw_only=True, tag="collectives"):
+class CollectivesRecord(Header, frozen=True, kw_only=True, tag="collectives"):
     """What one launch measured, or why it measured nothing; cells that it had finished before it failed are kept."""
 
     library: str

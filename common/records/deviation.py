@@ -57,11 +57,12 @@ def final_weights(record: Record, folder: Path) -> mlp.State:
 
     Raises UserError when there are none that can be read.
     """
+    path = folder / str(record.checkpoint)
     try:
-        state = load_file(folder / str(record.checkpoint))
+        state = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(
-            f"The final weights {folder / record.checkpoint} of {record.strategy} can't be read ({error}): "
+            f"The final weights {path} of {record.strategy} can't be read ({error}): "
             "delete its record and run its launch again."
         ) from error
     return {name: value for name, value in state.items() if not name.endswith(".momentum")}

@@ -35,10 +35,11 @@ def write_record(path: Path, record: Versioned) -> None:
 def read_record(path: Path, kind: type[Kind]) -> Kind:
     """The record of this kind in `path`. Raises UserError when it is damaged or of an unknown schema version."""
     try:
-        values = strict_json(path.read_bytes())
+        content = strict_json(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} isn't a record that can be read ({_one_line(str(error))}): {_REMEDY}.") from error
-    version = values.get("schema_version") if isinstance(values, dict) else None
+    values: dict[str, object] = content if isinstance(content, dict) else {}
+    version = values.get("schema_version")
     if type(version) is not int or version not in (SCHEMA_VERSION, kind.earlier_version):
         known = _one_line(str(version)) if type(version) is int else "that isn't a number"
         raise UserError(f"{path} is of schema version {known}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")

@@ -32,7 +32,7 @@ class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     """A part of a record. What has its default isn't in the file."""
 
 
-class Machine(Part, kw_only=True):
+class Machine(Part, frozen=True, kw_only=True):
     """The machine of rank 0; everything is empty where nothing ran."""
 
     name: str = ""
@@ -44,7 +44,7 @@ class Machine(Part, kw_only=True):
     """Kernel and its release."""
 
 
-class Host(Part, kw_only=True):
+class Host(Part, frozen=True, kw_only=True):
     """One of several hosts that had workers of a launch."""
 
     name: str
@@ -65,7 +65,7 @@ class Host(Part, kw_only=True):
     """Within which, either way, this is known."""
 
 
-class Virtual(Part, kw_only=True):
+class Virtual(Part, frozen=True, kw_only=True):
     """What was asked for of virtual hosts on one machine; None where nothing was."""
 
     bandwidth_bits_per_second: Amount | None = None
@@ -73,7 +73,7 @@ class Virtual(Part, kw_only=True):
     cores_per_host: Amount | None = None
 
 
-class Link(Part, kw_only=True):
+class Link(Part, frozen=True, kw_only=True):
     """What a link carries from one host to another."""
 
     bytes_per_second: Amount
@@ -92,7 +92,7 @@ class Versioned(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Raised when a field goes or changes its meaning; one that is added has a default, which older files get."""
 
 
-class Header(Versioned, kw_only=True, tag_field="payload"):
+class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     """The fields that all records share. The key `payload` names the kind of the rest."""
 
     earlier_version: ClassVar[int] = 1

@@ -8,7 +8,7 @@ from common.declarations.products import Products
 from common.records.header import Header, Moment, Part, Positive, Seconds
 
 
-class Cell(Part, kw_only=True):
+class Cell(Part, frozen=True, kw_only=True):
     """The products of one size."""
 
     size: Positive
@@ -20,7 +20,7 @@ class Cell(Part, kw_only=True):
     from its boot, since rank 0 began its first call."""
 
 
-class MatrixRecord(Header, kw_only=True, tag="matrix products"):
+class MatrixRecord(Header, frozen=True, kw_only=True, tag="matrix products"):
     """What one launch measured, or why it measured nothing."""
 
     way: str

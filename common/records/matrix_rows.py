@@ -111,7 +111,7 @@ def _judged(pairs: Sequence[tuple[Row, Row | None]]) -> list[Row]:
         family = [place for place, of_rounds in logs.items() if of_rounds and pairs[place][0].size == size]
         judged |= dict(zip(family, judge([logs[place] for place in family]), strict=True))
     return [
-        replace(row, base_seconds=base.seconds, judgement=judged[place]) if place in judged else row
+        replace(row, base_seconds=base.seconds, judgement=judged[place]) if base and place in judged else row
         for place, (row, base) in enumerate(pairs)
     ]
 
@@ -192,12 +192,13 @@ def verdict_in_words(own: Sequence[Row]) -> str:
 
 def _ratio(row: Row) -> str:
     told = row.judgement
+    assert told, "Its size has a judgement."
     return f"{told.ratio:.2f} times as fast as alone at {row.size}, {told.low:.2f} to {told.high:.2f}, n = {told.n}"
 
 
 def _most(least: Row, largest: Row) -> str:
     ends = [least] if least.size == largest.size else [least, largest]
-    longest = [max(row.shares, key=row.shares.get) for row in ends]
+    longest = [max(row.shares, key=row.shares.__getitem__) for row in ends]
     shares = [f"{100 * row.shares[part]:.0f} % at size {row.size}" for row, part in zip(ends, longest, strict=True)]
     if len({*longest}) == 1:
         return f"Its longest part is {longest[0]}: {', '.join(shares)}."

@@ -12,13 +12,17 @@ MARK = "The line that makes it distributed"
 """What a comment says of the line below it."""
 
 
-class Quotation(Part, kw_only=True):
+class Quotation(Part, frozen=True, kw_only=True):
     """A part of a source file."""
 
     line: Positive
     """Number of its first line, from 1."""
     code: str
     """Its lines as they are, but for the indentation that all of them share."""
+
+
+_Located = ast.stmt | ast.expr | ast.excepthandler | ast.arg | ast.keyword | ast.alias | ast.pattern
+"""What stands on lines of its own."""
 
 
 @cache
@@ -36,9 +40,10 @@ def distributing_lines(script: str) -> tuple[Quotation, ...]:
 
 def _quotations(lines: list[str], tree: ast.Module) -> list[Quotation]:
     # From the outside in, so the first node that begins on a line is the whole of what does.
-    begun_on: dict[int, ast.AST] = {}
+    begun_on: dict[int, _Located] = {}
     for node in ast.walk(tree):
-        begun_on.setdefault(getattr(node, "lineno", 0), node)
+        if isinstance(node, _Located):
+            begun_on.setdefault(node.lineno, node)
     found = []
     for index, line in enumerate(lines):
         if not _is_comment(line) or MARK not in line:
@@ -57,12 +62,12 @@ def _is_comment(line: str) -> bool:
     return line.lstrip().startswith("#")
 
 
-def _last_line(node: ast.AST) -> int:
+def _last_line(node: _Located) -> int:
     """Number of the last line of a node; of the header of one with statements inside."""
     body = getattr(node, "body", None)
     if not isinstance(body, list):
-        return node.end_lineno
+        return node.end_lineno or node.lineno
     # What may stand between a header and its body are comments: the header ends where its last expression does.
     parts = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.stmt)]
-    ends = [part.end_lineno for part in parts for part in ast.walk(part) if hasattr(part, "end_lineno")]
+    ends = [end for part in parts for each in ast.walk(part) if (end := getattr(each, "end_lineno", None))]
     return max([node.lineno, *[end for end in ends if end < body[0].lineno]])

@@ -12,7 +12,7 @@ VARIABLE = "LOCKSTEP_SITE"
 """Environment variable of every worker with a `Site` as JSON; unset where one machine has all workers."""
 
 
-class Site(Part, kw_only=True):
+class Site(Part, frozen=True, kw_only=True):
     """The hosts of a launch, in the order of their workers' ranks, each with as many workers."""
 
     hosts: list[Host]

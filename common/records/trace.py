@@ -18,7 +18,7 @@ STEP = "step"
 """What a cell is called, in place of a collective, that has all messages of a step, one after another."""
 
 
-class Message(Part, kw_only=True):
+class Message(Part, frozen=True, kw_only=True):
     """One call of a library of collectives, the same on all ranks."""
 
     collective: str
@@ -29,7 +29,7 @@ class Message(Part, kw_only=True):
     """Whether a send goes from the last rank to the first one."""
 
 
-class Trace(Versioned, kw_only=True):
+class Trace(Versioned, frozen=True, kw_only=True):
     """What the ranks of a strategy sent in a step."""
 
     strategy: str

@@ -26,7 +26,7 @@ from common.records.quotation import Quotation
 from common.records.site import placement
 
 
-class Window(Part, kw_only=True):
+class Window(Part, frozen=True, kw_only=True):
     """A clocked window of one rank, and what else happened meanwhile.
 
     The second is read just before the clock starts and after it has stopped, and None where the kernel doesn't tell.
@@ -59,7 +59,7 @@ class Window(Part, kw_only=True):
     """The mean rate of its cores at the end."""
 
 
-class Startup(Part, kw_only=True):
+class Startup(Part, frozen=True, kw_only=True):
     """Seconds from the start of a process to the end of its first step, in parts."""
 
     imports: Seconds
@@ -75,7 +75,7 @@ class Startup(Part, kw_only=True):
         return self.imports + self.world + self.first_step
 
 
-class Memory(Part, kw_only=True):
+class Memory(Part, frozen=True, kw_only=True):
     """Bytes that one process holds, each None where nothing tells."""
 
     parameters: Count | None = None
@@ -87,7 +87,7 @@ class Memory(Part, kw_only=True):
     """On a GPU."""
 
 
-class Accuracy(Part, kw_only=True):
+class Accuracy(Part, frozen=True, kw_only=True):
     """The share of the test rows that were classified rightly after so many steps."""
 
     step: Count
@@ -96,7 +96,7 @@ class Accuracy(Part, kw_only=True):
     """In clocked windows, until then."""
 
 
-class Phase(Part, kw_only=True):
+class Phase(Part, frozen=True, kw_only=True):
     """A phase of a framework's exchange."""
 
     name: str
@@ -105,7 +105,7 @@ class Phase(Part, kw_only=True):
     meaning: str
 
 
-class Record(Header, kw_only=True, tag="training"):
+class Record(Header, frozen=True, kw_only=True, tag="training"):
     """What one launch measured, or why it measured nothing."""
 
     earlier_version: ClassVar[int] = 2
