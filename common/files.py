@@ -54,7 +54,7 @@ def locked(path: Path, waiting: str = "", refusal: str = "") -> Generator[int]:
     `refusal` UserError instead of waiting.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

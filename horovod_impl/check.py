@@ -295,7 +295,10 @@ def launch(framework: str, controller: str) -> int:
     environment = os.environ | settings | {"TF_CPP_MIN_LOG_LEVEL": "2"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     command = [*options, sys.executable, str(Path(__file__).resolve()), "--framework", framework]
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as output,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as errors,
+    ):
         streams = {"stdout": output, "stderr": errors}
         outcome = run_group([command], environment, LIMIT_SECONDS + 30, streams=streams)
         output.seek(0)
@@ -313,7 +316,7 @@ def launch(framework: str, controller: str) -> int:
 def check_build() -> tuple[str, ...]:
     """Print the answer of `horovodrun --check-build`, and return the controllers that Horovod was built with."""
     command = [str(Path(sys.executable).with_name("horovodrun")), "--check-build"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    answer = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     print(answer.strip(), end="\n\n", flush=True)
     controllers = answer.partition("Available Controllers:")[2].partition("Available Tensor")[0]
     return tuple(name for name in CONTROLLERS if f"[x] {name}" in controllers.lower())

@@ -131,7 +131,7 @@ def _read(path: Path) -> list[dict]:
 
     A truncated file ends with a comma, or without the list's closing bracket.
     """
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     if not text.strip(" \n["):
         return []
     try:

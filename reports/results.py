@@ -84,7 +84,7 @@ def read_results(folder: Path) -> Results:
 def noted_command(folder: Path) -> str:
     """The command line that fills such a folder again; empty where nobody noted it."""
     noted = folder / "command.txt"
-    return noted.read_text(errors="replace").strip() if noted.exists() else ""
+    return noted.read_text(encoding="utf-8", errors="replace").strip() if noted.exists() else ""
 
 
 def digest_of(paths: Iterable[Path]) -> str:

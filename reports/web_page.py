@@ -252,4 +252,4 @@ def _json(value: object) -> str:
 
 
 def _beside(name: str) -> str:
-    return Path(__file__).with_name(name).read_text()
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

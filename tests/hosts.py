@@ -63,7 +63,7 @@ def kill_processes_of(host: VirtualHost) -> None:
 
 def bytes_sent_by(host: VirtualHost) -> int:
     """Bytes that the host has sent over its cable, packet headers included."""
-    lines = Path(f"/proc/{host.keeper}/net/dev").read_text().splitlines()
+    lines = Path(f"/proc/{host.keeper}/net/dev").read_text(encoding="utf-8").splitlines()
     [counters] = [line.split() for line in lines if line.lstrip().startswith(f"{INTERFACE}:")]
     return int(counters[9])
 

@@ -59,7 +59,7 @@ def wait_for_steps(lines: Iterable[str], count: int = 2) -> None:
 def lines_of(log: Path, has_ended: Callable[[], bool]) -> Iterator[str]:
     """The lines of a file that somebody else writes until they have ended, as they come."""
     wait_for(lambda: log.exists() or has_ended())
-    with log.open() as file:
+    with log.open(encoding="utf-8") as file:
         begun, is_over = "", False
         while not is_over:
             is_over = has_ended()
@@ -74,7 +74,7 @@ def made_up(strategy: Strategy) -> Callable[..., int]:
 
     def start(arguments: list[str], root: Path, log_path: Path, deadline_seconds: float, variables: object) -> int:
         task, options = parse_command_line(strategy, "help", arguments[3:])
-        log_path.write_text("trained")
+        log_path.write_text("trained", encoding="utf-8")
         if task.checkpoint:
             task.checkpoint.write_bytes(b"weights")
         known = declared(strategy, task, options, task.workers) | {"started_at": "2026-01-01T00:00:00.000+00:00"}

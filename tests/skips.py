@@ -67,6 +67,6 @@ def _unexpected() -> list[str]:
     """Reasons that the file which `MAY_SKIP` names doesn't have; none where no file is named."""
     if MAY_SKIP not in os.environ:
         return []
-    lines = Path(os.environ[MAY_SKIP]).read_text().splitlines()
+    lines = Path(os.environ[MAY_SKIP]).read_text(encoding="utf-8").splitlines()
     expected = [line for line in lines if line and not line.startswith("#")]
     return [reason for reason in _skipped if not any(re.match(line, reason) for line in expected)]

@@ -75,7 +75,7 @@ def _read(folder: Path, real: bool) -> Dataset:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(array.data)
-    if digest.hexdigest() != (folder / "sha256").read_text():
+    if digest.hexdigest() != (folder / "sha256").read_text(encoding="utf-8"):
         raise ValueError("its rows don't have the SHA-256 that they were written with")
     return Dataset(*arrays, real=real, sha256=digest.hexdigest())
 
@@ -228,7 +228,7 @@ def _fill(folder: Path, arrays: dict[str, np.ndarray]) -> None:
             array = np.ascontiguousarray(arrays[name], dtype=dtype)
             digest.update(array.tobytes())
             np.save(temporary / f"{name}.npy", array)
-        (temporary / "sha256").write_text(digest.hexdigest())
+        (temporary / "sha256").write_text(digest.hexdigest(), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:

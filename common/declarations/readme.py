@@ -22,7 +22,7 @@ README = ROOT / "README.md"
 
 def main() -> None:
     """Write the tables into the README. Raises UserError when it can't be written to."""
-    write_atomically(README, with_tables(README.read_text()).encode())
+    write_atomically(README, with_tables(README.read_text(encoding="utf-8")).encode())
 
 
 def with_tables(text: str) -> str:

@@ -168,7 +168,7 @@ def _minor(version: str) -> str:
 def _output_of(*command: str) -> str:
     """What the command prints; nothing when it fails or doesn't exist."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 

@@ -76,7 +76,7 @@ class Environment:
 
     def _made_from(self) -> dict[str, object]:
         try:
-            return json.loads(self.made.read_text()) if self.python.exists() else {}
+            return json.loads(self.made.read_text(encoding="utf-8")) if self.python.exists() else {}
         except (OSError, ValueError):
             return {}
 
@@ -88,7 +88,7 @@ def python_of(name: str) -> Path | None:
     """
     environment = Environment(name, ())
     if environment.failed.exists():
-        raise NotInstalledError(environment.failed.read_text().strip())
+        raise NotInstalledError(environment.failed.read_text(encoding="utf-8").strip())
     if environment.made.exists():
         return environment.python
     if (FOLDER / name).exists():

@@ -105,7 +105,7 @@ def _settings_of_pip() -> dict[str, str]:
     for python in (sys.executable, "python3"):
         command = [python, "-m", "pip", "config", "list"]
         try:
-            lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+            lines = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.splitlines()
         except (OSError, subprocess.CalledProcessError):
             continue
         for section in ("global.", "install.", ":env:."):

@@ -69,7 +69,7 @@ class ThisMachine:
         """As `Allocation` has it."""
         deadline_seconds = job.limits.deadline_seconds
         status = start(["-m", self.launcher, *job.words], self.root, log_path, deadline_seconds, job.variables)
-        log = log_path.read_text(errors="replace")
+        log = log_path.read_text(encoding="utf-8", errors="replace")
         return ending.read(status, deadline_seconds, log, job.program.launcher.signal_reports)
 
 

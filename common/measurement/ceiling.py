@@ -94,7 +94,7 @@ def finish(
         products=products,
         exchange=exchange,
         facts=dict(facts),
-        instruction_sets=instruction_sets(Path("/proc/cpuinfo").read_text()),
+        instruction_sets=instruction_sets(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
         elapsed_seconds=startup.seconds_since_start(),
         **facts_of(world, strategy.family.packages),
     )

@@ -145,5 +145,5 @@ def _clock_megahertz(cores: Sequence[int]) -> list[float]:
     found = []
     for core in cores:
         with suppress(OSError, ValueError):
-            found.append(int((CPUS / f"cpu{core}" / "cpufreq" / "scaling_cur_freq").read_text()) / 1000)
+            found.append(int((CPUS / f"cpu{core}" / "cpufreq" / "scaling_cur_freq").read_text(encoding="utf-8")) / 1000)
     return found

@@ -180,7 +180,7 @@ def _holder() -> str:
     place = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
     # As in "1: FLOCK ADVISORY WRITE 4711 00:1b:1 0 EOF" (proc(5), /proc/locks).
     with suppress(OSError, psutil.Error):
-        for words in map(str.split, Path("/proc/locks").read_text().splitlines()):
+        for words in map(str.split, Path("/proc/locks").read_text(encoding="utf-8").splitlines()):
             if words[1] == "FLOCK" and words[5] == place:
                 process = psutil.Process(int(words[4]))
                 return f" (process {process.pid} of {process.username()})"
@@ -230,23 +230,25 @@ def watch_memory() -> int:
     """This process's resident bytes now; from now on `memory_above` tells how far they rise."""
     with suppress(OSError):  # Where it isn't allowed, an earlier peak counts too.
         # Resets VmHWM, the largest resident memory so far (proc(5), /proc/pid/clear_refs).
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     return psutil.Process().memory_info().rss
 
 
 def memory_above(start: int) -> int:
     """How many bytes the largest resident memory since `watch_memory` lies above `start`, which that returned."""
-    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    [line] = [
+        line for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM")
+    ]
     # In KiB, though it says kB (proc(5)).
     return max(int(line.split()[1]) * 1024 - start, 0)
 
 
 def _processor_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
 
 
 def _output_of(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()

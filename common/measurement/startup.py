@@ -35,7 +35,7 @@ def started_at() -> str:
 def process_start_seconds() -> float:
     """When the kernel started this process, by the clock that counts from the machine's boot, to a hundredth."""
     # The second field, the program's name in parentheses, may hold spaces and parentheses itself.
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return int(fields[22 - 3]) / os.sysconf("SC_CLK_TCK")
 
 

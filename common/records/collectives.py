@@ -97,7 +97,7 @@ def cells_path(path: Path) -> Path:
 def append_line(path: Path, values: object) -> None:
     """Add one line of JSON to the file. Raises UserError where it can't be written to."""
     try:
-        with path.open("a") as file:
+        with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(to_json(values), allow_nan=False) + "\n")
     except OSError as error:
         raise UserError(
@@ -113,7 +113,7 @@ def read_lines(path: Path) -> list[dict[str, object]]:
     if not path.exists():
         return []
     found = []
-    for line in path.read_text(errors="replace").split("\n")[:-1]:
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:
         try:
             found.append(json.loads(line))
         except ValueError:

@@ -60,7 +60,7 @@ def note(folder: Path, paths: Iterable[Path]) -> None:
 def read(folder: Path) -> dict[str, str]:
     """The digest of every file that was noted, by its path from the folder; empty without a manifest."""
     path = folder / FILE
-    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     return {name: digest for digest, separator, name in (line.partition("  ") for line in lines) if separator}
 
 

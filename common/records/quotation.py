@@ -33,7 +33,7 @@ def distributing_lines(script: str) -> tuple[Quotation, ...]:
     comment. Nothing is quoted of a script that isn't there or can't be read.
     """
     with suppress(OSError, SyntaxError, ValueError):
-        source = (ROOT / script).read_text()
+        source = (ROOT / script).read_text(encoding="utf-8")
         return tuple(_quotations(source.splitlines(), ast.parse(source)))
     return ()
 

@@ -70,8 +70,8 @@ def order_seed(folder: Path, asked_for: int | None) -> int:
     marker = folder / "order_seed.txt"
     if not marker.exists():
         write_atomically(marker, str(secrets.randbelow(2**31) if asked_for is None else asked_for).encode())
-    return int(marker.read_text())
+    return int(marker.read_text(encoding="utf-8"))
 
 
 def _text(path: Path) -> str | None:
-    return path.read_text(errors="replace") if path.exists() else None
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else None

@@ -171,7 +171,7 @@ def _schema(sources: Sequence[str]) -> tuple[int | None, set[str]]:
 def _notes(rev: str, commit: str, root: Path) -> tuple[str, ...]:
     """What the environments, which are this checkout's, keep from being compared."""
     pins = _git(root, "show", f"{commit}:pyproject.toml").stdout.decode()
-    ours = (root / "pyproject.toml").read_text() if (root / "pyproject.toml").exists() else ""
+    ours = (root / "pyproject.toml").read_text(encoding="utf-8") if (root / "pyproject.toml").exists() else ""
     missing = sorted(_requirements(pins) - _requirements(ours))
     builds = sorted({str(Path(family.build).parent) for family in families().values() if family.build})
     built = [each for each in builds if _git(root, "diff", "--quiet", commit, "--", each).returncode == 1]

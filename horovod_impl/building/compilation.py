@@ -44,28 +44,28 @@ def timed(step: str, seconds: dict[str, float]) -> Iterator[None]:
 
 def addition_texts() -> dict[str, str]:
     """Return the text of each file that is added to Horovod's source, by its path there."""
-    return {path: (Path(__file__).parent / name).read_text() for name, path in ADDITIONS.items()}
+    return {path: (Path(__file__).parent / name).read_text(encoding="utf-8") for name, path in ADDITIONS.items()}
 
 
 def apply_edits(source: Path, edits: Sequence[Edit]) -> None:
     """Make `edits` in the tree at `source`; raise UserError at the first with another number of occurrences."""
     for edit in edits:
         file = source / edit.path
-        text = file.read_text() if file.exists() else ""
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
         occurrences = text.count(edit.old)
         if occurrences != edit.times:
             raise UserError(
                 f"The edit of Horovod's {edit.path} that replaces {edit.old.strip()!r} ({edit.why}) no longer applies, "
                 f"since the text occurs {occurrences} times instead of {edit.times}: bring the edits up to date."
             )
-        file.write_text(text.replace(edit.old, edit.new))
+        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
 
 
 def add_files(source: Path) -> None:
     """Write the files that addition_texts lists into the tree at `source`."""
     for path, text in addition_texts().items():
         (source / path).parent.mkdir(parents=True, exist_ok=True)
-        (source / path).write_text(text)
+        (source / path).write_text(text, encoding="utf-8")
 
 
 def full_disk(log: Path) -> str:
@@ -80,13 +80,13 @@ def download_source(scratch: Path, log: Path) -> Path:
     """Download, check and unpack Horovod below `scratch` and return its root; raise UserError if that fails."""
     # `pip download` runs the archive's setup.py. With a hash it checks the archive before that.
     requirements = scratch / "requirements.txt"
-    requirements.write_text(f"horovod=={VERSION} --hash=sha256:{ARCHIVE_SHA256}\n")
+    requirements.write_text(f"horovod=={VERSION} --hash=sha256:{ARCHIVE_SHA256}\n", encoding="utf-8")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
     command += ["--requirement", str(requirements), "--dest", str(scratch)]
     with log.open("ab") as output:
         download = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
     if download.returncode:
-        if "DO NOT MATCH THE HASHES" in log.read_text(errors="replace"):
+        if "DO NOT MATCH THE HASHES" in log.read_text(encoding="utf-8", errors="replace"):
             raise UserError(
                 f"The archive of Horovod {VERSION} that pip found does not have the expected SHA-256 and was not used: "
                 f"check which package index pip is set to use; the log is {log}."
@@ -143,14 +143,14 @@ def run_tool(command: Sequence[str], settings: Mapping[str, str], log: Path, loc
     """
     percentage, lines = 0, []
     with (
-        log.open("a", errors="replace") as output,
+        log.open("a", encoding="utf-8", errors="replace") as output,
         subprocess.Popen(
             command,
             env=os.environ | settings,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             pass_fds=[lock],
         ) as tool,
@@ -250,8 +250,10 @@ def pack_wheel(source: Path, libraries: Path, directory: Path) -> Path:
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     tag = f"{tag}-{tag}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
     information = f"horovod-{VERSION}.dist-info"
-    dependencies = (source / "horovod.egg-info" / "requires.txt").read_text().partition("\n\n")[0].split()
-    header = (source / "PKG-INFO").read_text().partition("\nDescription:")[0]
+    dependencies = (
+        (source / "horovod.egg-info" / "requires.txt").read_text(encoding="utf-8").partition("\n\n")[0].split()
+    )
+    header = (source / "PKG-INFO").read_text(encoding="utf-8").partition("\nDescription:")[0]
     files = {str(file.relative_to(source)): file.read_bytes() for file in sorted((source / "horovod").rglob("*.py"))}
     files |= {
         str(file.relative_to(libraries)): file.read_bytes() for file in sorted(libraries.rglob("*")) if file.is_file()

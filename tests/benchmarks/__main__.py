@@ -138,12 +138,12 @@ def measure(strategy: Strategy, preset: str, workers: int, options: Options) -> 
         command = command_for(strategy, workers, script, free_ports(1)[0], options)
         pairs = Path(folder, "pairs.json")
         environment = environment_for(strategy, task) | {"LOCKSTEP_PAIRS": str(pairs), "PYTHONPATH": os.fspath(ROOT)}
-        with Path(folder, "log").open("w+") as log:
+        with Path(folder, "log").open("w+", encoding="utf-8") as log:
             outcome = run_group([command], environment, task.deadline_seconds, streams={"stdout": log, "stderr": log})
             log.seek(0)
             if outcome.status or outcome.timed_out:
                 raise LaunchFailedError(f"{strategy.name} at {workers} on {preset} failed: {log.read()[-1000:]}")
-        return [tuple(pair) for pair in json.loads(pairs.read_text())]
+        return [tuple(pair) for pair in json.loads(pairs.read_text(encoding="utf-8"))]
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class PairedRun(Run):
         slowest = np.max(self.world.all_gather(self._pairs), axis=0).tolist()
         super().finish(*arguments, **facts)
         if self.world.rank == 0:
-            Path(os.environ["LOCKSTEP_PAIRS"]).write_text(json.dumps(slowest))
+            Path(os.environ["LOCKSTEP_PAIRS"]).write_text(json.dumps(slowest), encoding="utf-8")
 
 
 def main(strategy: ModuleType, make_bare_window: Callable[[Run], BareWindow]) -> None:

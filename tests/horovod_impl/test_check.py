@@ -85,7 +85,7 @@ CONTROLS = [pytest.param(*CHANGES[name], id=name, marks=[] if name in QUICK else
 
 @pytest.mark.parametrize(("change", "complaint"), CONTROLS)
 def test_a_wrong_collective_fails_the_check(tmp_path, change, complaint):
-    (tmp_path / "broken.py").write_text(BROKEN.format(root=str(ROOT), change=change))
+    (tmp_path / "broken.py").write_text(BROKEN.format(root=str(ROOT), change=change), encoding="utf-8")
     python = python_for(find("horovod_torch"))
     launcher = [str(python.parent / "horovodrun"), "--gloo", "-np", "2", str(python)]
     status, output = run_command([*launcher, str(tmp_path / "broken.py"), "--framework", "torch"])

@@ -95,7 +95,7 @@ def test_a_host_whose_key_is_not_the_known_one_gets_nothing(site, tmp_path, is_k
     """It may be an impostor, who would sign requests with the job's key."""
     hosts = tmp_path / "known_hosts"
     other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
-    hosts.write_text(f"host2 {other}" if is_known else "")
+    hosts.write_text(f"host2 {other}" if is_known else "", encoding="utf-8")
     site.hosts[0].run("mount", "--bind", str(hosts), "/etc/ssh/ssh_known_hosts")
     output = refusal(site, "gloo", "host1:1,host2:1")
     assert "ssh not successful for host host2:" in output
@@ -206,7 +206,7 @@ def test_a_worker_that_stalls_ends_its_launch_at_the_deadline(strategy, controll
 def test_horovodrun_over_mpi_says_that_mpirun_is_missing(tmp_path):
     horovodrun = python_for(find("horovod_torch")).parent / "horovodrun"
     command = [horovodrun, "--mpi", "-np", "2", sys.executable, "-c", "print('started')"]
-    result = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    result = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, encoding="utf-8")
     assert result.returncode > 0
     assert "horovod does not find an installed MPI" in result.stderr
     assert "started" not in result.stdout

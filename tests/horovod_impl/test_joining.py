@@ -162,7 +162,7 @@ def start(arguments: list[str], port: int, rank: int = 0, size: int = 2, **chang
         env=os.environ | settings | {"_HOROVOD_SECRET_KEY": "key"} | changes,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
     )
 
 

@@ -32,7 +32,7 @@ def timeline(tmp_path):
 
     def write(events, text=None):
         path = tmp_path / "run.trace"
-        path.write_text(json.dumps(events) if text is None else text)
+        path.write_text(json.dumps(events) if text is None else text, encoding="utf-8")
         return path
 
     return write

@@ -41,7 +41,7 @@ def test_a_loader_whose_last_reference_is_deleted_ends_its_processes_and_one_tha
     release, printed, tmp_path
 ):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(root=str(ROOT), release=release))
+    script.write_text(SCRIPT.format(root=str(ROOT), release=release), encoding="utf-8")
     status, output = run_command([str(python_for(find("torch_lightning_ddp"))), str(script)])
     assert status == 0, output
     assert output.splitlines()[-len(printed) :] == printed, output

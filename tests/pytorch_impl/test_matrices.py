@@ -36,7 +36,7 @@ def found(request, folder) -> MatrixRecord:
     [planned] = [each for each in rounds(SCOPE, seed=1)[0] if each.way.name == request.param]
     python_for(planned.way)
     record = run_planned(planned, folder)
-    assert record.status == "ok", (record.reason, (folder / record.log).read_text())
+    assert record.status == "ok", (record.reason, (folder / record.log).read_text(encoding="utf-8"))
     return record
 
 
@@ -61,7 +61,9 @@ def test_the_record_says_what_carried_the_matrices_and_with_what(found):
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_help_of_every_script_says_by_a_command_that_can_work_how_to_start_it(script):
-    [command] = re.findall(r"To start it: `(.+?)`", ast.get_docstring(ast.parse((ROOT / script).read_text())))
+    [command] = re.findall(
+        r"To start it: `(.+?)`", ast.get_docstring(ast.parse((ROOT / script).read_text(encoding="utf-8")))
+    )
     assert script in command
     commands.check(command.partition(" --sizes")[0])
 

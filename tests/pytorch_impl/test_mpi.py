@@ -79,7 +79,7 @@ def test_another_backend_than_the_one_that_mpirun_means_is_refused(tmp_path):
 
 
 def test_ranks_whose_python_lacks_mpi4py_say_so_in_one_line_together(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(HIDE_MPI4PY)
+    (tmp_path / "sitecustomize.py").write_text(HIDE_MPI4PY, encoding="utf-8")
     record = tmp_path / "run.json"
     status, output = mpirun("--record", str(record), PYTHONPATH=str(tmp_path))
     assert status == 2

@@ -42,7 +42,7 @@ def run_world(script):
 def left(tmp_path_factory):
     """What two workers print that join a world, train, gather and leave."""
     script = tmp_path_factory.mktemp("world") / "script.py"
-    script.write_text(SCRIPT.format(root=str(ROOT)))
+    script.write_text(SCRIPT.format(root=str(ROOT)), encoding="utf-8")
     status, output = run_world(script)
     assert status == 0, output
     return output
@@ -72,7 +72,7 @@ sys.stdout.write(f"threads left {{sum('gloo' in name for name in names)}}\\n")
 
 def test_leaving_after_fsdp_ends_the_threads_that_dtensors_caches_would_keep(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(FSDP_SCRIPT.format(root=str(ROOT), record=str(tmp_path / "run.json")))
+    script.write_text(FSDP_SCRIPT.format(root=str(ROOT), record=str(tmp_path / "run.json")), encoding="utf-8")
     status, output = run_world(script)
     assert status == 0, output
     assert output.count("threads left 0") == 2, output

@@ -67,7 +67,9 @@ def attempt_on_cluster(strategy: str) -> str:
             place = json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
             output = subprocess.DEVNULL if processes else subprocess.PIPE
             command = [sys.executable, __file__, strategy]
-            processes.append(subprocess.Popen(command, env=os.environ | {"TF_CONFIG": place}, stdout=output, text=True))
+            processes.append(
+                subprocess.Popen(command, env=os.environ | {"TF_CONFIG": place}, stdout=output, encoding="utf-8")
+            )
         return processes[0].communicate(timeout=SECONDS)[0].strip() or "The first task ended without a word."
     except subprocess.TimeoutExpired:
         return f"TimeoutError: fit hadn't ended after {SECONDS} s"

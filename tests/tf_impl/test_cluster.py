@@ -76,7 +76,7 @@ with socket.create_server(("", int(addresses[index].rpartition(":")[2]))):
 
 def start_to_meet(addresses, index, deadline_seconds):
     command = [sys.executable, "-c", MEET, json.dumps([addresses, index, deadline_seconds])]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, encoding="utf-8")
 
 
 def test_tasks_that_all_start_meet_whatever_their_order():

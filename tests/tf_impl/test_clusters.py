@@ -52,7 +52,7 @@ def start_process(strategy, task, environment, **options):
     command = [*script_of(strategy), *to_arguments(task, find(strategy).options(**options))]
     settings = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"} | environment
     return subprocess.Popen(
-        command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
     )
 
 
@@ -169,7 +169,7 @@ def listening_ports():
 def refusal_in_place_of(cluster, *command):
     """The one line with which a process refuses what TF_CONFIG says."""
     environment = os.environ | {"TF_CONFIG": cluster, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=60)
     assert result.returncode == 2
     [line] = [line for line in result.stderr.splitlines() if line.startswith("lockstep:")]
     return line
@@ -215,7 +215,7 @@ exit_with_one_line(lambda: world.check_sum(strategy, 2))
 
 def test_a_strategy_that_quietly_has_one_replica_does_not_pass_for_two():
     python = str(python_for(find("tf_one_device")))
-    result = subprocess.run([python, "-c", ALONE], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([python, "-c", ALONE], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
     assert result.returncode == 2
     assert "An all-reduce reaches 1 workers, and the cluster has 2" in result.stderr
 
@@ -223,7 +223,7 @@ def test_a_strategy_that_quietly_has_one_replica_does_not_pass_for_two():
 def start_locally(strategy, task, program=("-m", "common.launching.launch"), **options):
     """The strategy as `nox -s` starts it, or by another program with the same command line."""
     command = [sys.executable, *program, strategy, *to_arguments(task, find(strategy).options(**options))]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
 
 
 def place_of(process):

@@ -81,7 +81,7 @@ def test_the_calls_of_one_process_are_kept_once_for_all_its_ranks(in_one_process
 def said_of_other_ways() -> list[str]:
     """What the other ways to add in one process give, and what is refused, line by line."""
     command = [str(python_for(HIERARCHICAL_COPY)), "tests/tf_impl/sums_alone.py"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=120)
     assert result.returncode == 0, result.stderr
     return result.stdout.splitlines()
 

@@ -17,7 +17,7 @@ HEADER = "| strategy | own loop | Keras 3 `fit` |"
 @pytest.fixture(scope="module")
 def table():
     """The cells of each row, (own loop, fit), by strategy."""
-    lines = iter((ROOT / "README.md").read_text().splitlines())
+    lines = iter((ROOT / "README.md").read_text(encoding="utf-8").splitlines())
     assert HEADER in lines, "README.md has no table of support"
     next(lines)
     rows = {}
@@ -43,5 +43,5 @@ def test_the_table_has_every_strategy_with_a_loop_of_its_own(table):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_table_says_what_comes_of_fit(strategy, table):
     command = [str(python_for(find(strategy))), "tests/tf_impl/keras_fit.py", strategy]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS + 60)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=SECONDS + 60)
     assert (result.returncode, result.stdout.strip()) == (0, table[strategy][1]), result.stderr

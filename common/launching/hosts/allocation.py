@@ -110,7 +110,7 @@ def _ended(outcome: HostsOutcome, job: Job, log_path: Path) -> Ended:
     if outcome.reason:
         return Ended("failed", outcome.reason)
     status = TIMED_OUT_STATUS if outcome.timed_out else outcome.status
-    log, reports = log_path.read_text(errors="replace"), job.program.launcher.signal_reports
+    log, reports = log_path.read_text(encoding="utf-8", errors="replace"), job.program.launcher.signal_reports
     ended = ending.read(status, job.limits.deadline_seconds, log, reports)
     is_of_host = ended.status == "failed" and outcome.failed_host
     return Ended("failed", f"{outcome.failed_host}: {ended.reason}") if is_of_host else ended

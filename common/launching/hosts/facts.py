@@ -34,7 +34,7 @@ def facts(peers: Sequence[str]) -> dict[str, object]:
     """Everything that a comparison has to know of this host, whose `peers` are the names of the others."""
     return {
         "hostname": socket.gethostname(),
-        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip(),
         "commit": machine.git_commit(),
         "changes": _changes(),
         "python": platform.python_version(),
@@ -79,7 +79,7 @@ def _versions(family: Family) -> dict[str, str] | None:
     if python is None:
         return None
     command = [str(python), "-c", _VERSIONS, *family.packages]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
     return json.loads(result.stdout) if result.returncode == 0 else None
 
 

@@ -81,7 +81,7 @@ class SshHost:
     def address(self) -> str:
         """The name or address by which the user's ssh reaches it: ~/.ssh/config may give it another than its own."""
         try:
-            result = subprocess.run(["ssh", "-G", self.name], capture_output=True, text=True)
+            result = subprocess.run(["ssh", "-G", self.name], capture_output=True, encoding="utf-8")
         except FileNotFoundError:
             return self.name
         found = re.search(r"^hostname (\S+)$", result.stdout, re.MULTILINE)

@@ -46,17 +46,17 @@ def settle_network() -> None:
     connection found out, since links are shaped anew.
     """
     settings = Path("/proc/sys/net/ipv4")
-    (settings / "tcp_no_metrics_save").write_text("1\n")
+    (settings / "tcp_no_metrics_save").write_text("1\n", encoding="utf-8")
     for algorithm in ("cubic", "reno"):
         with suppress(OSError):
-            (settings / "tcp_congestion_control").write_text(f"{algorithm}\n")
+            (settings / "tcp_congestion_control").write_text(f"{algorithm}\n", encoding="utf-8")
             return
 
 
 def silence_interfaces() -> None:
     """Have the interfaces that this network namespace gets from now on say nothing of their own accord, as by IPv6."""
     with suppress(FileNotFoundError):
-        Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1\n")
+        Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1\n", encoding="utf-8")
 
 
 def lay(head_address: str, keepers: Sequence[int]) -> None:
@@ -132,7 +132,7 @@ class Cables:
             RELAY,
             *ports,
         ]
-        relay = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        relay = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8")
         self._relay = relay
         if not relay.stdout or relay.stdout.readline() != "ready\n":
             raise UserError(

@@ -107,7 +107,7 @@ def _probe(
     enter = [sys.executable, "-I", "-S", str(_ENTER), str(keeper), str(network), str(ROOT), "", "--"]
     program = [sys.executable, "-I", "-S", str(_PROBE), address, str(settling_seconds), str(measuring_seconds)]
     with subprocess.Popen(
-        [*enter, *program], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*enter, *program], encoding="utf-8", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as probe:
         try:
             yield probe

@@ -70,7 +70,9 @@ class VirtualHost:
 
     def run(self, *command: str) -> str:
         """Run `command` and return what it printed; raises RuntimeError, which has that, where it fails."""
-        result = subprocess.run(self.enter(*command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        result = subprocess.run(
+            self.enter(*command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
+        )
         if result.returncode:
             raise RuntimeError(f"{self.name}: {' '.join(command)} ended with {result.returncode}:\n{result.stdout}")
         return result.stdout
@@ -83,7 +85,7 @@ class VirtualHost:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
         )
 
     def pull_cable(self) -> None:
@@ -211,7 +213,7 @@ def _outside_numbers(ancestor: int) -> dict[int, int]:
     numbers = {}
     for process in psutil.Process(ancestor).children(recursive=True):
         with suppress(FileNotFoundError, ProcessLookupError):
-            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            lines = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8").splitlines()
             [both] = [line.split() for line in lines if line.startswith("NSpid:")]
             numbers[int(both[-1])] = process.pid
     return numbers
@@ -227,7 +229,7 @@ def _ask(head: VirtualHost, request: Mapping[str, object]) -> None:
 
 def _output_of(command: list[str]) -> str:
     """What a program of ours on the head prints; raises UserError where it refuses."""
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(command, capture_output=True, encoding="utf-8")
     if result.returncode == REFUSED_STATUS:
         raise UserError(result.stderr.strip().removeprefix(PREFIX))
     if result.returncode:

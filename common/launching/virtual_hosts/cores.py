@@ -47,7 +47,7 @@ def make(name: str, cores: float, processes: Iterable[int]) -> Path:
         try:
             _make(folder, cores, first_version)
             for process in processes:
-                (folder / "cgroup.procs").write_text(f"{process}\n")
+                (folder / "cgroup.procs").write_text(f"{process}\n", encoding="utf-8")
             return folder
         except OSError as error:
             problem = f"{folder}: {error.strerror}"
@@ -83,20 +83,20 @@ def _make(folder: Path, cores: float, first_version: bool) -> None:
     quota = round(cores * PERIOD_MICROSECONDS)
     if first_version:
         folder.mkdir()
-        (folder / "cpu.cfs_period_us").write_text(f"{PERIOD_MICROSECONDS}\n")
-        (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        (folder / "cpu.cfs_period_us").write_text(f"{PERIOD_MICROSECONDS}\n", encoding="utf-8")
+        (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n", encoding="utf-8")
         return
     switch = folder.parent / "cgroup.subtree_control"
-    if "cpu" not in switch.read_text().split():
-        switch.write_text("+cpu")
+    if "cpu" not in switch.read_text(encoding="utf-8").split():
+        switch.write_text("+cpu", encoding="utf-8")
     folder.mkdir()
-    (folder / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}\n")
+    (folder / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}\n", encoding="utf-8")
 
 
 def _parents() -> Iterator[tuple[Path, bool]]:
     """Where control groups for processors may be made, and whether by the first version: near this process's first."""
-    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
-    for line in Path("/proc/self/mounts").read_text().splitlines():
+    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines())
+    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
         _, mount, kind, options, *_ = line.split()
         if kind == "cgroup" and "cpu" in options.split(","):
             [path] = [path for names, path in own.items() if "cpu" in names.split(",")] or ["/"]
@@ -112,5 +112,5 @@ def _parents() -> Iterator[tuple[Path, bool]]:
 
 def _words(path: Path) -> list[str]:
     with suppress(OSError):
-        return path.read_text().split()
+        return path.read_text(encoding="utf-8").split()
     return []

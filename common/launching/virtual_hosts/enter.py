@@ -67,7 +67,7 @@ def _become(
     _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         if control_group:
-            with open(f"{control_group}/cgroup.procs", "w") as processes:
+            with open(f"{control_group}/cgroup.procs", "w", encoding="utf-8") as processes:
                 processes.write("0\n")
         for namespace in namespaces.values():
             _join(namespace)

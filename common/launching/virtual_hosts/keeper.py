@@ -123,7 +123,9 @@ def _mount_settings(names: tuple[str, ...], keys: Keys) -> None:
     kernel.mount_memory(folder)
     addresses = {"localhost": "127.0.0.1", HEAD_NAME: HEAD_ADDRESS}
     addresses |= {name: address_of(number) for number, name in enumerate(names, start=1)}
-    (folder / "hosts").write_text("".join(f"{address} {name}\n" for name, address in addresses.items()))
+    (folder / "hosts").write_text(
+        "".join(f"{address} {name}\n" for name, address in addresses.items()), encoding="utf-8"
+    )
     kernel.bind(folder / "hosts", Path("/etc/hosts"))
     ssh = folder / "ssh"
     ssh.mkdir()
@@ -131,10 +133,10 @@ def _mount_settings(names: tuple[str, ...], keys: Keys) -> None:
     identity.touch(mode=0o600)
     keys.user.write_private_key(identity)
     known = [f"{name},{address} {public_key}" for name, address in addresses.items()]
-    (ssh / "ssh_known_hosts").write_text("".join(known))
+    (ssh / "ssh_known_hosts").write_text("".join(known), encoding="utf-8")
     # There is no file of the user's for hosts that aren't known: ssh would ask for each, or write it.
     lines = [f"IdentityFile {_SSH_FOLDER / identity.name}", "IdentitiesOnly yes", "UserKnownHostsFile /dev/null"]
-    (ssh / "ssh_config").write_text("".join(f"{line}\n" for line in lines))
+    (ssh / "ssh_config").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     if _SSH_FOLDER.is_dir():
         kernel.bind(ssh, _SSH_FOLDER)
     kernel.unmount(folder)
@@ -185,7 +187,7 @@ def _enter_time(ahead_seconds: float) -> None:
         seconds = int(ahead_seconds)
         nanoseconds = int((ahead_seconds - seconds) * 1e9)
         offsets = "".join(f"{clock} {seconds} {nanoseconds}\n" for clock in ("monotonic", "boottime"))
-        Path("/proc/self/timens_offsets").write_text(offsets)
+        Path("/proc/self/timens_offsets").write_text(offsets, encoding="utf-8")
     except OSError as error:
         raise UserError(
             f"Virtual hosts can't be given clocks of their own ({error.strerror}): this takes Linux 5.6 or newer with "

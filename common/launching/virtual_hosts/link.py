@@ -41,7 +41,7 @@ def ask(request: Mapping[str, object]) -> None:
     """Have the keeper do something, and wait until it is done. Raises UserError for what the system can't do."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(SOCKET)
-        with connection.makefile("rw") as lines:
+        with connection.makefile("rw", encoding="utf-8") as lines:
             print(json.dumps(request), file=lines, flush=True)
             reply = json.loads(lines.readline())
     if "refused" in reply:

@@ -33,7 +33,7 @@ EDIT = Edit("folder/file.txt", "old words", "new words", why="the words have cha
 
 def write_tool(folder, name, version="1.0"):
     tool = folder / name
-    tool.write_text(f"#!/bin/sh\necho {name} {version}\n")
+    tool.write_text(f"#!/bin/sh\necho {name} {version}\n", encoding="utf-8")
     tool.chmod(0o755)
 
 
@@ -48,7 +48,7 @@ def write_source(root, edits=EDITS):
     for edit in edits:
         file = root / edit.path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text((file.read_text() if file.exists() else "") + f"{edit.old}\n" * edit.times)
+        file.write_text((file.read_text(encoding="utf-8") if file.exists() else "") + f"{edit.old}\n" * edit.times)
     return root
 
 
@@ -72,7 +72,7 @@ def distributions(tmp_path):
     for name in DISTRIBUTIONS:
         information = folder / f"{name.replace('-', '_')}-1.0.dist-info"
         information.mkdir(parents=True)
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
     return folder
 
 
@@ -86,7 +86,7 @@ def refusal(tools, distributions):
     }
     # -S hides what is installed for the Python that runs the tests.
     command = [sys.executable, "-S", build.__file__]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=60)
     assert (result.returncode, result.stdout) == (2, "")
     assert not (tools.parent / "cache").exists()
     (line,) = result.stderr.splitlines()
@@ -96,14 +96,14 @@ def refusal(tools, distributions):
 def test_an_edit_replaces_its_text(tmp_path):
     source = write_source(tmp_path, [EDIT])
     compilation.apply_edits(source, [EDIT])
-    assert (source / EDIT.path).read_text() == "new words\n"
+    assert (source / EDIT.path).read_text(encoding="utf-8") == "new words\n"
 
 
 def test_an_edit_of_a_text_that_occurs_several_times_replaces_all_of_them(tmp_path):
     edit = dataclasses.replace(EDIT, times=2)
     source = write_source(tmp_path, [edit])
     compilation.apply_edits(source, [edit])
-    assert (source / EDIT.path).read_text() == "new words\nnew words\n"
+    assert (source / EDIT.path).read_text(encoding="utf-8") == "new words\nnew words\n"
     with pytest.raises(UserError, match="3 times instead of 2"):
         compilation.apply_edits(write_source(tmp_path / "other", [edit, EDIT]), [edit])
 
@@ -119,13 +119,15 @@ def test_an_edit_that_no_longer_applies_is_refused_by_name(tmp_path, copies, tim
 def test_each_edit_of_horovod_leaves_nothing_of_what_it_replaces(tmp_path):
     source = write_source(tmp_path)
     compilation.apply_edits(source, EDITS)
-    assert [edit.path for edit in EDITS if edit.old in (source / edit.path).read_text()] == []
+    assert [edit.path for edit in EDITS if edit.old in (source / edit.path).read_text(encoding="utf-8")] == []
 
 
 def test_files_of_ours_are_added_where_nothing_was(tmp_path):
     compilation.add_files(tmp_path)
     for name, path in ADDITIONS.items():
-        assert (tmp_path / path).read_text() == (Path(build.__file__).parent / name).read_text()
+        assert (tmp_path / path).read_text(encoding="utf-8") == (Path(build.__file__).parent / name).read_text(
+            encoding="utf-8"
+        )
     assert not set(ADDITIONS.values()) & {edit.path for edit in EDITS}
 
 
@@ -140,7 +142,7 @@ def test_another_version_of_a_tool_makes_another_wheel(tools, distributions, mon
 def change_version_of(name):
     def change(monkeypatch, distributions):
         information = distributions / f"{name.replace('-', '_')}-1.0.dist-info" / "METADATA"
-        information.write_text(information.read_text().replace("Version: 1.0", "Version: 1.0+cpu"))
+        information.write_text(information.read_text(encoding="utf-8").replace("Version: 1.0", "Version: 1.0+cpu"))
 
     return change
 
@@ -191,7 +193,7 @@ def test_a_missing_compiler_is_named_with_its_remedy(tools, distributions):
 
 
 def test_a_compiler_that_is_found_but_cannot_run_counts_as_missing(tools, distributions):
-    (tools / "c++").write_text("#!/bin/sh\nexit 127\n")
+    (tools / "c++").write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
     assert refusal(tools, distributions).startswith("A C++ compiler was not found")
 
 
@@ -241,11 +243,11 @@ def test_an_archive_with_another_hash_is_refused(directory, only_local_archives)
 @pytest.mark.usefixtures("only_local_archives")
 def test_a_failed_download_is_refused_with_the_name_of_the_log(directory):
     log = directory / "build.log"
-    log.write_text("an earlier try: THESE PACKAGES DO NOT MATCH THE HASHES")
+    log.write_text("an earlier try: THESE PACKAGES DO NOT MATCH THE HASHES", encoding="utf-8")
     with pytest.raises(UserError, match="could not download") as refused:
         build.build_wheel(directory, False, {})
     assert str(log) in str(refused.value)
-    assert "No matching distribution" in log.read_text()
+    assert "No matching distribution" in log.read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -264,11 +266,15 @@ def steps(monkeypatch):
         Steps.downloads += 1
         source = write_source(scratch / "horovod-0.28.1")
         (source / "horovod.egg-info").mkdir()
-        (source / "horovod.egg-info" / "requires.txt").write_text("cffi>=1.4.0\npyyaml\n\n[ray]\nray\n")
-        (source / "horovod.egg-info" / "entry_points.txt").write_text("[console_scripts]\n")
-        (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\nDescription: x\n")
-        (source / "LICENSE").write_text("Apache 2.0\n")
-        (source / "horovod" / "__init__.py").write_text("version = '0.28.1'\n")
+        (source / "horovod.egg-info" / "requires.txt").write_text(
+            "cffi>=1.4.0\npyyaml\n\n[ray]\nray\n", encoding="utf-8"
+        )
+        (source / "horovod.egg-info" / "entry_points.txt").write_text("[console_scripts]\n", encoding="utf-8")
+        (source / "PKG-INFO").write_text(
+            "Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\nDescription: x\n", encoding="utf-8"
+        )
+        (source / "LICENSE").write_text("Apache 2.0\n", encoding="utf-8")
+        (source / "horovod" / "__init__.py").write_text("version = '0.28.1'\n", encoding="utf-8")
         return source
 
     def run_tool(command, settings, log, lock):
@@ -323,7 +329,7 @@ def test_what_is_compiled_is_the_edited_source(directory, steps):
     with pytest.raises(UserError):
         build.build_wheel(directory, False, {})
     source = directory / "building" / "source"
-    assert [edit for edit in EDITS if edit.old in (source / edit.path).read_text()] == []
+    assert [edit for edit in EDITS if edit.old in (source / edit.path).read_text(encoding="utf-8")] == []
     assert [path for path in ADDITIONS.values() if not (source / path).exists()] == []
 
 
@@ -425,7 +431,9 @@ def test_an_interruption_ends_what_was_started(tmp_path):
         f"compilation.run_tool([sys.executable, '-c', tool], {{}}, Path({str(tmp_path / 'log')!r}), 1)"
     )
     command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as run:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
+    ) as run:
         assert run.stdout.readline().startswith("compiling: 100 %")
         run.send_signal(signal.SIGINT)
         # The pipe is closed when the tool has ended, which has it as well.
@@ -513,9 +521,9 @@ def test_a_damaged_cached_wheel_is_not_used_but_replaced(directory, damage):
 def pretend_installed(folder, wheel):
     information = folder / "horovod-0.28.1.dist-info"
     information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n")
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n", encoding="utf-8")
     hashes = {"sha256": build.hashlib.sha256(wheel.read_bytes()).hexdigest()}
-    (information / "direct_url.json").write_text(json.dumps({"archive_info": {"hashes": hashes}}))
+    (information / "direct_url.json").write_text(json.dumps({"archive_info": {"hashes": hashes}}), encoding="utf-8")
 
 
 def test_only_the_very_same_wheel_counts_as_installed(tmp_path, monkeypatch):
@@ -541,7 +549,7 @@ def test_the_second_run_neither_builds_nor_installs(tmp_path, distributions, mon
 def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatch):
     calls = []
     monkeypatch.setattr(build, "run_pip", lambda *arguments: calls.append(arguments[0]))
-    (tools / "python").write_text("#!/bin/sh\necho 'ImportError: undefined symbol' >&2\nexit 1\n")
+    (tools / "python").write_text("#!/bin/sh\necho 'ImportError: undefined symbol' >&2\nexit 1\n", encoding="utf-8")
     (tools / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tools / "python"))
     with pytest.raises(UserError, match=r"does not load with torch.*undefined symbol"):
@@ -551,7 +559,7 @@ def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatc
 
 def test_installing_and_loading_are_timed_apart(tmp_path, tools, monkeypatch):
     monkeypatch.setattr(build, "run_pip", lambda *arguments: "")
-    (tools / "python").write_text("#!/bin/sh\n")
+    (tools / "python").write_text("#!/bin/sh\n", encoding="utf-8")
     (tools / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tools / "python"))
     seconds = {}
@@ -569,7 +577,7 @@ def wheels_for_gpus(tmp_path, monkeypatch):
     toolkit += ["nvvm/bin/cicc", "lib/libcudart.so.13", "lib/libcudart_static.a"]
     for file in [*files, *(f"nvidia/cu13/{part}" for part in toolkit)]:
         (site / file).parent.mkdir(parents=True, exist_ok=True)
-        (site / file).write_text(f"{file} 1.0\n")
+        (site / file).write_text(f"{file} 1.0\n", encoding="utf-8")
     monkeypatch.setattr(cuda, "package_folder", lambda name: site / name if (site / name).exists() else None)
     return site
 
@@ -611,7 +619,7 @@ def test_another_nccl_makes_another_wheel_for_gpus(tools, distributions, monkeyp
     monkeypatch.syspath_prepend(distributions)
     before = build.cache_key(build.build_ingredients())
     header = wheels_for_gpus / "nvidia" / "nccl" / "include" / "nccl.h"
-    header.write_text("#define NCCL_MAJOR 3\n")
+    header.write_text("#define NCCL_MAJOR 3\n", encoding="utf-8")
     after = build.cache_key(build.build_ingredients())
     (wheels_for_gpus / "nvidia" / "cu13" / "bin" / "nvcc").unlink()
     assert len({before, after, build.cache_key(build.build_ingredients())}) == 3

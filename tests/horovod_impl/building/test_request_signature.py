@@ -85,7 +85,7 @@ def wait_until(condition, process=None):
 @contextlib.contextmanager
 def running(folder, command, **environment):
     """A job of two workers that has come together; it ends when the file `finish` appears in the folder."""
-    (folder / "worker.py").write_text(WORKER)
+    (folder / "worker.py").write_text(WORKER, encoding="utf-8")
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     process = subprocess.Popen(command, cwd=folder, env=os.environ | environment, stdin=subprocess.DEVNULL, **output)
     try:
@@ -226,7 +226,7 @@ def test_each_job_has_a_key_of_its_own(monkeypatch):
 
 def test_a_pickle_in_the_place_of_a_result_is_refused(tmp_path):
     bomb = base64.b64encode(pickle.dumps(Touch(tmp_path / "unpickled")))
-    (tmp_path / "run.py").write_text(RUN_FUNCTION)
+    (tmp_path / "run.py").write_text(RUN_FUNCTION, encoding="utf-8")
     command = [str(python_for(find("horovod_torch"))), "run.py", "."]
     with running(tmp_path, command, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}") as job:
         servers = listening(job)
@@ -241,7 +241,7 @@ def test_a_pickle_in_the_place_of_a_result_is_refused(tmp_path):
 
 def test_a_pickle_in_the_place_of_an_elastic_worker_is_refused(tmp_path):
     bomb = base64.b64encode(pickle.dumps(Touch(tmp_path / "unpickled")))
-    (tmp_path / "hosts").write_text("#!/bin/sh\necho localhost:2\n")
+    (tmp_path / "hosts").write_text("#!/bin/sh\necho localhost:2\n", encoding="utf-8")
     (tmp_path / "hosts").chmod(0o755)
     elastic = ("--min-np", "2", "--host-discovery-script", "./hosts", "--network-interface", "lo")
     with running(tmp_path, horovodrun("--gloo", "-np", "2", *elastic)) as job:
@@ -256,14 +256,14 @@ def test_a_pickle_in_the_place_of_an_elastic_worker_is_refused(tmp_path):
 
 
 def test_a_worker_on_another_machine_gets_the_key_by_standard_input(tmp_path):
-    (tmp_path / "ssh").write_text(SSH.format(folder=tmp_path))
+    (tmp_path / "ssh").write_text(SSH.format(folder=tmp_path), encoding="utf-8")
     (tmp_path / "ssh").chmod(0o755)
     command = horovodrun("--gloo", "--disable-cache", "-np", "2", "-H", "198.51.100.7:1,localhost:1")
     with running(tmp_path, command, PATH=f"{tmp_path}:{os.environ['PATH']}") as job:
         key = key_of(job)
-    lines = (tmp_path / "ssh-lines").read_text().splitlines()
+    lines = (tmp_path / "ssh-lines").read_text(encoding="utf-8").splitlines()
     assert [any(what in line for line in lines) for what in ("task_fn", "worker.py")] == [True, True]
-    sent = set((tmp_path / "ssh-inputs").read_text().splitlines())
+    sent = set((tmp_path / "ssh-inputs").read_text(encoding="utf-8").splitlines())
     assert key in sent
     environments = [base64.b64decode(line, validate=True).decode() for line in sent - {key, ""}]
     assert environments
@@ -304,7 +304,7 @@ def test_a_shell_on_another_machine_exports_what_it_can_and_goes_on(shell):
     [received] = shlex.split(request_signature.RECEIVE_KEY)
     remote = ["env", "-i", found, *options, "-c", f"{received} exec env -0"]
     line = f"{request_signature.SEND_KEY} {shlex.join(remote)}"
-    run = subprocess.run(["/bin/sh", "-c", line], env=environment, capture_output=True, text=True, check=True)
+    run = subprocess.run(["/bin/sh", "-c", line], env=environment, capture_output=True, encoding="utf-8", check=True)
     exported = dict(each.split("=", 1) for each in run.stdout.split("\0") if each)
     kept = {KEY: "the key", "packed": "the user's", "LINES": "one\n'two'\n", "UMLAUT": "ü", "LAST": "exported"}
     assert {name: value for name, value in exported.items() if name not in {"PWD", "SHLVL", "_"}} == kept
@@ -312,7 +312,7 @@ def test_a_shell_on_another_machine_exports_what_it_can_and_goes_on(shell):
 
 
 def test_a_worker_without_the_key_ends_and_says_why(tmp_path):
-    (tmp_path / "worker.py").write_text(WORKER)
+    (tmp_path / "worker.py").write_text(WORKER, encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != KEY} | {
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
@@ -323,7 +323,7 @@ def test_a_worker_without_the_key_ends_and_says_why(tmp_path):
         "HOROVOD_SIZE": "2",
     }
     command = [str(python_for(find("horovod_torch"))), "worker.py", "."]
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=20)
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=20)
     assert run.returncode != 0
     assert "_HOROVOD_SECRET_KEY is not in the environment" in run.stderr
     assert "start this process with horovodrun" in run.stderr
@@ -383,7 +383,7 @@ int main() {
 def program(tmp_path_factory):
     """Prints SHA-256 and HMAC of each line's key and message, given as (hexadecimal), then a request's headers."""
     folder = tmp_path_factory.mktemp("program")
-    (folder / "program.cc").write_text(PROGRAM)
+    (folder / "program.cc").write_text(PROGRAM, encoding="utf-8")
     compiler = os.environ.get("CXX") or shutil.which("c++") or "g++"
     include = f"-I{Path(request_signature.__file__).parent}"
     options = ["-std=c++20", "-Wall", "-Wextra", "-Werror", include]
@@ -394,7 +394,7 @@ def program(tmp_path_factory):
 def run_program(program, pairs):
     text = "".join(f"({key.hex()}) ({message.hex()})\n" for key, message in pairs)
     environment = os.environ | {KEY: "the key"}
-    run = subprocess.run([program], input=text, env=environment, capture_output=True, text=True, check=True)
+    run = subprocess.run([program], input=text, env=environment, capture_output=True, encoding="utf-8", check=True)
     return run.stdout.splitlines()
 
 
