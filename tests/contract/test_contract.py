@@ -175,15 +175,15 @@ def _repeated(weights: State, rank: int, workers: int) -> State:
 @pytest.mark.parametrize("strategy", WORLDS)
 def test_checkpoints_on_the_way_are_measured_and_the_last_one_is_gone_on_from(strategy, trained):
     interrupted, resumed = trained(strategy, INTERRUPTED).record, trained(strategy, "resumed").record
-    steps = [each["step"] for each in interrupted.accuracies]
+    steps = [each.step for each in interrupted.accuracies]
     assert steps == [25, 50, 60]
     task = interrupted.task
     data = dataset.load(task)
     for each in interrupted.accuracies:
-        state = oracle_of(maths_of(task), interrupted.examples_per_step, each["step"]).state
+        state = oracle_of(maths_of(task), interrupted.examples_per_step, each.step).state
         expected = accuracy(task, state, data.test_features, data.test_labels)
         # Two classes may be as near as float32 can tell for one row.
-        assert abs(each["accuracy"] - expected) <= 1 / len(data.test_labels)
+        assert abs(each.accuracy - expected) <= 1 / len(data.test_labels)
     assert (resumed.first_step, resumed.accuracies[0].step) == (60, 100)
 
 
@@ -203,7 +203,7 @@ def test_the_momentum_that_is_saved_is_the_oracles_too(strategy, trained):
 def test_every_copy_of_the_parameters_their_gradients_and_the_momentum_is_held_bytes(strategy, trained):
     launched, declared = trained(strategy, "first"), strategies()[strategy]
     names = ("parameters", "gradients", "optimizer_state")
-    held = [sum(process.get(name, 0) for process in launched.record.memory_bytes) for name in names]
+    held = [sum((getattr(process, name) or 0) for process in launched.record.memory_bytes) for name in names]
     weights = parameter_bytes(launched.task)
     *copies, momenta = declared.copies or COPIES_BY_WORK[declared.work]
     momenta *= bool(launched.task.momentum)

@@ -104,7 +104,7 @@ def test_the_messages_of_a_step_are_sent_in_both_directions(library, tmp_path):
     assert status == 0, output
     [cell] = [from_json(line, Cell) for line in read_lines(cells_path(record)) if "collective" in line]
     assert (cell.status, cell.collective, cell.size_bytes) == ("ok", STEP, 7168)
-    assert [Message(**each) for each in cell.messages] == messages
+    assert cell.messages == messages
     assert [len(rank) for rank in (*cell.entered_seconds, *cell.left_seconds)] == 4 * [2]
 
 

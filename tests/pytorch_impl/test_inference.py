@@ -121,7 +121,7 @@ for broken in (lambda logits: logits.flip(0), lambda logits: logits * 1.001, lam
 
 
 REFUSALS = [
-    (["--threads", "0"], "--threads 0: give a whole number above 0."),
+    (["--threads", "0"], "--threads 0: give a whole number above 0, 10000000 at most."),
     (["--batches", "64", "0"], "--batches 64 0: give one size or more"),
     (["--repetitions", "5"], "--repetitions 5: give at least 6"),
     (["--device", "gpu"], "--device gpu, but torch sees 0 GPUs for 2 workers"),
@@ -150,7 +150,7 @@ for options in json.loads(sys.argv[1]):
 def test_a_refusal_is_one_line():
     status, output = infer("--workers", "0")
     assert (status, output.count("\n")) == (2, 1), output
-    assert output.startswith("lockstep: --workers 0: give a whole number above 0.")
+    assert output.startswith("lockstep: --workers 0: give a whole number above 0, 10000000 at most.")
 
 
 def test_replicas_without_a_core_for_each_thread_are_noted():

@@ -15,6 +15,7 @@ from common.launching.ending import TIMED_OUT_STATUS, Ended
 from common.launching.planned import PlannedLaunch, PlannedSweep
 from common.launching.supervision import ThisMachine, run_planned
 from common.records.collectives import Cell, append_line, cells_path
+from common.records.files import to_json
 from tests.common.conftest import NUMPY
 
 CELL = Cell(
@@ -70,7 +71,7 @@ def test_what_was_measured_before_a_launch_over_hosts_failed_is_kept_and_only_th
         def run(self, job, site, log_path):
             assert job.files == [cells.name]
             assert job.arguments[-2:] == ["--workers", "2"]
-            for line in (ABOUT, dataclasses.asdict(CELL)):
+            for line in (ABOUT, to_json(CELL)):
                 append_line(cells, line)
             return Ended("failed", "host2: rank 1 ended with signal 9.")
 

@@ -101,7 +101,7 @@ def test_the_module_that_was_asked_for_starts_it_in_the_checkout_that_was_asked_
     launch = launch_of(declare(), dataclasses.replace(SMALL, deadline_seconds=9.0))
     supervision.run_planned(launch, tmp_path / "new", ThisMachine("common.launch", tmp_path))
     assert started == [(["-m", "common.launch", "numpy_threads"], tmp_path, 9.0, {})]
-    assert len(read_records(tmp_path / "new")) == 1
+    assert len(read_records(tmp_path / "new", Record)) == 1
 
 
 def test_python_runs_in_the_folder_with_the_variables_and_its_output_goes_to_the_log(tmp_path):
@@ -118,7 +118,7 @@ def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what
     monkeypatch.setattr(supervision, "start", leave)
     record = supervision.run_planned(launch_of(declare()), tmp_path)
     assert (record.status, record.reason) == ("failed", "Process 7 is still there.")
-    assert list(read_records(tmp_path).values()) == [record]
+    assert list(read_records(tmp_path, Record).values()) == [record]
 
 
 # Real launches

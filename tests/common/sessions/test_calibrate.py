@@ -14,7 +14,7 @@ from common.launching import supervision
 from common.measurement import machine
 from common.measurement.record import declared
 from common.records.files import write_record
-from common.records.training import Record
+from common.records.training import Record, Window
 from common.sessions import calibrate as program
 from common.sessions import calibration_verdict
 from common.sessions.calibrate import RUNNERS, planned
@@ -50,7 +50,7 @@ class Launches:
             ended = {"status": "failed", "reason": problem, "log": f"{launch.name}.log"}
         else:
             seconds = SECONDS[launch.runner] * math.exp(self._noise.gauss(0.0, 0.005))
-            ended = {"status": "ok", "windows": [{"rank": 0, "step": 50, "steps": 25, "seconds": seconds}]}
+            ended = {"status": "ok", "windows": [Window(rank=0, step=50, steps=25, seconds=seconds)]}
         record = Record(**known, **ended, started_at="2026-01-01T00:00:00.000+00:00", examples_per_step=64)
         write_record(folder / f"{launch.name}.json", record)
         return record

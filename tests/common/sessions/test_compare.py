@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas
 import psutil
 import pytest
 import tyro
+from msgspec import structs
 from rich.console import Console
 
 from common.declarations import catalogue
@@ -354,7 +356,9 @@ def test_a_certificate_that_fails_shuts_the_gate(tmp_path, monkeypatch):
     monkeypatch.setattr(compare.regression, "conclude", lambda *arguments: None)
     against = Against("main", "0" * 40, "1" * 40, 0.05)
     failing = unfinished("failed", "It crashed: see.", "amber_ring", 2)
-    certified = dataclasses.replace(failing, task=failing.task | {"checkpoint_steps": 2})
+    certified = structs.replace(
+        failing, task=dataclasses.replace(failing.task, checkpoint_steps=2, checkpoint=Path("state"))
+    )
 
     def failure(*records):
         for name, record in named(*records).items():

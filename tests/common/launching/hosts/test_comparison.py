@@ -18,6 +18,7 @@ from common.declarations.strategy import Strategy
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records.files import read_records
+from common.records.header import Virtual
 from common.records.training import Record
 from tests.hosts import cluster_of, require_ssh
 from tests.launching import is_running, wait_for
@@ -109,7 +110,7 @@ def test_what_spans_hosts_ends_well_on_both_and_what_cannot_is_unsupported_with_
 
 def test_a_record_names_its_hosts_their_clocks_and_their_link(compared):
     for record in compared.records.values():
-        assert record.virtual == {"bandwidth_bits_per_second": None, "delay_seconds": 0.0, "cores_per_host": None}
+        assert record.virtual == Virtual(delay_seconds=0.0)
         if record.status == "ok" and len(record.hosts) == 2:
             assert record.full_label.endswith("2 hosts")
             assert [host.name for host in record.hosts] == ["host1", "host2"]
