@@ -117,7 +117,7 @@ def test_a_short_calibration_ends_well_and_says_what_it_leaves_open(calibrate, t
     assert said.count("can't be concluded") == 2
     found = result_in(tmp_path)
     assert (found.strategy, found.workers, found.rounds, found.blocks, found.order_seed) == ("numpy_alone", 1, 12, 2, 5)
-    assert (found.processor, found.cores) == (machine.host_facts()["processor"], machine.host_facts()["cores"])
+    assert (found.processor, found.cores) == (machine.host_facts().processor, machine.host_facts().cores)
     assert found.commit == "0123456"
     assert found.busy_share == pytest.approx(0.05, abs=0.01)
 
