@@ -45,7 +45,7 @@ def test_those_that_draw_end_with_a_report_that_is_killed(monkeypatch):
         started = wait_for(lambda: len(drawers := psutil.Process(report.pid).children()) == 2 and drawers)
     finally:
         report.kill()
-    _, left = psutil.wait_procs(started, timeout=10)
+    _, left = psutil.wait_procs(started, timeout=60)
     for process in left:
         process.kill()
     assert not left
