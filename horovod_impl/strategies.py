@@ -80,13 +80,13 @@ def horovodrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     """The command lines by host: horovodrun or mpirun on the first, which starts the other hosts' workers by ssh."""
     if launch.options.backend == "mpi":
         return mpirun_across_hosts(launch)
-    world = ["-np", str(launch.workers), "-H", ",".join(f"{place.name}:{place.workers}" for place in launch.places)]
-    interfaces = {place.interface for place in launch.places}
+    world = ["-np", str(launch.workers), "-H", ",".join(f"{host.name}:{host.workers}" for host in launch.hosts)]
+    interfaces = {host.interface for host in launch.hosts}
     # With a common interface horovodrun needn't search for interfaces by which the hosts reach one another.
     network = ["--network-interfaces", *interfaces] if len(interfaces) == 1 else []
     # For an hour horovodrun would cache which hosts are reachable, and not notice a host that has gone.
     command = [launch.program("horovodrun"), "--gloo", "--disable-cache", *world, *network]
-    return [[[*command, str(launch.python), *launch.script]], *([] for _ in launch.places[1:])]
+    return [[[*command, str(launch.python), *launch.script]], *([] for _ in launch.hosts[1:])]
 
 
 HOROVODRUN = Launcher(

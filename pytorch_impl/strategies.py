@@ -74,11 +74,11 @@ def torchrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     """The command lines by host: torchrun on each, which meet at the first host; or mpirun for `--backend mpi`."""
     if launch.options.backend == "mpi":
         return mpirun_across_hosts(launch)
-    meeting = ["--master-addr", launch.places[0].address, "--master-port", str(launch.port)]
-    program = [launch.program("torchrun"), "--nnodes", str(len(launch.places)), *meeting]
+    meeting = ["--master-addr", launch.hosts[0].address, "--master-port", str(launch.port)]
+    program = [launch.program("torchrun"), "--nnodes", str(len(launch.hosts)), *meeting]
     return [
-        [[*program, "--nproc-per-node", str(place.workers), "--node-rank", str(number), *launch.script]]
-        for number, place in enumerate(launch.places)
+        [[*program, "--nproc-per-node", str(host.workers), "--node-rank", str(number), *launch.script]]
+        for number, host in enumerate(launch.hosts)
     ]
 
 

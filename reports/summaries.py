@@ -127,7 +127,7 @@ def without_hosts(table: pd.DataFrame) -> pd.Series:
 
 
 def over_fastest_links(table: pd.DataFrame) -> pd.DataFrame:
-    """Of rows that differ in the link between as many hosts alone those over the fastest one: an overview of them.
+    """Of rows that differ only in link speed, keep the fastest.
 
     `table` has the columns of `cells`; a link whose bandwidth nobody chose is as fast as it goes.
     """

@@ -68,20 +68,19 @@ def cluster_across_hosts(launch: Launch) -> list[list[list[str]]]:
 
     Coordinator and parameter servers are on the first host.
     """
-    places = [number for number, place in enumerate(launch.places) for _ in range(place.workers)]
-    hosts = {"worker": places}
+    of_workers = [number for number, host in enumerate(launch.hosts) for _ in range(host.workers)]
+    hosts = {"worker": of_workers}
     if isinstance(launch.options, ParameterServerOptions):
-        hosts = {"chief": [0], "worker": places, "ps": [0] * launch.options.parameter_servers}
+        hosts = {"chief": [0], "worker": of_workers, "ps": [0] * launch.options.parameter_servers}
     ports = iter(range(launch.port, launch.port + sum(map(len, hosts.values()))))
     addresses = {
-        job: [f"{launch.places[place].address}:{next(ports)}" for place in job_hosts]
-        for job, job_hosts in hosts.items()
+        job: [f"{launch.hosts[host].address}:{next(ports)}" for host in job_hosts] for job, job_hosts in hosts.items()
     }
-    commands: list[list[list[str]]] = [[] for _ in launch.places]
+    commands: list[list[list[str]]] = [[] for _ in launch.hosts]
     for job, job_hosts in hosts.items():
-        for index, place in enumerate(job_hosts):
+        for index, host in enumerate(job_hosts):
             config = json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
-            commands[place].append(["env", f"TF_CONFIG={config}", str(launch.python), *launch.script])
+            commands[host].append(["env", f"TF_CONFIG={config}", str(launch.python), *launch.script])
     return commands
 
 

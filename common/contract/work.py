@@ -1,7 +1,5 @@
 """How workers share the work, and what they compute with gradient exchange off. Standard library only."""
 
-from __future__ import annotations
-
 from enum import Enum
 
 

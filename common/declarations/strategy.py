@@ -44,8 +44,9 @@ def option(
     """The default of a field of `Options`, with the bounds of its value.
 
     A value that isn't the default is named in the label of a launch unless `in_label` is false; with `other_maths` it
-    makes the launch compute something else than the oracle on purpose. One that is `of_world` acts when the world is
-    joined, on all that is trained in it. `tried` are the values that the contract tests launch the strategy with.
+    makes the launch compute something else than the oracle on purpose. One that is `of_world` takes effect
+    once, when the processes join; it can't change between two trainings in one world. `tried` are the values that the
+    contract tests launch the strategy with.
     """
     metadata = {"at_least": at_least, "above": above, "in_label": in_label, "other_maths": other_maths}
     metadata |= {"of_world": of_world, "tried": tried}
@@ -151,7 +152,7 @@ def halved(traffic: Traffic) -> Traffic:
 
 
 @dataclass(frozen=True)
-class Place:
+class LaunchHost:
     """A host of a launch that spans several."""
 
     name: str
@@ -177,7 +178,7 @@ class Launch:
     port: int
     """A free TCP port of this machine, for the launcher's own use; over several hosts the first of some, of each."""
     options: Options
-    places: tuple[Place, ...] = ()
+    hosts: tuple[LaunchHost, ...] = ()
     """The hosts in the order of their workers' ranks, each with as many workers; none where this machine has all."""
     variables: tuple[str, ...] = ()
     """Names of the environment variables that every worker needs and that are set where the launcher is started."""
@@ -196,7 +197,7 @@ class Launcher:
     command: Callable[[Launch], list[str]]
     """The command line that a user would type."""
     across_hosts: Callable[[Launch], list[list[list[str]]]] | None = None
-    """The command lines that a user would type on each host, in the order of the places; None where it can't."""
+    """The command lines that a user would type on each host, in the order of `Launch.hosts`; None where it can't."""
     is_one_of_several: Callable[[], bool] = lambda: False
     """Whether others start the other tasks on their machines, and this process is one of them."""
     signal_reports: tuple[str, ...] = ()
@@ -229,15 +230,15 @@ def mpirun(launch: Launch) -> list[str]:
 
 def mpirun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     """mpirun on the first host, which starts the others' workers by ssh. Raises UserError when there is none."""
-    return [[mpirun(launch)], *([] for _ in launch.places[1:])]
+    return [[mpirun(launch)], *([] for _ in launch.hosts[1:])]
 
 
 def _mpi_hosts(launch: Launch) -> list[str]:
     """Where mpirun puts the ranks, the only network that it may use between hosts, and what it hands on to them."""
-    if not launch.places:
+    if not launch.hosts:
         return []
-    slots = ",".join(f"{place.name}:{place.workers}" for place in launch.places)
-    network = ["--mca", "btl_tcp_if_include", launch.places[0].network]
+    slots = ",".join(f"{host.name}:{host.workers}" for host in launch.hosts)
+    network = ["--mca", "btl_tcp_if_include", launch.hosts[0].network]
     return ["--host", slots, *network, *(word for name in launch.variables for word in ("-x", name))]
 
 

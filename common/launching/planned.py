@@ -249,7 +249,5 @@ class Hosts:
     are a sweep, only the placement over most hosts is."""
 
     def is_first_link(self, size: Size) -> bool:
-        """Whether this size has the first bandwidth, which is where a sweep's launches are made whose result doesn't
-        depend on it: certificates, and those without exchange.
-        """
+        """Whether this is the sweep's first bandwidth. Launches that don't depend on bandwidth are made only there."""
         return size.hosts == 1 or size.bandwidth_bits_per_second == self.bandwidths_bits_per_second[0]

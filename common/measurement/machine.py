@@ -125,8 +125,10 @@ def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas
 
 
 def _exceeds_cores(task: Threaded, local_world_size: int) -> bool:
-    told = site()
-    return bool(told and told.crowded) or local_world_size * task.threads > len(os.sched_getaffinity(0))
+    launch_site = site()
+    return bool(launch_site and launch_site.oversubscribed) or local_world_size * task.threads > len(
+        os.sched_getaffinity(0)
+    )
 
 
 @contextmanager

@@ -40,29 +40,29 @@ def wire_bytes(parts: Sequence[Part], workers: int, steps: int) -> dict[str, obj
     """The fields of a record on the bytes sent per step, from what each rank's host sent in so many `steps`."""
     if machine.has_private_network():
         return {"wire_bytes_per_step": parts[0].sent_bytes / steps}
-    told = site()
+    launch_site = site()
     # A coordinator alone has a clock: nobody read the counters of the other hosts.
-    if told is None or len(told.hosts) < 2 or len(parts) < workers:
+    if launch_site is None or len(launch_site.hosts) < 2 or len(parts) < workers:
         return {"wire_bytes_per_step": None}
-    by_host = [part.sent_bytes / steps for part in parts[:: workers // len(told.hosts)]]
+    by_host = [part.sent_bytes / steps for part in parts[:: workers // len(launch_site.hosts)]]
     return {"wire_bytes_per_step": sum(by_host), "host_bytes_per_step": by_host}
 
 
 def declared(
-    strategy: Strategy, task: Task, options: Options, world_size: int, told: Site | None = None
+    strategy: Strategy, task: Task, options: Options, world_size: int, launch_site: Site | None = None
 ) -> dict[str, object]:
     """The fields of a record that are known before the launch: from the declaration, the task, the options, its hosts.
 
-    The hosts are those that were `told`, or else what this process was told.
+    The hosts are those of `launch_site`, or else what this process was told.
     """
-    told = told or site()
-    hosts = len(told.hosts) if told else 1
+    launch_site = launch_site or site()
+    hosts = len(launch_site.hosts) if launch_site else 1
     parameter_bytes = mlp.parameter_bytes(task)
     if hosts > 1:
         traffic = strategy.traffic_between_hosts(parameter_bytes, world_size, hosts, options)
     else:
         traffic = strategy.traffic(parameter_bytes, world_size, options)
-    return (told.facts() if told else {}) | {
+    return (launch_site.facts() if launch_site else {}) | {
         **{"strategy": strategy.name, "label": label(options), "framework": strategy.framework, "base": strategy.base},
         **{"family": strategy.family.title, "colors": list(strategy.family.colors)},
         **{"compared_with": dict(strategy.compared_with), "other_maths": other_maths(options)},

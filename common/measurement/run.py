@@ -96,7 +96,7 @@ class Run:
                 yield batches[start : start + steps]
 
     def windows(self) -> Iterator[list[Batch]]:
-        """Each window's batches. Its clock starts when they are handed out, and every one must have been observed."""
+        """Each window's batches. The clock starts on yield. Call `observe` for every batch before asking for more."""
         rows = self.rows(self.first_step)
         # One buffer for all steps: a new one each time would be memory that no cache holds.
         buffer = (np.empty((self._share.count, self.task.dimensions[0]), np.float32), np.empty(self._share.count, int))
@@ -240,7 +240,7 @@ class Run:
         self._printed_at = now
         rate = (self._step - self._window_start) * self.global_batch / seconds
         steps = f"step {self._step:>5}/{self.task.steps}"
-        # Nothing is gathered for it, which would have the ranks meet where they otherwise wouldn't.
+        # We don't gather the loss: that would add a synchronisation.
         whose = "rank 0's loss" if self.strategy.work is Work.DATA_PARALLEL and self.world.size > 1 else "loss"
         loss = f"{whose} {np.mean(self._losses[-1]):.5f}   " if self._losses else ""
         print(f"{steps}   {loss}{rate:>9,.0f} samples/s", flush=True)

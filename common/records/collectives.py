@@ -102,7 +102,7 @@ def append_line(path: Path, values: object) -> None:
     except OSError as error:
         raise UserError(
             f"{path} can't be written to ({error.strerror}): free some space, or name another folder."
-        ) from (error)
+        ) from error
 
 
 def read_lines(path: Path) -> list[dict[str, object]]:

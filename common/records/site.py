@@ -18,7 +18,7 @@ class Site(Part, frozen=True, kw_only=True):
     hosts: list[Host]
     virtual: Virtual | None = None
     link: Link | None = None
-    crowded: bool = False
+    oversubscribed: bool = False
     """Whether hosts share processor cores, as virtual ones do where there are more of them than cores."""
 
     @property

@@ -10,6 +10,7 @@ from common.errors import UserError
 from common.files import write_atomically
 from common.measurement import machine
 from common.records import manifest
+from common.sessions.calibration_blocks import Measured
 from common.statistics.paired import FAMILY_ERROR
 
 FILE = "calibration.csv"
@@ -29,7 +30,7 @@ MINUTES = 45
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibration:
+class Calibration(Measured):
     """One calibration: the columns of its file, which has one row."""
 
     date: str
@@ -39,15 +40,6 @@ class Calibration:
     strategy: str
     workers: int
     order_seed: int
-    rounds: int
-    blocks: int
-    alarms: int
-    alarms_bound: float
-    spread: float
-    long_blocks: int
-    found: int
-    busy_share: float
-    smallest_difference: float
 
 
 @dataclass(frozen=True)

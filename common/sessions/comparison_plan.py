@@ -203,7 +203,7 @@ def placements(hosts: Hosts | None, workers: int) -> list[Size]:
     return [Size(workers, count, bandwidth) for count in counts for bandwidth in links[count > 1]]
 
 
-def is_crowded(scope: Scope, strategy: Strategy, size: Size) -> bool:
+def is_oversubscribed(scope: Scope, strategy: Strategy, size: Size) -> bool:
     """Whether so many workers, and the processes beside them, have more threads than their machines have cores."""
     beside = strategy.processes_beside(strategy.options())
     hosts = scope.spread
@@ -222,7 +222,7 @@ def main_worlds(scope: Scope) -> dict[str, Size]:
     is the smallest of each.
     """
     of_scope = [(strategy, size) for strategy, size in worlds(scope) if _is_whole(scope, size)]
-    fitting = {strategy.name: size for strategy, size in of_scope if not is_crowded(scope, strategy, size)}
+    fitting = {strategy.name: size for strategy, size in of_scope if not is_oversubscribed(scope, strategy, size)}
     distributed = {strategy.name for strategy, _ in of_scope if strategy.most_workers != 1}
     if distributed and not distributed & {*fitting}:
         return {strategy.name: size for strategy, size in reversed(of_scope)}
@@ -239,7 +239,7 @@ def throughput(
 ) -> list[PlannedLaunch]:
     """Every launch that tells the speed of a world of this size, those among them that will be refused.
 
-    With `alone` those without gradient exchange, which tell T_comp, are among them where workers exchange anything.
+    `alone` adds launches with gradient exchange off, which tell T_comp, for strategies that exchange.
     """
     full, hosts = scope.profile == "full", scope.spread
     is_chosen = hosts is not None and size.hosts > 1 and hosts.bandwidths_bits_per_second != (None,)

@@ -31,13 +31,13 @@ from common.sessions.session import Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 REPORT_LAUNCHES = 1.5
-"""How many typical launches of this comparison the report takes as long as, on machines of any speed."""
+"""The report takes as long as this many typical launches of the comparison, on machines of any speed."""
 
 MORE = "more rounds"
 """The title of stages that repeat what has been measured."""
 
 LATENESS = 0.05
-"""By this share of its time a comparison may be late before it gives up a strategy that it has begun to measure."""
+"""A comparison may overrun its limit by this share before it drops a strategy."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ _LIKENESSES = (
     lambda launch: launch.strategy.name,
     lambda launch: None,
 )
-"""What launches have in common that are taken to last as long as one another, the closest kind first."""
+"""Keys for predicting a launch's duration, closest match first."""
 
 
 def _size(launch: PlannedLaunch) -> tuple[object, ...]:

@@ -96,8 +96,14 @@ def _trace(launch: PlannedLaunch, folder: Path) -> Record:
         record = structs.replace(record, status="failed", reason=_NO_MESSAGES)
     log = f"../traces/{record.log}" if record.log else None
     refused = CollectivesRecord(
-        **{"library": "", "title": "", "family": family.title, "colors": list(family.colors)},
-        **{"status": record.status, "reason": record.reason, "log": log, "world_size": launch.workers},
+        library="",
+        title="",
+        family=family.title,
+        colors=list(family.colors),
+        status=record.status,
+        reason=record.reason,
+        log=log,
+        world_size=launch.workers,
         threads_per_worker=launch.task.threads,
         sweep=Sweep(workers=launch.workers, threads=launch.task.threads),
         replayed=Replayed(strategy=launch.strategy.name, launch="", source=""),

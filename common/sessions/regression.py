@@ -56,7 +56,6 @@ _MORE_FIRST_FAILURES = 3
 _NOT_WORK = {"record", "checkpoint", "data_dir", "deadline_seconds"}
 """Fields of a task that decide neither what is computed nor how it is clocked."""
 
-
 _FIRST_ATTEMPT = ".first"
 """What the log and the record of a launch that failed, and was made again, have behind their names."""
 

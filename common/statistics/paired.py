@@ -64,7 +64,7 @@ class Judgement:
     def verdict(self) -> str:
         """`alike`, `faster`, `slower` (the second one), `can't tell`, or `too few rounds`.
 
-        Who is surely different by surely less than the margin is alike.
+        A significant difference below the margin counts as equivalent.
         """
         if self.n < FEWEST_LAUNCHES:
             return "too few rounds"

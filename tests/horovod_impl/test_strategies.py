@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.contract.task import PRESETS, Task
-from common.declarations.strategy import Launch, Place, label
+from common.declarations.strategy import Launch, LaunchHost, label
 from common.errors import UserError
 from common.measurement.record import declared
 from common.sessions.comparison_plan import Scope, whole_round
@@ -108,8 +108,8 @@ def test_over_mpi_the_workers_are_started_by_mpirun(strategy, tmp_path, monkeypa
 
 
 PLACES = (
-    Place("host1", "10.0.0.1", "10.0.0.0/24", "eth0", workers=2),
-    Place("host2", "10.0.0.2", "10.0.0.0/24", "eth0", workers=2),
+    LaunchHost("host1", "10.0.0.1", "10.0.0.0/24", "eth0", workers=2),
+    LaunchHost("host2", "10.0.0.2", "10.0.0.0/24", "eth0", workers=2),
 )
 
 

@@ -10,7 +10,7 @@ from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations.arguments import parse_command_line
 from common.declarations.catalogue import strategies
-from common.declarations.strategy import Launch, Place, label, other_maths
+from common.declarations.strategy import Launch, LaunchHost, label, other_maths
 from common.errors import UserError
 from common.launching import ending
 from common.launching.ending import Ended
@@ -187,11 +187,11 @@ def test_replicas_of_one_process_are_started_by_hand():
     assert command == ["/environment/bin/python", "pytorch_impl/data_parallel.py", "--batch", "32"]
 
 
-PLACES = tuple(Place(f"host{number}", f"10.0.0.{number}", "10.0.0.0/24", "eth0", workers=2) for number in (1, 2))
+PLACES = tuple(LaunchHost(f"host{number}", f"10.0.0.{number}", "10.0.0.0/24", "eth0", workers=2) for number in (1, 2))
 
 
 def test_over_hosts_torchrun_is_started_on_each_and_all_meet_at_the_first():
-    launch = dataclasses.replace(launch_of(DDP), places=PLACES)
+    launch = dataclasses.replace(launch_of(DDP), hosts=PLACES)
     world = ["--nnodes", "2", "--master-addr", "10.0.0.1", "--master-port", "29500", "--nproc-per-node", "2"]
     assert DDP.launcher.across_hosts(launch) == [
         [["/environment/bin/torchrun", *world, "--node-rank", rank, "pytorch_impl/ddp.py", "--batch", "32"]]
@@ -202,7 +202,7 @@ def test_over_hosts_torchrun_is_started_on_each_and_all_meet_at_the_first():
 def test_over_hosts_and_mpi_the_first_hosts_mpirun_starts_all_and_keeps_to_their_network(tmp_path, monkeypatch):
     (tmp_path / "mpirun").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    launch = dataclasses.replace(launch_of(SYNC_SGD, backend="mpi"), places=PLACES, variables=("GLOO_SOCKET_IFNAME",))
+    launch = dataclasses.replace(launch_of(SYNC_SGD, backend="mpi"), hosts=PLACES, variables=("GLOO_SOCKET_IFNAME",))
     [command], nothing = SYNC_SGD.launcher.across_hosts(launch)
     words = " ".join(command)
     assert "--host host1:2,host2:2 --mca btl_tcp_if_include 10.0.0.0/24 -x GLOO_SOCKET_IFNAME -np 4" in words

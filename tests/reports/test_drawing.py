@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import time
 from functools import partial
 
@@ -36,16 +37,22 @@ def test_many_figures_are_drawn_elsewhere_and_few_or_on_one_core_here(monkeypatc
     assert {*drawing.draw_all(many).values()} == {here}
 
 
+def draw_as_a_program_does(drawings: dict[str, partial]) -> None:
+    # Other tests may have left a handler, which a fork inherits.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    drawing.draw_all(drawings)
+
+
 def test_those_that_draw_end_with_a_report_that_is_killed(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     endless = {str(index): partial(time.sleep, 600) for index in range(4)}
-    report = multiprocessing.get_context("fork").Process(target=drawing.draw_all, args=(endless,))
+    report = multiprocessing.get_context("fork").Process(target=draw_as_a_program_does, args=(endless,))
     report.start()
     try:
         started = wait_for(lambda: len(drawers := psutil.Process(report.pid).children()) == 2 and drawers)
     finally:
         report.kill()
-    _, left = psutil.wait_procs(started, timeout=60)
+    _, left = psutil.wait_procs(started, timeout=10)
     for process in left:
         process.kill()
     assert not left

@@ -132,7 +132,7 @@ def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(t
     assert "2 workers: amber_00 with 64,000" in figure(tmp_path, records[0])["alt"]
 
 
-def test_the_figure_comes_before_the_answers_and_says_what_is_crowded(tmp_path):
+def test_the_figure_comes_before_the_answers_and_says_what_is_oversubscribed(tmp_path):
     records = [make_record("amber_ring", 2), make_record("amber_ring", 4)]
     blocks = document.compose(Results(tmp_path, named(*records), None))[0]["blocks"]
     assert [block["kind"] for block in blocks[:5]] == ["heading", "text", "figure", "answers", "contents"]

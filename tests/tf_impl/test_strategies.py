@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.contract.task import Task
-from common.declarations.strategy import Launch, Place, label
+from common.declarations.strategy import Launch, LaunchHost, label
 from common.errors import UserError
 from tf_impl.strategies import (
     CENTRAL_STORAGE,
@@ -110,7 +110,7 @@ def test_only_strategies_of_several_processes_may_find_themselves_in_a_cluster(m
 
 def clusters_over_hosts(strategy, **options):
     """Of each host the (job, index) that it starts, and the cluster that all of them are told."""
-    places = tuple(Place(f"host{n}", f"10.0.0.{n}", "10.0.0.0/24", "eth0", workers=2) for n in (1, 2))
+    places = tuple(LaunchHost(f"host{n}", f"10.0.0.{n}", "10.0.0.0/24", "eth0", workers=2) for n in (1, 2))
     python, script = Path("/environment/bin/python"), [strategy.script]
     launch = Launch(python, script, 4, 29500, strategy.options(**options), places)
     started, clusters = [], []

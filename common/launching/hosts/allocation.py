@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from common.declarations.strategy import Launch, Place
+from common.declarations.strategy import Launch, LaunchHost
 from common.errors import UserError
 from common.files import write_atomically
 from common.launching import ending
@@ -70,8 +70,8 @@ class Cluster:
         virtual = self.virtual and replace(self.virtual, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
         together = self.spread.cores_together
         processes = job.workers + job.processes_beside
-        crowded = together is not None and processes * job.limits.threads > together
-        return Site(hosts=hosts, virtual=virtual, crowded=crowded)
+        oversubscribed = together is not None and processes * job.limits.threads > together
+        return Site(hosts=hosts, virtual=virtual, oversubscribed=oversubscribed)
 
     def measured(self, job: Job, site: Site) -> Site:
         """The site with what its clocks and its link are like now. Raises UserError where the job can't be had there,
@@ -125,18 +125,18 @@ def _on_one_host(job: Job, members: Sequence[HostFacts], site: Site) -> list[Ass
 def _assignments(job: Job, members: Sequence[HostFacts], site: Site) -> list[Assignment]:
     """What each host runs, by the program's own launcher; one that starts all from the first host needs no others."""
     program, each = job.program, job.workers // len(members)
-    places = tuple(
-        Place(member.host.name, member.route["address"], _network(member), member.route["interface"], each)
+    launch_hosts = tuple(
+        LaunchHost(member.host.name, member.route["address"], _network(member), member.route["interface"], each)
         for member in members
     )
-    environments = [settings_for(program, job.limits, place.interface) | site.variable() for place in places]
+    environments = [settings_for(program, job.limits, host.interface) | site.variable() for host in launch_hosts]
     launch = Launch(
         python=python_for(program),
         script=script_for(program, job.arguments, job.runner),
         workers=job.workers,
         port=random.choice(_PORTS),
         options=job.options,
-        places=places,
+        hosts=launch_hosts,
         variables=(*environments[0], LAUNCH),
     )
     commands = program.launcher.across_hosts(launch)

@@ -17,7 +17,7 @@ from common.errors import UserError
 from common.launching.planned import Hosts, Size
 from common.sessions.comparison_plan import (
     Scope,
-    is_crowded,
+    is_oversubscribed,
     kink_free_seeds,
     main_worlds,
     plan_table,
@@ -124,7 +124,9 @@ def test_where_everything_is_crowded_the_smallest_world_of_each_is_the_main_one(
 def test_processes_beside_the_workers_take_cores_as_workers_do(known, cores):
     cores(4)
     sizes = [Size(workers) for workers in (2, 3, 4, 5)]
-    crowded = [is_crowded(Scope(), known[name], size) for name in ("one_threads", "two_servers") for size in sizes]
+    crowded = [
+        is_oversubscribed(Scope(), known[name], size) for name in ("one_threads", "two_servers") for size in sizes
+    ]
     assert crowded == [False, False, False, True, False, True, True, True]
 
 
@@ -177,7 +179,7 @@ def test_where_the_link_is_slow_a_launch_has_as_few_steps_as_fill_its_time(bits,
 def test_virtual_hosts_share_cores_and_real_ones_have_their_own(known):
     for together, crowded in ((2, [False, True]), (None, [False, False])):
         scope = Scope(spread=Hosts(count=4, slots=2, cores=1, cores_together=together))
-        assert [is_crowded(scope, known["one_threads"], Size(count, count)) for count in (2, 4)] == crowded
+        assert [is_oversubscribed(scope, known["one_threads"], Size(count, count)) for count in (2, 4)] == crowded
 
 
 def test_the_quick_profile_leaves_exchange_out_in_the_main_worlds_alone(known, cores):

@@ -27,7 +27,7 @@ TASK = dataclasses.replace(PRESETS["digits"], workers=4)
 SPREAD = Launcher(
     name="spread",
     command=lambda launch: ["spread"],
-    across_hosts=lambda launch: [[[place.name, str(place.workers), place.network]] for place in launch.places],
+    across_hosts=lambda launch: [[[place.name, str(place.workers), place.network]] for place in launch.hosts],
 )
 
 
@@ -213,9 +213,9 @@ def test_a_link_that_misses_what_was_asked_for_ends_the_launch_before_it_starts(
     assert "assignments" not in ran
 
 
-@pytest.mark.parametrize(("cores", "crowded"), [(2, True), (4, False), (None, False)])
-def test_virtual_hosts_that_share_cores_are_crowded_together(ran, planned, tmp_path, cores, crowded):
+@pytest.mark.parametrize(("cores", "oversubscribed"), [(2, True), (4, False), (None, False)])
+def test_virtual_hosts_that_share_cores_are_oversubscribed_together(ran, planned, tmp_path, cores, oversubscribed):
     ran["ends_with"] = HostsOutcome(1)
     spread = Hosts(count=2, slots=2, cores=2, cores_together=cores)
     run_planned(planned(), tmp_path, cluster_of(2, spread=spread))
-    assert told(ran["assignments"][0]).crowded is crowded
+    assert told(ran["assignments"][0]).oversubscribed is oversubscribed
