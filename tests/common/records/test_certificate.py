@@ -4,7 +4,9 @@ import dataclasses
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from common.contract import mlp, oracle
 from common.contract.oracle import run_alone
@@ -28,7 +30,16 @@ from common.records.certificate import (
 )
 from common.sessions.compare import compute_oracles
 from tests.changes import changed
-from tests.reports.records import STRATEGIES, MadeUpOptions, make_record, named, unfinished, varied, write_weights
+from tests.reports.records import (
+    STRATEGIES,
+    MadeUpOptions,
+    make_record,
+    named,
+    over_hosts,
+    unfinished,
+    varied,
+    write_weights,
+)
 
 TASK = dataclasses.replace(
     PRESETS["digits"], scaling="weak", seed=3, workers=2, steps=60, warmup_steps=20, window_steps=10
@@ -133,7 +144,7 @@ def test_what_leaves_the_oracle_after_a_kink_follows_up_to_it(tmp_path, kink_at_
     losses = [loss * factor if place >= step else loss for place, loss in enumerate(record.losses)]
     [comparison] = compared(tmp_path, changed(record, losses=losses, shard_losses=[losses]))
     assert comparison.verdict == verdict
-    assert comparison.note.startswith(note)
+    assert comparison.note.startswith(note) if verdict == FOLLOWS_UP_TO else comparison.note == note
     assert comparison.followed_up_to == (30 if verdict == FOLLOWS_UP_TO else None)
     assert comparison.is_followed is (verdict != DEVIATES)
 
@@ -147,6 +158,73 @@ def test_what_goes_on_after_a_kink_and_is_apart_from_the_oracle_is_not_compared(
     assert "it goes on after a kink at step 30" in comparison.note
 
 
+def test_what_goes_on_at_the_step_of_a_kink_may_leave_the_oracle_after_it(tmp_path, kink_at_step_30):
+    record = make_record()
+    losses = [loss if step == 30 else 1.001 * loss for step, loss in enumerate(record.losses) if step >= 30]
+    facts = {"first_step": 30, "losses": losses, "shard_losses": [losses], "examples_by_rank": [30 * 64]}
+    [comparison] = compared(tmp_path, changed(record, **facts))
+    assert comparison.verdict == FOLLOWS_UP_TO
+
+
+def test_what_goes_on_and_deviates_says_at_which_step(tmp_path):
+    record = make_record()
+    losses = [1.5 * loss for loss in record.losses[40:]]
+    facts = {"first_step": 40, "losses": losses, "shard_losses": [losses], "examples_by_rank": [20 * 64]}
+    [comparison] = compared(tmp_path, changed(record, **facts))
+    assert (comparison.verdict, comparison.note) == (DEVIATES, "losses leave the tolerance at step 40")
+
+
+# What a comparison says of its launch
+
+
+def test_a_comparison_says_what_was_launched_and_holds_its_losses_beside_the_oracles(tmp_path):
+    record = over_hosts(options=MadeUpOptions(compiled=True))
+    losses = [None, *record.losses[11:]]
+    shard_losses = [[None, *each[11:]] for each in record.shard_losses]
+    facts = {"losses": losses, "shard_losses": shard_losses, "examples_by_rank": [1600, 1500]}
+    facts |= {"first_step": 10, "other_maths": ["rounding", "half_precision"]}
+    [comparison] = compared(tmp_path, changed(record, **facts))
+    assert comparison.strategy == record.name != "amber_ring, compiled"
+    assert (comparison.own, comparison.hosts, comparison.workers) == ("amber_ring, compiled", 2, 2)
+    assert (comparison.maths, comparison.other_maths) == ("--preset digits --seed 3", "rounding, half_precision")
+    assert (comparison.first_step, comparison.examples, comparison.expected_examples) == (10, 3100, 50 * 128)
+    assert comparison.note == "3,100 rows counted, 6,400 expected"
+    assert len(comparison.losses) == len(comparison.oracle_losses) == 50
+    assert math.isnan(comparison.losses[0])
+    assert comparison.losses[1:] == pytest.approx(comparison.oracle_losses[1:], rel=1e-5)
+
+
+def test_asynchronous_updates_of_several_workers_are_not_compared_and_say_why(tmp_path):
+    [comparison] = compared(tmp_path, make_record("cobalt_servers", 2, synchronous=False))
+    assert comparison.verdict == certificate.ASYNCHRONOUS
+    assert comparison.note == "workers don't wait for each other, so no step by step comparison exists"
+
+
+def test_a_launch_of_one_row_per_step_is_compared(tmp_path):
+    [comparison] = compared(tmp_path, make_record(task=dataclasses.replace(TASK, workers=1, batch=1)))
+    assert comparison.verdict == FOLLOWS
+
+
+def test_weights_are_found_where_the_record_says_or_else_beside_it(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "w.safetensors").touch()
+    record = make_record(checkpoint="kept/w.safetensors", replica_checkpoints=["gone/a.safetensors", "b.safetensors"])
+    found = certificate.with_weights_found(record, tmp_path)
+    assert found.checkpoint == "kept/w.safetensors"
+    assert found.replica_checkpoints == ["a.safetensors", "b.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "exact"), [("MOST_OPERATIONS", 6 * 17_226 * 64 * 60), ("MOST_PARAMETER_BYTES", 4 * 17_226)]
+)
+def test_an_oracle_is_computed_up_to_a_limit(tmp_path, monkeypatch, limit, exact):
+    # Digits has 64 x 128 + 128, 128 x 64 + 64 and 64 x 10 + 10 parameters.
+    for allowed, verdict in ((exact, FOLLOWS), (exact - 1, NOT_COMPARED)):
+        monkeypatch.setattr(certificate, limit, allowed)
+        [comparison] = compared(tmp_path, make_record())
+        assert comparison.verdict == verdict
+
+
 # Without exchange
 
 
@@ -156,6 +234,18 @@ def test_launches_without_exchange_follow_what_their_declaration_says(tmp_path, 
     assert (right.verdict, wrong.verdict) == (FOLLOWS, DEVIATES)
     assert right.note == "by losses, shards and rows alone, since no weights were kept"
     assert not right.exchange
+
+
+def test_weights_that_were_kept_without_exchange_are_held_to_those_of_every_worker(tmp_path):
+    task = dataclasses.replace(TASK, workers=2)
+    for number, state in enumerate(run_alone(task, 128, 60, 2, Alone.OWN_SHARD).states):
+        weights = {name: np.float32(state[name]) for name in mlp.parameter_names(task)}
+        save_file(weights, tmp_path / f"w{number}.safetensors")
+    kept = {"checkpoint": "w0.safetensors", "replica_checkpoints": ["w1.safetensors"]}
+    [comparison] = compared(tmp_path, alone_record(Alone.OWN_SHARD, **kept))
+    assert (comparison.verdict, comparison.note) == (FOLLOWS, "")
+    assert 0 < comparison.weights < oracle.WEIGHT_TOLERANCE
+    assert len(comparison.oracle_losses) == 60
 
 
 def test_a_launch_that_exchanges_although_it_was_told_not_to_deviates(tmp_path):

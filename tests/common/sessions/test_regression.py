@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,9 @@ from common.records.training import Record, Window
 from common.sessions import regression
 from common.sessions.other_checkout import RECORDS, Against
 from common.sessions.session import Stage
+from common.statistics.paired import judge
 from tests.changes import changed
-from tests.reports.records import make_record, named
+from tests.reports.records import make_record, named, write_weights
 
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05)
 
@@ -335,6 +337,107 @@ def test_the_gate_is_shut_where_something_is_slower_or_fails(concluded):
     assert "of 3 settings: 1 slower, 1 within 5 %, 1 fails here." in said
 
 
+def test_the_table_has_a_line_for_every_setting(concluded):
+    here = side(times(1.2)) | side(STEADY[:3], "numpy_few") | side([None] * 6, "numpy_broken")
+    there = side(STEADY) | side(STEADY[:3], "numpy_few") | side(STEADY, "numpy_broken")
+    _, said, _ = concluded(here, there)
+    lines = [
+        re.split(r" *[\N{BOX DRAWINGS LIGHT VERTICAL}\N{BOX DRAWINGS HEAVY VERTICAL}] *", each)
+        for each in said.splitlines()
+    ]
+    assert [line[1:-1] for line in lines if len(line) > 2] == [
+        ["setting", "n", "ms here", "ms there", "ratio", "95 % interval", "verdict"],
+        ["numpy_broken with 2 workers, digits weak", "0", "-", "-", "-", "-", "fails"],
+        ["numpy_few with 2 workers, digits weak", "3", "1000", "1000", "1.000", "-", "too few rounds"],
+        ["numpy_threads with 2 workers, digits weak", "6", "1200", "1000", "1.200", "1.200 to 1.200", "slower"],
+    ]
+
+
+def test_settings_and_commits_are_named_in_words():
+    setting = {"strategy": "a", "workers": 1, "exchange": False, "preset": "digits", "scaling": "weak"}
+    assert regression.setting_in_words(setting) == "a with 1 worker without exchange, digits weak"
+    commit = "0123456789abcdef"
+    assert regression.commit_in_words({"rev": "0123", "commit": commit}) == "0123456789"
+    assert regression.commit_in_words({"rev": "main", "commit": commit}) == "main (0123456789)"
+    assert regression.here_in_words({"here": commit}) == "0123456789"
+    assert regression.here_in_words({"here": f"{commit}+changes"}) == "0123456789 with changes"
+
+
+def test_one_setting_is_one_setting(concluded):
+    _, said, _ = concluded(side(STEADY), side(STEADY))
+    assert "of 1 setting: 1 within 5 %." in said
+
+
+def test_a_name_that_looks_like_a_number_stays_a_name(concluded, tmp_path):
+    _, _, table = concluded(side(STEADY, "1e3"), side(STEADY, "1e3"))
+    assert table["strategy"].tolist() == ["1e3"]
+    assert (tmp_path / regression.FILE).read_text().startswith("strategy,")
+
+
+def test_what_was_planned_is_known_by_its_strategy_with_its_label(tmp_path):
+    row = {"stage": "round", "purpose": "throughput", "strategy": "a", "label": "compiled", "workers": 2}
+    row |= {"preset": "digits", "scaling": "weak", "exchange": True}
+    pandas.DataFrame([row]).to_csv(tmp_path / "plan.csv", index=False)
+    assert regression._planned(tmp_path) == {("a, compiled", 2, "digits", "weak", True)}
+
+
+def test_the_weights_of_both_checkouts_are_looked_for_in_their_own_folders(tmp_path):
+    (tmp_path / RECORDS).mkdir()
+    for folder in (tmp_path, tmp_path / RECORDS):
+        write_weights(folder / "w.safetensors", seed=3, batch=128, steps=60)
+    records = named(make_record(workers=2, checkpoint="w.safetensors"))
+    assert regression._deviating(records, records, tmp_path) == {}
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=128, steps=60, factor=1.1)
+    [note] = regression._deviating(records, records, tmp_path).values()
+    assert note == "final weights outside the tolerance"
+
+
+def test_the_rounds_that_it_takes_are_those_of_a_verdict_by_interval():
+    noisy = [1.0, 1.3, 0.8, 1.2, 0.9, 1.1]
+    row = only(regression.changes(side(noisy), side([1.0] * 6), 0.05))
+    [judgement] = judge([[math.log(each) for each in noisy]], 0.05, by_interval=True)
+    assert (row["fewest"], row["most"]) == (judgement.needed.fewest, judgement.needed.most)
+    assert judge([[math.log(each) for each in noisy]], 0.05)[0].needed != judgement.needed
+
+
+def test_a_setting_that_deviates_keeps_its_notes():
+    here, there = side([*STEADY[:5], None]), side(STEADY)
+    setting = ("numpy_threads", 2, "digits", "weak", True)
+    row = only(regression.changes(here, there, 0.05, {setting: "wrong losses"}))
+    assert (row["verdict"], row["note"]) == ("deviates", "wrong losses; failed here: Worker 1 ended (1 of 6)")
+
+
+def test_a_setting_without_a_pair_has_no_numbers():
+    row = only(regression.changes(side([None] * 6), side(STEADY), 0.05))
+    assert row["n"] == 0
+    assert all(math.isnan(row[name]) for name in ("here_seconds", "there_seconds", "ratio", "low", "high"))
+
+
+def test_failures_in_half_of_the_rounds_of_both_leave_too_few_rounds():
+    half = [*STEADY[:4], *[None] * 4]
+    assert only(regression.changes(side(half), side(half), 0.05))["verdict"] == "too few rounds"
+    most = [*STEADY[:3], *[None] * 5]
+    assert only(regression.changes(side(most), side(most), 0.05))["verdict"] == "fails in both"
+
+
+def test_equal_times_are_within_a_tolerance_of_nothing():
+    assert only(regression.changes(side(STEADY), side(STEADY), 0.0))["verdict"] == "within"
+
+
+def test_what_was_made_again_is_told_of_each_side():
+    again = ["numpy_threads-01"], ["numpy_threads-02", "numpy_threads-03"]
+    row = only(regression.changes(side(STEADY), side(STEADY), 0.05, again=again))
+    assert row["note"] == (
+        "failed at first here, and was made again (1 of 6); failed at first there, and was made again (2 of 6)"
+    )
+
+
+def test_all_options_that_differ_are_told():
+    ours, theirs = {"options": {"packed": True, "size": 1}}, {"options": {"packed": False, "size": 2}}
+    row = only(regression.changes(side(STEADY, **ours), side(STEADY, **theirs), 0.05))
+    assert row["note"] == "options differ: packed is True here and False there, size is 1 here and 2 there"
+
+
 @pytest.mark.parametrize(
     ("here", "there", "reason"),
     [
@@ -407,6 +510,7 @@ def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, monkeypat
 
     def run(launch, folder, place):
         made.append((launch.repetition, folder, place.root))
+        assert place.launcher == "common.launching.launch"
         return records[place.root]
 
     monkeypatch.setattr(supervision, "run_planned", run)
@@ -476,6 +580,7 @@ def test_what_both_checkouts_left_is_noted(declare, monkeypatch, tmp_path):
     def run(launch, folder, place):
         folder.mkdir(exist_ok=True)
         write_record(folder / f"{launch.name}.json", record)
+        (folder / f"{launch.name}.safetensors").touch()
         return record
 
     monkeypatch.setattr(supervision, "run_planned", run)
@@ -483,7 +588,7 @@ def test_what_both_checkouts_left_is_noted(declare, monkeypatch, tmp_path):
     launch = PlannedLaunch(strategy, 2, "throughput", 1, PRESETS["digits"], strategy.options())
     regression.run_both(launch, tmp_path, tmp_path / "other", ROOT)
     # This checkout's is noted by the session, as that of any launch.
-    assert [*manifest.read(tmp_path)] == [f"{RECORDS}/{launch.name}.json"]
+    assert [*manifest.read(tmp_path)] == [f"{RECORDS}/{launch.name}.json", f"{RECORDS}/{launch.name}.safetensors"]
 
 
 def test_both_checkouts_make_what_tells_the_speed_in_rounds_and_nothing_else(declare):
