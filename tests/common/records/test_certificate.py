@@ -212,6 +212,8 @@ def test_weights_are_found_where_the_record_says_or_else_beside_it(tmp_path):
     found = certificate.with_weights_found(record, tmp_path)
     assert found.checkpoint == "kept/w.safetensors"
     assert found.replica_checkpoints == ["a.safetensors", "b.safetensors"]
+    moved = certificate.with_weights_found(make_record(checkpoint="gone/w.safetensors"), tmp_path)
+    assert moved.checkpoint == "w.safetensors"
 
 
 @pytest.mark.parametrize(
