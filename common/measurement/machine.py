@@ -30,6 +30,9 @@ MEASURES = "LOCKSTEP_MEASURES"
 _LOCKED = Path("/dev/shm")
 """What `alone` locks: in memory, so never shared by machines, and never tidied up as /tmp is."""
 
+_CLAIM = "\0lockstep-measures"
+"""The abstract socket that `alone` binds as well."""
+
 _PACKAGES = ("numpy", "scikit-learn", "safetensors")
 """Distributions that every launch uses."""
 
@@ -151,7 +154,7 @@ def alone() -> Generator[int]:
             except BlockingIOError as error:
                 raise _refusal(_holder()) from error
             try:
-                claim.bind("\0lockstep-measures")
+                claim.bind(_CLAIM)
             except OSError as error:
                 raise _refusal("") from error
             yield lock
