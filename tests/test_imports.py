@@ -150,7 +150,7 @@ def test_only_where_hosts_come_from_knows_that_ssh_reaches_them():
         if "common.launching.places.ssh" in modules_of_common_in(path.read_text())
         or "common.launching.places.ssh" in path.read_text()
     }
-    assert importing == {"launching/hosts/host.py"}
+    assert importing == {"launching/hosts/selection.py"}
 
 
 def test_only_what_every_room_needs_lies_loose_in_common():

@@ -201,7 +201,8 @@ class Launcher:
     is_one_of_several: Callable[[], bool] = lambda: False
     """Whether others start the other tasks on their machines, and this process is one of them."""
     signal_reports: tuple[str, ...] = ()
-    """How it reports that a signal ended a rank: regular expressions with the groups `rank` and `signal`."""
+    """How it reports that a signal ended a rank: regular expressions with the groups `rank` and `signal`, or `rank` and
+    `status`, as a shell has it, where it reports the process that ended first."""
 
 
 PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script])

@@ -1,4 +1,4 @@
-"""How a launch ended: told by an exit status and by the lines that `common.errors` prints, and read from both here."""
+"""How a launch ended, read from its exit status and from the lines that `common.errors` prints."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,20 +13,15 @@ TIMED_OUT_STATUS = 124
 
 @dataclass(frozen=True)
 class Ended:
-    """How a launch ended."""
+    """How a launch ended; `unsupported`: it refused before anything was trained or measured."""
 
     status: Literal["ok", "unsupported", "failed"]
-    """`unsupported`: it refused before anything was trained or measured."""
     reason: str | None = None
     """Why it isn't ok: one sentence."""
 
 
-OK = Ended("ok")
-NO_RECORD = Ended("failed", "It ended without leaving a record.")
-
-
 def sentences(text: str) -> Iterator[Ended]:
-    """The refusals and failures that a launch's output tells of, in their order; notes are left out."""
+    """The refusals and failures in a launch's output, in their order, without its notes."""
     for line in text.splitlines():
         _, prefix, sentence = line.partition(PREFIX)
         if sentence.startswith(FAILED):
@@ -38,21 +33,22 @@ def sentences(text: str) -> Iterator[Ended]:
 def read(status: int, deadline_seconds: float, log: str, signal_reports: Sequence[str] = ()) -> Ended:
     """How a launch ended, from its exit status, its log, and how its launcher reports signals there.
 
-    What a rank says of its failure counts before a signal, and that before any refusal.
+    A rank's own sentence on its failure counts before a signal, and a signal before any refusal. Only a report on the
+    process that ended first, which has a `status`, counts before all sentences: the others' are about its loss.
     """
     if status == 0:
-        return OK
+        return Ended("ok")
     if status == TIMED_OUT_STATUS:
         return Ended("failed", f"It was ended by its deadline of {deadline_seconds:g} s.")
-    found = sorted(sentences(log), key=lambda each: each.status != "failed")
-    if found and found[0].status == "failed":
-        return found[0]
+    endings = sorted(sentences(log), key=lambda ended: ended.status != "failed")
     for match in filter(None, (re.search(report, log) for report in signal_reports)):
-        reason = f"rank {match['rank']} ended with signal {match['signal']}, so all processes were ended."
-        return Ended("failed", reason)
-    return found[0] if found else Ended("failed", f"It ended with status {status}.")
+        is_of_first = "status" in match.groupdict()
+        if is_of_first or not endings or endings[0].status != "failed":
+            number = int(match["status"]) - 128 if is_of_first else match["signal"]
+            return Ended("failed", f"rank {match['rank']} ended with signal {number}, so all processes were ended.")
+    return endings[0] if endings else Ended("failed", f"It ended with status {status}.")
 
 
 def exit_status(status: int) -> int:
-    """The exit status by which a shell tells of a process's own, which is negative for a signal."""
+    """The exit status by which a shell reports a process's own, which is negative for a signal."""
     return status if status >= 0 else 128 - status

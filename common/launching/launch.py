@@ -1,10 +1,6 @@
 """Start one program as a user would, with a deadline, and stop all of its processes, always.
 
-To start it: `python -m common.launching.launch PROGRAM --workers 4`, with the name of a strategy, a library of
-collectives, a way to multiply matrices or a probe, and then the program's own options.
-
-The launch gets a network namespace of its own where the system lets an ordinary user make one: nothing outside reaches
-the frameworks' servers, which listen on every interface, and the bytes of its loopback are its alone.
+To start it: `python -m common.launching.launch PROGRAM --workers 4`, and then the program's own options.
 """
 
 import fcntl
@@ -73,20 +69,14 @@ def environment_for(program: Program, limits: Limits) -> dict[str, str]:
 
 
 def settings_for(program: Program, limits: Limits, interface: str) -> dict[str, str]:
-    """The environment variables that a launch sets: threads, and what the program and its family need.
-
-    Its workers reach one another by the network `interface`.
-    """
+    """The environment variables that a launch sets, whose workers reach one another by the network `interface`."""
     common = {"OMP_NUM_THREADS": str(limits.threads), "PYTHONUNBUFFERED": "1"}
     of_family = program.family.settings(int(limits.deadline_seconds), limits.threads, interface)
     return common | dict(of_family) | (dict(program.variables) if isinstance(program, Library) else {})
 
 
 def main() -> None:
-    """Run one program as the command line says; exits with its status, or 124 when the deadline ended it.
-
-    It gets a private network where there can be one, and all of its processes are stopped.
-    """
+    """Run one program as the command line says; exits with its status, or 124 when the deadline ended it."""
     if parent := os.environ.get(ENDS_WITH):
         end_with_parent(int(parent))
     program, request, command = prepare(sys.argv[1:])
@@ -122,24 +112,20 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
 
 
 def _enter_private_network() -> None:
-    """Start this program anew in a network namespace of its own, or say that there is none."""
+    """Start this program anew in a network namespace of its own, or say that there is none.
+
+    There nothing outside reaches the frameworks' servers, which listen on every interface, and the bytes of the
+    loopback are the launch's alone.
+    """
     if machine.has_private_network():
-        _raise_loopback()
-        return
-    if not shutil.which("unshare") or subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode:
+        # A new network namespace has the interface lo switched off (netdevice(7), SIOCSIFFLAGS and IFF_UP).
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+            fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x1))
+    elif not shutil.which("unshare") or subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode:
         print_note("no private network (unshare --user --net isn't allowed here), so wire bytes aren't known.")
-        return
-    os.environ[machine.PRIVATE_NETWORK] = "1"
-    os.execvp("unshare", [*_UNSHARE, sys.executable, *sys.orig_argv[1:]])
-
-
-def _raise_loopback() -> None:
-    """Switch on the interface lo, which a new network namespace has switched off (netdevice(7))."""
-    get_flags, set_flags, up = 0x8913, 0x8914, 0x1
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        request = struct.pack("16sh14x", b"lo", 0)
-        [flags] = struct.unpack("16xh14x", fcntl.ioctl(control, get_flags, request))
-        fcntl.ioctl(control, set_flags, struct.pack("16sh14x", b"lo", flags | up))
+    else:
+        os.environ[machine.PRIVATE_NETWORK] = "1"
+        os.execvp("unshare", [*_UNSHARE, sys.executable, *sys.orig_argv[1:]])
 
 
 if __name__ == "__main__":

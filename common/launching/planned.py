@@ -1,4 +1,4 @@
-"""One launch of a session, before it is made: what is to be started for it, and which record is kept of it."""
+"""One launch of a session before it is made: what is started for it, and which record is kept of it."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,6 @@ from common.records.site import Site
 from common.records.training import Record
 
 Kept = TypeVar("Kept", covariant=True)
-"""The record that is kept of a launch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +36,8 @@ class Job:
     program: Program
     limits: Limits
     options: Options
-    """What its launcher is told."""
+    """Those of its launcher; `arguments` are those of its script."""
     arguments: Sequence[str]
-    """The options of its script."""
     files: Sequence[str]
     """Names of the files that it leaves beside its log; without the first it hasn't ended well."""
     runner: str = ""
@@ -48,15 +46,16 @@ class Job:
     """Environment variables that are tried on this machine."""
     hosts: int = 1
     bandwidth_bits_per_second: float | None = None
-    """Of the links of these hosts, where they are virtual and it was chosen."""
+    """Of the links of virtual hosts, where it was chosen."""
     processes_beside: int = 0
-    """How many processes it has beside its workers."""
+    """Those beside its workers."""
     check: Callable[[int], None] = lambda gpus: None
     """Raises UserError where several hosts with so many GPUs each can't have it."""
 
     @property
     def workers(self) -> int:
         """How many there are on all hosts together."""
+        assert self.limits.workers, "A session names them."
         return self.limits.workers
 
     @property
@@ -70,7 +69,7 @@ class Planned(Protocol[Kept]):
 
     @property
     def name(self) -> str:
-        """That of its record, its log and its other files: unique in a session."""
+        """That of its record, its log and its other files: unique in a session, and readable in a list of files."""
         ...
 
     def job(self, folder: Path) -> Job:
@@ -87,7 +86,7 @@ class Planned(Protocol[Kept]):
 
 @dataclass(frozen=True)
 class PlannedLaunch:
-    """One launch of the plan. Its name is that of its record, its log and its weights."""
+    """One launch of a strategy."""
 
     strategy: Strategy
     workers: int
@@ -98,13 +97,13 @@ class PlannedLaunch:
     hosts: int | None = None
     """How many hosts its workers are on in a comparison over several; None: on this machine, without any ssh."""
     bandwidth_bits_per_second: float | None = None
-    """Of the links of these hosts, where they are virtual and it was chosen."""
+    """Of the links of virtual hosts, where it was chosen."""
     runner: Literal["busy", "tracer"] | None = None
     """What runs its script: busy work in its loop, or the tracer of its framework, which leaves a step's messages."""
 
     @property
     def name(self) -> str:
-        """Unique in a comparison, and readable in a list of files."""
+        """As `Planned` has it."""
         details = [words.replace(" ", "_") for words in label(self.options).split(", ") if words]
         details += [] if has_exchange(self.options) else ["no_exchange"]
         last = "certificate" if self.purpose == "certificate" else f"{self.repetition:02d}"
@@ -116,18 +115,18 @@ class PlannedLaunch:
 
     def job(self, folder: Path) -> Job:
         """What is started. Raises UserError where the framework has no tracer and one is asked for."""
-        strategy, path = self.strategy, folder / f"{self.name}.json"
+        strategy, name = self.strategy, self.name
         runners = {None: "", "busy": "common.measurement.busy", "tracer": strategy.family.tracer}
         if (runner := runners[self.runner]) is None:
             raise UserError(f"{strategy.family.title} declares no tracer, so what {strategy.name} sends isn't known.")
-        task, files = dataclasses.replace(self.task, record=path), [path]
+        # Not by with_suffix, which would end the name at the point of an option's value.
+        task, files = dataclasses.replace(self.task, record=folder / f"{name}.json"), [f"{name}.json"]
         if task.checkpoint:
-            # Not by with_suffix, which would end the name at the point of an option's value.
-            task = dataclasses.replace(task, checkpoint=folder / f"{self.name}.safetensors")
-            replicas = [replica_path(task.checkpoint, number) for number in range(1, self.workers)]
-            files += [task.checkpoint, *replicas]
+            checkpoint = folder / f"{name}.safetensors"
+            task = dataclasses.replace(task, checkpoint=checkpoint)
+            files += [checkpoint.name, *(replica_path(checkpoint, number).name for number in range(1, self.workers))]
         if getattr(self.options, "trace", False):
-            files.append(path.with_suffix(".trace"))
+            files.append(f"{name}.trace")
 
         def check(gpus: int) -> None:
             strategy.check(task, self.options, self.workers, gpus)
@@ -138,7 +137,7 @@ class PlannedLaunch:
             limits=task,
             options=self.options,
             arguments=arguments.to_arguments(task, self.options),
-            files=[file.name for file in files],
+            files=files,
             runner=runner,
             hosts=self.hosts or 1,
             bandwidth_bits_per_second=self.bandwidth_bits_per_second,
@@ -152,27 +151,26 @@ class PlannedLaunch:
         if ended.status != "ok":
             facts = declared(self.strategy, self.task, self.options, self.workers, site)
             about = {"status": ended.status, "reason": ended.reason, "log": f"{self.name}.log"}
-            write_record(path, Record(**facts, **about, started_at=started_at))
+            write_record(path, from_json(facts | about | {"started_at": started_at}, Record))
         return read_record(path, Record)
 
 
 @dataclass(frozen=True)
 class PlannedSweep:
-    """One launch of a session. Its name is that of its record and its log."""
+    """One launch of a library of collectives, in a sweep of its own or with a strategy's messages."""
 
     library: Library
     sweep: Sweep
     repetition: int
     hosts: int | None = None
-    """How many hosts its ranks are on in a session over several; None: on this machine, without any ssh."""
     bandwidth_bits_per_second: float | None = None
-    """Of the links of these hosts, where they are virtual and it was chosen."""
+    """Both as `PlannedLaunch` has them."""
     replayed: Replayed | None = None
-    """What a record has in this field: where a strategy's step is replayed, whose."""
+    """As a record has it: whose step is replayed."""
 
     @property
     def name(self) -> str:
-        """Unique in a session, and readable in a list of files."""
+        """As `Planned` has it."""
         bits = self.bandwidth_bits_per_second
         world = [self.replayed.strategy if self.replayed else self.library.name, f"{self.sweep.workers}w"]
         world += [] if self.hosts is None else [f"{self.hosts}h"]
@@ -181,14 +179,15 @@ class PlannedSweep:
 
     def job(self, folder: Path) -> Job:
         """What is started."""
-        asked = dataclasses.replace(self.sweep, record=folder / f"{self.name}.json")
+        record = folder / f"{self.name}.json"
+        asked = dataclasses.replace(self.sweep, record=record)
         return Job(
             program=self.library,
             limits=asked,
             options=self.library.options,
             # A script that its launcher starts on several hosts doesn't know how many ranks there are by default.
             arguments=[*sweep.to_arguments(asked), "--workers", str(asked.workers)],
-            files=[cells_path(asked.record).name],
+            files=[cells_path(record).name],
             hosts=self.hosts or 1,
             bandwidth_bits_per_second=self.bandwidth_bits_per_second,
         )

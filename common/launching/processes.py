@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -26,10 +26,10 @@ from common.paths import ROOT
 REPORT_SECONDS = 1.0
 """What a process leaves itself before the deadline to say why it ends."""
 
-_GRACE_SECONDS = 5.0
 KILL_SECONDS = 5.0
 """What the kernel has for ending what was killed: a process that waits for a device ends when that answers."""
 
+_GRACE_SECONDS, _LOOK_SECONDS = 5.0, 0.1
 _MOST_RESTARTS, _RESTART_PAUSE_SECONDS = 3, 1.0
 _LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # From linux/prctl.h.
@@ -42,24 +42,23 @@ class Outcome:
     status: int
     """The first exit status that isn't 0, or 0; negative for a signal."""
     timed_out: bool = False
-    """Whether the deadline ended it."""
     failed: int | None = None
-    """Which command ended with that status."""
+    """Number of the command that ended with that status."""
 
 
 def run_group(
-    commands: list[list[str]],
-    environment: dict[str, str],
+    commands: Sequence[Sequence[str]],
+    environment: Mapping[str, str],
     deadline_seconds: float,
     waited_for: int | None = None,
     restarted: Collection[int] = (),
-    streams: Mapping[str, IO[str]] | None = None,
+    streams: Mapping[str, IO[str] | int] | None = None,
 ) -> Outcome:
     """Run the commands side by side until all have ended, one has failed or the deadline is over; then stop everything.
 
     With `waited_for`, only the first so many have to end by themselves: the others serve them. A command whose number
     is in `restarted` is started again when a signal ends it, as a cluster's scheduler would: a second later, and three
-    times at most. `streams` are the files that take the place of this process's own `stdout` and `stderr`.
+    times at most. `streams` take the place of this process's own `stdin`, `stdout` and `stderr`.
 
     Everything means every descendant of this process, those included that left their process group or lost their
     parent: this process adopts them (prctl(2), PR_SET_CHILD_SUBREAPER), so it should have no other children. Where this
@@ -67,8 +66,8 @@ def run_group(
     ended.
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    deadline = time.monotonic() + deadline_seconds
-    running: dict[int, subprocess.Popen] = {}
+    deadline, streams = time.monotonic() + deadline_seconds, streams or {}
+    running: dict[int, subprocess.Popen[bytes]] = {}
     restarts_left = dict.fromkeys(restarted, _MOST_RESTARTS)
 
     def start(number: int) -> None:
@@ -77,7 +76,9 @@ def run_group(
             cwd=ROOT,
             env=environment,
             start_new_session=True,
-            **streams or {},
+            stdin=streams.get("stdin"),
+            stdout=streams.get("stdout"),
+            stderr=streams.get("stderr"),
             preexec_fn=partial(_prctl, _PR_SET_PDEATHSIG, signal.SIGTERM),
         )
 
@@ -89,7 +90,7 @@ def run_group(
             ended = _wait_for_one(running, deadline)
             if ended is None:
                 return Outcome(0, timed_out=True)
-            status = running.pop(ended).returncode
+            status = running.pop(ended).wait()
             if status < 0 and restarts_left.get(ended):
                 restarts_left[ended] -= 1
                 print_note(f"process {ended} was ended by signal {-status} and is started again.")
@@ -101,24 +102,52 @@ def run_group(
     except FileNotFoundError as error:
         raise UserError(f"{error.filename} is missing: delete the folder .nox and run nox again.") from error
     finally:
-        stop_descendants()
-
-
-def stop_descendants() -> None:
-    """End every descendant of this process: SIGTERM, a few seconds to leave in order, then SIGKILL.
-
-    Raises LaunchFailedError where some are left all the same.
-    """
-    with signals_held():
-        begin = time.monotonic()
-        signal_all(psutil.Process().children(recursive=True), signal.SIGTERM)
-        while remaining := psutil.Process().children(recursive=True):
-            waited = time.monotonic() - begin
-            if waited > _GRACE_SECONDS + KILL_SECONDS:
+        with signals_held():
+            _, remaining = end_all(lambda: psutil.Process().children(recursive=True))
+            if remaining:
                 raise LaunchFailedError(what_remains(remaining))
-            if waited > _GRACE_SECONDS:
-                signal_all(remaining, signal.SIGKILL)
-            psutil.wait_procs(remaining, timeout=0.2)
+
+
+def _wait_for_one(running: Mapping[int, subprocess.Popen[bytes]], deadline: float) -> int | None:
+    """The number of a process that has ended, or None at the deadline.
+
+    The kernel wakes this up (pidfd_open(2)): looking from time to time would take turns with a worker on its core.
+    """
+    numbers = {os.pidfd_open(process.pid): number for number, process in running.items()}
+    try:
+        ended, _, _ = select.select(numbers, [], [], max(deadline - time.monotonic(), 0))
+    finally:
+        for descriptor in numbers:
+            os.close(descriptor)
+    return numbers[ended[0]] if ended else None
+
+
+def end_all(look: Callable[[], Sequence[psutil.Process]]) -> tuple[int, Sequence[psutil.Process]]:
+    """End every process that `look` finds, then or meanwhile: SIGTERM, a few seconds to leave in order, then SIGKILL.
+
+    Returns how many these were, and those that are left all the same.
+    """
+    begin, asked = time.monotonic(), set[psutil.Process]()
+    while remaining := look():
+        waited = time.monotonic() - begin
+        if waited > _GRACE_SECONDS + KILL_SECONDS:
+            break
+        if waited > _GRACE_SECONDS:
+            signal_all(remaining, signal.SIGKILL)
+        else:
+            signal_all(set(remaining) - asked, signal.SIGTERM)
+        asked.update(remaining)
+        psutil.wait_procs(remaining, timeout=_LOOK_SECONDS)
+    return len(asked), remaining
+
+
+def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
+    """Send a signal to those of the processes that are there, and have them act on it."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.send_signal(number)
+            # A stopped process acts on SIGTERM only once it goes on.
+            process.send_signal(signal.SIGCONT)
 
 
 def what_remains(processes: Iterable[psutil.Process]) -> str:
@@ -128,7 +157,7 @@ def what_remains(processes: Iterable[psutil.Process]) -> str:
 
 
 @contextlib.contextmanager
-def signals_held() -> Iterator[None]:
+def signals_held() -> Generator[None]:
     """Hold back the signals that ask this process to leave until the block is over, then act on the first of them.
 
     Whoever asks may ask twice, as Nox does, and the second signal would cut short what the first one began. Python acts
@@ -137,7 +166,7 @@ def signals_held() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    held = []
+    held: list[int] = []
     before = {number: signal.signal(number, lambda number, _frame: held.append(number)) for number in _LEAVE}
     try:
         yield
@@ -146,6 +175,19 @@ def signals_held() -> Iterator[None]:
             signal.signal(number, handler)
         for number in held[:1]:
             signal.raise_signal(number)
+
+
+def exit_on_signals() -> None:
+    """Leave by SystemExit on the first of the signals that ask for it, so that what was started is stopped."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        # Another signal could only interrupt that.
+        for each in _LEAVE:
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in _LEAVE:
+        signal.signal(number, leave)
 
 
 def end_with_parent(parent: int) -> None:
@@ -169,45 +211,6 @@ def end_at_deadline(deadline_seconds: float) -> None:
     timer.daemon = True
     timer.start()
     faulthandler.dump_traceback_later(deadline_seconds + REPORT_SECONDS, exit=True)
-
-
-def _wait_for_one(running: dict[int, subprocess.Popen], deadline: float) -> int | None:
-    """The number of a process that has ended, or None at the deadline.
-
-    The kernel wakes this up (pidfd_open(2)): looking from time to time would take turns with a worker on its core.
-    """
-    numbers = {os.pidfd_open(process.pid): number for number, process in running.items()}
-    try:
-        ended, _, _ = select.select(numbers, [], [], max(deadline - time.monotonic(), 0))
-    finally:
-        for descriptor in numbers:
-            os.close(descriptor)
-    if not ended:
-        return None
-    running[numbers[ended[0]]].wait()
-    return numbers[ended[0]]
-
-
-def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
-    """Send a signal to those of the processes that are there, and have them act on it."""
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            process.send_signal(number)
-            # A stopped process acts on SIGTERM only once it goes on.
-            process.send_signal(signal.SIGCONT)
-
-
-def exit_on_signals() -> None:
-    """Leave by SystemExit on the first of the signals that ask for it, so that what was started is stopped."""
-    for number in _LEAVE:
-        signal.signal(number, _exit_on_signal)
-
-
-def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
-    # It leaves already: another signal could only interrupt that.
-    for each in _LEAVE:
-        signal.signal(each, signal.SIG_IGN)
-    sys.exit(128 + number)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -62,18 +62,20 @@ def refuse_early(program: Program, request: Request) -> None:
         # The whole cluster isn't this machine's business.
         return
     limits, workers, options, gpus = request.limits, request.workers, request.options, len(machine.gpu_names())
-    match program:
-        case Strategy():
+    match program, limits:
+        case Strategy(), Task():
             program.check(limits, options, workers, gpus)
-        case Library():
+        case Library(), Sweep():
             _refuse_collectives(program, limits, gpus)
-        case Way():
+        case Way(), Products():
             check_workers(program, limits, workers)
+        case _:
+            raise TypeError(f"{program.name} isn't asked for a {type(limits).__name__}.")
     if limits.device == "gpu" and gpus < workers:
         raise UserError(f"--device gpu, but this machine has {gpus} GPUs for {workers} workers: leave --device out.")
     if limits.record:
         ensure_writable(limits.record)
-    if isinstance(program, Strategy):
+    if isinstance(program, Strategy) and isinstance(limits, Task):
         dataset.load(limits)
         share = share_of(limits, program.work, program.is_synchronous(options), 0, workers)
         if limits.checkpoint:

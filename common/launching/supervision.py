@@ -1,44 +1,42 @@
 """One launch, and one record of it, whatever happens to it."""
 
-import os
-import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, TypeVar
-
-import psutil
+from typing import Any, Protocol, TypeVar
 
 from common.errors import PREFIX, LaunchFailedError, UserError
 from common.files import write_atomically
 from common.launching import ending
-from common.launching.ending import NO_RECORD, TIMED_OUT_STATUS, Ended
-from common.launching.launch import ENDS_WITH, python_for
-from common.launching.places.here import STOP_SECONDS, Here
+from common.launching.ending import Ended
+from common.launching.launch import python_for
+from common.launching.places.here import start
 from common.launching.planned import Job, Planned
 from common.paths import ROOT
 from common.records.site import Site
 
 Kept = TypeVar("Kept")
+AnySite = TypeVar("AnySite", bound=Site | None)
+"""The hosts that a job is spread over; None: this machine."""
 
 
-class Allocation(Protocol):
+class Allocation(Protocol[AnySite]):
     """Where launches are made: this machine, or hosts. It starts a job, and ends all of it, always."""
 
-    def folder(self, folder: Path) -> Path:
-        """Where the files of a job lie that are to come to `folder`."""
+    @property
+    def folder(self) -> Path | None:
+        """Where the files of a job lie before they come to the folder of its log; None: they are made there."""
         ...
 
-    def site(self, job: Job) -> Site | None:
-        """The hosts that the job is spread over, by what is known before; None: this machine."""
+    def site(self, job: Job) -> AnySite:
+        """The job's hosts, by what is known before."""
         ...
 
-    def measured(self, job: Job, site: Site | None) -> Site | None:
+    def measured(self, job: Job, site: AnySite) -> AnySite:
         """The same with what is measured just before the launch. Raises UserError where the job can't be had there."""
         ...
 
-    def run(self, job: Job, site: Site | None, log_path: Path) -> Ended:
+    def run(self, job: Job, site: AnySite, log_path: Path) -> Ended:
         """Start the job and return how it ended; its output is in the log, and its files lie beside that.
 
         Raises UserError where nothing was started, and LaunchFailedError where something of it is left.
@@ -54,10 +52,7 @@ class ThisMachine:
     """The module of the checkout that starts a program."""
     root: Path = ROOT
     """The checkout."""
-
-    def folder(self, folder: Path) -> Path:
-        """The same folder."""
-        return folder
+    folder = None
 
     def site(self, job: Job) -> None:
         """No hosts."""
@@ -76,7 +71,7 @@ class ThisMachine:
 HERE = ThisMachine()
 
 
-def run_planned(planned: Planned[Kept], folder: Path, allocation: Allocation = HERE) -> Kept:
+def run_planned(planned: Planned[Kept], folder: Path, allocation: Allocation[Any] = HERE) -> Kept:
     """Make one planned launch and return its record, left in `folder` beside its log.
 
     A launch that leaves none gets one here: `unsupported` when it refused, else `failed`.
@@ -85,7 +80,7 @@ def run_planned(planned: Planned[Kept], folder: Path, allocation: Allocation = H
     log_path = folder / f"{planned.name}.log"
     log_path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        job = planned.job(allocation.folder(folder))
+        job = planned.job(allocation.folder or folder)
         for name in job.files:
             # What an earlier launch left isn't this one's.
             log_path.with_name(name).unlink(missing_ok=True)
@@ -94,30 +89,10 @@ def run_planned(planned: Planned[Kept], folder: Path, allocation: Allocation = H
         site = allocation.measured(job, site)
         ended = allocation.run(job, site, log_path)
         if ended.status == "ok" and not log_path.with_name(job.files[0]).exists():
-            ended = NO_RECORD
+            ended = Ended("failed", "It ended without leaving a record.")
     except UserError as error:
         write_atomically(log_path, f"{PREFIX}{error}\n".encode())
         ended = Ended("unsupported", str(error))
     except LaunchFailedError as error:
         ended = Ended("failed", str(error))
     return planned.record(folder, ended, started_at, site)
-
-
-def start(
-    arguments: list[str], root: Path, log_path: Path, deadline_seconds: float, variables: Mapping[str, str]
-) -> int:
-    """Exit status of Python with these arguments in `root`; its output goes to the log. What it started ends, always.
-
-    `variables` are set beside this process's own. Where this process is killed, the launch ends as well. Raises
-    LaunchFailedError where something of it is left.
-    """
-    here, variables = Here(root), {ENDS_WITH: str(os.getpid()), **variables}
-    with log_path.open("wb") as log:
-        streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
-        process = here.start(arguments, env=os.environ | variables, **streams)
-        try:
-            return int(process.wait(deadline_seconds + STOP_SECONDS))
-        except psutil.TimeoutExpired:
-            return TIMED_OUT_STATUS
-        finally:
-            here.end(process)

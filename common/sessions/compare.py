@@ -27,7 +27,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import has_exchange, label, name_of
 from common.errors import UserError, exit_with_one_line, print_refusal
 from common.files import ensure_writable, write_atomically
-from common.launching.hosts.allocation import Cluster
+from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import run_planned

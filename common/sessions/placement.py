@@ -5,7 +5,7 @@ import sys
 from rich.console import Console
 
 from common.launching.hosts import cluster
-from common.launching.hosts.allocation import Cluster
+from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import Hosts
 from common.measurement import machine

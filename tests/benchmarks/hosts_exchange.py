@@ -26,7 +26,7 @@ from common.declarations.catalogue import find, strategies
 from common.declarations.strategy import ExchangeOptions
 from common.errors import LaunchFailedError, exit_with_one_line
 from common.launching.hosts import cluster
-from common.launching.hosts.allocation import Cluster
+from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import run_planned

@@ -7,16 +7,11 @@ asked closes it, is killed, or has lost the connection.
 import json
 import sys
 import time
-from typing import IO
 
 from common.errors import exit_with_one_line
 from common.launching.hosts import link, work
+from common.launching.places.place import print_answer
 from common.launching.processes import exit_on_signals
-
-
-def answer(values: dict[str, object]) -> None:
-    """Print an answer, at once."""
-    print(json.dumps(values), flush=True)
 
 
 def main() -> None:
@@ -31,25 +26,22 @@ def main() -> None:
             # Here, since the other actions can do without its imports, which take time at every launch.
             from common.launching.hosts.facts import facts
 
-            answer(facts(request["peers"]))
+            print_answer(facts(**request))
         case "clock":
-            tell_clocks(lines)
+            while lines.readline():
+                print_answer({"boottime_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME)})
         case "run":
-            sys.exit(work.run(work.Order(**request), lines, answer))
+            sys.exit(work.run(lines, **request))
         case "collect":
-            answer(work.collect(request["folder"], request["names"]))
+            print_answer(work.collect(**request))
         case "sweep":
-            answer({"ended": work.sweep(request["launch"])})
+            print_answer({"ended": work.sweep(**request)})
         case "link-serve":
-            link.serve(request["address"], request["seconds"], answer)
+            link.serve(**request)
         case "link-send":
-            answer(link.send(request["address"], request["port"], request["seconds"]))
-
-
-def tell_clocks(lines: IO[bytes]) -> None:
-    """For every line answer with this host's time since it started, and its time of day, in nanoseconds."""
-    while lines.readline():
-        answer({"boottime_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME), "time_of_day_ns": time.time_ns()})
+            print_answer(link.send(**request))
+        case _:
+            raise ValueError(f"There is no action named {action}.")
 
 
 if __name__ == "__main__":

@@ -43,25 +43,23 @@ def offset_of(exchanges: Sequence[Exchange]) -> Offset:
     return Offset(twice_the_offset / 2e9, (best.received_ns - best.sent_ns) / 2e9)
 
 
-def measure(hosts: Sequence[Host], exchanges: int = _EXCHANGES) -> list[Offset]:
+def measure(hosts: Sequence[Host]) -> list[Offset]:
     """The offset of every host's CLOCK_BOOTTIME, which nobody sets, to this machine's.
 
     Raises UserError, with the host, where one isn't reached.
     """
     with ExitStack() as ends:
-        questions = [Question(host, "clock") for host in hosts]
         # They connect at the same time, and then each is asked alone.
-        conversations = [ends.enter_context(place.conversation(question)) for question in questions]
-        return [offset_of(_exchanges(each, exchanges)) for each in conversations]
+        conversations = [ends.enter_context(place.conversation(Question(host, "clock"))) for host in hosts]
+        return [offset_of(_exchanges(each)) for each in conversations]
 
 
-def _exchanges(conversation: Conversation, count: int) -> list[Exchange]:
+def _exchanges(conversation: Conversation) -> list[Exchange]:
+    exchanges: list[Exchange] = []
+    for seconds in (_FIRST_SECONDS, *[_NEXT_SECONDS] * _EXCHANGES):
+        sent_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        conversation.say()
+        theirs_ns = conversation.hear(seconds)["boottime_ns"]
+        exchanges.append(Exchange(sent_ns, theirs_ns, time.clock_gettime_ns(time.CLOCK_BOOTTIME)))
     # The first answer comes when the connection is there, and says nothing about the clocks.
-    return [_exchange(conversation, seconds) for seconds in (_FIRST_SECONDS, *[_NEXT_SECONDS] * count)][1:]
-
-
-def _exchange(conversation: Conversation, seconds: float) -> Exchange:
-    sent_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    conversation.say()
-    theirs_ns = conversation.hear(seconds)["boottime_ns"]
-    return Exchange(sent_ns, theirs_ns, time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+    return exchanges[1:]

@@ -1,20 +1,33 @@
-"""The hosts of a comparison: made where they're virtual, asked what they are, refused where they don't go together."""
+"""The hosts of a session: found, made where they're virtual, and launched over by each program's own launcher."""
 
 import dataclasses
 import os
+import random
+import secrets
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import FrameType
 
+from msgspec.structs import replace
 from rich.console import Console
 
+from common.declarations.strategy import Launch, LaunchHost
+from common.errors import FAILED, UserError
+from common.files import write_atomically
+from common.launching import ending
+from common.launching.ending import Ended
 from common.launching.hosts import clocks, link, survey
-from common.launching.hosts.allocation import Cluster
-from common.launching.hosts.host import parse_hosts
-from common.launching.hosts.selection import Selection
+from common.launching.hosts.clocks import Offset
+from common.launching.hosts.ranks import Assignment, run_over_hosts
+from common.launching.hosts.selection import Selection, parse_hosts
 from common.launching.hosts.survey import HostFacts
+from common.launching.hosts.work import FOLDER, LAUNCH
+from common.launching.launch import python_for, script_for, settings_for
 from common.launching.planned import Hosts, Job
 from common.launching.virtual_hosts import calibration
 from common.launching.virtual_hosts.cluster import virtual_hosts
@@ -22,9 +35,123 @@ from common.launching.virtual_hosts.description import Description, described
 from common.launching.virtual_hosts.link import shape
 from common.measurement import machine
 from common.paths import ROOT
+from common.records import header
 from common.records.header import Link, Virtual
+from common.records.site import Site
 
 _LINK_SECONDS = 1.0
+_PORTS = range(20_000, 32_000)
+"""Below those that Linux gives away by itself (ip(7), ip_local_port_range)."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The hosts of a session, and how this machine learns what may change from launch to launch.
+
+    The interface is `common.launching.supervision.Allocation`.
+    """
+
+    members: Sequence[HostFacts]
+    spread: Hosts
+    """What the plan knows of them."""
+    offsets: Callable[[Sequence[HostFacts]], list[Offset]]
+    """How far each of these hosts' clocks that count from boot is ahead of this machine's, now."""
+    link: Callable[[Job], Link | None]
+    """What a link between two of the hosts carries now, which is made to be what the launch asks for.
+
+    Raises UserError where it isn't.
+    """
+    virtual: Virtual | None = None
+    """What was asked for of virtual hosts, as a record has it, but for the bandwidth, which each launch names."""
+    folder = Path(FOLDER)
+    """A new folder of the first host, from where the files come."""
+
+    def site(self, job: Job) -> Site:
+        """The launch's hosts by what is known before it."""
+        hosts = [
+            header.Host(
+                name=member.host.name,
+                hostname=member.hostname,
+                workers=job.workers // job.hosts,
+                cores=member.cores,
+                processor=member.machine.processor,
+                address=member.route.address,
+                interface=member.route.interface,
+            )
+            for member in self.members[: job.hosts]
+        ]
+        virtual = self.virtual and replace(self.virtual, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
+        cores, threads = self.spread.cores_together, (job.workers + job.processes_beside) * job.limits.threads
+        return Site(hosts=hosts, virtual=virtual, oversubscribed=cores is not None and threads > cores)
+
+    def measured(self, job: Job, site: Site) -> Site:
+        """The site with what its clocks and its link are like now. Raises UserError where the job can't be had there,
+        or the link isn't as asked for.
+        """
+        members = self.members[: job.hosts]
+        if job.hosts > 1:
+            if job.program.launcher.across_hosts is None:
+                raise UserError(
+                    f"{job.program.name} has all of its workers in one process, which is on one host: start it there."
+                )
+            job.check(min(len(member.machine.gpus) for member in members))
+        hosts = [
+            replace(host, clock_offset_seconds=each.offset_seconds, clock_uncertainty_seconds=each.uncertainty_seconds)
+            for host, each in zip(site.hosts, self.offsets(members), strict=True)
+        ]
+        return replace(site, hosts=hosts, link=self.link(job) if job.hosts > 1 else None)
+
+    def run(self, job: Job, site: Site, log_path: Path) -> Ended:
+        """Make the launch on its hosts, and end what is left of it. Raises UserError where nothing was started."""
+        if job.hosts > 1:
+            assignments = _assignments(job, self.members[: job.hosts], site)
+        else:
+            # As `nox -s` would start it there, in a private network where there can be one.
+            command = [sys.executable, "-m", "common.launching.launch", *job.words]
+            assignments = [Assignment(self.members[0].host, [command], site.variable())]
+        hosts, seconds = [member.host for member in self.members], job.limits.deadline_seconds
+        outcome = run_over_hosts(assignments, hosts, seconds, log_path, secrets.token_hex(8), job.files)
+        try:
+            for name, content in outcome.files.items():
+                write_atomically(log_path.with_name(name), content)
+        except UserError as error:
+            return Ended("failed", str(error))
+        if outcome.reason:
+            return Ended("failed", outcome.reason)
+        log = log_path.read_text(encoding="utf-8", errors="replace")
+        ended = ending.read(outcome.status, seconds, log, job.program.launcher.signal_reports)
+        if ended.status != "failed":
+            return ended
+        # Who failed first by its status need not be who said the sentence.
+        speakers = [line.partition("| ")[0] for line in log.splitlines() if line.endswith(f"{FAILED}{ended.reason}")]
+        host = speakers[0] if speakers else outcome.failed_host
+        return Ended("failed", f"{host}: {ended.reason}") if host else ended
+
+
+def _assignments(job: Job, members: Sequence[HostFacts], site: Site) -> list[Assignment]:
+    """What each host runs, by the program's own launcher; one that starts all from the first host needs no others."""
+    program, workers = job.program, job.workers // len(members)
+    assert program.launcher.across_hosts, "What has none was refused before."
+    launch_hosts = tuple(
+        LaunchHost(member.host.name, member.route.address, member.route.network, member.route.interface, workers)
+        for member in members
+    )
+    environments = [settings_for(program, job.limits, host.interface) | site.variable() for host in launch_hosts]
+    launch = Launch(
+        python=python_for(program),
+        script=script_for(program, job.arguments, job.runner),
+        workers=job.workers,
+        port=random.choice(_PORTS),
+        options=job.options,
+        hosts=launch_hosts,
+        variables=(*environments[0], LAUNCH),
+    )
+    commands = program.launcher.across_hosts(launch)
+    return [
+        Assignment(member.host, of_host, environment)
+        for member, of_host, environment in zip(members, commands, environments, strict=True)
+        if of_host
+    ]
 
 
 def is_to_be_made(selection: Selection) -> bool:
@@ -38,7 +165,7 @@ def run_on_virtual_hosts(selection: Selection, command: list[str], lock: int) ->
     The command inherits the `lock` that `machine.alone` gave. Raises UserError where the system doesn't let this
     user make them.
     """
-    with virtual_hosts(selection.virtual_hosts, selection.first_wire, selection.cores_per_host) as made:
+    with virtual_hosts(selection.virtual_hosts or 0, selection.first_wire, selection.cores_per_host) as made:
         process = subprocess.Popen(
             made.enter(*command), cwd=ROOT, env=os.environ | {machine.MEASURES: str(lock)}, pass_fds=[lock]
         )
@@ -55,9 +182,9 @@ def run_on_virtual_hosts(selection: Selection, command: list[str], lock: int) ->
 
 def spread_of(selection: Selection, most_workers: int) -> Hosts:
     """What the plan knows of virtual hosts, before they are made as well."""
-    count, cores = selection.virtual_hosts, len(os.sched_getaffinity(0))
-    each = max(1, int(min(cores / count, selection.cores_per_host or cores)))
-    return Hosts(count, most_workers, each, cores, selection.bandwidths_bits_per_second)
+    count, cores = selection.virtual_hosts or 1, len(os.sched_getaffinity(0))
+    cores_per_host = max(1, int(min(cores / count, selection.cores_per_host or cores)))
+    return Hosts(count, most_workers, cores_per_host, cores, selection.bandwidths_bits_per_second)
 
 
 def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
@@ -67,31 +194,31 @@ def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
     something differs among them that mustn't.
     """
     wires = described() if selection.virtual_hosts is not None else None
-    named = [f"{name}:{most_workers}" for name in wires.names] if wires else []
-    hosts = parse_hosts(",".join(named)) if named else selection.real_hosts()
+    named = ",".join(f"{name}:{most_workers}" for name in wires.names) if wires else ""
+    hosts = parse_hosts(named) if wires else selection.real_hosts()
     surveyed = survey.survey(hosts)
+
+    @cache
+    def link_between() -> Link:
+        # Once: real links aren't made for a launch.
+        first, second, *_ = surveyed
+        return link.measure(second.host, first.host, first.route.address, _LINK_SECONDS)
+
     console.print(survey.table(surveyed))
     survey.refuse(surveyed)
-    real = Hosts(len(hosts), min(host.slots for host in hosts), min(member.cores for member in surveyed))
+    if wires:
+        spread, link_of = spread_of(selection, most_workers), _calibrated(wires)
+    else:
+        slots, cores = min(host.slots for host in hosts), min(member.cores for member in surveyed)
+        spread, link_of = Hosts(len(hosts), slots, cores), lambda job: link_between()
     virtual = Virtual(delay_seconds=selection.first_wire.delay_seconds, cores_per_host=selection.cores_per_host)
     return Cluster(
         members=surveyed,
-        spread=spread_of(selection, most_workers) if wires else real,
+        spread=spread,
         offsets=lambda members: clocks.measure([member.host for member in members]),
-        link=_calibrated(wires) if wires else _link_between(surveyed),
+        link=link_of,
         virtual=virtual if wires else None,
     )
-
-
-def _link_between(members: Sequence[HostFacts]) -> Callable[[Job], Link | None]:
-    """The link from the second host to the first, which is measured once: real links aren't made for a launch."""
-
-    @cache
-    def measured() -> Link:
-        first, second, *_ = members
-        return link.measure(second.host, first.host, str(first.route["address"]), _LINK_SECONDS)
-
-    return lambda job: measured() if len(members) > 1 else None
 
 
 def _calibrated(description: Description) -> Callable[[Job], Link]:
@@ -103,8 +230,8 @@ def _calibrated(description: Description) -> Callable[[Job], Link]:
         wanted = dataclasses.replace(now.link, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
         if wanted != now.link:
             now = shape(now, wanted)
-        found = calibration.calibrate(now)
-        payload = found.bandwidth_bits_per_second / 8 * calibration.PAYLOAD_BYTES / calibration.WIRE_BYTES
-        return Link(bytes_per_second=payload, round_trip_seconds=found.round_trip_seconds)
+        measured = calibration.calibrate(now)
+        payload = measured.bandwidth_bits_per_second / 8 * calibration.PAYLOAD_BYTES / calibration.WIRE_BYTES
+        return Link(bytes_per_second=payload, round_trip_seconds=measured.round_trip_seconds)
 
     return calibrated

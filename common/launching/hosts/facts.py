@@ -20,7 +20,7 @@ from common.errors import NotInstalledError, UserError
 from common.launching.hosts import work
 from common.measurement import machine
 from common.paths import ROOT
-from common.records.files import to_json
+from common.records.header import Machine, Part
 
 _DISCARD_PORT = 9
 """Any port would do: nothing is sent."""
@@ -30,44 +30,84 @@ _VERSIONS = (
 )
 
 
-def facts(peers: Sequence[str]) -> dict[str, object]:
-    """Everything that a comparison has to know of this host, whose `peers` are the names of the others."""
-    return {
-        "hostname": socket.gethostname(),
-        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip(),
-        "commit": machine.git_commit(),
-        "changes": _changes(),
-        "python": platform.python_version(),
-        "environments": {name: _versions(family) for name, family in catalogue.families().items()},
-        "cores": len(os.sched_getaffinity(0)),
-        "machine": to_json(machine.host_facts()),
-        "routes": {peer: route_to(peer) for peer in peers},
-        "free_bytes": shutil.disk_usage(work.SCRATCH).free,
-        "no_room": _no_room(),
-    }
+class Route(Part, frozen=True, kw_only=True):
+    """How a host reaches another one."""
+
+    interface: str = ""
+    address: str = ""
+    """That of the interface."""
+    prefix_length: int = 0
+    """That of the interface's network."""
+    failure: str = ""
+    """Why nothing leads there; then the other fields are empty."""
+
+    @property
+    def network(self) -> str:
+        """The interface's network, such as 10.77.0.0/24."""
+        return str(ipaddress.ip_interface(f"{self.address}/{self.prefix_length}").network)
 
 
-def route_to(peer: str) -> dict[str, object]:
-    """The `interface`, its `address` and its network's `prefix_length` by which this host reaches a peer.
+class Facts(Part, frozen=True, kw_only=True):
+    """Everything that a comparison has to know of a host."""
 
-    It holds `failure` alone where the name doesn't resolve or nothing leads there.
-    """
+    hostname: str
+    """What the machine calls itself."""
+    boot_id: str
+    """The same for all hosts on one kernel."""
+    commit: str | None
+    changes: str | None
+    """A digest of how the checkout's files differ from the commit."""
+    python: str
+    environments: dict[str, dict[str, str] | None]
+    """By environment the versions in it, or None where it isn't made."""
+    cores: int
+    """Those that the agent may use, and what it starts with it."""
+    machine: Machine
+    routes: dict[str, Route]
+    """By peer."""
+    no_room: str | None
+    """Why there can't be a folder for a launch's files, in one sentence."""
+
+
+def facts(peers: Sequence[str]) -> Facts:
+    """The facts of this host, whose `peers` are the names of the others."""
+    no_room = None
     try:
-        found = socket.getaddrinfo(peer, _DISCARD_PORT, type=socket.SOCK_DGRAM)
+        shutil.rmtree(work.make_folder("facts"))
+    except UserError as error:
+        no_room = str(error)
+    return Facts(
+        hostname=socket.gethostname(),
+        boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip(),
+        commit=machine.git_commit(),
+        changes=_changes(),
+        python=platform.python_version(),
+        environments={name: _versions(family) for name, family in catalogue.families().items()},
+        cores=len(os.sched_getaffinity(0)),
+        machine=machine.host_facts(),
+        routes={peer: route_to(peer) for peer in peers},
+        no_room=no_room,
+    )
+
+
+def route_to(peer: str) -> Route:
+    """The route to a peer, or why there is none: its name doesn't resolve, or nothing leads there."""
+    try:
+        resolved = socket.getaddrinfo(peer, _DISCARD_PORT, type=socket.SOCK_DGRAM)
         # The older protocol first, which every framework speaks.
-        kind, _, _, _, target = min(found, key=lambda each: each[0] != socket.AF_INET)
+        kind, _, _, _, target = min(resolved, key=lambda each: each[0] != socket.AF_INET)
         with socket.socket(kind, socket.SOCK_DGRAM) as probe:
             # Sends nothing: the kernel looks up the route.
             probe.connect(target)
-            own = probe.getsockname()[0]
+            address = probe.getsockname()[0]
     except OSError as error:
-        return {"failure": error.strerror}
+        return Route(failure=str(error.strerror))
     for interface, addresses in psutil.net_if_addrs().items():
         for each in addresses:
-            if each.address.partition("%")[0] == own and each.netmask:
+            if each.address.partition("%")[0] == address and each.netmask:
                 prefix_length = int(ipaddress.ip_address(each.netmask)).bit_count()
-                return {"interface": interface, "address": own, "prefix_length": prefix_length}
-    return {"failure": f"no interface has the address {own}"}
+                return Route(interface=interface, address=address, prefix_length=prefix_length)
+    return Route(failure=f"no interface has the address {address}")
 
 
 def _versions(family: Family) -> dict[str, str] | None:
@@ -91,12 +131,3 @@ def _changes() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return hashlib.sha256(difference).hexdigest()
-
-
-def _no_room() -> str | None:
-    """Why a launch can't have a folder here, in one sentence; None where it can."""
-    try:
-        shutil.rmtree(work.make_folder("facts"))
-    except UserError as error:
-        return str(error)
-    return None

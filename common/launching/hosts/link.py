@@ -3,12 +3,11 @@
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from common.errors import UserError
 from common.launching.places import place
-from common.launching.places.place import Host, Question
+from common.launching.places.place import Host, Question, print_answer
 from common.records.header import Link
 
 _ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 1.0
@@ -23,19 +22,17 @@ def measure(sender: Host, receiver: Host, address: str, seconds: float) -> Link:
 
     Raises UserError, with the host, where one isn't reached, or one doesn't reach the other.
     """
-    serving = Question(receiver, "link-serve", {"address": address, "seconds": seconds})
-    with place.conversation(serving) as server:
-        port = server.hear(_PATIENCE_SECONDS)["port"]
-        request = {"address": address, "port": port, "seconds": seconds}
-        limit = seconds + 2 * _PATIENCE_SECONDS
-        [sent] = place.ask([Question(sender, "link-send", request)], limit)
+    request = {"address": address, "seconds": seconds}
+    with place.conversation(Question(receiver, "link-serve", request)) as server:
+        request |= server.hear(_PATIENCE_SECONDS)
+        [sent] = place.ask([Question(sender, "link-send", request)], seconds + 2 * _PATIENCE_SECONDS)
         if sent.failure:
             raise UserError(sent.failure)
         received = server.hear(_PATIENCE_SECONDS)
     return Link(bytes_per_second=received["bytes_per_second"], round_trip_seconds=sent.values["round_trip_seconds"])
 
 
-def serve(address: str, seconds: float, answer: Callable[[Mapping[str, object]], None]) -> None:
+def serve(address: str, seconds: float) -> None:
     """Answer with a free port of the address; then echo and receive what `send` sends, and answer with the rate.
 
     Raises UserError where nothing comes.
@@ -44,7 +41,7 @@ def serve(address: str, seconds: float, answer: Callable[[Mapping[str, object]],
     try:
         with socket.create_server((address, 0), family=kind) as server:
             server.settimeout(_PATIENCE_SECONDS)
-            answer({"port": server.getsockname()[1]})
+            print_answer({"port": server.getsockname()[1]})
             connection, _ = server.accept()
         with connection:
             connection.settimeout(_PATIENCE_SECONDS)
@@ -52,7 +49,7 @@ def serve(address: str, seconds: float, answer: Callable[[Mapping[str, object]],
             # A byte of 1 is echoed; the first other one begins the stream.
             while connection.recv(1) == b"\1":
                 connection.sendall(b"\1")
-            answer({"bytes_per_second": _rate_of(connection, seconds)})
+            print_answer({"bytes_per_second": _rate_of(connection, seconds)})
             # What is still on its way is dropped (socket(7), SO_LINGER), and the sender told to stop.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     except OSError as error:
@@ -62,24 +59,24 @@ def serve(address: str, seconds: float, answer: Callable[[Mapping[str, object]],
 def _rate_of(connection: socket.socket, seconds: float) -> float:
     """Bytes received per second, once the stream has settled."""
     buffer, counted = bytearray(_PIECE_BYTES), 0
-    settled, end = time.monotonic() + _SETTLE_SHARE * seconds, time.monotonic() + seconds
-    counted_from = now = time.monotonic()
+    begin = now = time.monotonic()
+    settled, end = begin + _SETTLE_SHARE * seconds, begin + seconds
     while now < end:
         size = connection.recv_into(buffer)
         if not size:
             raise ConnectionResetError("the sender left")
         now = time.monotonic()
-        if counted_from < settled:
+        if begin < settled:
             # What comes up to here is what the time begins with.
-            counted_from = now
+            begin = now
         else:
             counted += size
     if not counted:
         raise TimeoutError("it carries next to nothing")
-    return counted / (now - counted_from)
+    return counted / (now - begin)
 
 
-def send(address: str, port: int, seconds: float) -> dict[str, object]:
+def send(address: str, port: int, seconds: float) -> dict[str, float]:
     """Exchange small messages with `serve`, then send until it has enough; returns the shortest round trip.
 
     Raises UserError where it isn't reached.
@@ -87,7 +84,8 @@ def send(address: str, port: int, seconds: float) -> dict[str, object]:
     try:
         with socket.create_connection((address, port), timeout=_PATIENCE_SECONDS) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            round_trips, end = [], time.monotonic() + _ROUND_TRIP_SECONDS
+            round_trips: list[float] = []
+            end = time.monotonic() + _ROUND_TRIP_SECONDS
             while len(round_trips) < _ROUND_TRIPS and (not round_trips or time.monotonic() < end):
                 before = time.perf_counter()
                 connection.sendall(b"\1")
@@ -104,7 +102,5 @@ def send(address: str, port: int, seconds: float) -> dict[str, object]:
 
 
 def _no_link(address: str, error: OSError) -> UserError:
-    cause = error.strerror or error
-    return UserError(
-        f"{socket.gethostname()} can't measure the link with {address} ({cause}): let every TCP port through there."
-    )
+    words = f"{socket.gethostname()} can't measure the link with {address} ({error.strerror or error})"
+    return UserError(f"{words}: let every TCP port through there.")

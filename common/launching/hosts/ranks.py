@@ -6,7 +6,7 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -14,9 +14,8 @@ from typing import IO
 from common.errors import FAILED_STATUS
 from common.launching import ending
 from common.launching.ending import TIMED_OUT_STATUS
-from common.launching.hosts.work import FOLDER, Order
 from common.launching.places import place
-from common.launching.places.place import LOST_STATUS, Answer, Host, Question, values_in
+from common.launching.places.place import LOST_STATUS, Host, Question, pipe, values_in
 from common.launching.processes import signals_held
 
 _START_SECONDS = 30.0
@@ -37,15 +36,6 @@ class Assignment:
     commands: Sequence[Sequence[str]]
     environment: Mapping[str, str]
     """Variables beside those that the host gives; they go over the connection, and on no command line."""
-    waited_for: int | None = None
-    """How many of the commands, from the first, have to end by themselves; None: all. With 0 this host serves the
-    others, and what it runs is ended with them."""
-
-    @property
-    def has_folder(self) -> bool:
-        """Whether a folder is spoken of."""
-        words = [word for command in self.commands for word in command]
-        return any(FOLDER in word for word in (*words, *self.environment.values()))
 
 
 @dataclass(frozen=True)
@@ -53,38 +43,27 @@ class HostsOutcome:
     """How a launch over hosts ended."""
 
     status: int
-    """0, or the exit status of what failed first; 255 where a host wasn't reached or was lost."""
-    timed_out: bool = False
+    """0, or the exit status of what failed first: 124 at the deadline, 255 where a host wasn't reached or was lost."""
     failed_host: str | None = None
     """On which host it failed."""
     reason: str | None = None
     """One sentence; None where it went well, was ended by the deadline, or a command ended by itself, which the log
     tells of."""
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """The files that were asked for, as the first host that had a folder left them there, by name; where the launch
     failed, what could be had."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Part:
-    """A host's part of a launch, as it runs, and what has been heard of it."""
+    """A host's part of a launch, as it runs."""
 
-    assignment: Assignment
+    host: Host
     process: subprocess.Popen[bytes]
     errors: bytes = b""
     """What the connection and the agent have printed; what the commands print, wherever to, is the other output."""
     has_begun: bool = False
     folder: str | None = None
-
-    @property
-    def host(self) -> Host:
-        """Where it runs."""
-        return self.assignment.host
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether it has to end by itself."""
-        return self.assignment.waited_for != 0
 
 
 @dataclass
@@ -114,29 +93,37 @@ def run_over_hosts(
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     parts: list[_Part] = []
-    outcome, lost = None, []
+    lost: list[Host] = []
+    # As where a signal ends this.
+    outcome = HostsOutcome(FAILED_STATUS)
     # Without a buffer, which a full disk would have fail once more when it is closed.
     with log_path.open("wb", buffering=0) as log:
         watch = _Watch(log)
         try:
             for assignment in assignments:
-                parts.append(_start(assignment, deadline_seconds, launch_id))
+                request = {"launch": launch_id, "deadline_seconds": deadline_seconds}
+                request |= {"commands": assignment.commands, "environment": assignment.environment}
+                process = place.start(Question(assignment.host, "run", request))
+                parts.append(_Part(assignment.host, process))
                 watch.add(parts[-1])
             ended = _until_one_fails(parts, watch, deadline_seconds + _START_SECONDS)
             if watch.unwritten:
                 reason = f"{log_path} can't be written to ({watch.unwritten.strerror}): free some space."
                 ended = HostsOutcome(FAILED_STATUS, reason=reason)
-            if ended.status:
-                outcome = _left(parts, files, ended)
-            else:
-                _end(parts, watch)
-                outcome = _collected(parts, files)
+            if not ended.status:
+                watch.end(parts)
+            outcome = _with_files(ended, parts, files)
         finally:
             with signals_held():
-                _end(parts, watch)
-                if outcome is None or outcome.status or not set(files[:1]) <= set(outcome.files):
-                    lost = _sweep(hosts, launch_id)
-    return _blaming(lost, parts, outcome)
+                watch.end(parts)
+                if outcome.status or not set(files[:1]) <= set(outcome.files):
+                    questions = [Question(host, "sweep", {"launch": launch_id}) for host in hosts]
+                    lost = [answer.host for answer in place.ask(questions, _SWEEP_SECONDS) if answer.lost]
+    # The others often notice a lost host first: for want of a partner they end before the connection does.
+    gone = [part.host for part in parts if part.host in lost]
+    if not gone or outcome.reason:
+        return outcome
+    return dataclasses.replace(outcome, failed_host=gone[0].name, reason=gone[0].why_it_failed(LOST_STATUS, ""))
 
 
 class _Watch:
@@ -150,29 +137,35 @@ class _Watch:
 
     def add(self, part: _Part) -> None:
         """Watch a part as well."""
-        self._selector.register(part.process.stdout, selectors.EVENT_READ, _Stream(part, is_errors=False))
-        self._selector.register(part.process.stderr, selectors.EVENT_READ, _Stream(part, is_errors=True))
+        for stream in (part.process.stdout, part.process.stderr):
+            is_errors = stream is part.process.stderr
+            self._selector.register(pipe(stream), selectors.EVENT_READ, _Stream(part, is_errors))
 
-    def forget(self, part: _Part) -> None:
-        """Watch a part no longer."""
-        for key in [key for key in self._selector.get_map().values() if key.data.part is part]:
-            self._selector.unregister(key.fileobj)
-
-    def ends(self, seconds: float) -> Iterator[_Part]:
+    def ends(self, seconds: float) -> Generator[_Part]:
         """The parts as they end, for so many seconds, or until none is left."""
         deadline = time.monotonic() + seconds
         # However much they print.
         while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in self._selector.select(left):
-                stream = key.data
-                piece = os.read(key.fd, _PIECE_BYTES)
-                self._log_lines(stream, piece)
+                part, piece = key.data.part, os.read(key.fd, _PIECE_BYTES)
+                self._log_lines(key.data, piece)
                 if piece:
                     continue
                 self._selector.unregister(key.fileobj)
-                if all(other.data.part is not stream.part for other in self._selector.get_map().values()):
-                    stream.part.process.wait()
-                    yield stream.part
+                if all(other.data.part is not part for other in self._selector.get_map().values()):
+                    part.process.wait()
+                    yield part
+
+    def end(self, parts: Sequence[_Part]) -> None:
+        """End what still runs by its lifeline; where a host doesn't answer to that, end this side of the connection."""
+        for part in parts:
+            pipe(part.process.stdin).close()
+        for _ in self.ends(_LEAVE_SECONDS):
+            pass
+        for key in [*self._selector.get_map().values()]:
+            self._selector.unregister(key.fileobj)
+        for part in parts:
+            part.host.end(part.process)
 
     def _log_lines(self, stream: _Stream, piece: bytes) -> None:
         """Log the lines that are complete with this piece; an empty one is the end, and completes what there is."""
@@ -195,112 +188,49 @@ class _Watch:
                 self.unwritten = error
 
 
-def _start(assignment: Assignment, deadline_seconds: float, launch_id: str) -> _Part:
-    order = Order(
-        launch=launch_id,
-        commands=[list(command) for command in assignment.commands],
-        environment=dict(assignment.environment),
-        deadline_seconds=deadline_seconds,
-        waited_for=assignment.waited_for or None,
-        folder=assignment.has_folder,
-    )
-    return _Part(assignment, place.start(Question(assignment.host, "run", dataclasses.asdict(order))))
-
-
 def _until_one_fails(parts: Sequence[_Part], watch: _Watch, seconds: float) -> HostsOutcome:
-    """How the launch went, when all that are waited for have ended, or one has failed, or the time is over."""
-    waited_for = [part for part in parts if part.is_waited_for] or [*parts]
+    """How the launch went, when all have ended, or one has failed, or the time is over."""
+    running = [*parts]
     for part in watch.ends(seconds):
-        if part.process.returncode:
-            return _failure(part)
-        waited_for = [other for other in waited_for if other is not part]
-        if not waited_for:
-            return HostsOutcome(0)
-    return HostsOutcome(TIMED_OUT_STATUS, timed_out=True, failed_host=waited_for[0].host.name)
+        if status := part.process.returncode:
+            errors = part.errors.decode(errors="replace")
+            by_itself = part.has_begun and status != LOST_STATUS and not any(ending.sentences(errors))
+            reason = None if by_itself or status == TIMED_OUT_STATUS else part.host.why_it_failed(status, errors)
+            return HostsOutcome(status, part.host.name, reason)
+        running.remove(part)
+    return HostsOutcome(TIMED_OUT_STATUS, running[0].host.name) if running else HostsOutcome(0)
 
 
-def _failure(part: _Part) -> HostsOutcome:
-    status, errors = part.process.returncode, part.errors.decode(errors="replace")
-    if status == TIMED_OUT_STATUS:
-        return HostsOutcome(status, timed_out=True, failed_host=part.host.name)
-    by_itself = part.has_begun and status != LOST_STATUS and not any(ending.sentences(errors))
-    reason = None if by_itself else part.host.why_it_failed(status, errors)
-    return HostsOutcome(status, failed_host=part.host.name, reason=reason)
+def _with_files(outcome: HostsOutcome, parts: Sequence[_Part], names: Sequence[str]) -> HostsOutcome:
+    """The outcome with the files of the first host that has a folder, or a failure where they can't be had.
 
-
-def _collected(parts: Sequence[_Part], files: Sequence[str]) -> HostsOutcome:
-    """The outcome of a launch that went well on all hosts, whose folders are gone then."""
-    folders = [part for part in parts if part.is_waited_for and part.folder]
-    questions = [_collect(part, files if part is folders[0] else ()) for part in folders]
-    outcome = HostsOutcome(0)
-    for question, answer in zip(questions, place.ask(questions, _COLLECT_SECONDS), strict=True):
+    A launch that went well leaves no folder on any host. One that failed is asked for what it had left by then, before
+    what still runs is ended, since the folder goes with that.
+    """
+    folders, seconds = [part for part in parts if part.folder], _COLLECT_SECONDS
+    if outcome.status:
+        is_lost = outcome.status == LOST_STATUS
+        folders, seconds = folders[:1], _SWEEP_SECONDS
+        folders = [part for part in folders if not (is_lost and part.host.name == outcome.failed_host)]
+    questions = [
+        Question(part.host, "collect", {"folder": part.folder, "names": names if part is folders[0] else ()})
+        for part in folders
+    ]
+    for question, answer in zip(questions, place.ask(questions, seconds), strict=True):
+        host, files = answer.host.name, dict(outcome.files)
         if answer.failure:
             status = LOST_STATUS if answer.lost else FAILED_STATUS
-            return HostsOutcome(status, failed_host=answer.host.name, reason=answer.failure)
-        outcome = _received(question, answer, outcome)
+            return outcome if outcome.status else HostsOutcome(status, host, answer.failure)
+        for name, content in answer.values.items():
+            try:
+                if name not in question.request["names"]:
+                    raise ValueError(name)
+                files[name] = base64.b64decode(content, validate=True)
+            except (TypeError, ValueError):
+                reason = (
+                    f"{host} sent back something else than the files that it was asked for ({name[:99]!a}), and "
+                    f"nothing of it was kept: see who has changed the checkout on {host}."
+                )
+                return HostsOutcome(outcome.status or FAILED_STATUS, host, reason)
+        outcome = dataclasses.replace(outcome, files=files)
     return outcome
-
-
-def _left(parts: Sequence[_Part], files: Sequence[str], ended: HostsOutcome) -> HostsOutcome:
-    """The outcome with what a launch that failed had left by then, unless the host that has it isn't reached.
-
-    It is asked for before what still runs is ended, since the folder goes with that.
-    """
-    keeper = next((part for part in parts if part.is_waited_for and part.folder), None)
-    is_lost = ended.status == LOST_STATUS and keeper is not None and keeper.host.name == ended.failed_host
-    if keeper is None or is_lost:
-        return ended
-    question = _collect(keeper, files)
-    [answer] = place.ask([question], _SWEEP_SECONDS)
-    return _received(question, answer, ended)
-
-
-def _collect(part: _Part, names: Sequence[str]) -> Question:
-    return Question(part.host, "collect", {"folder": part.folder, "names": names})
-
-
-def _received(question: Question, answer: Answer, outcome: HostsOutcome) -> HostsOutcome:
-    """The outcome with the files that a host sent; a failure without any where it sent what it wasn't asked for."""
-    files = dict(outcome.files)
-    for name, content in answer.values.items():
-        try:
-            if name not in question.request["names"]:
-                raise ValueError(name)
-            files[name] = base64.b64decode(content, validate=True)
-        except (TypeError, ValueError):
-            host = answer.host.name
-            reason = (
-                f"{host} sent back something else than the files that it was asked for ({name[:99]!a}), and nothing of "
-                f"it was kept: see who has changed the checkout on {host}."
-            )
-            return HostsOutcome(outcome.status or FAILED_STATUS, failed_host=host, reason=reason)
-    return dataclasses.replace(outcome, files=files)
-
-
-def _end(parts: Sequence[_Part], watch: _Watch) -> None:
-    """End what still runs: by its lifeline, then, where a host doesn't answer to that, this end of the connection."""
-    for part in parts:
-        part.process.stdin.close()
-    for _ in watch.ends(_LEAVE_SECONDS):
-        pass
-    for part in parts:
-        watch.forget(part)
-        part.host.end(part.process)
-
-
-def _sweep(hosts: Sequence[Host], launch_id: str) -> list[Host]:
-    """End what is left of the launch on all hosts; returns those that can't be reached for it."""
-    answers = place.ask([Question(host, "sweep", {"launch": launch_id}) for host in hosts], _SWEEP_SECONDS)
-    return [answer.host for answer in answers if answer.lost]
-
-
-def _blaming(lost: Sequence[Host], parts: Sequence[_Part], outcome: HostsOutcome) -> HostsOutcome:
-    """The outcome, whose cause is the loss of a host where one of the launch's is lost.
-
-    The others often notice first: their own ends, for want of a partner, come before the connection's.
-    """
-    gone = [part.host for part in parts if part.host in lost]
-    if not gone or outcome.reason:
-        return outcome
-    reason = gone[0].why_it_failed(LOST_STATUS, "")
-    return dataclasses.replace(outcome, failed_host=gone[0].name, reason=reason)

@@ -1,16 +1,21 @@
-"""The options that name the hosts of a comparison over several, real or virtual."""
+"""The options that name the hosts of a comparison over several, real or virtual: a list, or a file in MPI's format."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import UserError
-from common.launching.hosts.host import parse_hosts, read_hostfile
 from common.launching.places.place import Host
+from common.launching.places.ssh import SshHost
 from common.launching.virtual_hosts.description import Link as Wire
 from common.launching.virtual_hosts.description import parse_bandwidth, parse_duration
 
-UNLIMITED = "unlimited"
+_UNLIMITED = "unlimited"
 """The bandwidth of a link that is as fast as this machine makes it."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SLOTS = re.compile(r"0*[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +39,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         """Raises UserError for options that contradict one another, and for values that can't be meant."""
-        named = [self.hosts, self.hostfile, self.virtual_hosts]
-        if sum(each is not None for each in named) > 1:
+        if sum(each is not None for each in (self.hosts, self.hostfile, self.virtual_hosts)) > 1:
             raise UserError("--hosts, --hostfile and --virtual-hosts each name the hosts: give one of them.")
         if self.virtual_hosts is None and (self.bandwidth or self.delay or self.cores_per_host is not None):
             raise UserError(
@@ -57,7 +61,7 @@ class Selection:
     @property
     def bandwidths_bits_per_second(self) -> tuple[float | None, ...]:
         """Of virtual hosts' links: each that was asked for, or None alone, which is as fast as it goes."""
-        return tuple(None if each == UNLIMITED else parse_bandwidth(each) for each in self.bandwidth) or (None,)
+        return tuple(None if each == _UNLIMITED else parse_bandwidth(each) for each in self.bandwidth) or (None,)
 
     @property
     def first_wire(self) -> Wire:
@@ -66,4 +70,69 @@ class Selection:
 
     def real_hosts(self) -> list[Host]:
         """The hosts that were named. Raises UserError where they can't be meant."""
-        return parse_hosts(self.hosts) if self.hosts is not None else read_hostfile(self.hostfile)
+        return read_hostfile(self.hostfile) if self.hostfile is not None else parse_hosts(self.hosts or "")
+
+
+def parse_hosts(text: str) -> list[Host]:
+    """The hosts in a list such as `host1:2,host2:2`; a host without `:n` has one slot.
+
+    Raises UserError for an empty list, a host that stands in it twice, and names and slots that can't be meant.
+    """
+    return _distinct(_host_of(part.strip()) for part in text.split(","))
+
+
+def read_hostfile(path: Path) -> list[Host]:
+    """The hosts in a file of MPI's format: on each line `NAME slots=N` or `NAME:N`, and `#` before a remark.
+
+    A host without slots has one. `max_slots` may stand there as well: it allows MPI more workers than slots, and a
+    comparison never starts more. Raises UserError as `parse_hosts` does, and for a file that can't be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"The hosts can't be read from {path} ({error}): name a text file in MPI's format.") from error
+    words = (re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() for line in lines)
+    hosts = [_host_of_line(*line) for line in words if line]
+    if not hosts:
+        raise UserError(f"{path} names no host: write one on each line, such as `host1 slots=2`.")
+    return _distinct(hosts)
+
+
+def _host_of_line(name: str, *settings: str) -> Host:
+    slots = [word.partition("=")[2] for word in settings if word.partition("=")[0] == "slots"]
+    unknown = [word for word in settings if word.partition("=")[0] not in ("slots", "max_slots", "max-slots")]
+    if unknown:
+        raise UserError(f"{name}: `{unknown[0]}` isn't understood: write lines such as `{name} slots=2`.")
+    if len(slots) > 1 or (slots and ":" in name):
+        raise UserError(f"{name}: its slots are said twice: leave one of them out.")
+    return _host_of(f"{name}:{slots[0]}" if slots else name)
+
+
+def _host_of(text: str) -> Host:
+    name, separator, slots = text.partition(":")
+    if not name:
+        raise UserError(f"'{text}' names no host: write hosts as in host1:2,host2:2.")
+    if "@" in name:
+        user, host = name.partition("@")[0], name.rpartition("@")[2]
+        raise UserError(
+            f"{name}: a host is named without its user: write `User {user}` below `Host {host}` in ~/.ssh/config, and "
+            "leave the user out here."
+        )
+    if not _NAME.fullmatch(name):
+        raise UserError(
+            f"{name!a} can't be a host's name: it has letters, digits, '.', '_' and '-' alone, and begins with a "
+            "letter or a digit; give another name to it in ~/.ssh/config."
+        )
+    if separator and not _SLOTS.fullmatch(slots):
+        raise UserError(f"{name}: {slots!a} slots: give a whole number above 0.")
+    return SshHost(name, int(slots) if separator else 1)
+
+
+def _distinct(hosts: Iterable[Host]) -> list[Host]:
+    distinct: dict[str, Host] = {}
+    for host in hosts:
+        # Names of hosts are the same in small and capital letters (RFC 4343).
+        if host.name.lower() in distinct:
+            raise UserError(f"{host.name} stands twice among the hosts: name it once, with all of its slots.")
+        distinct[host.name.lower()] = host
+    return [*distinct.values()]

@@ -1,53 +1,32 @@
 """What the hosts of a comparison are, side by side, and what mustn't differ among them."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+import msgspec
 from rich.table import Table
 
 from common.errors import UserError
 from common.launching.hosts import clocks
 from common.launching.hosts.clocks import Offset
+from common.launching.hosts.facts import Facts, Route
 from common.launching.places import place
 from common.launching.places.place import Host, Question
-from common.records.files import from_json
-from common.records.header import Machine
 
 _COMMIT_LETTERS = 9
 
 
-@dataclass(frozen=True)
-class HostFacts:
-    """A host and what it says of itself, as `common.launching.hosts.facts` finds it."""
+class HostFacts(Facts, frozen=True, kw_only=True):
+    """A host and what it says of itself."""
 
     host: Host
-    hostname: str
-    """What the machine calls itself."""
-    boot_id: str
-    """The same for all hosts on one kernel."""
-    commit: str | None
-    changes: str | None
-    """A digest of how the checkout's files differ from the commit."""
-    python: str
-    environments: Mapping[str, Mapping[str, str] | None]
-    """By environment the versions in it, or None where it isn't made."""
-    cores: int
-    """Those that the agent may use, and what it starts with it."""
-    machine: Machine
-    routes: Mapping[str, Mapping[str, object]]
-    """By peer how it is reached: `interface`, `address` and `prefix_length`, or `failure`."""
-    free_bytes: int
-    """On the disk of the folder for a launch's files."""
-    no_room: str | None
-    """Why there can't be such a folder, in one sentence."""
     clock: Offset
     """Of its time since boot to this machine's."""
 
     @property
-    def route(self) -> Mapping[str, object]:
+    def route(self) -> Route:
         """How it reaches the others; empty where there are none."""
-        return next(iter(self.routes.values()), {})
+        return next(iter(self.routes.values()), Route())
 
 
 def survey(hosts: Sequence[Host]) -> list[HostFacts]:
@@ -59,49 +38,19 @@ def survey(hosts: Sequence[Host]) -> list[HostFacts]:
     answers = place.ask(questions)
     if failures := [answer.failure for answer in answers if answer.failure]:
         raise UserError(" ".join(failures))
-    offsets = clocks.measure(hosts)
-    return [
-        HostFacts(
-            host=answer.host,
-            clock=offset,
-            **answer.values | {"machine": from_json(answer.values["machine"], Machine)},
-        )
-        for answer, offset in zip(answers, offsets, strict=True)
-    ]
+    surveyed: list[HostFacts] = []
+    for answer, offset in zip(answers, clocks.measure(hosts), strict=True):
+        try:
+            facts = msgspec.convert(answer.values, Facts)
+        except msgspec.ValidationError as error:
+            name = answer.host.name
+            raise UserError(f"{name} has another checkout ({error}): make it the same commit there as here.") from error
+        surveyed.append(HostFacts(host=answer.host, clock=offset, **msgspec.structs.asdict(facts)))
+    return surveyed
 
 
 def refuse(surveyed: Sequence[HostFacts]) -> None:
     """Raises UserError where the hosts can't be compared on: what mustn't differ does, or one can't take part."""
-    _refuse_same_machine(surveyed)
-    _refuse_other_code(surveyed)
-    _refuse_other_environments(surveyed)
-    for facts in surveyed:
-        _refuse_routes(facts)
-        if facts.no_room:
-            raise UserError(_with_host(facts.host, facts.no_room))
-
-
-def table(surveyed: Sequence[HostFacts]) -> Table:
-    """The hosts, one in each row."""
-    titles = ("host", "commit", "Python", "cores", "threads", "slots", "interface", "address", "boot clock's offset")
-    shown = Table(*titles, caption=_environments_in_words(surveyed))
-    for facts in surveyed:
-        route, clock = facts.route, facts.clock
-        shown.add_row(
-            facts.host.name,
-            _short(facts.commit),
-            facts.python,
-            str(facts.cores),
-            str(facts.machine.cores),
-            str(facts.host.slots),
-            str(route.get("interface", "-")),
-            f"{route['address']}/{route['prefix_length']}" if "address" in route else "-",
-            f"{clock.offset_seconds:+.6f} s ± {clock.uncertainty_seconds * 1e6:.0f} µs",
-        )
-    return shown
-
-
-def _refuse_same_machine(surveyed: Sequence[HostFacts]) -> None:
     for one, other in combinations(surveyed, 2):
         # Virtual hosts have one kernel, and names of their own.
         if (one.boot_id, one.hostname) == (other.boot_id, other.hostname):
@@ -109,54 +58,71 @@ def _refuse_same_machine(surveyed: Sequence[HostFacts]) -> None:
                 f"{one.host.name} and {other.host.name} are the same machine, {one.hostname}: name it once, with all "
                 "of its slots."
             )
-
-
-def _refuse_other_code(surveyed: Sequence[HostFacts]) -> None:
-    remedy = "check out the same commit on all hosts"
-    _refuse_difference("commit", {facts.host: _short(facts.commit) for facts in surveyed}, remedy)
+    commits = [_short(facts.commit) for facts in surveyed]
+    _refuse_difference("commit", surveyed, commits, "check out the same commit on all hosts")
     # Short names are for people: what differs further on has to be seen as well.
     if len({(facts.commit, facts.changes) for facts in surveyed}) > 1:
-        different = {facts.host: f"{facts.commit}, {str(facts.changes)[:_COMMIT_LETTERS]}" for facts in surveyed}
-        _refuse_difference("changes to the commit", different, "take the same files to all hosts")
-    _refuse_difference("Python", {facts.host: facts.python for facts in surveyed}, "install the same on all hosts")
-
-
-def _refuse_other_environments(surveyed: Sequence[HostFacts]) -> None:
+        changes = [f"{facts.commit}, {str(facts.changes)[:_COMMIT_LETTERS]}" for facts in surveyed]
+        _refuse_difference("changes to the commit", surveyed, changes, "take the same files to all hosts")
+    _refuse_difference("Python", surveyed, [facts.python for facts in surveyed], "install the same on all hosts")
     for name in surveyed[0].environments:
         remedy = f"make the environment by `nox -s {name}` on all of them, or on none"
-        found = {facts.host: facts.environments.get(name) for facts in surveyed}
-        made = {host: "made" if versions else "not made" for host, versions in found.items()}
-        _refuse_difference(f"environment {name}", made, remedy)
-        packages = dict.fromkeys(package for versions in found.values() for package in versions or ())
-        for package in packages:
-            versions = {host: (of_host or {}).get(package, "none") for host, of_host in found.items()}
-            _refuse_difference(f"{package} of the environment {name}", versions, remedy)
+        versions = [facts.environments.get(name) for facts in surveyed]
+        made = ["made" if each else "not made" for each in versions]
+        _refuse_difference(f"environment {name}", surveyed, made, remedy)
+        for package in dict.fromkeys(package for each in versions for package in each or ()):
+            of_package = [(each or {}).get(package, "none") for each in versions]
+            _refuse_difference(f"{package} of the environment {name}", surveyed, of_package, remedy)
+    for facts in surveyed:
+        _refuse_routes(facts)
+        if facts.no_room:
+            raise UserError(
+                facts.no_room if facts.host.name in facts.no_room else f"{facts.host.name}: {facts.no_room}"
+            )
 
 
-def _refuse_difference(what: str, values: Mapping[Host, Hashable], remedy: str) -> None:
+def _refuse_difference(what: str, surveyed: Sequence[HostFacts], values: Sequence[str], remedy: str) -> None:
     """Raises UserError where the hosts' values aren't the same, with the first two that differ."""
-    (first, value), *others = values.items()
-    for host, other in others:
-        if other != value:
-            raise UserError(f"{first.name} and {host.name} differ in their {what} ({value}, {other}): {remedy}.")
+    for facts, value in zip(surveyed, values, strict=True):
+        if value != values[0]:
+            names = f"{surveyed[0].host.name} and {facts.host.name}"
+            raise UserError(f"{names} differ in their {what} ({values[0]}, {value}): {remedy}.")
 
 
 def _refuse_routes(facts: HostFacts) -> None:
-    name, seen = facts.host.name, {}
+    name, peers = facts.host.name, dict[str, str]()
     for peer, route in facts.routes.items():
-        if "failure" in route:
+        if route.failure:
             raise UserError(
-                f"{name} can't reach {peer} ({route['failure']}): see to it that {name} finds it by this name, in DNS "
+                f"{name} can't reach {peer} ({route.failure}): see to it that {name} finds it by this name, in DNS "
                 "or its /etc/hosts, and is in a network with it."
             )
-        seen.setdefault(route["interface"], peer)
-    if len(seen) > 1:
-        ways = " and ".join(f"{peer} by {interface}" for interface, peer in seen.items())
+        peers.setdefault(route.interface, peer)
+    if len(peers) > 1:
+        ways = " and ".join(f"{peer} by {interface}" for interface, peer in peers.items())
         raise UserError(f"{name} reaches {ways}: name the hosts such that one interface leads to all of them.")
 
 
-def _with_host(host: Host, sentence: str) -> str:
-    return sentence if host.name in sentence else f"{host.name}: {sentence}"
+def table(surveyed: Sequence[HostFacts]) -> Table:
+    """The hosts, one in each row, and the environments of the first one, which all have where nothing is refused."""
+    titles = ("host", "commit", "Python", "cores", "threads", "slots", "interface", "address", "boot clock's offset")
+    rows = Table(
+        *titles, caption="\n".join(f"{name}: {_listed(each)}" for name, each in surveyed[0].environments.items())
+    )
+    for facts in surveyed:
+        route, clock = facts.route, facts.clock
+        rows.add_row(
+            facts.host.name,
+            _short(facts.commit),
+            facts.python,
+            str(facts.cores),
+            str(facts.machine.cores),
+            str(facts.host.slots),
+            route.interface or "-",
+            f"{route.address}/{route.prefix_length}" if route.address else "-",
+            f"{clock.offset_seconds:+.6f} s ± {clock.uncertainty_seconds * 1e6:.0f} µs",
+        )
+    return rows
 
 
 def _short(commit: str | None) -> str:
@@ -167,10 +133,5 @@ def _short(commit: str | None) -> str:
     return letters[:_COMMIT_LETTERS] + plus + changes
 
 
-def _environments_in_words(surveyed: Sequence[HostFacts]) -> str:
-    """The environments of the first host, which all have where nothing is refused."""
-    words = []
-    for name, versions in surveyed[0].environments.items():
-        listed = ", ".join(f"{package} {version}" for package, version in (versions or {}).items())
-        words.append(f"{name}: {listed or 'not made'}")
-    return "\n".join(words)
+def _listed(versions: Mapping[str, str] | None) -> str:
+    return ", ".join(f"{package} {version}" for package, version in (versions or {}).items()) or "not made"

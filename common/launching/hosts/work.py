@@ -11,9 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -21,8 +19,8 @@ import psutil
 
 from common.errors import UserError
 from common.launching.ending import TIMED_OUT_STATUS, exit_status
-from common.launching.places.place import LOST_STATUS
-from common.launching.processes import run_group, signal_all
+from common.launching.places.place import LOST_STATUS, print_answer
+from common.launching.processes import end_all, run_group
 
 LAUNCH = "LOCKSTEP_LAUNCH"
 """Environment variable with the launch that a process belongs to, by which a sweep finds it."""
@@ -35,41 +33,42 @@ SCRATCH = Path("/var/tmp")
 
 _PREFIX = "lockstep"
 _ROOM_BYTES = 2**20
-_GRACE_SECONDS = 5.0
-_LOOK_SECONDS = 0.1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """What a host is to run for a launch."""
+def run(
+    lifeline: IO[bytes],
+    launch: str,
+    commands: Sequence[Sequence[str]],
+    environment: Mapping[str, str],
+    deadline_seconds: float,
+) -> int:
+    """Answer with the launch's folder, then run the commands, whose output is this process's; returns the exit status.
 
-    launch: str
-    """Names the launch, on all hosts; letters, digits, '-' and '_'."""
-    commands: list[list[str]]
-    environment: Mapping[str, str]
-    """Variables that the commands get beside the agent's own."""
-    deadline_seconds: float
-    waited_for: int | None = None
-    """How many of the commands, from the first, have to end by themselves, as in `run_group`; None: all."""
-    folder: bool = False
-    """Whether the launch has a folder on this host."""
-
-
-def run(order: Order, lifeline: IO[bytes], answer: Callable[[dict[str, object]], None]) -> int:
-    """Answer with the folder, then run the commands, whose output is this process's; returns the exit status.
-
-    They end with the lifeline, and then this process leaves by SystemExit, and the folder with it. Where the commands
-    ended before, well or not, it stays for `collect`. Raises UserError where there can't be one.
+    The folder is made where a command or a variable of the `environment`, which they get beside the agent's own, speaks
+    of FOLDER. They end with the lifeline, and then this process leaves by SystemExit, and the folder with it. Where the
+    commands ended before, well or not, it stays for `collect`. Raises UserError where there can't be one.
     """
-    threading.Thread(target=_leave_at_end, args=(lifeline,), daemon=True).start()
-    folder = make_folder(order.launch) if order.folder else None
+    main_thread = threading.get_ident()
+
+    def leave_with_lifeline() -> None:
+        while lifeline.read(4096):
+            pass
+        # To the main thread, whose wait for the commands it has to break off.
+        signal.pthread_kill(main_thread, signal.SIGTERM)
+
+    threading.Thread(target=leave_with_lifeline, daemon=True).start()
+    words = [*environment.values(), *(word for command in commands for word in command)]
+    folder = make_folder(launch) if any(FOLDER in word for word in words) else None
     try:
-        answer({"folder": folder and str(folder)})
-        environment = os.environ | _in_folder(order.environment, folder) | {LAUNCH: order.launch}
-        commands = [[_word(word, folder) for word in command] for command in order.commands]
-        # What ssh itself prints on its other output tells why a connection ended, so nothing else is there.
-        streams = {"stdin": subprocess.DEVNULL, "stdout": sys.stdout, "stderr": subprocess.STDOUT}
-        outcome = run_group(commands, environment, order.deadline_seconds, order.waited_for, streams=streams)
+        print_answer({"folder": folder and str(folder)})
+        variables = {name: value.replace(FOLDER, str(folder)) for name, value in environment.items()}
+        outcome = run_group(
+            [[word.replace(FOLDER, str(folder)) for word in command] for command in commands],
+            os.environ | variables | {LAUNCH: launch},
+            deadline_seconds,
+            # What ssh itself prints on its other output tells why a connection ended, so nothing else is there.
+            streams={"stdin": subprocess.DEVNULL, "stdout": sys.stdout, "stderr": subprocess.STDOUT},
+        )
     except BaseException:
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
@@ -80,20 +79,23 @@ def run(order: Order, lifeline: IO[bytes], answer: Callable[[dict[str, object]],
 def make_folder(launch: str) -> Path:
     """A new folder for the launch's files. Raises UserError, with this host's name, where there is no room for any."""
     _check(launch)
+    folder = None
     try:
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{launch}-", dir=SCRATCH))
-    except OSError as error:
-        raise _no_room(error) from error
-    try:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, _ROOM_BYTES)
     except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise _no_room(error) from error
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "make room there" if is_full else "make it a folder you may write in"
+        raise UserError(
+            f"{socket.gethostname()} can't keep files in {SCRATCH} ({error.strerror}): {remedy}."
+        ) from error
     return folder
 
 
-def collect(folder: str, names: Iterable[str]) -> dict[str, object]:
+def collect(folder: str, names: Iterable[str]) -> dict[str, str]:
     """Those of these files that are in a launch's folder, by name and in base64; the folder is gone then.
 
     Raises UserError where there is no such folder, or a file in it can't be read.
@@ -113,64 +115,24 @@ def collect(folder: str, names: Iterable[str]) -> dict[str, object]:
 
 
 def sweep(launch: str) -> int:
-    """End this user's processes of a launch on this host, and remove its folders; returns how many processes it was.
-
-    SIGTERM, a few seconds to leave in order, then SIGKILL; those too that were started meanwhile.
-    """
+    """End this user's processes of a launch on this host, and remove its folders; returns how many processes it was."""
     _check(launch)
-    told: set[psutil.Process] = set()
-    begin = time.monotonic()
-    # Looked up anew, since a process that has ended may wait for its parent for ever.
-    while found := _processes_of(launch):
-        waited = time.monotonic() - begin
-        if waited > _GRACE_SECONDS:
-            signal_all(found, signal.SIGKILL)
-        else:
-            signal_all(set(found) - told, signal.SIGTERM)
-        told.update(found)
-        if waited > 2 * _GRACE_SECONDS:
-            break
-        psutil.wait_procs(found, timeout=_LOOK_SECONDS)
-    for folder in SCRATCH.glob(f"{_PREFIX}-{launch}-*"):
-        shutil.rmtree(folder, ignore_errors=True)
-    return len(told)
-
-
-def _processes_of(launch: str) -> list[psutil.Process]:
     # Whoever runs the sweep may belong to the launch itself, or be below a process of it.
     spared = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
-    return [process for process in psutil.process_iter() if process.pid not in spared and _belongs(process, launch)]
 
+    def belongs(process: psutil.Process) -> bool:
+        try:
+            return process.uids().real == os.getuid() and process.environ().get(LAUNCH) == launch
+        except (psutil.Error, OSError):  # It has ended meanwhile.
+            return False
 
-def _belongs(process: psutil.Process, launch: str) -> bool:
-    """Whether it is this user's, and was started for the launch."""
-    try:
-        return process.uids().real == os.getuid() and process.environ().get(LAUNCH) == launch
-    except (psutil.Error, OSError):  # It has ended meanwhile.
-        return False
-
-
-def _leave_at_end(lifeline: IO[bytes]) -> None:
-    """Ask this process to leave when the lifeline ends."""
-    while lifeline.read(4096):
-        pass
-    # To the main thread, whose wait for the commands it has to break off.
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
-
-
-def _in_folder(environment: Mapping[str, str], folder: Path | None) -> dict[str, str]:
-    return {name: _word(value, folder) for name, value in environment.items()}
-
-
-def _word(word: str, folder: Path | None) -> str:
-    return word.replace(FOLDER, str(folder)) if folder else word
+    # Looked up anew, since a process that has ended may wait for its parent for ever.
+    count, _ = end_all(lambda: [each for each in psutil.process_iter() if each.pid not in spared and belongs(each)])
+    for folder in SCRATCH.glob(f"{_PREFIX}-{launch}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+    return count
 
 
 def _check(launch: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9_-]+", launch):
         raise UserError(f"{launch!a} can't name a launch: use letters, digits, '-' and '_'.")
-
-
-def _no_room(error: OSError) -> UserError:
-    remedy = "make room there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it a folder you may write in"
-    return UserError(f"{socket.gethostname()} can't keep files in {SCRATCH} ({error.strerror}): {remedy}.")

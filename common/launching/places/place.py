@@ -1,17 +1,24 @@
-"""What every place can do, and how the agent on a host is asked."""
+"""A host on which an agent of ours is asked, whatever reaches it, and how it is asked."""
 
 import json
 import os
+import re
 import select
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import IO, Any, ClassVar
+
+import msgspec
 
 from common.errors import UserError
+from common.launching import ending
+from common.paths import ROOT
 
 AGENT = "common.launching.hosts.agent"
 """The program that does on a host what it is asked to do."""
@@ -19,47 +26,77 @@ AGENT = "common.launching.hosts.agent"
 LOST_STATUS = 255
 """Exit status of a process on a host that wasn't reached, or whose connection was lost: ssh's, and so every place's."""
 
+_NOT_THERE = (126, 127)
+"""Exit statuses of a shell that can't start a program."""
+
 _ANSWER_SECONDS = 60.0
 
 
-class Place(Protocol):
-    """Where this checkout's Python can be started."""
-
-    def start(self, words: Sequence[str], **streams: object) -> subprocess.Popen[bytes]:
-        """Start Python with these words, and with `streams` as subprocess has them.
-
-        Raises UserError where the place can't start anything.
-        """
-        ...
-
-    def end(self, process: subprocess.Popen[bytes]) -> None:
-        """End what was started there, in bounded time. Raises LaunchFailedError where some of it is left."""
-
-
-class Host(Place, Protocol):
-    """A machine on which an agent is asked: ssh starts it, or whatever else reaches the machine.
+@dataclass(frozen=True)
+class Host(ABC):
+    """A machine on which this checkout's Python is started, by ssh or by whatever else reaches it.
 
     This Python and this checkout are at the same path on every host: the frameworks' launchers and mpirun need that
     too. What was started there ends with its input.
     """
 
-    @property
-    def name(self) -> str:
-        """By which the user knows it."""
-        ...
-
-    @property
-    def slots(self) -> int:
-        """How many workers it takes."""
-        ...
+    client: ClassVar[str]
+    """What reaches it, in words."""
+    name: str
+    """By which the user knows it."""
+    slots: int
+    """How many workers it takes."""
 
     def address(self) -> str:
         """The name or address by which the other hosts reach it."""
-        ...
+        return self.name
+
+    @abstractmethod
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The command line that starts Python there with these words, in this checkout."""
+
+    @abstractmethod
+    def why_it_was_lost(self, errors: str) -> str:
+        """One sentence with the host, the cause and the remedy, from what was printed before status LOST_STATUS."""
+
+    def start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start Python there; its three streams are pipes. Raises UserError where this machine can't start anything."""
+        command, pipes = self.command(words), subprocess.PIPE
+        try:
+            # In a session of its own, so that ^C ends what runs on the hosts in order, through this process.
+            return subprocess.Popen(command, bufsize=0, start_new_session=True, stdin=pipes, stdout=pipes, stderr=pipes)
+        except FileNotFoundError as error:
+            raise UserError(
+                f"{self.name} can't be reached without {command[0]}: install {self.client} here."
+            ) from error
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """End what was started there, in bounded time."""
+        process.kill()
+        with process:
+            pass
 
     def why_it_failed(self, status: int, errors: str) -> str:
         """One sentence with the host, the cause and the remedy, from an exit status and what was printed."""
-        ...
+        name = self.name
+        if status == LOST_STATUS:
+            return self.why_it_was_lost(errors)
+        if ended := next(ending.sentences(errors), None):
+            reason = str(ended.reason)
+            return reason if re.search(rf"\b{re.escape(name)}\b", reason) else f"{name}: {reason}"
+        if status in _NOT_THERE:
+            return (
+                f"{name} has no {sys.executable}: make the same environments there, at the same path, by `nox -s "
+                "tools` and the like."
+            )
+        if re.search(r"\bcd\b", errors) and str(ROOT) in errors:
+            return f"{name} has no checkout in {ROOT}: make one there, at the same path."
+        if re.search(r"No module named '?common", errors):
+            return f"{name} has another checkout in {ROOT}: make it the same commit there as here."
+        last = errors.strip().splitlines()[-1:] or ["it printed nothing"]
+        program = self.command([])[0]
+        words = f"what {program} started there ended with status {status} ({last[0].strip()})"
+        return f"{name}: {words}: try `{program} {name}`."
 
 
 @dataclass(frozen=True)
@@ -68,7 +105,7 @@ class Question:
 
     host: Host
     action: str
-    request: Mapping[str, object] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -76,7 +113,7 @@ class Answer:
     """What a host's agent answered, or why there is no answer."""
 
     host: Host
-    values: dict[str, object]
+    values: Mapping[str, Any]
     """Empty where there is no answer."""
     failure: str | None = None
     """One sentence, with the host, that says why there is none."""
@@ -89,12 +126,17 @@ def start(question: Question) -> subprocess.Popen[bytes]:
 
     Raises UserError where nothing can be started there.
     """
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = question.host.start(["-m", AGENT, question.action], **pipes)
+    process = question.host.start(["-m", AGENT, question.action])
     # Here and on no command line, which everybody can read.
     with suppress(BrokenPipeError):
-        process.stdin.write(json.dumps(question.request).encode() + b"\n")
+        pipe(process.stdin).write(json.dumps(question.request).encode() + b"\n")
     return process
+
+
+def pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    """One of the three streams of what a host has started."""
+    assert stream, "Every host starts it with pipes."
+    return stream
 
 
 def ask(questions: Sequence[Question], seconds: float = _ANSWER_SECONDS) -> list[Answer]:
@@ -102,43 +144,25 @@ def ask(questions: Sequence[Question], seconds: float = _ANSWER_SECONDS) -> list
 
     Raises UserError where nothing can be started on a host.
     """
-    asked: list[tuple[Host, subprocess.Popen[bytes]]] = []
-    try:
+    with ExitStack() as ends:
+        asked = [ends.enter_context(conversation(question)) for question in questions]
+        deadline = time.monotonic() + seconds
         # All are read side by side, so that a host that is silent takes no time from the others.
-        with ThreadPoolExecutor(max_workers=len(questions) or 1) as pool:
+        with ThreadPoolExecutor(max_workers=len(asked) or 1) as pool:
             try:
-                for question in questions:
-                    asked.append((question.host, start(question)))
-                deadline = time.monotonic() + seconds
-                return [*pool.map(lambda each: _answer(*each, deadline), asked)]
+                return [*pool.map(lambda each: each.answer(deadline), asked)]
             finally:
                 # Where a signal ends this, the readers come to the end of their streams.
-                for _, process in asked:
-                    process.kill()
-    finally:
-        for host, process in asked:
-            host.end(process)
+                for each in asked:
+                    each.process.kill()
 
 
-def _answer(host: Host, process: subprocess.Popen[bytes], deadline: float) -> Answer:
-    try:
-        output, errors = process.communicate(timeout=max(deadline - time.monotonic(), 0))
-    except subprocess.TimeoutExpired:
-        return Answer(host, {}, _silence(host), lost=True)
-    if process.returncode:
-        failure = host.why_it_failed(process.returncode, errors.decode(errors="replace"))
-        return Answer(host, {}, failure, lost=process.returncode == LOST_STATUS)
-    for line in reversed(output.splitlines()):
-        if (values := values_in(line)) is not None:
-            return Answer(host, values)
-    return Answer(host, {}, f"{host.name} gave no answer: make it the same commit there as here.")
+def print_answer(values: object) -> None:
+    """Print an agent's answer, a mapping or a struct, at once."""
+    print(msgspec.json.encode(values).decode(), flush=True)
 
 
-def _silence(host: Host) -> str:
-    return f"{host.name} didn't answer in time: see whether it is up, and starts programs."
-
-
-def values_in(line: bytes) -> dict[str, object] | None:
+def values_in(line: bytes) -> dict[str, Any] | None:
     """What an agent said in a line, or None where something else printed it, such as the user's shell as it started."""
     try:
         values = json.loads(line)
@@ -153,34 +177,52 @@ class Conversation:
 
     host: Host
     process: subprocess.Popen[bytes]
-    _heard: bytes = b""
+    _rest: bytes = b""
+    """What came after the last line."""
 
     def say(self) -> None:
         """Ask for the next answer."""
         with suppress(BrokenPipeError):  # Where it is gone, `hear` says why.
-            self.process.stdin.write(b"\n")
+            pipe(self.process.stdin).write(b"\n")
 
-    def hear(self, seconds: float) -> dict[str, object]:
-        """The next answer; raises UserError with the reason where none comes in so many seconds."""
-        deadline = time.monotonic() + seconds
-        while True:
-            line, newline, rest = self._heard.partition(b"\n")
+    def hear(self, seconds: float) -> dict[str, Any]:
+        """The next answer. Raises UserError with the reason where none comes in so many seconds."""
+        output, deadline = pipe(self.process.stdout), time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            line, newline, rest = self._rest.partition(b"\n")
             if newline:
-                self._heard = rest
+                self._rest = rest
                 if (values := values_in(line)) is not None:
                     return values
-                continue
-            if not select.select([self.process.stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
-                raise UserError(_silence(self.host))
-            piece = os.read(self.process.stdout.fileno(), 65536)
-            if not piece:
-                errors = self.process.stderr.read().decode(errors="replace")
-                raise UserError(self.host.why_it_failed(self.process.wait(), errors))
-            self._heard = line + piece
+            elif select.select([output], [], [], left)[0]:
+                piece = os.read(output.fileno(), 65536)
+                if not piece:
+                    raise UserError(self.answer(deadline).failure)
+                self._rest += piece
+        raise UserError(self._silence)
+
+    def answer(self, deadline: float) -> Answer:
+        """The last answer until the agent ends, or why there is none by the deadline."""
+        host = self.host
+        try:
+            output, errors = self.process.communicate(timeout=max(deadline - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            return Answer(host, {}, self._silence, lost=True)
+        if status := self.process.returncode:
+            failure = host.why_it_failed(status, errors.decode(errors="replace"))
+            return Answer(host, {}, failure, lost=status == LOST_STATUS)
+        for line in reversed(output.splitlines()):
+            if (values := values_in(line)) is not None:
+                return Answer(host, values)
+        return Answer(host, {}, f"{host.name} gave no answer: make it the same commit there as here.")
+
+    @property
+    def _silence(self) -> str:
+        return f"{self.host.name} didn't answer in time: see whether it is up, and starts programs."
 
 
 @contextmanager
-def conversation(question: Question) -> Iterator[Conversation]:
+def conversation(question: Question) -> Generator[Conversation]:
     """A conversation with a host's agent, which ends with the block.
 
     Raises UserError where nothing can be started there.

@@ -28,8 +28,9 @@ AGENT = """
 import sys
 from pathlib import Path
 from common.errors import exit_with_one_line
+from common.launching import processes
 from common.launching.hosts import agent, work
-work._GRACE_SECONDS = 0.5
+processes._GRACE_SECONDS = 0.5
 work.SCRATCH = Path(sys.argv.pop())
 exit_with_one_line(agent.main)
 """

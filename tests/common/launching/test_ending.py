@@ -43,6 +43,20 @@ def test_where_the_launcher_reports_a_signal_the_reason_names_it_with_the_rank(l
     assert ending.read(137, 60.0, f"{log}lockstep: a batch\n", [MPIRUN_SIGNAL]) == Ended("failed", reason)
 
 
+HOROVODRUN_SIGNAL = r"Process name: (?P<rank>\d+)\n(?:\S+\| )?Exit code: (?P<status>129|1[3-8]\d|19[0-2])\b"
+"""Of horovodrun over Gloo, which reports signals as a shell does, and only of the process that ended first."""
+
+
+@pytest.mark.parametrize("host", ["", "host1| "])
+def test_a_report_on_the_process_that_ended_first_comes_before_what_the_others_say_of_its_loss(host):
+    report = f"{host}to do so was:\n{host}Process name: 1\n{host}Exit code: 137\n"
+    log = f"{host}[0]<stderr>:lockstep: failed: Horovod lost a worker\n{report}"
+    reason = "rank 1 ended with signal 9, so all processes were ended."
+    assert ending.read(1, 60.0, log, [HOROVODRUN_SIGNAL, MPIRUN_SIGNAL]) == Ended("failed", reason)
+    by_itself = ending.read(1, 60.0, log.replace("137", "1"), [HOROVODRUN_SIGNAL])
+    assert by_itself == Ended("failed", "Horovod lost a worker")
+
+
 def test_what_a_rank_says_of_its_own_failure_comes_before_a_signal():
     log = f"{NOTICED[0]}lockstep: failed: a loss is missing\n"
     assert ending.read(1, 60.0, log, [MPIRUN_SIGNAL]) == Ended("failed", "a loss is missing")

@@ -21,18 +21,16 @@ def test_the_facts_are_those_of_this_machine(agent):
     assert {*facts["environments"]} == {*families()}
     assert facts["routes"]["localhost"] == {"interface": "lo", "address": "127.0.0.1", "prefix_length": 8}
     assert [*facts["routes"]["nosuchhost.invalid"]] == ["failure"]
-    assert facts["free_bytes"] > 0
     assert facts["no_room"] is None
 
 
 def test_every_line_is_answered_with_the_clocks_until_the_input_ends(agent):
     process = agent("clock")
     for _ in range(3):
-        before, before_time = time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
+        before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         print(file=process.stdin, flush=True)
         answer = process.answer()
         assert before <= answer["boottime_ns"] <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        assert before_time <= answer["time_of_day_ns"] <= time.time_ns()
     process.stdin.close()
     assert process.wait(30) == 0
 

@@ -1,15 +1,16 @@
 """common/launching/hosts/survey.py: the hosts stand side by side, and what mustn't differ among them is refused in
 one line."""
 
-import dataclasses
 import io
 import re
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from common.launching.hosts import survey
 from common.launching.hosts.clocks import Offset
+from common.launching.hosts.facts import Facts, Route
 from common.launching.hosts.survey import HostFacts
 from common.launching.places.ssh import SshHost
 from common.launching.virtual_hosts.description import INTERFACE
@@ -18,6 +19,12 @@ from common.records.header import Machine
 from tests.common.launching.conftest import CLOCKS_APART_SECONDS
 
 COMMIT = "0123456789abcdef"
+
+
+class Other(Facts, frozen=True, kw_only=True):
+    """The facts of another commit."""
+
+    weather: str
 
 
 def facts_of(number, peer, **changes):
@@ -31,8 +38,7 @@ def facts_of(number, peer, **changes):
         "environments": {"some": {"python": "3.11.7", "numpy": "2.4.6"}, "other": None},
         "cores": 2,
         "machine": Machine(cores=8),
-        "routes": {f"host{peer}": {"interface": "eth0", "address": f"10.0.0.{number}", "prefix_length": 24}},
-        "free_bytes": 10**9,
+        "routes": {f"host{peer}": Route(interface="eth0", address=f"10.0.0.{number}", prefix_length=24)},
         "no_room": None,
         "clock": Offset(3600.25, 0.00015),
     }
@@ -55,7 +61,7 @@ def text_of(table):
 def test_hosts_that_are_alike_are_not_refused(pair):
     survey.refuse(pair())
     # Virtual hosts share a kernel, and fewer cores than slots are for the record to say.
-    survey.refuse(pair(boot_id="boot1", cores=1, free_bytes=1))
+    survey.refuse(pair(boot_id="boot1", cores=1))
 
 
 @pytest.mark.parametrize(
@@ -77,9 +83,9 @@ def test_hosts_that_are_alike_are_not_refused(pair):
             {"environments": {"some": {"python": "3.11.7"}, "other": None}},
             "differ in their numpy of the environment some (2.4.6, none)",
         ),
-        ({"routes": {"host1": {"failure": "Name or service not known"}}}, "host2 can't reach host1 (Name or service"),
+        ({"routes": {"host1": Route(failure="Name or service not known")}}, "host2 can't reach host1 (Name or service"),
         (
-            {"routes": {"host1": {"interface": "eth0"}, "host3": {"interface": "eth1"}}},
+            {"routes": {"host1": Route(interface="eth0"), "host3": Route(interface="eth1")}},
             "host2 reaches host1 by eth0 and host3 by eth1",
         ),
         ({"no_room": "node7 can't keep files."}, "host2: node7 can't keep files."),
@@ -99,7 +105,7 @@ def test_the_table_has_a_row_for_each_host(pair):
 
 
 def test_one_host_alone_has_no_interface(pair):
-    alone = [dataclasses.replace(pair()[0], routes={})]
+    alone = [msgspec.structs.replace(pair()[0], routes={})]
     survey.refuse(alone)
     assert re.search(r"│ +- +│ +- +│", text_of(survey.table(alone)))
 
@@ -109,11 +115,19 @@ def test_two_hosts_are_surveyed_over_ssh(site):
     survey.refuse(surveyed)
     assert [facts.hostname for facts in surveyed] == ["host1", "host2"]
     assert first.commit == machine.git_commit()
-    assert first.route == {"interface": INTERFACE, "address": "10.77.0.1", "prefix_length": 24}
-    assert second.route["address"] == "10.77.0.2"
+    assert first.route == Route(interface=INTERFACE, address="10.77.0.1", prefix_length=24)
+    assert second.route.address == "10.77.0.2"
     apart = second.clock.offset_seconds - first.clock.offset_seconds
     assert apart == pytest.approx(CLOCKS_APART_SECONDS, abs=1)
     assert "10.77.0.2/24" in text_of(survey.table(surveyed))
+
+
+@pytest.mark.usefixtures("played_ssh")
+def test_a_host_whose_checkout_tells_other_facts_is_one_sentence(monkeypatch, refusal):
+    monkeypatch.setattr(survey, "Facts", Other)
+    sentence = refusal(lambda: survey.survey([SshHost("host1", 1)]))
+    assert sentence.startswith("host1 has another checkout (Object ")
+    assert sentence.endswith("): make it the same commit there as here.")
 
 
 def test_every_host_that_does_not_answer_is_named(site, refusal):

@@ -14,6 +14,7 @@ from common.launching.hosts.work import LAUNCH
 from tests.launching import is_running
 
 SLEEPER = ["sh", "-c", "echo $$; exec sleep 600"]
+IN_A_FOLDER = {"environment": {"WHERE": "{folder}"}}
 
 
 @pytest.fixture
@@ -40,9 +41,7 @@ def left_in(tmp_path):
 
 def test_commands_run_in_their_environment_and_leave_files_of_which_those_asked_for_are_collected(order, agent):
     write = 'cd "$0"; echo "$WHERE" && echo $LOCKSTEP_LAUNCH && echo problem >&2 && printf "\\001\\377" > some.bin'
-    process = order(
-        ["sh", "-c", f"{write} && touch core", "{folder}"], environment={"WHERE": "in {folder}"}, folder=True
-    )
+    process = order(["sh", "-c", f"{write} && touch core", "{folder}"], environment={"WHERE": "in {folder}"})
     folder = process.answer()["folder"]
     output, errors = finish(process)
     assert process.returncode == 0
@@ -53,10 +52,10 @@ def test_commands_run_in_their_environment_and_leave_files_of_which_those_asked_
     assert not os.path.exists(folder)
 
 
-def test_without_a_folder_words_stay_as_they_are(order, tmp_path):
-    process = order(["echo", "{folder}"])
+def test_where_no_word_speaks_of_a_folder_there_is_none(order, tmp_path):
+    process = order(["echo", "{}"], environment={"WHERE": "folder"})
     assert process.answer() == {"folder": None}
-    assert finish(process) == ("{folder}\n", "")
+    assert finish(process) == ("{}\n", "")
     assert left_in(tmp_path) == []
 
 
@@ -68,7 +67,7 @@ def test_commands_do_not_read_the_lifeline(order):
 
 @pytest.mark.parametrize("end", [lambda process: process.stdin.close(), lambda process: process.send_signal(15)])
 def test_all_ends_with_the_lifeline_or_by_a_signal(end, order, tmp_path):
-    process = order(SLEEPER, ["sh", "-c", "setsid sleep 600 & echo $!; wait"], folder=True)
+    process = order(SLEEPER, ["sh", "-c", "setsid sleep 600 & echo $!; wait"], **IN_A_FOLDER)
     process.answer()
     pids = [int(process.stdout.readline()) for _ in range(2)]
     end(process)
@@ -78,7 +77,7 @@ def test_all_ends_with_the_lifeline_or_by_a_signal(end, order, tmp_path):
 
 
 def test_the_deadline_ends_all(order):
-    process = order(SLEEPER, deadline_seconds=0.3, folder=True)
+    process = order(SLEEPER, deadline_seconds=0.3, **IN_A_FOLDER)
     process.answer()
     pid = int(process.stdout.readline())
     assert process.wait(30) == 124
@@ -96,7 +95,7 @@ def test_the_status_is_that_of_what_failed(shell, status, order):
 
 
 def test_what_is_left_by_commands_of_which_one_failed_is_collected(order, agent, tmp_path):
-    process = order(["sh", "-c", "echo half > $0/record; exit 7", "{folder}"], SLEEPER, folder=True)
+    process = order(["sh", "-c", "echo half > $0/record; exit 7", "{folder}"], SLEEPER)
     folder = process.answer()["folder"]
     assert process.wait(30) == 7
     answer = agent("collect", folder=folder, names=["record"]).answer()
@@ -104,14 +103,9 @@ def test_what_is_left_by_commands_of_which_one_failed_is_collected(order, agent,
     assert left_in(tmp_path) == []
 
 
-def test_those_that_serve_end_with_those_that_are_waited_for(order):
-    process = order(["true"], ["sleep", "600"], waited_for=1)
-    assert process.wait(30) == 0
-
-
 def test_a_disk_without_room_is_one_sentence_that_names_the_host(order, tmp_path):
     (tmp_path / "file").touch()
-    process = order(SLEEPER, folder=True, scratch=tmp_path / "file")
+    process = order(SLEEPER, **IN_A_FOLDER, scratch=tmp_path / "file")
     output, errors = finish(process)
     assert (process.returncode, output) == (2, "")
     assert errors.startswith(f"lockstep: {socket.gethostname()} can't keep files in {tmp_path}/file")

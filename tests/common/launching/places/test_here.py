@@ -1,13 +1,13 @@
 """common/launching/places/here.py: what is started on this machine ends with all below it, or is named."""
 
 import subprocess
+import sys
 
 import psutil
 import pytest
 
 from common.errors import LaunchFailedError
 from common.launching.places import here
-from common.launching.places.here import Here
 from tests.launching import is_running, wait_for
 
 STUBBORN = """
@@ -21,10 +21,10 @@ time.sleep(600)
 
 
 @pytest.fixture
-def stubborn(tmp_path, monkeypatch):
+def stubborn(monkeypatch):
     """A launcher that ignores SIGTERM, and what it has started."""
     monkeypatch.setattr(here, "STOP_SECONDS", 0.1)
-    process = Here(tmp_path).start(["-c", STUBBORN], stdout=subprocess.PIPE)
+    process = psutil.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE)
     child = psutil.Process(int(process.stdout.readline()))
     yield process, child
     for each in (child, process):
@@ -36,7 +36,7 @@ def stubborn(tmp_path, monkeypatch):
 
 def test_what_ignores_sigterm_is_killed_with_all_below_it(stubborn):
     launcher, child = stubborn
-    Here().end(launcher)
+    here.end(launcher)
     assert launcher.returncode == -9
     wait_for(lambda: not is_running(child), seconds=5)
 
@@ -48,11 +48,11 @@ def test_what_not_even_sigkill_ends_is_named(stubborn, monkeypatch):
     launcher, child = stubborn
     first, second = sorted([launcher.pid, child.pid])
     with pytest.raises(LaunchFailedError, match=f"^Process {first}, {second} is still there after SIGKILL: "):
-        Here().end(launcher)
+        here.end(launcher)
 
 
-def test_what_has_ended_by_itself_is_left_alone(tmp_path):
-    process = Here(tmp_path).start(["-c", "raise SystemExit(3)"])
+def test_what_has_ended_by_itself_is_left_alone():
+    process = psutil.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     assert process.wait(30) == 3
-    Here(tmp_path).end(process)
+    here.end(process)
     assert process.returncode == 3

@@ -1,5 +1,4 @@
-"""common/launching/hosts/allocation.py: a launch over hosts is started by its own launcher and leaves one record
-here."""
+"""common/launching/hosts/cluster.py: a launch over hosts is started by its own launcher and leaves one record here."""
 
 import dataclasses
 import json
@@ -11,9 +10,10 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations.strategy import Launcher, Options
 from common.errors import UserError
-from common.launching.hosts import allocation
-from common.launching.hosts.allocation import Cluster
+from common.launching.hosts import cluster
 from common.launching.hosts.clocks import Offset
+from common.launching.hosts.cluster import Cluster
+from common.launching.hosts.facts import Route
 from common.launching.hosts.ranks import HostsOutcome
 from common.launching.hosts.survey import HostFacts
 from common.launching.places.ssh import SshHost
@@ -35,7 +35,7 @@ VIRTUAL = Virtual(delay_seconds=0.0)
 
 
 def member(number):
-    route = {"interface": "eth0", "address": f"10.0.0.{number}", "prefix_length": 24}
+    route = Route(interface="eth0", address=f"10.0.0.{number}", prefix_length=24)
     return HostFacts(
         host=SshHost(f"host{number}", 2),
         hostname=f"machine{number}",
@@ -47,7 +47,6 @@ def member(number):
         cores=2,
         machine=Machine(processor="a processor"),
         routes={"another": route},
-        free_bytes=2**30,
         no_room=None,
         clock=Offset(0.0, 0.0),
     )
@@ -73,7 +72,7 @@ def ran(monkeypatch):
         log_path.write_text(asked.get("log", ""))
         return asked["ends_with"]
 
-    monkeypatch.setattr(allocation, "run_over_hosts", run)
+    monkeypatch.setattr(cluster, "run_over_hosts", run)
     return asked
 
 
@@ -127,7 +126,7 @@ def test_a_record_that_cannot_be_kept_here_is_a_failure_and_no_refusal(ran, plan
         raise UserError(f"{path.name} can't be written: make room.")
 
     launch = planned()
-    monkeypatch.setattr(allocation, "write_atomically", refuse)
+    monkeypatch.setattr(cluster, "write_atomically", refuse)
     ran["ends_with"] = HostsOutcome(0, files={f"{launch.name}.json": b"{}"})
     record = run_planned(launch, tmp_path, cluster_of(2))
     assert (record.status, record.reason) == ("failed", f"{launch.name}.json can't be written: make room.")
@@ -140,7 +139,7 @@ def test_a_host_that_names_a_file_elsewhere_writes_none_and_its_launch_fails(pla
     monkeypatch.setenv(
         "COLLECTED", json.dumps({f"{launch.name}.json": "eA==", "../../x": "eA==", str(outside): "eA=="})
     )
-    hostile = dataclasses.replace(member(1), host=SshHost("hostile", 4))
+    hostile = msgspec.structs.replace(member(1), host=SshHost("hostile", 4))
     record = run_planned(launch, folder, cluster_of(1, members=[hostile]))
     assert record.status == "failed"
     assert record.reason.startswith("hostile sent back something else than the files that it was asked for ('../../x')")
@@ -181,6 +180,12 @@ def test_what_a_worker_says_before_it_fails_is_the_reason_with_its_host(ran, pla
     assert (record.status, record.reason) == ("failed", "host2: the wire broke.")
 
 
+def test_the_host_in_the_reason_is_the_one_that_said_it_and_not_the_first_that_ended(ran, planned, tmp_path):
+    log = "host1| waits\nhost2| [3]<stderr>:lockstep: failed: the wire broke.\nhost1| lockstep: failed: host2 left.\n"
+    ran |= {"ends_with": HostsOutcome(1, failed_host="host1"), "log": log}
+    assert run_planned(planned(), tmp_path, cluster_of(2)).reason == "host2: the wire broke."
+
+
 def test_a_signal_that_the_launcher_reports_is_the_reason_over_hosts_too(ran, planned, tmp_path):
     ran |= {"ends_with": HostsOutcome(1, failed_host="host1"), "log": "host1| spread: rank 3, signal 9\n"}
     reporting = dataclasses.replace(SPREAD, signal_reports=(r"rank (?P<rank>\d+), signal (?P<signal>\d+)",))
@@ -189,7 +194,7 @@ def test_a_signal_that_the_launcher_reports_is_the_reason_over_hosts_too(ran, pl
 
 
 def test_a_deadline_is_told_as_on_one_machine(ran, planned, tmp_path):
-    ran["ends_with"] = HostsOutcome(124, timed_out=True, failed_host="host1")
+    ran["ends_with"] = HostsOutcome(124, failed_host="host1")
     record = run_planned(planned(), tmp_path, cluster_of(2))
     assert record.reason == "host1: It was ended by its deadline of 600 s."
 
