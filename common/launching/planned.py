@@ -180,13 +180,13 @@ class PlannedSweep:
     def job(self, folder: Path) -> Job:
         """What is started."""
         record = folder / f"{self.name}.json"
-        asked = dataclasses.replace(self.sweep, record=record)
+        swept = dataclasses.replace(self.sweep, record=record)
         return Job(
             program=self.library,
-            limits=asked,
+            limits=swept,
             options=self.library.options,
             # A script that its launcher starts on several hosts doesn't know how many ranks there are by default.
-            arguments=[*sweep.to_arguments(asked), "--workers", str(asked.workers)],
+            arguments=[*sweep.to_arguments(swept), "--workers", str(swept.workers)],
             files=[cells_path(record).name],
             hosts=self.hosts or 1,
             bandwidth_bits_per_second=self.bandwidth_bits_per_second,

@@ -127,7 +127,7 @@ def end_all(look: Callable[[], Sequence[psutil.Process]]) -> tuple[int, Sequence
 
     Returns how many these were, and those that are left all the same.
     """
-    begin, asked = time.monotonic(), set[psutil.Process]()
+    begin, signalled = time.monotonic(), set[psutil.Process]()
     while remaining := look():
         waited = time.monotonic() - begin
         if waited > _GRACE_SECONDS + KILL_SECONDS:
@@ -135,10 +135,10 @@ def end_all(look: Callable[[], Sequence[psutil.Process]]) -> tuple[int, Sequence
         if waited > _GRACE_SECONDS:
             signal_all(remaining, signal.SIGKILL)
         else:
-            signal_all(set(remaining) - asked, signal.SIGTERM)
-        asked.update(remaining)
+            signal_all(set(remaining) - signalled, signal.SIGTERM)
+        signalled.update(remaining)
         psutil.wait_procs(remaining, timeout=_LOOK_SECONDS)
-    return len(asked), remaining
+    return len(signalled), remaining
 
 
 def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
@@ -191,9 +191,9 @@ def exit_on_signals() -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Leave as on SIGTERM when the parent, whose process number this is, has ended, however it did.
+    """Leave as on SIGTERM when the parent of this process number has ended, however it did.
 
-    prctl(2), PR_SET_PDEATHSIG. A change of credentials may clear it, so a program that makes one asks again.
+    A change of credentials may clear this (prctl(2), PR_SET_PDEATHSIG): a program that makes one asks again.
     """
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:

@@ -1,9 +1,10 @@
 """One launch, and one record of it, whatever happens to it."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from common.errors import PREFIX, LaunchFailedError, UserError
 from common.files import write_atomically
@@ -20,45 +21,39 @@ AnySite = TypeVar("AnySite", bound=Site | None)
 """The hosts that a job is spread over; None: this machine."""
 
 
-class Allocation(Protocol[AnySite]):
+class Allocation(ABC, Generic[AnySite]):
     """Where launches are made: this machine, or hosts. It starts a job, and ends all of it, always."""
 
-    @property
-    def folder(self) -> Path | None:
-        """Where the files of a job lie before they come to the folder of its log; None: they are made there."""
-        ...
+    folder: ClassVar[Path | None] = None
+    """Where the files of a job lie before they come to the folder of its log; None: they are made there."""
 
+    @abstractmethod
     def site(self, job: Job) -> AnySite:
         """The job's hosts, by what is known before."""
-        ...
 
     def measured(self, job: Job, site: AnySite) -> AnySite:
         """The same with what is measured just before the launch. Raises UserError where the job can't be had there."""
-        ...
+        return site
 
+    @abstractmethod
     def run(self, job: Job, site: AnySite, log_path: Path) -> Ended:
         """Start the job and return how it ended; its output is in the log, and its files lie beside that.
 
         Raises UserError where nothing was started, and LaunchFailedError where something of it is left.
         """
-        ...
 
 
 @dataclass(frozen=True)
-class ThisMachine:
+class ThisMachine(Allocation[None]):
     """A launch on this machine, without any ssh, by the code of this checkout or of another."""
 
     launcher: str = "common.launching.launch"
     """The module of the checkout that starts a program."""
     root: Path = ROOT
     """The checkout."""
-    folder = None
 
     def site(self, job: Job) -> None:
         """No hosts."""
-
-    def measured(self, job: Job, site: None) -> None:
-        """Nothing is measured."""
 
     def run(self, job: Job, site: None, log_path: Path) -> Ended:
         """As `Allocation` has it."""

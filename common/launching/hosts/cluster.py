@@ -29,6 +29,7 @@ from common.launching.hosts.survey import HostFacts
 from common.launching.hosts.work import FOLDER, LAUNCH
 from common.launching.launch import python_for, script_for, settings_for
 from common.launching.planned import Hosts, Job
+from common.launching.supervision import Allocation
 from common.launching.virtual_hosts import calibration
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Description, described
@@ -45,11 +46,8 @@ _PORTS = range(20_000, 32_000)
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """The hosts of a session, and how this machine learns what may change from launch to launch.
-
-    The interface is `common.launching.supervision.Allocation`.
-    """
+class Cluster(Allocation[Site]):
+    """The hosts of a session."""
 
     members: Sequence[HostFacts]
     spread: Hosts
@@ -57,14 +55,10 @@ class Cluster:
     offsets: Callable[[Sequence[HostFacts]], list[Offset]]
     """How far each of these hosts' clocks that count from boot is ahead of this machine's, now."""
     link: Callable[[Job], Link | None]
-    """What a link between two of the hosts carries now, which is made to be what the launch asks for.
-
-    Raises UserError where it isn't.
-    """
+    """What a link between two of the hosts carries now. Raises UserError where that isn't what the job asks for."""
     virtual: Virtual | None = None
     """What was asked for of virtual hosts, as a record has it, but for the bandwidth, which each launch names."""
     folder = Path(FOLDER)
-    """A new folder of the first host, from where the files come."""
 
     def site(self, job: Job) -> Site:
         """The launch's hosts by what is known before it."""
@@ -85,9 +79,7 @@ class Cluster:
         return Site(hosts=hosts, virtual=virtual, oversubscribed=cores is not None and threads > cores)
 
     def measured(self, job: Job, site: Site) -> Site:
-        """The site with what its clocks and its link are like now. Raises UserError where the job can't be had there,
-        or the link isn't as asked for.
-        """
+        """The site with what its clocks and its link are like now. Raises UserError as `Allocation` has it."""
         members = self.members[: job.hosts]
         if job.hosts > 1:
             if job.program.launcher.across_hosts is None:

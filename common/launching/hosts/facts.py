@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -35,9 +36,8 @@ class Route(Part, frozen=True, kw_only=True):
 
     interface: str = ""
     address: str = ""
-    """That of the interface."""
+    """That of the interface, as is the length of its network's prefix."""
     prefix_length: int = 0
-    """That of the interface's network."""
     failure: str = ""
     """Why nothing leads there; then the other fields are empty."""
 
@@ -56,7 +56,7 @@ class Facts(Part, frozen=True, kw_only=True):
     """The same for all hosts on one kernel."""
     commit: str | None
     changes: str | None
-    """A digest of how the checkout's files differ from the commit."""
+    """A digest of how the checkout's files differ from the commit; None without one."""
     python: str
     environments: dict[str, dict[str, str] | None]
     """By environment the versions in it, or None where it isn't made."""
@@ -71,7 +71,10 @@ class Facts(Part, frozen=True, kw_only=True):
 
 def facts(peers: Sequence[str]) -> Facts:
     """The facts of this host, whose `peers` are the names of the others."""
-    no_room = None
+    changes = no_room = None
+    with suppress(OSError, subprocess.CalledProcessError):
+        command = ["git", "-C", str(ROOT), "diff", "--binary", "HEAD"]
+        changes = hashlib.sha256(subprocess.run(command, capture_output=True, check=True).stdout).hexdigest()
     try:
         shutil.rmtree(work.make_folder("facts"))
     except UserError as error:
@@ -80,7 +83,7 @@ def facts(peers: Sequence[str]) -> Facts:
         hostname=socket.gethostname(),
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip(),
         commit=machine.git_commit(),
-        changes=_changes(),
+        changes=changes,
         python=platform.python_version(),
         environments={name: _versions(family) for name, family in catalogue.families().items()},
         cores=len(os.sched_getaffinity(0)),
@@ -112,22 +115,8 @@ def route_to(peer: str) -> Route:
 
 def _versions(family: Family) -> dict[str, str] | None:
     """Versions of Python and the packages in a family's environment, or None where it isn't made."""
-    try:
-        python = inventory.python_of(family.environment)
-    except NotInstalledError:
-        return None
-    if python is None:
-        return None
-    command = [str(python), "-c", _VERSIONS, *family.packages]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
-    return json.loads(result.stdout) if result.returncode == 0 else None
-
-
-def _changes() -> str | None:
-    """A digest of how the checkout's files differ from its commit; None without a commit."""
-    command = ["git", "-C", str(ROOT), "diff", "--binary", "HEAD"]
-    try:
-        difference = subprocess.run(command, capture_output=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return hashlib.sha256(difference).hexdigest()
+    with suppress(NotInstalledError, subprocess.CalledProcessError):
+        if python := inventory.python_of(family.environment):
+            command = [str(python), "-c", _VERSIONS, *family.packages]
+            return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+    return None

@@ -47,11 +47,10 @@ class HostsOutcome:
     failed_host: str | None = None
     """On which host it failed."""
     reason: str | None = None
-    """One sentence; None where it went well, was ended by the deadline, or a command ended by itself, which the log
-    tells of."""
+    """One sentence; None where it went well, or the status and the log tell."""
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """The files that were asked for, as the first host that had a folder left them there, by name; where the launch
-    failed, what could be had."""
+    """The files that were asked for, as the first host that had a folder left them, by name; of a launch that failed
+    those that could be had."""
 
 
 @dataclass(eq=False)

@@ -81,12 +81,12 @@ def refuse(surveyed: Sequence[HostFacts]) -> None:
             )
 
 
-def _refuse_difference(what: str, surveyed: Sequence[HostFacts], values: Sequence[str], remedy: str) -> None:
+def _refuse_difference(trait: str, surveyed: Sequence[HostFacts], values: Sequence[str], remedy: str) -> None:
     """Raises UserError where the hosts' values aren't the same, with the first two that differ."""
     for facts, value in zip(surveyed, values, strict=True):
         if value != values[0]:
             names = f"{surveyed[0].host.name} and {facts.host.name}"
-            raise UserError(f"{names} differ in their {what} ({values[0]}, {value}): {remedy}.")
+            raise UserError(f"{names} differ in their {trait} ({values[0]}, {value}): {remedy}.")
 
 
 def _refuse_routes(facts: HostFacts) -> None:

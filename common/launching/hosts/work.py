@@ -78,7 +78,6 @@ def run(
 
 def make_folder(launch: str) -> Path:
     """A new folder for the launch's files. Raises UserError, with this host's name, where there is no room for any."""
-    _check(launch)
     folder = None
     try:
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{launch}-", dir=SCRATCH))
@@ -116,7 +115,8 @@ def collect(folder: str, names: Iterable[str]) -> dict[str, str]:
 
 def sweep(launch: str) -> int:
     """End this user's processes of a launch on this host, and remove its folders; returns how many processes it was."""
-    _check(launch)
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", launch):
+        raise UserError(f"{launch!a} can't name a launch: use letters, digits, '-' and '_'.")
     # Whoever runs the sweep may belong to the launch itself, or be below a process of it.
     spared = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
 
@@ -131,8 +131,3 @@ def sweep(launch: str) -> int:
     for folder in SCRATCH.glob(f"{_PREFIX}-{launch}-*"):
         shutil.rmtree(folder, ignore_errors=True)
     return count
-
-
-def _check(launch: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", launch):
-        raise UserError(f"{launch!a} can't name a launch: use letters, digits, '-' and '_'.")

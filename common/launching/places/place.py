@@ -118,14 +118,11 @@ class Answer:
     failure: str | None = None
     """One sentence, with the host, that says why there is none."""
     lost: bool = False
-    """Whether there is none because the host wasn't reached."""
+    """Whether the host wasn't reached."""
 
 
 def start(question: Question) -> subprocess.Popen[bytes]:
-    """Start what is asked on the host; its input stays open, and its end is the end of what was asked.
-
-    Raises UserError where nothing can be started there.
-    """
+    """Start what is asked, which ends with the process's input. Raises UserError where nothing can be started there."""
     process = question.host.start(["-m", AGENT, question.action])
     # Here and on no command line, which everybody can read.
     with suppress(BrokenPipeError):
@@ -134,26 +131,23 @@ def start(question: Question) -> subprocess.Popen[bytes]:
 
 
 def pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    """One of the three streams of what a host has started."""
-    assert stream, "Every host starts it with pipes."
+    """A stream of what a host has started, which is there: all are pipes."""
+    assert stream
     return stream
 
 
 def ask(questions: Sequence[Question], seconds: float = _ANSWER_SECONDS) -> list[Answer]:
-    """The answers to all questions, which are asked at the same time; those that take too long are failures.
-
-    Raises UserError where nothing can be started on a host.
-    """
+    """The answers to all questions, which are asked at the same time. Raises UserError as `start` does."""
     with ExitStack() as ends:
-        asked = [ends.enter_context(conversation(question)) for question in questions]
+        conversations = [ends.enter_context(conversation(question)) for question in questions]
         deadline = time.monotonic() + seconds
         # All are read side by side, so that a host that is silent takes no time from the others.
-        with ThreadPoolExecutor(max_workers=len(asked) or 1) as pool:
+        with ThreadPoolExecutor(max_workers=len(conversations) or 1) as pool:
             try:
-                return [*pool.map(lambda each: each.answer(deadline), asked)]
+                return [*pool.map(lambda each: each.answer(deadline), conversations)]
             finally:
                 # Where a signal ends this, the readers come to the end of their streams.
-                for each in asked:
+                for each in conversations:
                     each.process.kill()
 
 
@@ -178,7 +172,6 @@ class Conversation:
     host: Host
     process: subprocess.Popen[bytes]
     _rest: bytes = b""
-    """What came after the last line."""
 
     def say(self) -> None:
         """Ask for the next answer."""
@@ -223,10 +216,7 @@ class Conversation:
 
 @contextmanager
 def conversation(question: Question) -> Generator[Conversation]:
-    """A conversation with a host's agent, which ends with the block.
-
-    Raises UserError where nothing can be started there.
-    """
+    """A conversation with a host's agent, which ends with the block. Raises UserError as `start` does."""
     process = start(question)
     try:
         yield Conversation(question.host, process)
