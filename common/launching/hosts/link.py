@@ -11,7 +11,7 @@ from common.launching.places import place
 from common.launching.places.place import Host, Question
 from common.records.header import Link
 
-_ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 1.0
+_ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 0.2
 _PIECE_BYTES = 2**20
 _SETTLE_SHARE = 0.25
 """Of the seconds: the sender's window grows first, and what limits a link may let a burst pass."""
