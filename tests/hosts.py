@@ -19,7 +19,7 @@ import pytest
 from common.errors import PREFIX, REFUSED_STATUS, UserError
 from common.launching.virtual_hosts import cluster as virtual_cluster
 from common.launching.virtual_hosts import cores
-from common.launching.virtual_hosts.cluster import enter_command, virtual_hosts
+from common.launching.virtual_hosts.cluster import ENTER, virtual_hosts
 from common.launching.virtual_hosts.description import (
     HEAD_ADDRESS,
     HEAD_NAME,
@@ -28,6 +28,7 @@ from common.launching.virtual_hosts.description import (
     address_of,
 )
 from common.launching.virtual_hosts.description import Link as Wire
+from common.paths import ROOT
 from common.records.header import Link
 from tests import hosts_apart
 
@@ -51,7 +52,9 @@ class VirtualHost:
         variables = dict(variables or {}) | ({} if is_head else {"TMPDIR": TEMPORARY_FOLDER})
         pinned = ["taskset", "--cpu-list", ",".join(map(str, os.sched_getaffinity(self.keeper)))]
         joined = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs; exec "$@"', str(self.group)] if self.group else []
-        return [*joined, *pinned, *enter_command(self.keeper, self.network, command, variables)]
+        words = [f"{name}={value}" for name, value in variables.items()]
+        place = [str(self.keeper), str(self.network), str(ROOT)]
+        return [*joined, *pinned, *ENTER, *place, *words, "--", *command]
 
     def run(self, *command: str) -> str:
         """Run `command` and return what it printed; raises RuntimeError, which has that, where it fails."""

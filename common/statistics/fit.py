@@ -123,8 +123,7 @@ def fit(size_bytes: Sequence[int], seconds: np.ndarray) -> Fit | None:
     drawn = _divided(sizes, _resampled(seconds), count) if launches >= FEWEST_LAUNCHES else None
     latencies = _estimates(best.latency_seconds, drawn and drawn.latency_seconds)
     slopes = _estimates(best.seconds_per_byte, drawn and drawn.seconds_per_byte)
-    edges = [*map(int, best.from_bytes[0]), math.inf]
-    spans = [[size for size in size_bytes if first <= size < end] for first, end in pairwise(edges)]
+    spans = np.split(np.asarray(size_bytes), np.searchsorted(sizes, best.from_bytes[0, 1:]))
     return Fit(
         size_bytes=tuple(map(int, size_bytes)),
         measured_seconds=tuple(medians.tolist()),

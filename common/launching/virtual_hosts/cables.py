@@ -85,20 +85,24 @@ class Cables:
 
     def shape(self, link: Link) -> None:
         """Make each cable like this; what is on its way meanwhile is lost. Raises UserError where it can't be."""
+        bits, delay_seconds = link.bandwidth_bits_per_second, link.delay_seconds
         with IPRoute() as head:
             self._stop_relay(head)
             has_netem = False
             for port, keeper in zip(self._ports, self._keepers, strict=True):
                 with IPRoute(netns=f"/proc/{keeper}/ns/net", flags=0) as host:
-                    cable = _index(host, INTERFACE)
-                    for place, index in ((host, cable), (head, _index(head, port))):
+                    ends = ((host, _index(host, INTERFACE)), (head, _index(head, port)))
+                    for place, index in ends:
                         with suppress(NetlinkError):  # Where there is nothing to be cleared.
                             place.tc("del", index=index, parent=_ROOT_HANDLE)
-                    has_netem = link.delay_seconds > 0 and _delay(host, cable, link.delay_seconds)
-                    _limit(host, cable, link, below=_NETEM_HANDLE + 1 if has_netem else _ROOT_HANDLE)
-                    _limit(head, _index(head, port), link)
-            if link.delay_seconds > 0 and not has_netem:
-                self._start_relay(head, link.delay_seconds)
+                    below = _ROOT_HANDLE
+                    if delay_seconds and (has_netem := _delay(*ends[0], delay_seconds)):
+                        below = _NETEM_HANDLE + 1
+                    if bits is not None:
+                        _limit(*ends[0], bits, below)
+                        _limit(*ends[1], bits, _ROOT_HANDLE)
+            if delay_seconds and not has_netem:
+                self._start_relay(head, delay_seconds)
 
     def _start_relay(self, head: IPRoute, delay_seconds: float) -> None:
         head.link("add", ifname=_FAR, kind="veth", peer={"ifname": _RELAY})
@@ -145,11 +149,9 @@ def _delay(host: IPRoute, index: int, seconds: float) -> bool:
         raise
 
 
-def _limit(place: IPRoute, index: int, link: Link, below: int = _ROOT_HANDLE) -> None:
-    """Let through no more than the link's bandwidth."""
-    if link.bandwidth_bits_per_second is None:
-        return
-    rate = link.bandwidth_bits_per_second / 8
+def _limit(place: IPRoute, index: int, bits_per_second: float, below: int) -> None:
+    """Let no more through the interface than so many bits per second."""
+    rate = bits_per_second / 8
     limit = min(int(rate * _QUEUE_SECONDS) + BURST_BYTES, 2**32 - 1)
     try:
         # pyroute2 takes a number for bytes per second.

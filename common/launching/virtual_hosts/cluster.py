@@ -5,6 +5,7 @@ of its own, /dev/shm and /var/tmp in memory, and an ssh server that asks nothing
 it, however that ends.
 """
 
+import math
 import os
 import secrets
 import shutil
@@ -31,7 +32,9 @@ MOST_HOSTS = 250
 KEEPER = "common.launching.virtual_hosts.keeper"
 """The program that makes a cluster."""
 
-_ENTER = Path(__file__).with_name("enter.py")
+ENTER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("enter.py")))
+"""The program that runs a command in the namespaces of a process; its documentation has its arguments."""
+
 _NAMESPACES = ("--user", "--map-root-user", "--net", "--mount", "--uts", "--ipc", "--pid", "--mount-proc")
 _READY_SECONDS, _END_SECONDS = 60.0, 15.0
 
@@ -49,9 +52,13 @@ class Cluster:
     def enter(self, *command: str, variables: Mapping[str, str] | None = None) -> list[str]:
         """The command line that runs `command` on the head, where it finds the cluster's description.
 
-        It stands for the command, as `enter_command` says. The `variables` are set beside its environment.
+        It stands for the command: it passes signals on, its end ends the command, and it ends as the command does. The
+        command starts at the repository's root, with these variables beside its environment.
         """
-        return enter_command(self.head, self.network, command, self.description.variables() | dict(variables or {}))
+        words = [
+            f"{name}={value}" for name, value in (*self.description.variables().items(), *(variables or {}).items())
+        ]
+        return [*ENTER, str(self.head), str(self.network), str(ROOT), *words, "--", *command]
 
     def run(self, command: Sequence[str], variables: Mapping[str, str] | None = None, lock: int | None = None) -> int:
         """Run the command on the head, with the `lock` that it inherits, and return its status.
@@ -68,20 +75,6 @@ class Cluster:
         return process.wait()
 
 
-def enter_command(keeper: int, network: int, command: Sequence[str], variables: Mapping[str, str]) -> list[str]:
-    """The command line that runs `command` in the namespaces of a keeper, from the repository's root.
-
-    It stands for the command: it passes signals on, its end ends the command, and it ends as the command does.
-    """
-    words = [f"{name}={value}" for name, value in variables.items()]
-    return [sys.executable, "-I", "-S", str(_ENTER), str(keeper), str(network), str(ROOT), *words, "--", *command]
-
-
-def network_of(process: int) -> int:
-    """The inode of the process's network namespace."""
-    return os.stat(f"/proc/{process}/ns/net").st_ino
-
-
 @contextmanager
 def virtual_hosts(count: int, link: Link = UNSHAPED, cores_per_host: float | None = None) -> Generator[Cluster]:
     """So many hosts, named host1, host2 and so on; all that runs on them ends with the block, or with this process.
@@ -91,7 +84,8 @@ def virtual_hosts(count: int, link: Link = UNSHAPED, cores_per_host: float | Non
     if not 1 <= count <= MOST_HOSTS:
         raise UserError(f"{count} virtual hosts: give 1 to {MOST_HOSTS}.")
     if cores_per_host is not None:
-        cores.check(cores_per_host)
+        if not cores.FEWEST <= cores_per_host < math.inf:
+            raise UserError(f"{cores_per_host:g} cores per host: give a number of {cores.FEWEST:g} or more.")
         cores.remove_abandoned()
     if not shutil.which("unshare"):
         raise UserError("No virtual hosts: unshare of util-linux not found: install util-linux.")
@@ -116,7 +110,7 @@ def virtual_hosts(count: int, link: Link = UNSHAPED, cores_per_host: float | Non
             try:
                 description = _made(process, ours)
                 [head] = psutil.Process(process.pid).children()
-                yield Cluster(description, head.pid, network_of(head.pid))
+                yield Cluster(description, head.pid, os.stat(f"/proc/{head.pid}/ns/net").st_ino)
             finally:
                 ours.close()
                 with suppress(subprocess.TimeoutExpired):

@@ -12,17 +12,11 @@ from common.errors import UserError
 PERIOD_MICROSECONDS = 20_000
 """In which a host gets its share: short, since it stands still for the rest of it."""
 
-FEWEST_CORES = 0.05
+FEWEST = 0.05
 """What the kernel can give in one period: a millisecond."""
 
 _PREFIX = "lockstep-"
 _REMOVE_SECONDS = 5.0
-
-
-def check(cores: float) -> None:
-    """Raises UserError for a share that can't be had."""
-    if not FEWEST_CORES <= cores < float("inf"):
-        raise UserError(f"{cores:g} cores per host: give a number of {FEWEST_CORES:g} or more.")
 
 
 def cores_of(number: int, count: int, available: Sequence[int], cores_per_host: float | None) -> set[int]:

@@ -342,6 +342,12 @@ def test_a_number_of_hosts_that_cannot_be_had_is_refused(count):
         pass
 
 
+@pytest.mark.parametrize("share", [0.0, -1.0, 0.01, float("nan"), float("inf")])
+def test_a_share_of_cores_that_cannot_be_meant_is_refused(share):
+    with pytest.raises(UserError, match=r"give a number of 0\.05 or more"), virtual_hosts(2, cores_per_host=share):
+        pass
+
+
 def test_the_hosts_interface_has_the_name_that_programs_go_by(cluster):
     names = python(cluster.hosts[0], "import socket; print(*sorted(name for _, name in socket.if_nameindex()))")
     assert names == f"{INTERFACE} lo"
