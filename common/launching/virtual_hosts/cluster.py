@@ -55,9 +55,8 @@ class Cluster:
         It stands for the command: it passes signals on, its end ends the command, and it ends as the command does. The
         command starts at the repository's root, with these variables beside its environment.
         """
-        words = [
-            f"{name}={value}" for name, value in (*self.description.variables().items(), *(variables or {}).items())
-        ]
+        settings = self.description.variables() | dict(variables or {})
+        words = [f"{name}={value}" for name, value in settings.items()]
         return [*ENTER, str(self.head), str(self.network), str(ROOT), *words, "--", *command]
 
     def run(self, command: Sequence[str], variables: Mapping[str, str] | None = None, lock: int | None = None) -> int:
@@ -65,9 +64,8 @@ class Cluster:
 
         The command gets the signals that ask this process to leave.
         """
-        process = subprocess.Popen(
-            self.enter(*command, variables=variables), cwd=ROOT, pass_fds=() if lock is None else (lock,)
-        )
+        line = self.enter(*command, variables=variables)
+        process = subprocess.Popen(line, pass_fds=() if lock is None else (lock,))
         # It leaves in order, and the hosts go when it has. A terminal's ^C reaches it by itself.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGHUP):
