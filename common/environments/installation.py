@@ -44,7 +44,7 @@ def find_python() -> tuple[str, str]:
     for minor in PYTHON_VERSIONS:
         program = shutil.which(f"python{minor}")
         # pyenv puts a program on PATH for each version that it knows, which only runs for those that are switched on.
-        version = _output_of(program, "-c", _VERSION) if program else ""
+        version = (uv.output_of(program, "-c", _VERSION) or "") if program else ""
         if program and _minor(version) == minor:
             return program, version
     versions = f"{', '.join(reversed(PYTHON_VERSIONS[1:]))} or {PYTHON_VERSIONS[0]}"
@@ -77,7 +77,7 @@ def make(wanted: Sequence[Environment], options: Sequence[str] = (), advice: str
             maker = _Maker(environment, lock, "" if shutil.which("nvidia-smi") else advice)
             # A change of the script alone needs no packages, and so no network.
             lacks_packages = options or not environment.has_packages(version)
-            is_new = options or _output_of(str(environment.python), "-c", _VERSION) != version
+            is_new = options or uv.output_of(str(environment.python), "-c", _VERSION) != version
             environment.made.unlink(missing_ok=True)
             environment.failed.unlink(missing_ok=True)
             environment.log.write_bytes(b"")
@@ -162,14 +162,6 @@ class _Maker:
 
 def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
-
-
-def _output_of(*command: str) -> str:
-    """What the command prints; nothing when it fails or doesn't exist."""
-    try:
-        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
 
 
 def _cause_of_uv(lines: Sequence[str]) -> str:

@@ -162,7 +162,11 @@ def test_a_link_is_what_was_asked_for_when_the_cluster_lives(cluster):
 
 def test_a_program_on_the_head_shapes_the_links(cluster):
     program = (
-        "from common.launching.virtual_hosts.description import Link, described; "
+        "import socket\n"
+        "from common.launching.virtual_hosts.description import SOCKET, Link, described\n"
+        "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as junk:\n"
+        "    junk.connect(SOCKET); junk.send(b'{')\n"
+        "    assert b'failed' in junk.recv(1 << 16)\n"
         "print(described().shape(Link(10e6)).variables())"
     )
     assert "10000000.0" in on_head(cluster, sys.executable, "-c", program)
