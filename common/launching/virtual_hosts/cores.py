@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,8 +30,8 @@ def cores_of(number: int, count: int, available: Sequence[int], cores_per_host: 
     return {available[place % len(available)] for place in range(first, first + min(width, len(available)))}
 
 
-def make(name: str, cores: float, processes: Iterable[int]) -> Path:
-    """A new control group of this name, in which the processes, and all that they start, share so many cores.
+def make(name: str, cores: float, process: int) -> Path:
+    """A new control group of this name, in which the process, and all that it starts, share so many cores.
 
     Raises UserError where the system doesn't let this user make one.
     """
@@ -50,8 +50,7 @@ def make(name: str, cores: float, processes: Iterable[int]) -> Path:
             folder.mkdir()
             for setting, value in settings.items():
                 (folder / setting).write_text(f"{value}\n", encoding="utf-8")
-            for process in processes:
-                (folder / "cgroup.procs").write_text(f"{process}\n", encoding="utf-8")
+            (folder / "cgroup.procs").write_text(f"{process}\n", encoding="utf-8")
             return folder
         except OSError as error:
             problem = f"{folder}: {error.strerror}"

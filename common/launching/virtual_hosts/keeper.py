@@ -88,7 +88,7 @@ def _make(description: Description, token: str, groups: list[Path]) -> tuple[Des
     wires = cables.Cables(keepers)
     if description.cores_per_host is not None:
         for name, keeper in zip(description.names, keepers, strict=True):
-            groups.append(cores.make(f"{token}-{name}", description.cores_per_host, [keeper]))
+            groups.append(cores.make(f"{token}-{name}", description.cores_per_host, keeper))
     for control in controls:
         messages.send(control)
     for control in controls:
