@@ -91,9 +91,9 @@ class Description:
         return replace(self, link=link)
 
 
-def described(environment: Mapping[str, str] | None = None) -> Description | None:
+def described() -> Description | None:
     """The virtual cluster that this program runs on the head of; None elsewhere."""
-    text = (os.environ if environment is None else environment).get(VARIABLE)
+    text = os.environ.get(VARIABLE)
     return msgspec.json.decode(text, type=Description) if text else None
 
 
