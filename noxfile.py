@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import nox
@@ -67,15 +67,14 @@ for each in FAMILIES.values():
 def horovod_check(session: nox.Session) -> None:
     """Try every collective of Horovod, with each framework and over each controller that was built (about 1 minute)."""
     prepare(session, "horovod")
-    session.run(str(environment("horovod").python), "horovod_impl/check.py", *session.posargs, external=True)
+    run(session, "horovod_impl/check.py", *session.posargs, name="horovod")
 
 
 @nox.session
 def horovod_nccl(session: nox.Session) -> None:
     """Build Horovod for NVIDIA GPUs, from a CUDA build of torch and NCCL in their wheels, and load it; needs no GPU."""
     prepare(session, "horovod-nccl")
-    check = "import horovod.torch; assert horovod.torch.nccl_built()"
-    session.run(str(environment("horovod-nccl").python), "-c", check, external=True)
+    run(session, "-c", "import horovod.torch; assert horovod.torch.nccl_built()", name="horovod-nccl")
 
 
 @nox.session
@@ -91,33 +90,25 @@ for each in STRATEGIES.values():
 @nox.session
 def compare(session: nox.Session) -> None:
     """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
-    run_with_tools(
-        session, "-m", "common.sessions.compare", *session.posargs, environments=environments_of(session.posargs)
-    )
+    measure(session, "common.sessions.compare")
 
 
 @nox.session
 def collectives(session: nox.Session) -> None:
     """Measure single collectives of every library, in about four minutes (`-- --plan` tells more)."""
-    run_with_tools(
-        session, "-m", "common.sessions.collectives", *session.posargs, environments=environments_of(session.posargs)
-    )
+    measure(session, "common.sessions.collectives")
 
 
 @nox.session
 def exchanges(session: nox.Session) -> None:
     """Replay strategies' exchanges alone, beside their whole steps, and try from which batch on they pay (15 min)."""
-    run_with_tools(
-        session, "-m", "common.sessions.exchanges", *session.posargs, environments=environments_of(session.posargs)
-    )
+    measure(session, "common.sessions.exchanges")
 
 
 @nox.session
 def matrix_products(session: nox.Session) -> None:
     """Multiply matrices over workers, and tell from which size on that pays, and why (about two minutes)."""
-    needed = tuple(dict.fromkeys(way.family.environment for way in catalogue.ways().values()))
-    environments = () if {"--plan", "--help", "-h"} & {*session.posargs} else needed
-    run_with_tools(session, "-m", "common.sessions.matrix_products", *session.posargs, environments=environments)
+    measure(session, "common.sessions.matrix_products", catalogue.ways())
 
 
 @nox.session
@@ -136,33 +127,32 @@ def readme(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests but the contract grid: first those without a framework, then every strategy as users start it."""
     options = session.posargs or [*SIDE_BY_SIDE, "-m", "not grid"]
-    run_with_tools(session, "-m", "pytest", *options, environments=tuple(FAMILIES))
+    run_with_tools(session, "-m", "pytest", *options, environments=FAMILIES)
 
 
 @nox.session
 def contract(session: nox.Session) -> None:
     """Hold every strategy against the oracle on the whole grid of presets and numbers of workers."""
-    run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=tuple(FAMILIES))
+    run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=FAMILIES)
 
 
 @nox.session
 def benchmark(session: nox.Session) -> None:
     """Measure what the harness costs: each strategy against a bare loop of the same framework, in turn."""
-    run_with_tools(session, "-m", "tests.benchmarks", *session.posargs, environments=environments_of(session.posargs))
+    measure(session, "tests.benchmarks")
 
 
 @nox.session
 def calibrate(session: nox.Session) -> None:
     """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
-    named = session.posargs if {*session.posargs} & {*STRATEGIES} else [*session.posargs, subject().name]
-    run_with_tools(session, "-m", "common.sessions.calibrate", *session.posargs, environments=environments_of(named))
+    measure(session, "common.sessions.calibrate", default=subject().name)
 
 
 @nox.session
 def mutants(session: nox.Session) -> None:
     """Change the maths, the record and the reports' arithmetic line by line, and see that tests notice."""
     prepare(session, "mutants")
-    session.run(str(environment("mutants").python), "-m", "tests.mutants", *session.posargs, external=True)
+    run(session, "-m", "tests.mutants", *session.posargs, name="mutants")
 
 
 @nox.session
@@ -207,18 +197,23 @@ def prepare(session: nox.Session, *names: str, options: Sequence[str] = ()) -> N
         session.error(" ".join(failures.values()).rstrip("."))
 
 
-def environments_of(options: Sequence[str]) -> tuple[str, ...]:
-    """The environments of the strategies and libraries that the options name, or all; none where nothing will be
-    launched.
+def measure(
+    session: nox.Session, module: str, programs: Mapping[str, catalogue.Program] | None = None, default: str = ""
+) -> None:
+    """Run a module that launches those of the programs that the session's options name, else the default, else all.
+
+    The programs are strategies and libraries, where no others are given. Their environments are made before, but where
+    nothing will be launched.
     """
-    if {"--plan", "--help", "-h"} & {*options}:
-        return ()
-    programs = STRATEGIES | LIBRARIES
-    named = {programs[each].family.environment for each in options if each in programs}
-    return tuple(name for name in FAMILIES if name in named or not named)
+    programs = programs or STRATEGIES | LIBRARIES
+    names = [name for name in session.posargs if name in programs] or ([default] if default else programs)
+    needed = {programs[name].family.environment for name in names}
+    is_launching = not {"--plan", "--help", "-h"} & {*session.posargs}
+    environments = [name for name in FAMILIES if is_launching and name in needed]
+    run_with_tools(session, "-m", module, *session.posargs, environments=environments)
 
 
-def run_with_tools(session: nox.Session, *arguments: str, environments: Sequence[str] = ()) -> None:
+def run_with_tools(session: nox.Session, *arguments: str, environments: Iterable[str] = ()) -> None:
     """Run Python in the environment without frameworks, with those of the `environments` that can be had beside it.
 
     The session goes on without the others, and fails at its end.
@@ -233,6 +228,6 @@ def run_with_tools(session: nox.Session, *arguments: str, environments: Sequence
         session.error(f"Done without {' and '.join(failures)}: {' '.join(failures.values())}".rstrip("."))
 
 
-def run(session: nox.Session, *arguments: str) -> None:
-    """Run Python in the environment without frameworks."""
-    session.run(str(environment("tools").python), *arguments, external=True)
+def run(session: nox.Session, *arguments: str, name: str = "tools") -> None:
+    """Run Python in the environment of this name."""
+    session.run(str(environment(name).python), *arguments, external=True)

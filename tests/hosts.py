@@ -3,38 +3,169 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
+import msgspec
+import psutil
 import pytest
 
-from common.errors import UserError
-from common.launching.virtual_hosts.cluster import Cluster, VirtualHost, virtual_hosts
-from common.launching.virtual_hosts.description import INTERFACE
+from common.errors import PREFIX, REFUSED_STATUS, UserError
+from common.launching.virtual_hosts import cluster as virtual_cluster
+from common.launching.virtual_hosts import cores
+from common.launching.virtual_hosts.cluster import ENTER, virtual_hosts
+from common.launching.virtual_hosts.description import (
+    HEAD_ADDRESS,
+    HEAD_NAME,
+    INTERFACE,
+    TEMPORARY_FOLDER,
+    address_of,
+)
+from common.launching.virtual_hosts.description import Link as Wire
+from common.paths import ROOT
+from common.records.header import Link
+from tests import hosts_apart
 
-Host, NAMES = VirtualHost, ("host1", "host2")
 
-HOURS_APART = 3 * 3600.0
-"""By how many seconds the clocks of two hosts differ: whatever compares a time of one with another's is far off."""
+@dataclass(frozen=True)
+class VirtualHost:
+    """A virtual host, or the head, as its tests see it from outside."""
+
+    name: str
+    address: str
+    keeper: int
+    """The process that holds the namespaces, and is none of those that run on the host."""
+    network: int
+    """The inode of its network namespace."""
+    group: Path | None = None
+    """The control group that limits what the host computes."""
+
+    def enter(self, *command: str, variables: Mapping[str, str] | None = None) -> list[str]:
+        """The command line that runs `command` on this host, with its cores, and its folder for temporary files."""
+        is_head = self.name == HEAD_NAME
+        variables = dict(variables or {}) | ({} if is_head else {"TMPDIR": TEMPORARY_FOLDER})
+        pinned = ["taskset", "--cpu-list", ",".join(map(str, os.sched_getaffinity(self.keeper)))]
+        joined = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs; exec "$@"', str(self.group)] if self.group else []
+        words = [f"{name}={value}" for name, value in variables.items()]
+        place = [str(self.keeper), str(self.network), str(ROOT)]
+        return [*joined, *pinned, *ENTER, *place, *words, "--", *command]
+
+    def run(self, *command: str) -> str:
+        """Run `command` and return what it printed; raises RuntimeError, which has that, where it fails."""
+        result = subprocess.run(
+            self.enter(*command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
+        )
+        if result.returncode:
+            raise RuntimeError(f"{self.name}: {' '.join(command)} ended with {result.returncode}:\n{result.stdout}")
+        return result.stdout
+
+    def start(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+        """Start `command` on this host, from the repository's root, with its output in one pipe."""
+        return subprocess.Popen(
+            self.enter(*command),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+        )
+
+
+@dataclass
+class Cluster:
+    """A virtual cluster and its hosts."""
+
+    made: virtual_cluster.Cluster
+    hosts: tuple[VirtualHost, ...]
+    head: VirtualHost
+    link: Wire
+
+    def enter(self, *command: str) -> list[str]:
+        """The command line that runs `command` on the head, where it finds the cluster's description."""
+        return self.made.enter(*command)
+
+    def pull_cable(self, host: VirtualHost) -> None:
+        """From now on nothing reaches this host, and nothing from it anybody."""
+        self._set_cable(host, "down")
+
+    def plug_cable(self, host: VirtualHost) -> None:
+        """Undo `pull_cable`."""
+        self._set_cable(host, "up")
+
+    def _set_cable(self, host: VirtualHost, state: str) -> None:
+        program = (
+            "import sys; from pyroute2 import IPRoute; routes = IPRoute()\n"
+            "routes.link('set', index=routes.link_lookup(ifname=sys.argv[1])[0], state=sys.argv[2])"
+        )
+        self.head.run(sys.executable, "-c", program, f"port{1 + self.hosts.index(host)}", state)
+
+    def shape(self, link: Wire) -> None:
+        """Make the cables like this from now on."""
+        self._on_head(f"described().shape({link!r})")
+        self.link = link
+
+    def calibrate(self) -> Link:
+        """What the link is like by measurement; raises UserError where that isn't what was asked for."""
+        link = self._on_head(f"calibrate(dataclasses.replace(described(), link={self.link!r}))")
+        return msgspec.json.decode(link, type=Link)
+
+    def _on_head(self, expression: str) -> str:
+        """What an expression is on the head, in JSON; raises UserError where it does."""
+        program = (
+            "import dataclasses, msgspec\n"
+            "from common.errors import exit_with_one_line\n"
+            "from common.launching.virtual_hosts.calibration import calibrate\n"
+            "from common.launching.virtual_hosts.description import Link, described\n"
+            f"exit_with_one_line(lambda: print(msgspec.json.encode({expression}).decode()))"
+        )
+        result = subprocess.run(self.enter(sys.executable, "-c", program), capture_output=True, encoding="utf-8")
+        if result.returncode == REFUSED_STATUS:
+            raise UserError(result.stderr.strip().removeprefix(PREFIX))
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+
+def seen_from_outside(made: virtual_cluster.Cluster) -> Cluster:
+    """The cluster's hosts, by the numbers that their processes have here."""
+    description, here = made.description, {}
+    for process in psutil.Process(made.head).children(recursive=True):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            lines = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8").splitlines()
+            [both] = [line.split() for line in lines if line.startswith("NSpid:")]
+            here[int(both[-1])] = process.pid
+    folders = [folder for folder, _ in cores._parents()] if description.cores_per_host else []
+    hosts = []
+    for number, (name, keeper) in enumerate(zip(description.names, description.keepers, strict=True), start=1):
+        groups = [group for folder in folders for group in folder.glob(f"lockstep-{os.getpid()}-*-{name}")]
+        network = description.networks[number - 1]
+        hosts.append(VirtualHost(name, address_of(number), here[keeper], network, *groups))
+    head = VirtualHost(HEAD_NAME, HEAD_ADDRESS, made.head, made.network)
+    return Cluster(made, tuple(hosts), head, description.link)
 
 
 @contextmanager
-def cluster_of(count: int, **settings: object) -> Iterator[Cluster]:
+def cluster_of(count: int, clocks_apart: bool = False, **settings: object) -> Iterator[Cluster]:
     """A virtual cluster, as `virtual_hosts` makes it with these settings; skips the test where it can't be had."""
+    keeper = hosts_apart.__name__ if clocks_apart else virtual_cluster.KEEPER
     with ExitStack() as stack:
         try:
-            cluster = stack.enter_context(virtual_hosts(count, **settings))
+            with mock.patch.object(virtual_cluster, "KEEPER", keeper):
+                made = stack.enter_context(virtual_hosts(count, **settings))
         except UserError as error:
             pytest.skip(f"No test hosts: {str(error).removeprefix('No virtual hosts: ')}")
-        yield cluster
+        yield seen_from_outside(made)
 
 
 @contextmanager
 def two_hosts() -> Iterator[tuple[VirtualHost, VirtualHost]]:
     """Two hosts that reach each other, and nothing else, by their names, and whose clocks are hours apart."""
-    with cluster_of(2, clocks_apart_seconds=HOURS_APART) as cluster:
+    with cluster_of(2, clocks_apart=True) as cluster:
         yield cluster.hosts
 
 

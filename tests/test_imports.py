@@ -81,7 +81,7 @@ def doings_of(source):
 
 
 def _is_definition(node):
-    if isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):
+    if isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return True
     if isinstance(node, ast.Assign):
         names = [name for target in node.targets for name in (target.elts if hasattr(target, "elts") else [target])]

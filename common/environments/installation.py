@@ -44,7 +44,7 @@ def find_python() -> tuple[str, str]:
     for minor in PYTHON_VERSIONS:
         program = shutil.which(f"python{minor}")
         # pyenv puts a program on PATH for each version that it knows, which only runs for those that are switched on.
-        version = _output_of(program, "-c", _VERSION) if program else ""
+        version = (uv.output_of(program, "-c", _VERSION) or "") if program else ""
         if program and _minor(version) == minor:
             return program, version
     versions = f"{', '.join(reversed(PYTHON_VERSIONS[1:]))} or {PYTHON_VERSIONS[0]}"
@@ -68,35 +68,37 @@ def make(wanted: Sequence[Environment], options: Sequence[str] = (), advice: str
     program = uv.program()
     lock_file = inventory.FOLDER / "making.lock"
     ensure_writable(lock_file)
+    sentences: dict[str, str] = {}
     with locked(lock_file, "Another process is making the environments of this checkout; waiting for it ...") as lock:
-        sentences = {}
         unfinished = [each for each in wanted if options or not each.is_made(version)]
         index_options, variables = uv.settings() if unfinished else ([], {})
         for environment in unfinished:
             started = time.monotonic()
+            maker = _Maker(environment, lock, "" if shutil.which("nvidia-smi") else advice)
             # A change of the script alone needs no packages, and so no network.
             lacks_packages = options or not environment.has_packages(version)
+            is_new = options or uv.output_of(str(environment.python), "-c", _VERSION) != version
             environment.made.unlink(missing_ok=True)
             environment.failed.unlink(missing_ok=True)
             environment.log.write_bytes(b"")
-            maker = _Maker(environment, lock, "" if shutil.which("nvidia-smi") else advice)
-            cause = None
-            if lacks_packages:
-                anew = options or _output_of(str(environment.python), "-c", _VERSION) != version
-                cause = maker.unpack_python(program, python, variables) if anew else None
-                cause = cause or maker.install_packages(program, [*index_options, *options], variables)
-            cause = cause or maker.run_script()
-            if cause:
-                sentences[environment.name] = _conclude(environment, cause)
+            try:
+                if lacks_packages:
+                    maker.install(program, python if is_new else None, [*index_options, *options], variables)
+                if environment.script:
+                    maker.run([str(environment.python), str(environment.script)], uv.settings_for_pip() | os.environ)
+            except UserError as error:
+                sentence = f"The environment {environment.name} can't be made: {error}; the log is {environment.log}."
+                environment.failed.write_text(sentence + "\n", encoding="utf-8")
+                sentences[environment.name] = sentence
                 continue
             environment.made.write_text(json.dumps(environment.ingredients(version), indent=1), encoding="utf-8")
             print(f"{environment.name}: made in {in_words(time.monotonic() - started)}", flush=True)
-        return sentences
+    return sentences
 
 
 @dataclass(frozen=True)
 class _Maker:
-    """Takes the steps by which one environment is made; each returns the cause where it fails."""
+    """Takes the steps by which one environment is made; each raises UserError with the cause alone."""
 
     environment: Environment
     lock: int
@@ -104,38 +106,32 @@ class _Maker:
     advice: str
     """What is printed when libraries for GPUs are downloaded."""
 
-    def unpack_python(self, program: str, python: str, variables: Mapping[str, str]) -> str | None:
-        """Give the environment its own Python, in place of all that was there."""
-        folder = inventory.FOLDER / self.environment.name
-        shutil.rmtree(folder, ignore_errors=True)
-        command = [program, "venv", "--quiet", "--no-project", "--python", python, str(folder)]
-        return _cause_of_uv(self.environment.log) if self._run(command, variables) else None
+    def install(self, uv: str, python: str | None, options: Sequence[str], variables: Mapping[str, str]) -> None:
+        """Install what the environment needs, and nothing else; what an interrupted try has left is kept.
 
-    def install_packages(self, program: str, options: Sequence[str], variables: Mapping[str, str]) -> str | None:
-        """Install what the environment needs, and nothing else; what an interrupted try has left is kept."""
-        command = [program, "pip", "install", "--python", str(self.environment.python), "--exact", "--compile-bytecode"]
+        With a `python` the environment first gets its own, in place of all that was there.
+        """
+        folder, python_there = inventory.FOLDER / self.environment.name, str(self.environment.python)
+        if python:
+            shutil.rmtree(folder, ignore_errors=True)
+            self.run([uv, "venv", "--quiet", "--no-project", "--python", python, str(folder)], variables, by_uv=True)
+        command = [uv, "pip", "install", "--python", python_there, "--exact", "--compile-bytecode"]
         command += ["--constraint", str(CONSTRAINTS), *options, *self.environment.requirements]
-        if self._run(command, variables):
-            return _cause_of_uv(self.environment.log)
+        self.run(command, variables, by_uv=True)
         if "Bytecode compiled" not in self.environment.log.read_text(encoding="utf-8"):
             # uv compiles nothing where nothing was left to install, as after an interruption while it compiled.
-            (folder,) = (inventory.FOLDER / self.environment.name).glob("lib/python*/site-packages")
-            compiler = [str(self.environment.python), "-m", "compileall", "-qq", "-j", "0", str(folder)]
-            subprocess.run(compiler, stdin=subprocess.DEVNULL)
-        return None
+            packages = next(folder.glob("lib/python*/site-packages"))
+            subprocess.run(
+                [python_there, "-m", "compileall", "-qq", "-j", "0", str(packages)], stdin=subprocess.DEVNULL
+            )
 
-    def run_script(self) -> str | None:
-        """Run the environment's script, if it has one. It says its cause last."""
-        if not self.environment.script:
-            return None
-        command = [str(self.environment.python), str(self.environment.script)]
-        status = self._run(command, uv.settings_for_pip() | os.environ)
-        return _lines_of(self.environment.log)[-1].rstrip(".") if status else None
+    def run(self, command: Sequence[str], variables: Mapping[str, str], by_uv: bool = False) -> None:
+        """Run the command, its output in the log and, but for the list of packages, printed.
 
-    def _run(self, command: Sequence[str], variables: Mapping[str, str]) -> int:
-        """Run the command, its output in the log and, but for the list of packages, printed; return its status."""
+        The cause is uv's error, or the last line of any other program.
+        """
         advice = self.advice
-        run = subprocess.Popen(
+        process = subprocess.Popen(
             command,
             cwd=ROOT,
             env=variables,
@@ -148,34 +144,28 @@ class _Maker:
         )
         try:
             with self.environment.log.open("a", encoding="utf-8") as log:
-                for line in run.stdout or ():
+                for line in process.stdout or ():
                     log.write(line)
                     if not line.startswith((" + ", " - ", " ~ ")):
                         print(f"{self.environment.name}: {line.rstrip()}", flush=True)
                     if advice and line.startswith(_FOR_GPUS):
                         print(f"\nThis serves NVIDIA GPUs, which this machine doesn't show. {advice}\n", flush=True)
                         advice = ""
-            return run.wait()
+            status = process.wait()
         finally:
-            run.terminate()
-            run.wait()
+            process.terminate()
+            process.wait()
+        if status:
+            lines = _lines_of(self.environment.log)
+            raise UserError(_cause_of_uv(lines) if by_uv else lines[-1].rstrip("."))
 
 
 def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _output_of(*command: str) -> str:
-    """What the command prints; nothing when it fails or doesn't exist."""
-    try:
-        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-
-
-def _cause_of_uv(log: Path) -> str:
+def _cause_of_uv(lines: Sequence[str]) -> str:
     """uv's error in one line without a full stop."""
-    lines = _lines_of(log)
     # uv marks its errors with `error:`, or draws a cross and a tree before them.
     start = next((number for number, line in enumerate(lines) if re.match(r"error: |\W+ No solution", line)), -1)
     causes = itertools.takewhile(lambda line: not line.startswith(("hint: ", "tip: ", "Usage: ")), lines[start:])
@@ -192,10 +182,3 @@ def _cause_of_uv(log: Path) -> str:
 def _lines_of(log: Path) -> list[str]:
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     return [line for line in lines if line] or ["it said nothing"]
-
-
-def _conclude(environment: Environment, cause: str) -> str:
-    """Keep the sentence that says why the environment can't be had, and return it."""
-    sentence = f"The environment {environment.name} can't be made: {cause}; the log is {environment.log}."
-    environment.failed.write_text(sentence + "\n", encoding="utf-8")
-    return sentence

@@ -102,19 +102,22 @@ def settings_for_pip() -> dict[str, str]:
 def _settings_of_pip() -> dict[str, str]:
     """pip's settings for `pip install` by name, such as `index-url`, from its files and from variables."""
     settings = {}
-    for python in (sys.executable, "python3"):
-        command = [python, "-m", "pip", "config", "list"]
-        try:
-            lines = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.splitlines()
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        for section in ("global.", "install.", ":env:."):
-            for line in lines:
-                name, _, value = line.partition("=")
-                if name.startswith(section) and ast.literal_eval(value):
-                    settings[name[len(section) :]] = ast.literal_eval(value)
-        break
+    lists = (output_of(python, "-m", "pip", "config", "list") for python in (sys.executable, "python3"))
+    lines = next((text for text in lists if text is not None), "").splitlines()
+    for section in ("global.", "install.", ":env:."):
+        for line in lines:
+            name, _, value = line.partition("=")
+            if name.startswith(section) and ast.literal_eval(value):
+                settings[name[len(section) :]] = ast.literal_eval(value)
     return settings
+
+
+def output_of(*command: str) -> str | None:
+    """What the command prints; None when it fails or doesn't exist."""
+    try:
+        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def lock(groups: Iterable[str], python_version: str, options: Sequence[str]) -> None:

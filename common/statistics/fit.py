@@ -72,10 +72,10 @@ class Fit:
     @property
     def residuals(self) -> tuple[float, ...]:
         """Of each size (fitted - measured) / measured."""
-        fitted = [
-            next(piece for piece in self.pieces if size <= piece.to_bytes).seconds(size) for size in self.size_bytes
-        ]
-        return tuple(own / seconds - 1 for own, seconds in zip(fitted, self.measured_seconds, strict=True))
+        return tuple(
+            next(piece for piece in self.pieces if size <= piece.to_bytes).seconds(size) / seconds - 1
+            for size, seconds in zip(self.size_bytes, self.measured_seconds, strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -109,17 +109,30 @@ def fit(size_bytes: Sequence[int], seconds: np.ndarray) -> Fit | None:
     if not (np.diff(sizes) > 0).all():
         raise ValueError("A fit needs sizes in ascending order.")
     medians = np.median(seconds, axis=1)
-    found = [_divided(sizes, medians[None], 1 + more) for more in range(min(MOST_PIECES, len(sizes) // FEWEST_SIZES))]
-    criteria = [_criterion(len(sizes), pieces, each) for pieces, each in enumerate(found, start=1)]
+    divisions = [
+        _divided(sizes, medians[None], 1 + more) for more in range(min(MOST_PIECES, len(sizes) // FEWEST_SIZES))
+    ]
+    # Schwarz's, for normal errors whose deviation isn't known, but for a constant.
+    mean_squares = [max(float(each.misfit.sum()) / len(sizes), _NEGLIGIBLE**2) for each in divisions]
+    criteria = [
+        len(sizes) * math.log(mean_square) + (3 * pieces - 1) * math.log(len(sizes))
+        for pieces, mean_square in enumerate(mean_squares, start=1)
+    ]
     count = 1 + int(np.argmin(criteria))
-    launches = seconds.shape[1]
+    best, launches = divisions[count - 1], seconds.shape[1]
     drawn = _divided(sizes, _resampled(seconds), count) if launches >= FEWEST_LAUNCHES else None
+    latencies = _estimates(best.latency_seconds, drawn and drawn.latency_seconds)
+    slopes = _estimates(best.seconds_per_byte, drawn and drawn.seconds_per_byte)
+    spans = np.split(np.asarray(size_bytes), np.searchsorted(sizes, best.from_bytes[0, 1:]))
     return Fit(
         size_bytes=tuple(map(int, size_bytes)),
         measured_seconds=tuple(medians.tolist()),
         launches=launches,
-        pieces=_pieces(size_bytes, found[count - 1], drawn),
-        breakpoints=_breakpoints(found[count - 1], drawn),
+        pieces=tuple(
+            Piece(int(span[0]), int(span[-1]), latency, _inverse(slope))
+            for span, latency, slope in zip(spans, latencies, slopes, strict=True)
+        ),
+        breakpoints=tuple(_estimates(best.from_bytes, drawn and drawn.from_bytes, "inverted_cdf")[1:]),
         criteria=tuple(criteria),
     )
 
@@ -133,17 +146,14 @@ def exponent(sizes: Sequence[int], seconds: np.ndarray) -> Estimate | None:
     if len(sizes) < 2 or not seconds.size:
         return None
     logs = np.log(seconds)
-    value = _slopes(sizes, np.median(logs, axis=1)[:, None])[0]
+
+    def slopes(columns: np.ndarray) -> np.ndarray:
+        return np.polyfit(np.log(sizes), columns, 1)[0]
+
     low = high = None
     if logs.shape[1] >= FEWEST_LAUNCHES:
-        drawn = np.random.default_rng(_SEED).integers(logs.shape[1], size=(_RESAMPLES, logs.shape[1]))
-        low, high = np.percentile(_slopes(sizes, np.median(logs[:, drawn], axis=-1)), _TAILS).tolist()
-    return Estimate(float(value), low, high)
-
-
-def _slopes(sizes: Sequence[int], logs: np.ndarray) -> np.ndarray:
-    """The slope of each column of `logs` (sizes, columns) over the logarithms of the sizes."""
-    return np.polyfit(np.log(sizes), logs, 1)[0]
+        low, high = np.percentile(slopes(_resampled(logs).T), _TAILS).tolist()
+    return Estimate(float(slopes(np.median(logs, axis=1)[:, None])[0]), low, high)
 
 
 def _divided(sizes: np.ndarray, seconds: np.ndarray, pieces: int) -> _Divided:
@@ -181,12 +191,6 @@ def _lines(sizes: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     return np.array([latency, slope, (errors**2).sum(axis=1)])
 
 
-def _criterion(sizes: int, pieces: int, found: _Divided) -> float:
-    """Schwarz's, for normal errors whose deviation isn't known, but for a constant."""
-    mean_square = max(float(found.misfit.sum()) / sizes, _NEGLIGIBLE**2)
-    return sizes * math.log(mean_square) + (3 * pieces - 1) * math.log(sizes)
-
-
 def _resampled(seconds: np.ndarray) -> np.ndarray:
     """Medians (resamples, sizes) over launches that are drawn with replacement, the same ones at all sizes."""
     # In an order of their own, so that the draws don't depend on which launch came first.
@@ -196,36 +200,20 @@ def _resampled(seconds: np.ndarray) -> np.ndarray:
     return np.median(ordered[:, drawn], axis=-1).T
 
 
-def _pieces(size_bytes: Sequence[int], found: _Divided, drawn: _Divided | None) -> tuple[Piece, ...]:
-    latencies = _estimates(found.latency_seconds, drawn and drawn.latency_seconds)
-    slopes = _estimates(found.seconds_per_byte, drawn and drawn.seconds_per_byte)
-    edges = [*map(int, found.from_bytes[0]), math.inf]
-    spans = [[size for size in size_bytes if first <= size < end] for first, end in pairwise(edges)]
-    return tuple(
-        Piece(int(own[0]), int(own[-1]), latency, _inverse(slope))
-        for own, latency, slope in zip(spans, latencies, slopes, strict=True)
-    )
-
-
-def _breakpoints(found: _Divided, drawn: _Divided | None) -> tuple[Estimate, ...]:
-    return tuple(_estimates(found.from_bytes, drawn and drawn.from_bytes, method="inverted_cdf")[1:])
-
-
 def _estimates(
-    found: np.ndarray, drawn: np.ndarray | None, method: Literal["linear", "inverted_cdf"] = "linear"
+    best: np.ndarray, drawn: np.ndarray | None, method: Literal["linear", "inverted_cdf"] = "linear"
 ) -> list[Estimate]:
-    """Of each piece what was `found` (1, pieces), with the percentiles of what was `drawn` (resamples, pieces)."""
+    """Each piece's `best` (1, pieces), with the percentiles of what was `drawn` (resamples, pieces)."""
     if drawn is None:
-        return [Estimate(value, None, None) for value in found[0].tolist()]
+        return [Estimate(value, None, None) for value in best[0].tolist()]
     low, high = np.percentile(drawn, _TAILS, axis=0, method=method).tolist()
-    return [Estimate(*each) for each in zip(found[0].tolist(), low, high, strict=True)]
+    return [Estimate(*each) for each in zip(best[0].tolist(), low, high, strict=True)]
 
 
 def _inverse(slope: Estimate) -> Estimate:
     """Bytes per second from seconds per byte: the larger the one, the smaller the other."""
-
-    def inverse(value: float) -> float:
-        return 1 / value if value > 0 else math.inf
-
-    low, high = (None if each is None else inverse(each) for each in (slope.high, slope.low))
-    return Estimate(inverse(slope.value), low, high)
+    value, low, high = (
+        None if each is None else 1 / each if each > 0 else math.inf for each in (slope.value, slope.high, slope.low)
+    )
+    assert value is not None, "Every slope has a value."
+    return Estimate(value, low, high)

@@ -129,30 +129,29 @@ def judge(family: Sequence[Sequence[float]], margin: float = MARGIN, by_interval
     """
     if not all(map(len, family)):
         raise ValueError("A comparison needs at least one round.")
-    means = [float(np.mean(logs)) for logs in family]
-    told = [index for index, logs in enumerate(family) if len(logs) >= FEWEST_LAUNCHES]
-    deviations = [float(np.std(family[index], ddof=1)) for index in told]
-    counts = [len(family[index]) for index in told]
-    decisions = decide(np.array([means[index] for index in told]), np.array(deviations), np.array(counts), margin)
-    level = FAMILY_ERROR / max(len(told), 1) / (2 if by_interval else 1)
-    found = {}
-    for place, index in enumerate(told):
-        half_width = decisions.half_width[place]
-        found[index] = Judgement(
-            n=counts[place],
-            ratio=float(np.exp(means[index])),
-            low=float(np.exp(means[index] - half_width)),
-            high=float(np.exp(means[index] + half_width)),
+    enough = [logs for logs in family if len(logs) >= FEWEST_LAUNCHES]
+    means = np.array([np.mean(logs) for logs in enough])
+    deviations, counts = np.array([np.std(logs, ddof=1) for logs in enough]), np.array([len(logs) for logs in enough])
+    decisions = decide(means, deviations, counts, margin)
+    level = FAMILY_ERROR / max(len(enough), 1) / (2 if by_interval else 1)
+    judged = iter(
+        Judgement(
+            n=int(counts[place]),
+            ratio=float(np.exp(mean)),
+            low=float(np.exp(mean - decisions.half_width[place])),
+            high=float(np.exp(mean + decisions.half_width[place])),
             p=float(decisions.p[place]),
             different=bool(decisions.different[place]),
             alike=bool(decisions.alike[place]),
-            needed=rounds_needed(deviations[place], counts[place], level, margin),
+            needed=rounds_needed(float(deviations[place]), int(counts[place]), level, margin),
         )
-    unknown = float("nan")
+        for place, mean in enumerate(means)
+    )
     return [
-        found.get(index)
-        or Judgement(len(logs), float(np.exp(means[index])), unknown, unknown, unknown, False, False, None)
-        for index, logs in enumerate(family)
+        next(judged)
+        if len(logs) >= FEWEST_LAUNCHES
+        else Judgement(len(logs), float(np.exp(np.mean(logs))), math.nan, math.nan, math.nan, False, False, None)
+        for logs in family
     ]
 
 
@@ -227,9 +226,8 @@ def rounds_needed(deviation: float, n: int, level: float, margin: float) -> Need
 
 def _first_within(deviation: float, level: float, margin: float) -> int | None:
     counts = range(FEWEST_LAUNCHES, MOST_ROUNDS + 1)
-    room = np.log1p(margin)
     # The more rounds, the larger a spread will do.
-    place = bisect_left(counts, deviation, key=lambda n: room * _largest_spread(n, level))
+    place = bisect_left(counts, deviation, key=lambda n: np.log1p(margin) * _largest_spread(n, level))
     return counts[place] if place < len(counts) else None
 
 
@@ -245,7 +243,8 @@ def _largest_spread(n: int, level: float) -> float:
     from scipy.optimize import brentq
     from scipy.special import chdtri, ndtr, stdtrit
 
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    # 64 points of the rule by which the power is integrated over the quantiles of the spread.
+    nodes, weights = np.polynomial.legendre.leggauss(64)
     estimates = np.sqrt(chdtri(n - 1, (nodes + 1) / 2) / (n - 1))
     critical = -stdtrit(n - 1, level)
 
@@ -253,7 +252,3 @@ def _largest_spread(n: int, level: float) -> float:
         return float(weights @ np.maximum(2 * ndtr(room - critical * estimates) - 1, 0) / 2) - POWER
 
     return float(np.sqrt(n) / brentq(missing_power, 0.0, 10.0 + 10.0 * critical))
-
-
-_NODES = 64
-"""Points of the Gauss-Legendre rule by which the power is integrated over the quantiles of the spread."""

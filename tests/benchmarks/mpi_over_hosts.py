@@ -22,11 +22,12 @@ from common.contract.mlp import parameter_bytes
 from common.contract.task import PRESETS
 from common.environments.inventory import python_of
 from common.errors import LaunchFailedError, exit_with_one_line
-from common.launching.virtual_hosts.cluster import Cluster, virtual_hosts
+from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import INTERFACE, Link
 from common.measurement import machine
 from common.statistics.intervals import median_interval
 from reports.bandwidths import ring_bound
+from tests.hosts import Cluster, seen_from_outside
 
 BITS_PER_SECOND = 100e6
 CALLS = 10
@@ -97,7 +98,8 @@ def main() -> None:
     with machine.alone():
         for hosts in arguments.hosts:
             least = ring_bound(GRADIENT_BYTES, hosts, BITS_PER_SECOND)
-            with virtual_hosts(hosts, Link(BITS_PER_SECOND)) as cluster:
+            with virtual_hosts(hosts, Link(BITS_PER_SECOND)) as made:
+                cluster = seen_from_outside(made)
                 cluster.calibrate()
                 found = measure(cluster, arguments.launches, console)
             for setting, launched in found.items():

@@ -16,9 +16,8 @@ from common.contract.task import Task
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
-from common.launching.virtual_hosts.cluster import VirtualHost
 from tests.contract.worlds import contract_task
-from tests.hosts import processes_of, require_ssh, two_hosts
+from tests.hosts import VirtualHost, processes_of, require_ssh, two_hosts
 from tests.launching import words_of
 
 STRATEGY = find("horovod_torch")

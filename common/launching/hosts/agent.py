@@ -37,7 +37,7 @@ def main() -> None:
         case "sweep":
             print_answer({"ended": work.sweep(**request)})
         case "link-serve":
-            link.serve(**request)
+            link.serve(**request, answer=print_answer)
         case "link-send":
             print_answer(link.send(**request))
         case _:

@@ -4,14 +4,11 @@ import dataclasses
 import os
 import random
 import secrets
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import FrameType
 
 from msgspec.structs import replace
 from rich.console import Console
@@ -30,12 +27,10 @@ from common.launching.hosts.work import FOLDER, LAUNCH
 from common.launching.launch import python_for, script_for, settings_for
 from common.launching.planned import Hosts, Job
 from common.launching.supervision import Allocation
-from common.launching.virtual_hosts import calibration
+from common.launching.virtual_hosts.calibration import calibrate
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Description, described
-from common.launching.virtual_hosts.link import shape
 from common.measurement import machine
-from common.paths import ROOT
 from common.records import header
 from common.records.header import Link, Virtual
 from common.records.site import Site
@@ -158,18 +153,7 @@ def run_on_virtual_hosts(selection: Selection, command: list[str], lock: int) ->
     user make them.
     """
     with virtual_hosts(selection.virtual_hosts or 0, selection.first_wire, selection.cores_per_host) as made:
-        process = subprocess.Popen(
-            made.enter(*command), cwd=ROOT, env=os.environ | {machine.MEASURES: str(lock)}, pass_fds=[lock]
-        )
-
-        def pass_on(number: int, _frame: FrameType | None) -> None:
-            process.send_signal(number)
-
-        # It leaves in order, and the hosts go when it has. ^C reaches it by itself.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, pass_on)
-        return process.wait()
+        return made.run(command, {machine.MEASURES: str(lock)}, lock)
 
 
 def spread_of(selection: Selection, most_workers: int) -> Hosts:
@@ -221,9 +205,7 @@ def _calibrated(description: Description) -> Callable[[Job], Link]:
         nonlocal now
         wanted = dataclasses.replace(now.link, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
         if wanted != now.link:
-            now = shape(now, wanted)
-        measured = calibration.calibrate(now)
-        payload = measured.bandwidth_bits_per_second / 8 * calibration.PAYLOAD_BYTES / calibration.WIRE_BYTES
-        return Link(bytes_per_second=payload, round_trip_seconds=measured.round_trip_seconds)
+            now = now.shape(wanted)
+        return calibrate(now)
 
     return calibrated

@@ -3,14 +3,15 @@
 import socket
 import struct
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from common.errors import UserError
 from common.launching.places import place
-from common.launching.places.place import Host, Question, print_answer
+from common.launching.places.place import Host, Question
 from common.records.header import Link
 
-_ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 1.0
+_ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 0.2
 _PIECE_BYTES = 2**20
 _SETTLE_SHARE = 0.25
 """Of the seconds: the sender's window grows first, and what limits a link may let a burst pass."""
@@ -32,7 +33,7 @@ def measure(sender: Host, receiver: Host, address: str, seconds: float) -> Link:
     return Link(bytes_per_second=received["bytes_per_second"], round_trip_seconds=sent.values["round_trip_seconds"])
 
 
-def serve(address: str, seconds: float) -> None:
+def serve(address: str, seconds: float, answer: Callable[[dict[str, float]], object]) -> None:
     """Answer with a free port of the address; then echo and receive what `send` sends, and answer with the rate.
 
     Raises UserError where nothing comes.
@@ -41,7 +42,7 @@ def serve(address: str, seconds: float) -> None:
     try:
         with socket.create_server((address, 0), family=kind) as server:
             server.settimeout(_PATIENCE_SECONDS)
-            print_answer({"port": server.getsockname()[1]})
+            answer({"port": server.getsockname()[1]})
             connection, _ = server.accept()
         with connection:
             connection.settimeout(_PATIENCE_SECONDS)
@@ -49,7 +50,7 @@ def serve(address: str, seconds: float) -> None:
             # A byte of 1 is echoed; the first other one begins the stream.
             while connection.recv(1) == b"\1":
                 connection.sendall(b"\1")
-            print_answer({"bytes_per_second": _rate_of(connection, seconds)})
+            answer({"bytes_per_second": _rate_of(connection, seconds)})
             # What is still on its way is dropped (socket(7), SO_LINGER), and the sender told to stop.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     except OSError as error:

@@ -5,8 +5,6 @@
 It ends with the command's status. The hosts are host1, host2 and so on, and ssh to them asks nothing.
 """
 
-import signal
-import subprocess
 import sys
 from dataclasses import dataclass
 
@@ -42,18 +40,8 @@ def main() -> None:
     bandwidth = None if arguments.bandwidth is None else parse_bandwidth(arguments.bandwidth)
     link = Link(bandwidth, parse_duration(arguments.delay))
     with virtual_hosts(arguments.count, link, arguments.cores_per_host) as cluster:
-        status = _run(cluster.enter(*command))
+        status = cluster.run(command)
     sys.exit(status if status >= 0 else 128 - status)
-
-
-def _run(command: list[str]) -> int:
-    """The status of the command, which gets the signals that ask this process to leave."""
-    process = subprocess.Popen(command)
-    # A terminal's ^C goes to the command as well.
-    signal.signal(signal.SIGINT, lambda _number, _frame: None)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _frame: process.send_signal(number))
-    return process.wait()
 
 
 if __name__ == "__main__":

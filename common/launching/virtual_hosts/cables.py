@@ -11,8 +11,8 @@ another pair, from where it goes to any cable:
 """
 
 import errno
-import subprocess
-import sys
+import os
+import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,19 +20,18 @@ from pathlib import Path
 from pyroute2 import IPRoute, NetlinkError
 
 from common.errors import UserError
-from common.launching.virtual_hosts.description import BURST_BYTES, INTERFACE, Link
-from common.paths import ROOT
+from common.launching.virtual_hosts import relay
+from common.launching.virtual_hosts.description import BURST_BYTES, HEAD_ADDRESS, INTERFACE, Link
 
 _QUEUE_SECONDS = 0.05
 """How long a frame waits in a token bucket before it's dropped, at most."""
 
-RELAY, _FAR = "relay", "far"
+_BRIDGE, _BRIDGE_MAC = "bridge", "02:00:0a:4d:00:fe"
+"""The address is the head's as well."""
+
+_RELAY, _FAR = "relay", "far"
 """The pair of interfaces by which delayed frames get into the bridge."""
 
-BRIDGE_MAC = "02:00:0a:4d:00:fe"
-"""Of the bridge, and so of the head."""
-
-_BRIDGE = "bridge"
 _ROOT_HANDLE, _NETEM_HANDLE = 0xFFFFFFFF, 0x10000
 _NETEM_PACKETS = 100_000
 _NO_ARP = 0x80  # IFF_NOARP, from linux/if.h.
@@ -43,9 +42,11 @@ def settle_network() -> None:
 
     Congestion control is the kernel's usual one, which fills a link, and Reno's where this machine doesn't let others
     choose that; BBR, which goes by time, takes a delay at a busy machine for a slow link. Nothing is kept of what a
-    connection found out, since links are shaped anew.
+    connection found out, since links are shaped anew. Interfaces say nothing of their own accord, as by IPv6.
     """
     settings = Path("/proc/sys/net/ipv4")
+    with suppress(FileNotFoundError):
+        (settings.with_name("ipv6") / "conf/default/disable_ipv6").write_text("1\n", encoding="utf-8")
     (settings / "tcp_no_metrics_save").write_text("1\n", encoding="utf-8")
     for algorithm in ("cubic", "reno"):
         with suppress(OSError):
@@ -53,107 +54,87 @@ def settle_network() -> None:
             return
 
 
-def silence_interfaces() -> None:
-    """Have the interfaces that this network namespace gets from now on say nothing of their own accord, as by IPv6."""
-    with suppress(FileNotFoundError):
-        Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1\n", encoding="utf-8")
-
-
-def lay(head_address: str, keepers: Sequence[int]) -> None:
-    """Join the network namespaces of these processes by cables to a bridge here, which has this address.
+class Cables:
+    """Cables that join the network namespaces of these processes to a bridge in this one, which is the head's.
 
     Raises UserError where the kernel has no means for it.
     """
-    with IPRoute() as head:
-        try:
-            head.link("add", ifname=_BRIDGE, kind="bridge", address=BRIDGE_MAC)
-            for number, keeper in enumerate(keepers, start=1):
-                head.link("add", ifname=_port(number), kind="veth", peer={"ifname": INTERFACE, "net_ns_pid": keeper})
-        except NetlinkError as error:
-            if error.code == errno.EOPNOTSUPP:
-                raise UserError(
-                    "No virtual hosts: this kernel has no veth pairs or no bridges: load its modules veth and bridge."
-                ) from error
-            raise
-        bridge = _index(head, _BRIDGE)
-        head.addr("add", index=bridge, address=head_address, prefixlen=24)
-        for name in ("lo", _BRIDGE):
-            head.link("set", index=_index(head, name), state="up")
-        for number in range(1, len(keepers) + 1):
-            head.link("set", index=_index(head, _port(number)), master=bridge, state="up")
-
-
-class Cables:
-    """The cables of a cluster's hosts, one for each keeper of a host's namespaces, which `lay` has laid."""
 
     def __init__(self, keepers: Sequence[int]) -> None:
         self._keepers = keepers
-        self._relay: subprocess.Popen[str] | None = None
+        self._ports = [f"port{number}" for number in range(1, len(keepers) + 1)]
+        self._relay: int | None = None
+        with IPRoute() as head:
+            try:
+                head.link("add", ifname=_BRIDGE, kind="bridge", address=_BRIDGE_MAC)
+                for port, keeper in zip(self._ports, keepers, strict=True):
+                    head.link("add", ifname=port, kind="veth", peer={"ifname": INTERFACE, "net_ns_pid": keeper})
+            except NetlinkError as error:
+                if error.code == errno.EOPNOTSUPP:
+                    raise UserError(
+                        "No virtual hosts: this kernel has no veth pairs or no bridges: load its modules veth and "
+                        "bridge."
+                    ) from error
+                raise
+            bridge = _index(head, _BRIDGE)
+            head.addr("add", index=bridge, address=HEAD_ADDRESS, prefixlen=24)
+            for name in ("lo", _BRIDGE):
+                head.link("set", index=_index(head, name), state="up")
+            for port in self._ports:
+                head.link("set", index=_index(head, port), master=bridge, state="up")
 
     def shape(self, link: Link) -> None:
         """Make each cable like this; what is on its way meanwhile is lost. Raises UserError where it can't be."""
-        self._stop_relay()
-        undelayed = False
-        for number, keeper in enumerate(self._keepers, start=1):
-            with IPRoute() as head, IPRoute(netns=f"/proc/{keeper}/ns/net", flags=0) as host:
-                own, port = _index(host, INTERFACE), _index(head, _port(number))
-                _clear(host, own)
-                _clear(head, port)
-                delayed = link.delay_seconds > 0 and _delay(host, own, link.delay_seconds)
-                undelayed |= link.delay_seconds > 0 and not delayed
-                _limit(host, own, link, below=_NETEM_HANDLE + 1 if delayed else _ROOT_HANDLE)
-                _limit(head, port, link)
-        if undelayed:
-            self._start_relay(link.delay_seconds)
-
-    def plug(self, number: int, plugged: bool) -> None:
-        """Plug or pull the cable of the host of this number, counted from 1."""
+        bits, delay_seconds = link.bandwidth_bits_per_second, link.delay_seconds
         with IPRoute() as head:
-            head.link("set", index=_index(head, _port(number)), state="up" if plugged else "down")
+            self._stop_relay(head)
+            has_netem = False
+            for port, keeper in zip(self._ports, self._keepers, strict=True):
+                with IPRoute(netns=f"/proc/{keeper}/ns/net", flags=0) as host:
+                    ends = ((host, _index(host, INTERFACE)), (head, _index(head, port)))
+                    for place, index in ends:
+                        with suppress(NetlinkError):  # Where there is nothing to be cleared.
+                            place.tc("del", index=index, parent=_ROOT_HANDLE)
+                    below = _ROOT_HANDLE
+                    if delay_seconds and (has_netem := _delay(*ends[0], delay_seconds)):
+                        below = _NETEM_HANDLE + 1
+                    if bits is not None:
+                        _limit(*ends[0], bits, below)
+                        _limit(*ends[1], bits, _ROOT_HANDLE)
+            if delay_seconds and not has_netem:
+                self._start_relay(head, delay_seconds)
 
-    def _start_relay(self, delay_seconds: float) -> None:
-        with IPRoute() as head:
-            head.link("add", ifname=_FAR, kind="veth", peer={"ifname": RELAY})
-            far = _index(head, _FAR)
-            head.link("set", index=far, master=_index(head, _BRIDGE), state="up")
-            # Whoever sends by it is behind another cable.
-            head.brport("set", index=far, learning=0)
-            # Nor does the kernel answer there for the head.
-            head.link("set", index=_index(head, RELAY), flags=_NO_ARP, change=_NO_ARP)
-            head.link("set", index=_index(head, RELAY), state="up")
-            self._isolate(head, True)
-        ports = [_port(number) for number in range(1, len(self._keepers) + 1)]
-        command = [
-            sys.executable,
-            "-m",
-            "common.launching.virtual_hosts.relay",
-            str(delay_seconds),
-            BRIDGE_MAC,
-            RELAY,
-            *ports,
-        ]
-        relay = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8")
-        self._relay = relay
-        if not relay.stdout or relay.stdout.readline() != "ready\n":
+    def _start_relay(self, head: IPRoute, delay_seconds: float) -> None:
+        head.link("add", ifname=_FAR, kind="veth", peer={"ifname": _RELAY})
+        far, near = _index(head, _FAR), _index(head, _RELAY)
+        head.link("set", index=far, master=_index(head, _BRIDGE), state="up")
+        # Whoever sends by it is behind another cable.
+        head.brport("set", index=far, learning=0)
+        # Nor does the kernel answer there for the head.
+        head.link("set", index=near, flags=_NO_ARP, change=_NO_ARP)
+        head.link("set", index=near, state="up")
+        self._isolate(head, True)
+        try:
+            self._relay = relay.start(delay_seconds, _BRIDGE_MAC, _RELAY, self._ports)
+        except OSError as error:
             raise UserError(
                 "Virtual hosts can't be given a delay: the kernel has no netem, and the relay in its place didn't "
                 "start; leave the delay out."
-            )
+            ) from error
 
-    def _stop_relay(self) -> None:
+    def _stop_relay(self, head: IPRoute) -> None:
         if self._relay:
-            self._relay.kill()
-            self._relay.communicate()
+            with suppress(ProcessLookupError):
+                os.kill(self._relay, signal.SIGKILL)
             self._relay = None
-        with IPRoute() as head:
-            for far in head.link_lookup(ifname=_FAR):
-                head.link("del", index=far)
-                self._isolate(head, False)
+        for far in head.link_lookup(ifname=_FAR):
+            head.link("del", index=far)
+            self._isolate(head, False)
 
     def _isolate(self, head: IPRoute, isolated: bool) -> None:
         """Have the bridge forward nothing from one cable to another, or everything."""
-        for number in range(1, len(self._keepers) + 1):
-            head.brport("set", index=_index(head, _port(number)), isolated=int(isolated))
+        for port in self._ports:
+            head.brport("set", index=_index(head, port), isolated=int(isolated))
 
 
 def _delay(host: IPRoute, index: int, seconds: float) -> bool:
@@ -168,11 +149,9 @@ def _delay(host: IPRoute, index: int, seconds: float) -> bool:
         raise
 
 
-def _limit(place: IPRoute, index: int, link: Link, below: int = _ROOT_HANDLE) -> None:
-    """Let through no more than the link's bandwidth."""
-    if link.bandwidth_bits_per_second is None:
-        return
-    rate = link.bandwidth_bits_per_second / 8
+def _limit(place: IPRoute, index: int, bits_per_second: float, below: int) -> None:
+    """Let no more through the interface than so many bits per second."""
+    rate = bits_per_second / 8
     limit = min(int(rate * _QUEUE_SECONDS) + BURST_BYTES, 2**32 - 1)
     try:
         # pyroute2 takes a number for bytes per second.
@@ -186,15 +165,6 @@ def _limit(place: IPRoute, index: int, link: Link, below: int = _ROOT_HANDLE) ->
         raise
 
 
-def _clear(place: IPRoute, index: int) -> None:
-    with suppress(NetlinkError):  # Where there is nothing to be cleared.
-        place.tc("del", index=index, parent=_ROOT_HANDLE)
-
-
 def _index(place: IPRoute, name: str) -> int:
     [index] = place.link_lookup(ifname=name)
     return index
-
-
-def _port(number: int) -> str:
-    return f"port{number}"

@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,17 +12,11 @@ from common.errors import UserError
 PERIOD_MICROSECONDS = 20_000
 """In which a host gets its share: short, since it stands still for the rest of it."""
 
-FEWEST_CORES = 0.05
+FEWEST = 0.05
 """What the kernel can give in one period: a millisecond."""
 
 _PREFIX = "lockstep-"
 _REMOVE_SECONDS = 5.0
-
-
-def check(cores: float) -> None:
-    """Raises UserError for a share that can't be had."""
-    if not FEWEST_CORES <= cores < float("inf"):
-        raise UserError(f"{cores:g} cores per host: give a number of {FEWEST_CORES:g} or more.")
 
 
 def cores_of(number: int, count: int, available: Sequence[int], cores_per_host: float | None) -> set[int]:
@@ -36,18 +30,27 @@ def cores_of(number: int, count: int, available: Sequence[int], cores_per_host: 
     return {available[place % len(available)] for place in range(first, first + min(width, len(available)))}
 
 
-def make(name: str, cores: float, processes: Iterable[int]) -> Path:
-    """A new control group of this name, in which the processes, and all that they start, share so many cores.
+def make(name: str, cores: float, process: int) -> Path:
+    """A new control group of this name, in which the process, and all that it starts, share so many cores.
 
     Raises UserError where the system doesn't let this user make one.
     """
     problem = "there is no control group for processors"
+    quota = round(cores * PERIOD_MICROSECONDS)
     for parent, first_version in _parents():
         folder = parent / f"{_PREFIX}{name}"
         try:
-            _make(folder, cores, first_version)
-            for process in processes:
-                (folder / "cgroup.procs").write_text(f"{process}\n", encoding="utf-8")
+            if first_version:
+                settings = {"cpu.cfs_period_us": f"{PERIOD_MICROSECONDS}", "cpu.cfs_quota_us": f"{quota}"}
+            else:
+                settings = {"cpu.max": f"{quota} {PERIOD_MICROSECONDS}"}
+                switch = parent / "cgroup.subtree_control"
+                if "cpu" not in switch.read_text(encoding="utf-8").split():
+                    switch.write_text("+cpu", encoding="utf-8")
+            folder.mkdir()
+            for setting, value in settings.items():
+                (folder / setting).write_text(f"{value}\n", encoding="utf-8")
+            (folder / "cgroup.procs").write_text(f"{process}\n", encoding="utf-8")
             return folder
         except OSError as error:
             problem = f"{folder}: {error.strerror}"
@@ -79,29 +82,16 @@ def remove_abandoned() -> None:
                     folder.rmdir()
 
 
-def _make(folder: Path, cores: float, first_version: bool) -> None:
-    quota = round(cores * PERIOD_MICROSECONDS)
-    if first_version:
-        folder.mkdir()
-        (folder / "cpu.cfs_period_us").write_text(f"{PERIOD_MICROSECONDS}\n", encoding="utf-8")
-        (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n", encoding="utf-8")
-        return
-    switch = folder.parent / "cgroup.subtree_control"
-    if "cpu" not in switch.read_text(encoding="utf-8").split():
-        switch.write_text("+cpu", encoding="utf-8")
-    folder.mkdir()
-    (folder / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}\n", encoding="utf-8")
-
-
 def _parents() -> Iterator[tuple[Path, bool]]:
     """Where control groups for processors may be made, and whether by the first version: near this process's first."""
-    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines())
+    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    paths = dict(line.split(":", 2)[1:] for line in lines)
     for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
         _, mount, kind, options, *_ = line.split()
         if kind == "cgroup" and "cpu" in options.split(","):
-            [path] = [path for names, path in own.items() if "cpu" in names.split(",")] or ["/"]
-        elif kind == "cgroup2" and "cpu" in _words(Path(mount, "cgroup.controllers")):
-            path = own.get("", "/")
+            path = next((path for controllers, path in paths.items() if "cpu" in controllers.split(",")), "/")
+        elif kind == "cgroup2" and _hands_out_processors(Path(mount)):
+            path = paths.get("", "/")
         else:
             continue
         nearest = Path(os.path.normpath(f"{mount}/{path}"))
@@ -110,7 +100,7 @@ def _parents() -> Iterator[tuple[Path, bool]]:
                 yield folder, kind == "cgroup"
 
 
-def _words(path: Path) -> list[str]:
+def _hands_out_processors(mount: Path) -> bool:
     with suppress(OSError):
-        return path.read_text(encoding="utf-8").split()
-    return []
+        return "cpu" in (mount / "cgroup.controllers").read_text(encoding="utf-8").split()
+    return False

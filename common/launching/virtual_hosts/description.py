@@ -1,13 +1,15 @@
-"""What a virtual cluster is, as its programs know it. Standard library only: whatever runs on a host may ask."""
+"""What a virtual cluster is, as its programs find it, and how they shape its links anew."""
 
-import dataclasses
-import json
 import os
 import re
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from common.errors import UserError
+from common.launching.virtual_hosts import messages
 
 VARIABLE = "LOCKSTEP_VIRTUAL_HOSTS"
 """Environment variable that describes the cluster to what runs on its head."""
@@ -22,11 +24,11 @@ TEMPORARY_FOLDER = "/var/tmp"
 """Each host's own. Hosts share /tmp, and Open MPI names its files there by a host's name and a process's number, which
 other clusters have as well: its PMIx server doesn't start where it finds those of another."""
 
+SOCKET = "\0lockstep-virtual-hosts"
+"""Where the keeper listens: an abstract address (unix(7)), which is the head's network namespace's alone."""
+
 BURST_BYTES = 128 * 1024
 """What a token bucket lets through at once: more than the largest packet, which would be cut otherwise."""
-
-MOST_HOSTS = 250
-"""As many as have an address, beside the head."""
 
 SLOWEST_BITS, FASTEST_BITS = 1e6, 30e9
 """Bits per second between which a token bucket of 128 KiB makes a link of that rate, and its message holds it."""
@@ -40,10 +42,10 @@ _SECOND_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 @dataclass(frozen=True)
 class Link:
-    """What the cable of each host is like."""
+    """The cable of each host."""
 
     bandwidth_bits_per_second: float | None
-    """Of each direction, headers included; None: as fast as it goes."""
+    """Of each direction, headers included; None: as fast as the processor copies."""
     delay_seconds: float = 0.0
     """How long a frame takes from one host to another: a round trip takes twice as long."""
 
@@ -57,28 +59,6 @@ class Link:
 
 
 UNSHAPED = Link(None)
-"""As fast as it goes, which is what the processor takes to copy."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a cluster is to be like."""
-
-    names: tuple[str, ...]
-    """The hosts', in the order of their addresses."""
-    link: Link
-    cores_per_host: float | None
-    """None: every host has all of this machine's cores."""
-    clocks_apart_seconds: float
-    """By how much the clocks of each host are ahead of the last one's, and the first one's of this machine's."""
-    token: str
-    """Of this cluster alone: what outside of it needs a name is named after it. It begins with the maker's number."""
-
-    @staticmethod
-    def read(text: str) -> "Settings":
-        """From JSON."""
-        fields = json.loads(text)
-        return Settings(**fields | {"names": tuple(fields["names"]), "link": Link(**fields["link"])})
 
 
 @dataclass(frozen=True)
@@ -87,28 +67,34 @@ class Description:
 
     link: Link
     cores_per_host: float | None
+    """None: the hosts share all of this machine's cores."""
     names: tuple[str, ...]
-    """The hosts' names, which resolve on the head and on each of them."""
-    keepers: tuple[int, ...]
-    """Of each host the process that keeps its namespaces, by its number on the head."""
-    networks: tuple[int, ...]
+    """The hosts' names, which resolve on the head and on each host, in the order of the addresses."""
+    keepers: tuple[int, ...] = ()
+    """Of each host the process that keeps its namespaces, by its number on the head; none before the hosts are made."""
+    networks: tuple[int, ...] = ()
     """Of each host the inode of its network namespace, which tells its keeper from another process of that number."""
-    interface: str = INTERFACE
-    """Each host's end of its cable."""
 
     def variables(self) -> dict[str, str]:
         """The environment variables by which a program finds this description."""
-        return {VARIABLE: json.dumps(dataclasses.asdict(self))}
+        return {VARIABLE: msgspec.json.encode(self).decode()}
+
+    def shape(self, link: Link) -> "Description":
+        """Make the cables like this from the head, and return the description for programs that start from now on.
+
+        What is on its way is lost. Raises UserError where the system can't.
+        """
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(SOCKET)
+            messages.send(connection, link)
+            messages.receive(connection, type(None))
+        return replace(self, link=link)
 
 
-def described(environment: Mapping[str, str] | None = None) -> Description | None:
+def described() -> Description | None:
     """The virtual cluster that this program runs on the head of; None elsewhere."""
-    text = (os.environ if environment is None else environment).get(VARIABLE)
-    if not text:
-        return None
-    fields = json.loads(text)
-    lists = {name: tuple(fields[name]) for name in ("names", "keepers", "networks")}
-    return Description(**fields | lists | {"link": Link(**fields["link"])})
+    text = os.environ.get(VARIABLE)
+    return msgspec.json.decode(text, type=Description) if text else None
 
 
 def address_of(number: int) -> str:
@@ -130,7 +116,7 @@ def parse_duration(text: str) -> float:
 
 
 def _parse(text: str, units: Mapping[str, float], kind: str, example: str) -> float:
-    found = re.fullmatch(r"(\d+|\d*\.\d+)([a-z]+)", text.lower(), re.ASCII)
-    if not found or found[2] not in units:
+    quantity = re.fullmatch(r"(\d+|\d*\.\d+)([a-z]+)", text.lower(), re.ASCII)
+    if not quantity or quantity[2] not in units:
         raise UserError(f"{text!r} isn't {kind}: write it like {example}.")
-    return float(found[1]) * units[found[2]]
+    return float(quantity[1]) * units[quantity[2]]

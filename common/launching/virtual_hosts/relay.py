@@ -1,20 +1,14 @@
-"""Frames from cables into a bridge, some time later: what delays a cluster's links where the kernel has no netem.
+"""Frames from cables into a bridge, some time later: what delays a cluster's links where the kernel has no netem."""
 
-    python -m common.launching.virtual_hosts.relay DELAY_SECONDS HEAD_MAC INTO CABLE ...
-
-What comes out of a CABLE, which is an interface, leaves by the interface INTO after the delay. What is for the head,
-whose address this is, has got there already, since the bridge forwards that itself.
-"""
-
+import os
 import select
 import socket
 import struct
-import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
-
-from common.launching.virtual_hosts import kernel
+from pathlib import Path
 
 _ALL_PROTOCOLS = 0x0003
 _TIMESTAMP = 35  # SO_TIMESTAMPNS, from asm-generic/socket.h: seconds and nanoseconds.
@@ -26,30 +20,25 @@ _LARGEST = 1 << 17
 _BUFFER_BYTES = 1 << 24
 
 
-def main() -> None:
-    """Relay until this process is killed."""
-    delay, head = float(sys.argv[1]), bytes.fromhex(sys.argv[2].replace(":", ""))
-    kernel.wake_up_in_time()
-    into, *cables = (open_interface(name) for name in sys.argv[3:])
-    print("ready", flush=True)
-    waiting: deque[tuple[float, bytes]] = deque()
-    while True:
-        timeout = max(waiting[0][0] - time.time(), 0) if waiting else None
-        readable, _, _ = select.select(cables, [], [], timeout)
-        for cable in readable:
-            # A cable that is pulled is an error here.
-            with suppress(OSError):
-                frame, arrived = _take(cable)
-                if frame.startswith(head, _VNET_HEADER_BYTES):
-                    continue
-                waiting.append((arrived + delay, frame))
-        while waiting and waiting[0][0] <= time.time():
-            # As in any bridge, a frame for which there is no room is lost.
-            with suppress(OSError):
-                into.send(waiting.popleft()[1])
+def start(delay_seconds: float, head: str, into: str, cables: Sequence[str]) -> int:
+    """Start the process that has what comes out of the cables leave by the interface `into` after the delay.
+
+    What is for the head, whose address `head` is, has got there already, since the bridge forwards that itself.
+    Returns the process's number. Raises OSError where the kernel gives no such sockets.
+    """
+    sockets = [_open(name) for name in (into, *cables)]
+    process = os.fork()
+    if process == 0:
+        try:
+            _relay(delay_seconds, bytes.fromhex(head.replace(":", "")), sockets[0], sockets[1:])
+        finally:
+            os._exit(1)
+    for each in sockets:
+        each.close()
+    return process
 
 
-def open_interface(name: str) -> socket.socket:
+def _open(name: str) -> socket.socket:
     """A socket that takes and gives whole frames of the interface, and not those that it gave (packet(7))."""
     interface = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     interface.setsockopt(_SOL_PACKET, _VNET_HEADER, 1)
@@ -61,12 +50,23 @@ def open_interface(name: str) -> socket.socket:
     return interface
 
 
-def _take(interface: socket.socket) -> tuple[bytes, float]:
-    """A frame, and the time of day when the kernel got it, which this process may have slept through."""
-    frame, notes, _, _ = interface.recvmsg(_LARGEST, 64)
-    [(seconds, nanoseconds)] = [struct.unpack("qq", note) for _, kind, note in notes if kind == _TIMESTAMP]
-    return frame, seconds + nanoseconds * 1e-9
-
-
-if __name__ == "__main__":
-    main()
+def _relay(delay_seconds: float, head: bytes, into: socket.socket, cables: Sequence[socket.socket]) -> None:
+    # Timers end when they are due, instead of up to 50 microseconds later (proc(5)).
+    Path("/proc/self/timerslack_ns").write_text("1", encoding="utf-8")
+    waiting: deque[tuple[float, bytes]] = deque()
+    while True:
+        timeout = max(waiting[0][0] - time.time(), 0) if waiting else None
+        readable, _, _ = select.select(cables, [], [], timeout)
+        for cable in readable:
+            # A cable that is pulled is an error here.
+            with suppress(OSError):
+                frame, notes, _, _ = cable.recvmsg(_LARGEST, 64)
+                if frame.startswith(head, _VNET_HEADER_BYTES):
+                    continue
+                # When the kernel got it, which this process may have slept through.
+                [arrival] = [struct.unpack("qq", note) for _, kind, note in notes if kind == _TIMESTAMP]
+                waiting.append((arrival[0] + arrival[1] * 1e-9 + delay_seconds, frame))
+        while waiting and waiting[0][0] <= time.time():
+            # As in any bridge, a frame for which there is no room is lost.
+            with suppress(OSError):
+                into.send(waiting.popleft()[1])

@@ -9,63 +9,53 @@ import os
 import pwd
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import asyncssh
 
 from common.launching.virtual_hosts.description import TEMPORARY_FOLDER
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-SESSION = 'exec 3<&0; /bin/sh -c "$0" <&3 3<&- & wait $!'
+_SESSION = 'exec 3<&0; /bin/sh -c "$0" <&3 3<&- & wait $!'
 """A shell in the place of sshd's process for a session: the command's parent, and gone with the connection."""
 
 
-@dataclass(frozen=True)
-class SshServer:
-    """A server on a host's own address alone, by keys alone."""
+async def serve(address: str, key: asyncssh.SSHKey, on_ready: Callable[[], object]) -> None:
+    """Serve at the address for ever, by this key, and let in its holder alone; call `on_ready` once."""
+    server = await asyncssh.listen(
+        address,
+        22,
+        server_host_keys=[key],
+        authorized_client_keys=asyncssh.import_authorized_keys(key.export_public_key().decode()),
+        process_factory=_run_command,
+        encoding=None,
+        password_auth=False,
+        kbdint_auth=False,
+        gss_host=None,
+        host_based_auth=False,
+    )
+    on_ready()
+    await server.wait_closed()
 
-    address: str
-    key: asyncssh.SSHKey
-    """Its own."""
-    authorized: asyncssh.SSHAuthorizedKeys
-    """Whom it lets in."""
 
-    async def serve(self, on_ready: Callable[[], object]) -> None:
-        """Serve for ever; calls `on_ready` when it listens."""
-        by_keys_alone = {"password_auth": False, "kbdint_auth": False, "gss_host": None, "host_based_auth": False}
-        server = await asyncssh.listen(
-            self.address,
-            22,
-            server_host_keys=[self.key],
-            authorized_client_keys=self.authorized,
-            process_factory=self.run_command,
-            encoding=None,
-            **by_keys_alone,
-        )
-        on_ready()
-        await server.wait_closed()
+async def _run_command(session: asyncssh.SSHServerProcess[bytes]) -> None:
+    """Run the session's command in the user's home, with as little environment as sshd gives it.
 
-    @staticmethod
-    async def run_command(session: asyncssh.SSHServerProcess[bytes]) -> None:
-        """Run the session's command in the user's home, with as little environment as sshd gives it.
-
-        Beside that it has the host's own folder for temporary files.
-        """
-        user = pwd.getpwuid(os.geteuid())
-        home = user.pw_dir if os.access(user.pw_dir, os.X_OK) else "/"
-        environment = {"HOME": home, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": "/bin/sh", "PATH": PATH}
-        environment["TMPDIR"] = TEMPORARY_FOLDER
-        command = ["/bin/sh", "-c", SESSION, session.command or ""]
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), PIPE)
-        process = await asyncio.create_subprocess_exec(
-            *command, cwd=home, env=environment, start_new_session=True, **pipes
-        )
-        await session.redirect(process.stdin, process.stdout, process.stderr)
-        ended, closed = asyncio.ensure_future(process.wait()), asyncio.ensure_future(session.wait_closed())
-        await asyncio.wait({ended, closed}, return_when=asyncio.FIRST_COMPLETED)
-        if ended.done():
-            session.exit(ended.result())
-            await closed
-        else:
-            process.kill()
+    Beside that it has the host's own folder for temporary files.
+    """
+    user = pwd.getpwuid(os.geteuid())
+    home = user.pw_dir if os.access(user.pw_dir, os.X_OK) else "/"
+    environment = {"HOME": home, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": "/bin/sh", "PATH": _PATH}
+    environment["TMPDIR"] = TEMPORARY_FOLDER
+    command = ["/bin/sh", "-c", _SESSION, session.command or ""]
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=home, env=environment, start_new_session=True, stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+    await session.redirect(process.stdin, process.stdout, process.stderr)
+    ended, closed = asyncio.ensure_future(process.wait()), asyncio.ensure_future(session.wait_closed())
+    await asyncio.wait({ended, closed}, return_when=asyncio.FIRST_COMPLETED)
+    if ended.done():
+        session.exit(ended.result())
+        await closed
+    else:
+        process.kill()

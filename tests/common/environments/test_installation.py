@@ -197,7 +197,7 @@ def test_a_package_index_that_does_not_answer_is_named_as_the_cause(index, monke
 )
 def test_the_cause_is_one_line_whichever_way_uv_writes_its_errors(tmp_path, output, cause):
     (tmp_path / "one.log").write_text(output, encoding="utf-8")
-    assert installation._cause_of_uv(tmp_path / "one.log") == cause
+    assert installation._cause_of_uv(installation._lines_of(tmp_path / "one.log")) == cause
 
 
 def test_a_second_maker_waits_for_the_first(index, capsys):

@@ -7,22 +7,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
-from common.errors import UserError
 from common.launching.places.ssh import SshHost
-from common.launching.virtual_hosts.cluster import VirtualHost, virtual_hosts
 from common.paths import ROOT
 from tests import launching
-from tests.hosts import processes_of
-
-CLOCKS_APART_SECONDS = 3600.0
-"""How far the clocks of each host are ahead of the one's before it, and the first one's of this machine's."""
+from tests.hosts import VirtualHost, cluster_of, processes_of
 
 AGENT = """
 import sys
@@ -127,11 +122,7 @@ class Site:
 def _site(folder: Path) -> Iterator[Site]:
     if not (ssh := shutil.which("ssh")):
         pytest.skip("No ssh between the test hosts: the program ssh isn't found.")
-    with ExitStack() as ends:
-        try:
-            cluster = ends.enter_context(virtual_hosts(2, clocks_apart_seconds=CLOCKS_APART_SECONDS))
-        except UserError as error:
-            pytest.skip(f"No test hosts: {str(error).removeprefix('No virtual hosts: ')}")
+    with cluster_of(2, clocks_apart=True) as cluster:
         program = folder / "ssh"
         program.write_text(f'#!/bin/sh\nexec {shlex.join(cluster.head.enter(ssh))} $SSH_OPTIONS "$@"\n')
         program.chmod(0o755)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from common.launching.hosts import clocks
 from common.launching.hosts.clocks import Exchange, offset_of
 from common.launching.places.ssh import SshHost
-from tests.common.launching.conftest import CLOCKS_APART_SECONDS
+from tests.hosts_apart import SECONDS_APART
 
 DELAYS = st.integers(0, 10**10)
 MOMENTS = st.integers(0, 10**16)
@@ -32,7 +32,7 @@ def test_the_uncertainty_is_reached_where_one_way_takes_all_of_the_time():
 
 def test_the_offsets_of_hosts_whose_clocks_are_hours_apart_are_found(site):
     for number, offset in enumerate(clocks.measure(site.hosts), start=1):
-        assert abs(offset.offset_seconds - number * CLOCKS_APART_SECONDS) <= offset.uncertainty_seconds < 0.5
+        assert abs(offset.offset_seconds - number * SECONDS_APART) <= offset.uncertainty_seconds < 0.5
 
 
 def test_a_host_that_is_not_reached_is_named(site, refusal):

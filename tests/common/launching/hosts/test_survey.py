@@ -16,7 +16,7 @@ from common.launching.places.ssh import SshHost
 from common.launching.virtual_hosts.description import INTERFACE
 from common.measurement import machine
 from common.records.header import Machine
-from tests.common.launching.conftest import CLOCKS_APART_SECONDS
+from tests.hosts_apart import SECONDS_APART
 
 COMMIT = "0123456789abcdef"
 
@@ -118,7 +118,7 @@ def test_two_hosts_are_surveyed_over_ssh(site):
     assert first.route == Route(interface=INTERFACE, address="10.77.0.1", prefix_length=24)
     assert second.route.address == "10.77.0.2"
     apart = second.clock.offset_seconds - first.clock.offset_seconds
-    assert apart == pytest.approx(CLOCKS_APART_SECONDS, abs=1)
+    assert apart == pytest.approx(SECONDS_APART, abs=1)
     assert "10.77.0.2/24" in text_of(survey.table(surveyed))
 
 

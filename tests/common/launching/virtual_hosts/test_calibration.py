@@ -5,35 +5,41 @@ import subprocess
 import pytest
 
 from common.errors import UserError
-from common.launching.virtual_hosts.calibration import Calibration, check, measure
+from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES, check, measure
 from common.launching.virtual_hosts.description import Description, Link
+from common.records.header import Link as Measured
 
 ASKED = Link(100e6, 0.001)
 
 
+def measured(bits, seconds):
+    """A link of so many bits per second, headers included."""
+    return Measured(bytes_per_second=bits / 8 * PAYLOAD_BYTES / WIRE_BYTES, round_trip_seconds=seconds)
+
+
 @pytest.mark.parametrize(
-    "measured",
-    [Calibration(100e6, 0.002), Calibration(91e6, 0.0021), Calibration(109e6, 0.0019)],
+    "link",
+    [measured(100e6, 0.002), measured(91e6, 0.0021), measured(109e6, 0.0019)],
     ids=["as asked", "a little less", "a little more"],
 )
-def test_a_link_within_a_tenth_of_what_was_asked_for_is_accepted(measured):
-    check(ASKED, measured)
+def test_a_link_within_a_tenth_of_what_was_asked_for_is_accepted(link):
+    assert check(ASKED, link) == link
 
 
 @pytest.mark.parametrize("bits", [89e6, 111e6])
 def test_a_link_that_misses_its_bandwidth_by_more_than_a_tenth_is_refused(bits):
     with pytest.raises(UserError, match=f"carries {bits / 1e6:g} Mbit/s where 100 were asked for"):
-        check(ASKED, Calibration(bits, 0.002))
+        check(ASKED, measured(bits, 0.002))
 
 
 @pytest.mark.parametrize("seconds", [0.00179, 0.00221])
 def test_a_link_that_misses_its_delay_by_more_than_a_tenth_is_refused(seconds):
     with pytest.raises(UserError, match=f"round trip takes {seconds * 1e3:.4g} ms where twice its delay is 2"):
-        check(ASKED, Calibration(100e6, seconds))
+        check(ASKED, measured(100e6, seconds))
 
 
 def test_of_a_link_without_bandwidth_and_delay_nothing_is_asked():
-    check(Link(None), Calibration(123e6, 0.5))
+    check(Link(None), measured(123e6, 0.5))
 
 
 def test_a_single_host_has_no_link():

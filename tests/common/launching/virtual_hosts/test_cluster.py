@@ -15,11 +15,12 @@ import psutil
 import pytest
 
 from common.errors import UserError
+from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
 from common.launching.virtual_hosts.cluster import virtual_hosts
-from common.launching.virtual_hosts.description import INTERFACE, VARIABLE, Link
-from common.launching.virtual_hosts.link import SOCKET
+from common.launching.virtual_hosts.description import INTERFACE, SOCKET, VARIABLE, Link
 from common.paths import ROOT
-from tests.hosts import HOURS_APART, bytes_sent_by, cluster_of, processes_of, require_ssh
+from tests.hosts import bytes_sent_by, cluster_of, processes_of, require_ssh
+from tests.hosts_apart import SECONDS_APART
 
 KINDS = ("net", "mnt", "uts", "ipc", "pid", "user")
 """Of namespaces."""
@@ -31,7 +32,7 @@ GONE_SECONDS = 20.0
 @pytest.fixture(scope="module")
 def cluster():
     """Two hosts whose clocks are hours apart."""
-    with cluster_of(2, clocks_apart_seconds=HOURS_APART) as made:
+    with cluster_of(2, clocks_apart=True) as made:
         yield made
 
 
@@ -89,7 +90,7 @@ def test_each_host_has_clocks_of_its_own(cluster):
     here = [time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)]
     for number, host in enumerate(cluster.hosts, start=1):
         ahead = [float(there) - own for there, own in zip(python(host, program).split(), here, strict=True)]
-        assert ahead == pytest.approx([number * HOURS_APART] * 2, abs=60)
+        assert ahead == pytest.approx([number * SECONDS_APART] * 2, abs=60)
 
 
 def test_a_connection_fills_its_link_as_those_of_real_hosts_do_whatever_this_machine_is_set_to(cluster):
@@ -130,11 +131,11 @@ def connect(host, address):
 def test_a_host_whose_cable_is_pulled_is_reached_by_nobody_until_it_is_plugged(cluster):
     first, second = cluster.hosts
     assert connect(first, second.address) is None
-    second.pull_cable()
+    cluster.pull_cable(second)
     try:
         assert "TimeoutError" in connect(first, second.address)
     finally:
-        second.plug_cable()
+        cluster.plug_cable(second)
     # The name that ARP couldn't find is asked for again within some seconds.
     assert any(connect(first, second.address) is None for _ in range(10))
 
@@ -149,11 +150,11 @@ def calibrated(cluster):
 
 def test_a_link_is_what_was_asked_for_when_the_cluster_lives(cluster):
     cluster.shape(Link(20e6))
-    assert calibrated(cluster).bandwidth_bits_per_second == pytest.approx(20e6, rel=0.1)
+    assert calibrated(cluster).bytes_per_second * WIRE_BYTES / PAYLOAD_BYTES == pytest.approx(20e6 / 8, rel=0.1)
     before = [bytes_sent_by(host) for host in cluster.hosts]
     cluster.shape(Link(100e6, 0.002))
     measured = calibrated(cluster)
-    assert measured.bandwidth_bits_per_second == pytest.approx(100e6, rel=0.1)
+    assert measured.bytes_per_second * WIRE_BYTES / PAYLOAD_BYTES == pytest.approx(100e6 / 8, rel=0.1)
     assert measured.round_trip_seconds == pytest.approx(0.004, rel=0.1)
     sent = [bytes_sent_by(host) - own for host, own in zip(cluster.hosts, before, strict=True)]
     assert min(sent) > 0.5 * 0.9 * 100e6 / 8
@@ -161,9 +162,12 @@ def test_a_link_is_what_was_asked_for_when_the_cluster_lives(cluster):
 
 def test_a_program_on_the_head_shapes_the_links(cluster):
     program = (
-        "from common.launching.virtual_hosts import link; "
-        "from common.launching.virtual_hosts.description import Link, described; "
-        "print(link.shape(described(), Link(10e6)).variables())"
+        "import socket\n"
+        "from common.launching.virtual_hosts.description import SOCKET, Link, described\n"
+        "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as junk:\n"
+        "    junk.connect(SOCKET); junk.send(b'{')\n"
+        "    assert b'failed' in junk.recv(1 << 16)\n"
+        "print(described().shape(Link(10e6)).variables())"
     )
     assert "10000000.0" in on_head(cluster, sys.executable, "-c", program)
     qdiscs = on_head(cluster, sys.executable, "-c", "from pyroute2 import IPRoute; print(IPRoute().get_qdiscs())")
@@ -249,7 +253,7 @@ def test_hosts_end_with_all_that_runs_on_them_when_a_test_fails():
 
 SILENT = f"""
 import socket, time
-connection = socket.socket(socket.AF_UNIX)
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect({SOCKET!r})
 print("ready", flush=True)
 time.sleep(600)
@@ -257,9 +261,10 @@ time.sleep(600)
 
 MAKER = """
 import sys
-from common.launching.virtual_hosts.cluster import Link, virtual_hosts
+from common.launching.virtual_hosts.description import Link
+from tests.hosts import cluster_of
 link, cores = Link(100e6, 0.001), float(sys.argv[1]) or None
-with virtual_hosts(2, link, cores_per_host=cores) as cluster:
+with cluster_of(2, link=link, cores_per_host=cores) as cluster:
     cluster.hosts[1].run("sh", "-c", "setsid sleep 600 > /dev/null 2>&1 &")
     # It asks the keeper for nothing, and stays connected.
     cluster.head.start([sys.executable, "-I", "-c", sys.argv[2]], {}).stdout.readline()
@@ -306,7 +311,7 @@ def test_hosts_have_their_share_of_cores_and_leave_no_control_group_when_the_mak
         )
         # It may be less, where others want this machine's cores as well.
         assert 0 < float(python(cluster.hosts[0], program)) < 0.6
-        groups = [Path(host.group) for host in cluster.hosts]
+        groups = [host.group for host in cluster.hosts]
         assert all(group.is_dir() for group in groups)
     assert not any(group.exists() for group in groups)
     with maker(0.5) as (process, groups):
@@ -341,7 +346,12 @@ def test_a_number_of_hosts_that_cannot_be_had_is_refused(count):
         pass
 
 
-def test_the_hosts_interface_has_the_name_that_the_cluster_says(cluster):
-    assert cluster.interface == INTERFACE
+@pytest.mark.parametrize("share", [0.0, -1.0, 0.01, float("nan"), float("inf")])
+def test_a_share_of_cores_that_cannot_be_meant_is_refused(share):
+    with pytest.raises(UserError, match=r"give a number of 0\.05 or more"), virtual_hosts(2, cores_per_host=share):
+        pass
+
+
+def test_the_hosts_interface_has_the_name_that_programs_go_by(cluster):
     names = python(cluster.hosts[0], "import socket; print(*sorted(name for _, name in socket.if_nameindex()))")
     assert names == f"{INTERFACE} lo"

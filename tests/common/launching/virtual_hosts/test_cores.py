@@ -36,7 +36,7 @@ def parents(monkeypatch):
 
 def test_the_first_version_gets_a_quota_of_each_period(parents, tmp_path):
     parents((tmp_path, True))
-    folder = cores.make("1-a-host1", 0.5, [os.getpid()])
+    folder = cores.make("1-a-host1", 0.5, os.getpid())
     assert folder == tmp_path / "lockstep-1-a-host1"
     assert [int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period")] == [10_000, 20_000]
     assert (folder / "cgroup.procs").read_text() == f"{os.getpid()}\n"
@@ -45,7 +45,7 @@ def test_the_first_version_gets_a_quota_of_each_period(parents, tmp_path):
 def test_the_second_version_gets_it_in_one_line_once_the_parent_hands_out_processors(parents, tmp_path):
     (tmp_path / "cgroup.subtree_control").write_text("memory\n")
     parents((tmp_path, False))
-    folder = cores.make("1-a-host1", 1.5, [])
+    folder = cores.make("1-a-host1", 1.5, os.getpid())
     assert (folder / "cpu.max").read_text() == "30000 20000\n"
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
 
@@ -53,19 +53,13 @@ def test_the_second_version_gets_it_in_one_line_once_the_parent_hands_out_proces
 def test_the_next_place_is_tried_where_the_nearest_hands_out_no_processors(parents, tmp_path):
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
     parents((tmp_path / "missing", False), (tmp_path, False))
-    assert cores.make("1-a-host1", 1.0, []).parent == tmp_path
+    assert cores.make("1-a-host1", 1.0, os.getpid()).parent == tmp_path
 
 
 def test_without_control_groups_a_share_of_cores_is_refused(parents):
     parents()
     with pytest.raises(UserError, match="leave the cores per host out"):
-        cores.make("1-a-host1", 0.5, [])
-
-
-@pytest.mark.parametrize("share", [0.0, -1.0, 0.01, float("nan"), float("inf")])
-def test_a_share_that_cannot_be_meant_is_refused(share):
-    with pytest.raises(UserError, match=r"give a number of 0\.05 or more"):
-        cores.check(share)
+        cores.make("1-a-host1", 0.5, os.getpid())
 
 
 def test_what_a_maker_left_that_is_gone_is_removed_and_nothing_else(parents, tmp_path):

@@ -1,5 +1,8 @@
 """common/launching/virtual_hosts/description.py: the words for a link, and the cluster as its programs find it."""
 
+import os
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,9 +71,13 @@ def test_a_program_on_the_head_finds_what_its_cluster_was_described_as(link, cor
     names = tuple(f"host{number}" for number in range(1, count + 1))
     numbers = tuple(range(2, count + 2))
     description = Description(link, cores, names, numbers, numbers)
-    assert described(description.variables()) == description
+    with mock.patch.dict(os.environ, description.variables()):
+        assert described() == description
 
 
 @pytest.mark.parametrize("environment", [{}, {VARIABLE: ""}])
-def test_elsewhere_no_cluster_is_described(environment):
-    assert described(environment) is None
+def test_elsewhere_no_cluster_is_described(environment, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert described() is None
