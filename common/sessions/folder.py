@@ -1,14 +1,27 @@
 """The folder of one session, which goes on in it where it was interrupted."""
 
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from common.errors import UserError
 from common.files import write_atomically
 from common.sessions import identity
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Row = TypeVar("Row", bound="DataclassInstance")
 
 FINISHED = "finished"
 """The file that a folder has from the end of its session on."""
@@ -59,8 +72,8 @@ def variables_in_words(variables: Mapping[str, str] | None, over_hosts: bool = F
     """The variables and their values in one line; `over_hosts` says that ssh started the launches."""
     if variables is None:
         return "unknown: the folder has no variables.txt"
-    shown = {name: value if value.isprintable() else ascii(value) for name, value in variables.items()}
-    words = ", ".join(f"{name}={value}" for name, value in shown.items()) or "none"
+    values = {name: value if value.isprintable() else ascii(value) for name, value in variables.items()}
+    words = ", ".join(f"{name}={value}" for name, value in values.items()) or "none"
     where = " where the session was started, which hosts don't get; their own variables aren't known"
     return words + where if over_hosts else words
 
@@ -71,6 +84,27 @@ def order_seed(folder: Path, asked_for: int | None) -> int:
     if not marker.exists():
         write_atomically(marker, str(secrets.randbelow(2**31) if asked_for is None else asked_for).encode())
     return int(marker.read_text(encoding="utf-8"))
+
+
+def write_rows(path: Path, rows: Iterable[Row], kind: type[Row]) -> None:
+    """Write a table whole or not at all: the names of the row's fields, then the rows, with None as an empty cell."""
+    names, table = [each.name for each in dataclasses.fields(kind)], io.StringIO()
+    lines = [[getattr(row, name) for name in names] for row in rows]
+    csv.writer(table, lineterminator="\n").writerows([names, *lines])
+    write_atomically(path, table.getvalue().encode())
+
+
+def read_rows(path: Path, kind: type[Row]) -> list[Row]:
+    """The rows of a table, without columns of other names; empty cells have the field's default.
+
+    Raises OSError or ValueError where it can't be read, lacks a column, or has a value that can't be meant.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        table = csv.DictReader(file)
+        if lacking := {each.name for each in dataclasses.fields(kind)} - {*(table.fieldnames or ())}:
+            raise ValueError(f"it has no column {', '.join(sorted(lacking))}")
+        filled = [{name: cell for name, cell in line.items() if cell} for line in table]
+        return [msgspec.convert(line, kind, strict=False) for line in filled]
 
 
 def _text(path: Path) -> str | None:

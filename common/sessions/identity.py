@@ -9,15 +9,13 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from common.declarations.catalogue import families
 from common.environments import inventory
 from common.measurement import machine
 from common.paths import ROOT
-
-_CODE = ("common", "*_impl", "pyproject.toml")
 
 _PREFIXES = (
     *("CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GLOO_", "GOMP_", "JAX_", "KMP_", "LD_PRELOAD"),
@@ -47,20 +45,18 @@ def fingerprint(variables: Mapping[str, str]) -> str:
     """Lines that change with the code that launches run, what is installed, the machine, and these variables."""
     host = machine.host_facts()
     facts = [host.name, host.processor, host.cores, host.gpus]
-    lines = [f"code {code_digest()}", f"installed {_digest(sorted(installed()))}", f"machine {json.dumps(facts)}"]
+    packages = hashlib.sha256("\n".join(sorted(installed())).encode()).hexdigest()
+    lines = [f"code {code_digest()}", f"installed {packages}", f"machine {json.dumps(facts)}"]
     return "\n".join([*lines, f"variables {json.dumps(variables)}"])
 
 
 def code_digest(root: Path = ROOT) -> str:
     """SHA-256 of the names and contents of all files that launches import, and of pyproject.toml."""
-    files = []
-    for pattern in _CODE:
-        for path in root.glob(pattern):
-            files += [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+    code = [path for pattern in ("common", "*_impl", "pyproject.toml") for path in root.glob(pattern)]
     content = hashlib.sha256()
-    for path in sorted(files):
+    for path in sorted(path for top in code for path in (top, *top.rglob("*"))):
         # An editor's own files are hidden.
-        if "__pycache__" not in path.parts and not path.name.startswith("."):
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
             content.update(f"{path.relative_to(root)}\0".encode())
             content.update(hashlib.sha256(path.read_bytes()).digest())
     return content.hexdigest()
@@ -90,7 +86,3 @@ def obeyed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, s
         if name.startswith(prefixes)
         and not (_OF_LAUNCHERS.fullmatch(name) or _OF_TERRAFORM.fullmatch(name) or (name, value) in _OF_IMPORTS)
     }
-
-
-def _digest(lines: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
