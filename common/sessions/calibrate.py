@@ -31,7 +31,7 @@ from common.records.training import Record
 from common.sessions import calibration
 from common.sessions.calibration import LONG_BLOCK, Calibration
 from common.sessions.comparison_scope import Scope, main_worlds, throughput
-from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, in_words, shuffled_rounds
+from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, in_words, rounds_of
 
 RUNNERS: dict[str, Literal["busy"] | None] = {"first": None, "second": None, "busy": "busy"}
 """What runs the strategy's script, by the name that it is launched under."""
@@ -90,7 +90,7 @@ def main() -> None:
     workers = planned(strategy, 1).workers
     identity = str({"strategy": strategy.name, "workers": workers, "rounds": arguments.rounds})
     with begin(console, "calibrate", arguments, identity, kind=calibration.KIND) as session:
-        rounds = shuffled_rounds(
+        rounds = rounds_of(
             arguments.rounds,
             session.order_seed,
             lambda number: [Placed(name, planned(strategy, number, name)) for name in RUNNERS],

@@ -30,17 +30,7 @@ from common.records.collectives import CollectivesRecord
 from common.records.files import read_record, read_records
 from common.sessions import collectives_tables, placement
 from common.sessions.comparison_scope import placements
-from common.sessions.session import (
-    Options,
-    Output,
-    Schedule,
-    Stage,
-    begin,
-    console_for,
-    counted,
-    report,
-    shuffled_rounds,
-)
+from common.sessions.session import Options, Output, Schedule, Stage, begin, console_for, counted, report, rounds_of
 
 _QUICK = Sweep(sizes=("8", "4K", "256K", "4M"))
 _FULL = Sweep(collectives=tuple(Collective), max_bytes="64M", deadline_seconds=3600.0)
@@ -185,7 +175,7 @@ def rounds(scope: Scope, seed: int, gpus: int) -> list[Stage[PlannedSweep]]:
                     sweep = scope.sweep(size.workers)
                     yield PlannedSweep(library, sweep, repetition, hosts, size.bandwidth_bits_per_second)
 
-    return shuffled_rounds(scope.rounds, seed, launches_of)
+    return rounds_of(scope.rounds, seed, launches_of)
 
 
 def _print_plan(console: Console, scope: Scope) -> None:

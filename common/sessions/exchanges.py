@@ -36,17 +36,7 @@ from common.records.files import read_record, read_records, write_record
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import Record
 from common.sessions import comparison_scope
-from common.sessions.session import (
-    Options,
-    Output,
-    Placed,
-    Schedule,
-    Stage,
-    begin,
-    console_for,
-    counted,
-    report,
-)
+from common.sessions.session import Options, Output, Placed, Schedule, Stage, begin, console_for, counted, report
 from common.statistics.paired import MARGIN
 
 TRIED = (1, 2)

@@ -30,17 +30,7 @@ from common.records.files import from_json, read_record, read_records, write_rec
 from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Row
 from common.records.site import Site
-from common.sessions.session import (
-    Options,
-    Output,
-    Schedule,
-    Stage,
-    begin,
-    console_for,
-    counted,
-    report,
-    shuffled_rounds,
-)
+from common.sessions.session import Options, Output, Schedule, Stage, begin, console_for, counted, report, rounds_of
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 _DASH = "\N{EN DASH}"
@@ -134,7 +124,7 @@ class Arguments:
 
 def rounds(scope: Scope, seed: int) -> list[Stage[Planned]]:
     """Rounds of every way once, in an order that the seed shuffles."""
-    return shuffled_rounds(
+    return rounds_of(
         scope.repetitions,
         seed,
         lambda repetition: [Planned(way, scope.products(way), repetition) for way in ways().values()],

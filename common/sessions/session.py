@@ -127,7 +127,7 @@ class Schedule(Generic[L, R]):
         return (self._launches - len(self._seconds)) * statistics.fmean(self._seconds)
 
 
-def shuffled_rounds(count: int, order_seed: int, launches_of: Callable[[int], Iterable[L]]) -> list[Stage[L]]:
+def rounds_of(count: int, order_seed: int, launches_of: Callable[[int], Iterable[L]]) -> list[Stage[L]]:
     """So many rounds: of each, by its number from 1 on, the launches in an order that the seed shuffles."""
     order, rounds = random.Random(order_seed), list[Stage[L]]()
     for number in range(1, count + 1):
