@@ -22,7 +22,7 @@ from msgspec import structs
 from rich.table import Table
 
 from common.contract import dataset
-from common.contract.task import PRESETS, Task
+from common.contract.task import PRESETS
 from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, Strategy, has_exchange
 from common.declarations.sweep import Sweep, Type
@@ -237,8 +237,8 @@ def batches_to_try(scope: Scope, strategy: Strategy, folder: Path) -> list[int]:
     if not whole:
         return []
     base_seconds = statistics.median(each["base"] for each in whole)
-    contention = statistics.median(each["alone"] / each["base"] for each in whole)
-    exchange_seconds = statistics.median(each["step"] - each["alone"] for each in whole)
+    contention = statistics.median(each["t_comp"] / each["base"] for each in whole)
+    exchange_seconds = statistics.median(each["step"] - each["t_comp"] for each in whole)
     batch = PRESETS[scope.preset].batch
     fewest = metrics.fewest_batch(batch, scope.workers, base_seconds, contention, exchange_seconds)
     if not batch < fewest < math.inf:
@@ -251,39 +251,38 @@ def batches_to_try(scope: Scope, strategy: Strategy, folder: Path) -> list[int]:
 
 
 def _seconds_per_step(scope: Scope, strategy: Strategy, repetition: int, folder: Path) -> Mapping[str, float]:
-    """Of a round: of the `base`, of the whole `step` of the strategy, and of it `alone`; each where it was measured."""
+    """Of a round: of the `base`, of the strategy's whole `step`, and of it without exchange, `t_comp`, as far as ok."""
     seconds = dict[str, float]()
     for launch in whole_steps(scope, repetition):
         if launch.strategy.name in (strategy.base, strategy.name):
             record = read_record(folder / f"{launch.name}.json", Record)
+            of_strategy = "step" if has_exchange(launch.options) else "t_comp"
             if record.status == "ok":
-                kind = (
-                    "base" if launch.strategy is not strategy else "step" if has_exchange(launch.options) else "alone"
-                )
+                kind = of_strategy if launch.strategy is strategy else "base"
                 seconds[kind] = metrics.throughput(record).seconds_per_step
     return seconds
 
 
 def at_batch(scope: Scope, strategy: Strategy, batch: int, repetition: int) -> list[PlannedLaunch]:
-    """The strategy and its base with so many rows per worker, with so many fewer steps."""
-    base = catalogue.find(str(strategy.base))
-    task = with_batch(dataclasses.replace(PRESETS[scope.preset], scaling="weak", deadline_seconds=180.0), batch)
-    return [
-        PlannedLaunch(
-            each, workers, "throughput", repetition, dataclasses.replace(task, workers=workers), each.options()
-        )
-        for each, workers in ((base, 1), (strategy, scope.workers))
-    ]
-
-
-def with_batch(task: Task, batch: int) -> Task:
-    """`task` with another batch and as many windows, in which about as many rows are trained on."""
-    share = task.batch / batch
-    windows = (task.steps - task.warmup_steps) // task.window_steps
+    """The strategy and its base with so many rows per worker: as many windows, in which about as many rows are seen."""
+    task, base = PRESETS[scope.preset], catalogue.find(str(strategy.base))
+    share, windows = task.batch / batch, (task.steps - task.warmup_steps) // task.window_steps
     window_steps = max(1, math.ceil(task.window_steps * share))
     warmup_steps = max(_FEWEST_WARMUP_STEPS, math.ceil(task.warmup_steps * share))
-    steps = warmup_steps + windows * window_steps
-    return dataclasses.replace(task, batch=batch, window_steps=window_steps, warmup_steps=warmup_steps, steps=steps)
+    launches = list[PlannedLaunch]()
+    for each, workers in ((base, 1), (strategy, scope.workers)):
+        larger = dataclasses.replace(
+            task,
+            scaling="weak",
+            workers=workers,
+            deadline_seconds=180.0,
+            batch=batch,
+            window_steps=window_steps,
+            warmup_steps=warmup_steps,
+            steps=warmup_steps + windows * window_steps,
+        )
+        launches.append(PlannedLaunch(each, workers, "throughput", repetition, larger, each.options()))
+    return launches
 
 
 def make(planned: Planned, folder: Path) -> Record | CollectivesRecord:

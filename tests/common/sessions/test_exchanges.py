@@ -28,7 +28,6 @@ from common.sessions.exchanges import (
     stages,
     steps_table,
     traced,
-    with_batch,
 )
 from tests.changes import changed
 
@@ -340,7 +339,7 @@ def test_strategy_and_base_are_launched_at_the_batch_under_names_of_their_own():
 
 def test_a_larger_batch_takes_as_many_windows_and_about_as_many_rows():
     task = PRESETS["pathway"]
-    larger = with_batch(task, 4 * task.batch)
+    *_, larger = (each.task for each in at_batch(SCOPE, DDP, 4 * task.batch, 1))
     windows = (larger.steps - larger.warmup_steps) / larger.window_steps
     assert windows == (task.steps - task.warmup_steps) / task.window_steps
     assert larger.steps * larger.batch == pytest.approx(task.steps * task.batch, rel=0.15)
