@@ -65,6 +65,7 @@ class Arguments(Protocol):
     @property
     def session(self) -> Options:
         """The options that every session has."""
+        ...
 
 
 class Launch(Protocol):
@@ -73,6 +74,7 @@ class Launch(Protocol):
     @property
     def name(self) -> str:
         """The path of its record in the session's folder, without the suffix."""
+        ...
 
 
 @dataclass(frozen=True)
