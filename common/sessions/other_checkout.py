@@ -56,7 +56,7 @@ def find(rev: str, tolerance: float, root: Path = ROOT) -> Against:
     if not 0 <= tolerance < math.inf:
         raise UserError(f"--tolerance {tolerance:g}: give a share of 0 or more, such as 0.05.")
     top = _git(root, "rev-parse", "--show-cdup")
-    if b"safe.directory" in top.stderr:
+    if "safe.directory" in top.stderr:
         raise UserError(
             f"git doesn't trust {root}, which another user owns: run `git config --global --add safe.directory "
             f"{shlex.quote(str(root))}`."
@@ -73,7 +73,7 @@ def find(rev: str, tolerance: float, root: Path = ROOT) -> Against:
         raise UserError(
             f"Nothing differs between {rev} and the files here: commit or change something, or name an earlier commit."
         )
-    head = _output(_git(root, "rev-parse", "HEAD"))
+    head = _git(root, "rev-parse", "HEAD").stdout.strip()
     changed = _git(root, "status", "--porcelain", "--untracked-files=no").stdout or new_code
     _check_records(rev, commit, head, root)
     here = head + ("+changes" if changed else "")
@@ -92,14 +92,14 @@ def other_checkout(against: Against, folder: Path, root: Path = ROOT) -> Generat
     # That of a comparison that was killed.
     shutil.rmtree(checkout, ignore_errors=True)
     try:
-        objects = root / _output(_git(root, "rev-parse", "--git-path", "objects"))
+        objects = root / _git(root, "rev-parse", "--git-path", "objects").stdout.strip()
         made = _git(root, "init", "--quiet", "--template=", str(checkout))
         if made.returncode == 0:
             write_atomically(checkout / ".git/objects/info/alternates", os.fsencode(objects.resolve()) + b"\n")
             # A user's own hooks needn't know of it.
             made = _git(checkout, "-c", "core.hooksPath=/dev/null", "checkout", "--quiet", "--detach", against.commit)
         if made.returncode:
-            [*_, line] = ["", *made.stderr.decode(errors="replace").strip().splitlines()]
+            [*_, line] = ["", *made.stderr.strip().splitlines()]
             raise UserError(
                 f"git can't check {against.rev} out into {checkout} ({line}): make room there, or fetch what is "
                 "missing."
@@ -120,10 +120,10 @@ def launcher_of(checkout: Path) -> str:
 
 
 def _commit(rev: str, root: Path) -> str:
-    found = _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}")
-    if found.returncode == 0:
-        return _output(found)
-    if _output(_git(root, "rev-parse", "--is-shallow-repository")) == "true":
+    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}")
+    if commit.returncode == 0:
+        return commit.stdout.strip()
+    if _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
         raise UserError(
             f"There is no commit '{rev}' in this shallow checkout: run `git fetch --unshallow` first (in CI, check out "
             "with a fetch depth of 0)."
@@ -167,7 +167,7 @@ def _schema(statements: Iterable[ast.stmt]) -> tuple[int | None, set[str]]:
 
 def _notes(rev: str, commit: str, root: Path) -> tuple[str, ...]:
     """What the environments, which are this checkout's, keep from being compared."""
-    theirs = _git(root, "show", f"{commit}:pyproject.toml").stdout.decode()
+    theirs = _git(root, "show", f"{commit}:pyproject.toml").stdout
     ours = (root / "pyproject.toml").read_text(encoding="utf-8") if (root / "pyproject.toml").exists() else ""
     missing = sorted(_requirements(theirs) - _requirements(ours))
     notes = [f"Both run in this checkout's environments, though {rev} pins {', '.join(missing)}."] if missing else []
@@ -182,16 +182,14 @@ def _requirements(pyproject: str) -> set[str]:
     return {requirement for group in groups for requirement in group if isinstance(requirement, str)}
 
 
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """How a git command ended in `root`. Raises UserError without git."""
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     # Messages that can be told apart, and no lock that a user's own git would meet.
     environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "-C", str(root), *arguments]
     try:
-        return subprocess.run(["git", "-C", str(root), *arguments], env=environment, capture_output=True)
+        # As names of files are decoded.
+        return subprocess.run(command, env=environment, capture_output=True, errors="surrogateescape")
     except FileNotFoundError as error:
         raise UserError("--against-commit needs git, which isn't installed: install it.") from error
-
-
-def _output(command: subprocess.CompletedProcess[bytes]) -> str:
-    return os.fsdecode(command.stdout).strip()
