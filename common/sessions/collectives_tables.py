@@ -6,7 +6,7 @@ from itertools import groupby
 from rich.table import Table
 
 from common.records import collective_rows
-from common.records.collective_rows import CaseFit, Missing, Row, Timing
+from common.records.collective_rows import CaseFit, Missing, Row
 from common.records.collectives import CollectivesRecord
 from common.statistics.fit import Estimate
 
@@ -23,7 +23,13 @@ def of(records: Mapping[str, CollectivesRecord]) -> list[Table]:
         tables.append(_fits(fits))
     if missing := collective_rows.missing(records):
         tables.append(_missing(missing))
-    return [*tables, _timing(collective_rows.timings(records, rows))] if rows else tables
+    if rows:
+        table = Table("library", "looking at the clock, ns", "shortest call, us", "share", title="What timing costs")
+        for each in collective_rows.timings(records, rows):
+            shortest = _micro(each.row.seconds.median)
+            table.add_row(each.row.case.library, f"{1e9 * each.seconds:.0f}", shortest, f"{100 * each.share:.2f} %")
+        tables.append(table)
+    return tables
 
 
 def _sizes(title: str, rows: Sequence[Row]) -> Table:
@@ -102,15 +108,6 @@ def _missing(missing: Sequence[Missing]) -> Table:
         ends = " to ".join(f"{size:,}" for size in dict.fromkeys([*sizes[:1], *sizes[-1:]])) or _DASH
         launches = len({repetition for each in alike for repetition in each.repetitions})
         table.add_row(library, collective, world, ends, status, str(launches), reason)
-    return table
-
-
-def _timing(timings: Sequence[Timing]) -> Table:
-    """What looking at the clock costs, beside the shortest call."""
-    table = Table("library", "looking at the clock, ns", "shortest call, us", "share", title="What timing costs")
-    for each in timings:
-        shortest = _micro(each.row.seconds.median)
-        table.add_row(each.row.case.library, f"{1e9 * each.seconds:.0f}", shortest, f"{100 * each.share:.2f} %")
     return table
 
 

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +140,13 @@ def _check_records(rev: str, commit: str, head: str, root: Path) -> None:
         modules = [ast.parse(_git(root, "show", f"{commit}:{place}").stdout) for place in _RECORD_MODULES]
     except SyntaxError:
         modules = []
-    version, fields = _schema([node for module in modules for node in module.body])
+    version, fields = None, set[str]()
+    for node in (node for module in modules for node in module.body):
+        if isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["SCHEMA_VERSION"]:
+            version = int(ast.literal_eval(node.value))
+        if isinstance(node, ast.ClassDef) and node.name in ("Header", "Record"):
+            annotated = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+            fields |= {ast.unparse(each.target) for each in annotated if "ClassVar" not in ast.unparse(each.annotation)}
     if version is None:
         raise UserError(f"{rev} has no records that could be compared: {later}.")
     if version not in (Record.earlier_version, SCHEMA_VERSION):
@@ -151,18 +157,6 @@ def _check_records(rev: str, commit: str, head: str, root: Path) -> None:
         )
     if unknown := fields - {*Record.__struct_fields__}:
         raise UserError(f"{rev} records {', '.join(sorted(unknown))}, which this checkout doesn't know: {other_way}.")
-
-
-def _schema(statements: Iterable[ast.stmt]) -> tuple[int | None, set[str]]:
-    """The version that modules of records name (None: they name none), and the fields of their records."""
-    version, fields = None, set[str]()
-    for node in statements:
-        if isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["SCHEMA_VERSION"]:
-            version = int(ast.literal_eval(node.value))
-        if isinstance(node, ast.ClassDef) and node.name in ("Header", "Record"):
-            annotated = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-            fields |= {ast.unparse(each.target) for each in annotated if "ClassVar" not in ast.unparse(each.annotation)}
-    return version, fields
 
 
 def _notes(rev: str, commit: str, root: Path) -> tuple[str, ...]:
