@@ -400,10 +400,8 @@ def _note(launches: Sequence[_Pair]) -> str:
     for side, place in enumerate(("here", "there")):
         if count := sum(pair.was_made_again[side] for pair in launches):
             parts.append(f"failed at first {place}, and was made again ({count} {of})")
-    options = next(
-        (_differences(*[record.options for record in pair.records]) for pair in launches if not pair.gap), []
-    )
-    if options:
+    pairs = [pair for pair in launches if not pair.gap]
+    if pairs and (options := _differences(*[record.options for record in pairs[0].records])):
         parts.append(f"options differ: {', '.join(options)}")
     return "; ".join(parts)
 

@@ -256,6 +256,28 @@ def test_a_change_that_makes_launches_crash_often_mostly_fails(rounds, crashing,
     assert any_fails(rounds, crashing, 0.05, settings=1) > least
 
 
+def test_a_launch_that_is_refused_counts_among_the_first_attempts_that_failed():
+    here = side(STEADY)
+    here["numpy_threads-01"] = changed(
+        here["numpy_threads-01"], status="unsupported", reason="It has no GPU: find one."
+    )
+    again = ["numpy_threads-02", "numpy_threads-03"], []
+    assert only(changes(here, side(STEADY), again=again)).verdict == "fails"
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("Worker 1 ended: look into its log: there.", "Worker 1 ended"),
+        ("It lost rank X.", "It lost rank X"),
+        (None, ""),
+    ],
+)
+def test_of_a_reason_the_cause_is_told_without_the_remedy(reason, cause):
+    here = {name: changed(record, reason=reason) for name, record in side([None] * 6).items()}
+    assert only(changes(here, side(STEADY))).note == f"failed here: {cause} (6 of 6)"
+
+
 def test_what_was_made_again_is_told():
     row = only(changes(side(STEADY), side(STEADY), 0.05, again=(["numpy_threads-02"], [])))
     assert (row.verdict, row.note) == ("within", "failed at first here, and was made again (1 of 6)")
@@ -345,6 +367,12 @@ def test_the_gate_is_shut_where_something_is_slower_or_fails(concluded):
     assert "of 3 settings: 1 slower, 1 within 5 %, 1 fails here." in said
 
 
+def test_all_that_is_slower_is_named(concluded):
+    here = side(times(1.2)) | side(times(1.3), "numpy_too")
+    shut, _, _ = concluded(here, side(STEADY) | side(STEADY, "numpy_too"))
+    assert "1.200 to 1.200), numpy_too with 2 workers, digits weak (1.300 times" in shut
+
+
 def test_the_table_has_a_line_for_every_setting(concluded):
     here = side(times(1.2)) | side(STEADY[:3], "numpy_few") | side([None] * 6, "numpy_broken")
     there = side(STEADY) | side(STEADY[:3], "numpy_few") | side(STEADY, "numpy_broken")
@@ -382,9 +410,10 @@ def test_a_name_that_looks_like_a_number_stays_a_name(concluded, tmp_path):
 
 
 def test_what_was_planned_is_known_by_its_strategy_with_its_label(concluded, declare):
-    here = side(STEADY[:2], "numpy_bare") | side(STEADY[:3], label="1 prefetch")
-    _, _, rows = concluded(here, {}, stages=planned(declare, prefetch=1))
-    assert [(row.strategy, row.n) for row in rows] == [("numpy_threads, 1 prefetch", 0)]
+    options = {"prefetch": 1, "exchange": False}
+    here = side(STEADY[:2], "numpy_bare") | side(STEADY[:3], label="1 prefetch", options=options)
+    _, _, rows = concluded(here, {}, stages=planned(declare, **options))
+    assert [(row.strategy, row.exchange, row.n) for row in rows] == [("numpy_threads, 1 prefetch", False, 0)]
 
 
 def test_what_was_made_again_is_known_by_the_files_of_first_attempts(concluded, tmp_path):
