@@ -18,15 +18,15 @@ def section(folder: Path) -> list[Block]:
         return []
     first = rows[0]
     explanation = (
-        f"Every launch of a round was made twice, one right after the other: here with {first.here_in_words}, there "
-        f"with {first.commit_in_words}. The ratio is how many times as long a step takes here, the geometric mean over "
-        "pairs of launches, with the simultaneous 95 % interval of all rows with enough of them (Student's t on the "
-        "pairs' log ratios, Bonferroni). Slower and faster are said where the whole interval lies beyond the tolerance "
-        f"of {first.tolerance_in_words}, within where none of it does."
+        f"Every launch of a round was made twice, one right after the other: here with {first.here_in_words()}, there "
+        f"with {first.commit_in_words()}. The ratio is how many times as long a step takes here, the geometric mean "
+        "over pairs of launches, with the simultaneous 95 % interval of all rows with enough of them (Student's t on "
+        "the pairs' log ratios, Bonferroni). Slower and faster are said where the whole interval lies beyond the "
+        f"tolerance of {first.tolerance_in_words()}, within where none of it does."
     )
     shut = regression.failure(rows)
     summary = [regression.summary(rows), *([f"The gate is shut: {shut}"] if shut else []), first.notes]
-    notes = [f"{row.in_words}: {row.note}." for row in rows if row.note]
+    notes = [f"{row.in_words()}: {row.note}." for row in rows if row.note]
     columns = ["strategy", "workers", "regime", "exchange", "ms here", "ms there", "ratio", "95 % interval"]
     return [
         blocks.heading(f"Against commit {first.commit[:10]}"),
@@ -44,5 +44,5 @@ def _row(row: Change) -> list[str]:
     ratio = blocks.DASH if row.ratio is None else f"{row.ratio:.3f}"
     exchange = "on" if row.exchange else "off"
     configuration = [row.strategy, str(row.workers), f"{row.preset} {row.scaling}", exchange]
-    interval = row.interval_in_words or blocks.DASH
-    return [*configuration, *times, ratio, interval, str(row.n), row.verdict_in_words]
+    interval = row.interval_in_words() or blocks.DASH
+    return [*configuration, *times, ratio, interval, str(row.n), row.verdict_in_words()]

@@ -64,7 +64,6 @@ class Configuration:
     scaling: str
     exchange: bool
 
-    @property
     def in_words(self) -> str:
         """The strategy, its workers, its preset and scaling."""
         workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
@@ -98,19 +97,16 @@ class Change(Configuration):
     tolerance: float
     notes: str = ""
 
-    @property
     def interval_in_words(self) -> str | None:
         """The interval of the ratio; None where there is none."""
         return None if self.low is None or self.high is None else f"{self.low:.3f} to {self.high:.3f}"
 
-    @property
     def evidence(self) -> str:
         """What the verdict rests on."""
         if self.verdict == "slower":
-            return f"{self.ratio:.3f} times the seconds per step, {self.interval_in_words}"
+            return f"{self.ratio:.3f} times the seconds per step, {self.interval_in_words()}"
         return self.note
 
-    @property
     def verdict_in_words(self) -> str:
         """The verdict; where nothing can be told, with the rounds that it would take."""
         if self.verdict != "can't tell":
@@ -122,18 +118,15 @@ class Change(Configuration):
         most = f"more than {MOST_ROUNDS:,}" if self.most is None else f"{self.most:,.0f}"
         return f"can't tell: it takes {self.fewest:,.0f} to {most} rounds for {100 * POWER:g} % power"
 
-    @property
     def commit_in_words(self) -> str:
         """The commit as it was asked for, and the beginning of its name."""
         return self.commit[:10] if self.commit.startswith(self.rev) else f"{self.rev} ({self.commit[:10]})"
 
-    @property
     def here_in_words(self) -> str:
         """This checkout's commit, and whether files differ from it."""
         commit, _, changes = self.here.partition("+")
         return commit[:10] + (" with changes" if changes else "")
 
-    @property
     def tolerance_in_words(self) -> str:
         """The tolerance in per cent."""
         return f"{100 * self.tolerance:g} %"
@@ -147,23 +140,20 @@ class _Pair:
     there: Record | None
     was_made_again: tuple[bool, bool]
 
-    @property
     def records(self) -> list[Record]:
         """Those that there are."""
         return [record for record in (self.here, self.there) if record]
 
-    @property
     def problems(self) -> tuple[str, str]:
         """Why each side was no good launch; empty: it was."""
         return _problem(self.here, "here"), _problem(self.there, "there")
 
-    @property
     def gap(self) -> str:
         """Why both make no pair; empty: they do."""
-        if problem := self.problems[0] or self.problems[1]:
+        if problem := self.problems()[0] or self.problems()[1]:
             return problem
-        ours, theirs = (dataclasses.asdict(record.task) for record in self.records)
-        rows = [{"rows per step": record.examples_per_step} for record in self.records]
+        ours, theirs = (dataclasses.asdict(record.task) for record in self.records())
+        rows = [{"rows per step": record.examples_per_step} for record in self.records()]
         differences = _differences(ours, theirs, _NOT_WORK) or _differences(*rows)
         return f"not the same work: {', '.join(differences)}" if differences else ""
 
@@ -322,7 +312,7 @@ def changes(
             pairs.setdefault(_configuration(record), []).append(pair)
     steps = {
         configuration: [
-            [throughput(record).seconds_per_step for record in pair.records] for pair in launches if not pair.gap
+            [throughput(record).seconds_per_step for record in pair.records()] for pair in launches if not pair.gap()
         ]
         for configuration, launches in pairs.items()
     }
@@ -358,12 +348,12 @@ def _configuration(record: Record) -> Configuration:
 
 def _verdict(judgement: Judgement | None, tolerance: float, launches: Sequence[_Pair]) -> str:
     rounds, sides = len(launches), (0, 1)
-    failures = [sum(bool(pair.problems[side]) for pair in launches) for side in sides]
-    at_first = [sum(pair.was_made_again[side] or bool(pair.problems[side]) for pair in launches) for side in sides]
+    failures = [sum(bool(pair.problems()[side]) for pair in launches) for side in sides]
+    at_first = [sum(pair.was_made_again[side] or bool(pair.problems()[side]) for pair in launches) for side in sides]
     if fails(rounds, failures[0], failures[1], at_first[0], at_first[1]):
         return "fails"
     if judgement is None or judgement.n < FEWEST_LAUNCHES:
-        broken = [sum(pair.problems[side].startswith("failed ") for pair in launches) for side in sides]
+        broken = [sum(pair.problems()[side].startswith("failed ") for pair in launches) for side in sides]
         if min(broken) > rounds / 2:
             return "fails in both"
         return "too few rounds" if judgement else "not compared"
@@ -395,13 +385,13 @@ def fails(
 
 def _note(launches: Sequence[_Pair]) -> str:
     """Why launches of a configuration make no pairs, which were made again, and which of its options differ."""
-    gaps, of = Counter(pair.gap for pair in launches if pair.gap), f"of {len(launches)}"
+    gaps, of = Counter(pair.gap() for pair in launches if pair.gap()), f"of {len(launches)}"
     parts = [f"{reason} ({count} {of})" for reason, count in gaps.items()]
     for side, place in enumerate(("here", "there")):
         if count := sum(pair.was_made_again[side] for pair in launches):
             parts.append(f"failed at first {place}, and was made again ({count} {of})")
-    pairs = [pair for pair in launches if not pair.gap]
-    if pairs and (options := _differences(*[record.options for record in pairs[0].records])):
+    pairs = [pair for pair in launches if not pair.gap()]
+    if pairs and (options := _differences(*[record.options for record in pairs[0].records()])):
         parts.append(f"options differ: {', '.join(options)}")
     return "; ".join(parts)
 
@@ -413,7 +403,7 @@ def failure(rows: Sequence[Change]) -> str | None:
     """
     if not rows:
         return "Nothing could be compared: no launch was made with both checkouts."
-    commit, tolerance = rows[0].commit_in_words, rows[0].tolerance_in_words
+    commit, tolerance = rows[0].commit_in_words(), rows[0].tolerance_in_words()
     causes = {
         "slower": f"slower than {commit} by more than {tolerance}",
         "fails": f"fails here more often than with {commit}",
@@ -421,7 +411,7 @@ def failure(rows: Sequence[Change]) -> str | None:
     }
     sentences = list[str]()
     for verdict, cause in causes.items():
-        if named := [f"{row.in_words} ({row.evidence})" for row in rows if row.verdict == verdict]:
+        if named := [f"{row.in_words()} ({row.evidence()})" for row in rows if row.verdict == verdict]:
             sentences.append(f"{cause}: {', '.join(named)}")
     if not sentences and not {row.verdict for row in rows} & {*COMPARED}:
         sentences = [f"nothing could be compared with {commit}: {_why_nothing(rows)}"]
@@ -443,14 +433,14 @@ def _why_nothing(rows: Sequence[Change]) -> str:
 def summary(rows: Sequence[Change]) -> str:
     """How many configurations got which verdict, in one sentence, of one row at least."""
     first, counts = rows[0], Counter(row.verdict for row in rows)
-    words = {"within": f"within {first.tolerance_in_words}", "can't tell": "can't be told", "fails": "fails here"}
+    words = {"within": f"within {first.tolerance_in_words()}", "can't tell": "can't be told", "fails": "fails here"}
     words["deviates"] = "deviates from the oracle"
     judged = (*COMPARED, "fails", "fails in both", "deviates")
     parts = [f"{counts[each]} {words.get(each, each)}" for each in judged if counts[each]]
     if others := counts["too few rounds"] + counts["not compared"]:
         parts.append(f"{others} not compared")
     settings = "1 setting" if len(rows) == 1 else f"{len(rows)} settings"
-    return f"{first.here_in_words} against {first.commit_in_words}, of {settings}: {', '.join(parts)}."
+    return f"{first.here_in_words()} against {first.commit_in_words()}, of {settings}: {', '.join(parts)}."
 
 
 def _print(console: Console, rows: Sequence[Change]) -> None:
@@ -459,9 +449,9 @@ def _print(console: Console, rows: Sequence[Change]) -> None:
         seconds = [row.here_seconds, row.there_seconds]
         times = ["-" if each is None else f"{1000 * each:.4g}" for each in seconds]
         ratio = "-" if row.ratio is None else f"{row.ratio:.3f}"
-        table.add_row(row.in_words, str(row.n), *times, ratio, row.interval_in_words or "-", row.verdict_in_words)
+        table.add_row(row.in_words(), str(row.n), *times, ratio, row.interval_in_words() or "-", row.verdict_in_words())
     console.print(table)
     console.print(" ".join(filter(None, [summary(rows), rows[0].notes])), markup=False)
     for row in rows:
         if row.note:
-            console.print(f"  note: {row.in_words}: {row.note}", markup=False)
+            console.print(f"  note: {row.in_words()}: {row.note}", markup=False)

@@ -121,14 +121,14 @@ def test_what_cannot_be_told_is_said_with_the_rounds_that_it_takes():
     row = only(changes(side(noisy), side([1.0] * 6), 0.05))
     assert row.verdict == "can't tell"
     assert 6 < row.fewest < row.most
-    said = row.verdict_in_words
+    said = row.verdict_in_words()
     assert said == f"can't tell: it takes {row.fewest:.0f} to {row.most:.0f} rounds for 80 % power"
     never = only(changes(side(noisy), side([1.0] * 6), 0.0))
-    assert never.verdict_in_words == "can't tell: it takes more than 10,000 rounds for 80 % power"
+    assert never.verdict_in_words() == "can't tell: it takes more than 10,000 rounds for 80 % power"
     near = only(changes(side(times(1.05, STEADY[::-1])), side(STEADY), 0.05))
-    assert near.verdict_in_words == "can't tell: it is about as large as the tolerance"
+    assert near.verdict_in_words() == "can't tell: it is about as large as the tolerance"
     some = only(changes(side(noisy), side([1.0] * 6), 0.007))
-    assert some.verdict_in_words.endswith(" to more than 10,000 rounds for 80 % power")
+    assert some.verdict_in_words().endswith(" to more than 10,000 rounds for 80 % power")
 
 
 def test_settings_have_rows_of_their_own():
@@ -136,7 +136,7 @@ def test_settings_have_rows_of_their_own():
     sides = [
         side(STEADY) | side(STEADY, "numpy_alone", **alone) | side(STEADY, "numpy_wide", world_size=4) for _ in range(2)
     ]
-    assert [row.in_words for row in changes(*sides, 0.05)] == [
+    assert [row.in_words() for row in changes(*sides, 0.05)] == [
         "numpy_alone with 2 workers without exchange, digits weak",
         "numpy_threads with 2 workers, digits weak",
         "numpy_wide with 4 workers, digits weak",
@@ -390,12 +390,12 @@ def test_the_table_has_a_line_for_every_setting(concluded):
 
 
 def test_settings_and_commits_are_named_in_words():
-    assert Configuration("a", 1, "digits", "weak", False).in_words == "a with 1 worker without exchange, digits weak"
+    assert Configuration("a", 1, "digits", "weak", False).in_words() == "a with 1 worker without exchange, digits weak"
     row, commit = only(changes(side(STEADY), side(STEADY))), "0123456789abcdef"
-    assert dataclasses.replace(row, rev="0123", commit=commit).commit_in_words == "0123456789"
-    assert dataclasses.replace(row, rev="main", commit=commit).commit_in_words == "main (0123456789)"
-    assert dataclasses.replace(row, here=commit).here_in_words == "0123456789"
-    assert dataclasses.replace(row, here=f"{commit}+changes").here_in_words == "0123456789 with changes"
+    assert dataclasses.replace(row, rev="0123", commit=commit).commit_in_words() == "0123456789"
+    assert dataclasses.replace(row, rev="main", commit=commit).commit_in_words() == "main (0123456789)"
+    assert dataclasses.replace(row, here=commit).here_in_words() == "0123456789"
+    assert dataclasses.replace(row, here=f"{commit}+changes").here_in_words() == "0123456789 with changes"
 
 
 def test_one_setting_is_one_setting(concluded):
