@@ -14,7 +14,6 @@ from common.declarations.strategy import Family, Strategy
 from common.environments import installation, uv
 from common.environments.inventory import Environment
 from common.errors import PREFIX, UserError
-from common.sessions.calibration_subject import subject
 
 nox.needs_version = ">=2025.5.1"
 nox.options.sessions = ["tests", "lint"]
@@ -145,7 +144,7 @@ def benchmark(session: nox.Session) -> None:
 @nox.session
 def calibrate(session: nox.Session) -> None:
     """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
-    measure(session, "common.sessions.calibrate", default=subject().name)
+    measure(session, "common.sessions.calibrate", default=catalogue.first_base().name)
 
 
 @nox.session

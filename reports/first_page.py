@@ -6,7 +6,7 @@ from functools import partial
 import pandas as pd
 
 from common.records import manifest
-from common.sessions import calibration_verdict
+from common.sessions import calibration
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import (
     bandwidths,
@@ -230,6 +230,6 @@ def _machine(launches: pd.DataFrame) -> list[str]:
 def _calibrate(material: Material, results: Results) -> list[str]:
     """Whether the tests' promises were held to on this machine; nothing where nothing was tested."""
     tested = (material.ranking.comparisons["n"] >= FEWEST_LAUNCHES).any()
-    if not tested or (results.folder / calibration_verdict.FILE).exists():
+    if not tested or (results.folder / calibration.FILE).exists():
         return []
     return ["nox -s calibrate tells whether these tests keep their promises on this machine."]

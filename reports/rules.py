@@ -7,7 +7,7 @@ masses when reporting performance results", SC'15.
 from dataclasses import dataclass
 
 from common.contract.task import PRESETS
-from common.sessions import calibration_verdict
+from common.sessions import calibration
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
@@ -161,7 +161,7 @@ def _intervals(material: Material) -> Rule:
 
 
 def _normality(material: Material, results: Results) -> Rule:
-    calibrated = (results.folder / calibration_verdict.FILE).exists()
+    calibrated = (results.folder / calibration.FILE).exists()
     instead = (
         "Instead the tests were calibrated on this kind of machine, with what came of it told above."
         if calibrated

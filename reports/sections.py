@@ -10,7 +10,7 @@ from common.contract.oracle import LOSS_BOUND, LOSS_FLOOR, LOSS_TOLERANCE, WEIGH
 from common.records import manifest
 from common.records.certificate import Comparison
 from common.records.training import Record
-from common.sessions import calibration_verdict
+from common.sessions import calibration
 from common.sessions.folder import variables_in_words
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, certificate, deviation_figures, findings, ranking, speed_figures, summaries
@@ -401,7 +401,7 @@ def method_section(results: Results) -> list[Block]:
                 "The oracle is float64 NumPy on the same rows; see the section on the same maths. Asynchronous "
                 "launches are held to it with one worker only: with more, a step is one worker's update, and the "
                 "order of the updates isn't repeatable.",
-                calibration_verdict.for_report(results.folder),
+                calibration.for_report(results.folder),
             ]
         ),
     ]

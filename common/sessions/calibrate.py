@@ -6,8 +6,8 @@ is started again with the same options. Exits with 1 where a promise is broken.
 """
 
 import dataclasses
-import random
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +16,6 @@ from typing import Literal
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from common.declarations import catalogue
@@ -29,22 +28,20 @@ from common.measurement import machine
 from common.records import manifest, metrics
 from common.records.files import read_record
 from common.records.training import Record
-from common.sessions import calibration_blocks, calibration_verdict
-from common.sessions.calibration_blocks import LONG_BLOCK, Measured
-from common.sessions.calibration_subject import subject
-from common.sessions.calibration_verdict import Calibration, Promise
-from common.sessions.comparison_plan import Scope, main_worlds, throughput
-from common.sessions.session import Options, Rounds, Session, begin, console_for, in_words, numbered
+from common.sessions import calibration
+from common.sessions.calibration import LONG_BLOCK, Calibration
+from common.sessions.comparison_scope import Scope, main_worlds, throughput
+from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, in_words, rounds_of
 
 RUNNERS: dict[str, Literal["busy"] | None] = {"first": None, "second": None, "busy": "busy"}
-"""By alias what runs the strategy's script."""
+"""What runs the strategy's script, by the name that it is launched under."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
     """Hold the statistics to their promise on this machine."""
 
-    strategy: str = field(default_factory=lambda: subject().name)
+    strategy: str = field(default_factory=lambda: catalogue.first_base().name)
     """The strategy that is launched under three names."""
     rounds: int = 180
     """Rounds of one launch under each name: with fewer than 180 hardly anything can be concluded."""
@@ -57,54 +54,32 @@ class Arguments:
             raise UserError(f"--rounds {self.rounds}: give {LONG_BLOCK} or more, which make a block.")
 
 
-@dataclass(frozen=True)
-class Aliased:
-    """A launch of the strategy under one of the names, in whose folder its record lies."""
+class Rates(Schedule[Placed[PlannedLaunch], Record]):
+    """The rounds of a calibration, and samples per second under each name in each of them."""
 
-    alias: str
-    launch: PlannedLaunch
-
-    @property
-    def name(self) -> str:
-        """Unique in a calibration."""
-        return f"{self.alias}/{self.launch.name}"
-
-
-class Calibrated(Rounds[Aliased]):
-    """The rounds of a calibration, and samples per second of each alias in each of them."""
-
-    def __init__(self, rounds: list[list[Aliased]], folder: Path) -> None:
-        super().__init__(numbered(rounds))
+    def __init__(self, stages: Sequence[Stage[Placed[PlannedLaunch]]], folder: Path) -> None:
+        super().__init__(stages)
         self._folder = folder
-        self.rates: dict[str, list[float]] = {alias: [] for alias in RUNNERS}
+        self.rates: dict[str, list[float]] = {name: [] for name in RUNNERS}
 
-    def note(self, launch: Aliased, seconds: float, record: Record) -> None:
+    def note(self, launch: Placed[PlannedLaunch], seconds: float, record: Record) -> None:
         """Take note of a launch's rate. Raises UserError where it measured nothing: every round has to be whole."""
         super().note(launch, seconds, record)
         if record.status != "ok":
-            log = self._folder / launch.alias / str(record.log)
+            log = self._folder / launch.folder / str(record.log)
             raise UserError(
-                f"Round {launch.launch.repetition} has no measurement of {launch.alias}, since its launch is "
+                f"Round {launch.launch.repetition} has no measurement of {launch.folder}, since its launch is "
                 f"{record.status} ({str(record.reason).rstrip('.')}; log: {log}): mend that, start it again, and it "
                 "goes on there."
             )
-        self.rates[launch.alias].append(metrics.throughput(record).samples_per_second)
+        self.rates[launch.folder].append(metrics.throughput(record).samples_per_second)
 
 
-def planned(strategy: Strategy, repetition: int, alias: str = "first") -> PlannedLaunch:
-    """The launch that a round of the quick comparison has of the strategy, under one of the names."""
+def planned(strategy: Strategy, repetition: int, name: str = "first") -> PlannedLaunch:
+    """The launch that a round of the quick comparison has of the strategy, under one of the three names."""
     scope = Scope(strategies=(strategy.name,))
-    [launch] = throughput(scope, strategy, main_worlds(scope)[strategy.name], repetition, alone=False)
-    return dataclasses.replace(launch, runner=RUNNERS[alias])
-
-
-def rounds(strategy: Strategy, count: int, order_seed: int) -> list[list[Aliased]]:
-    """Every round: one launch under each name, in an order that the seed shuffles."""
-    order = random.Random(order_seed)
-    return [
-        [Aliased(alias, planned(strategy, repetition, alias)) for alias in order.sample([*RUNNERS], len(RUNNERS))]
-        for repetition in range(1, count + 1)
-    ]
+    [launch] = throughput(scope, strategy, main_worlds(scope)[strategy.name], repetition, with_t_comp=False)
+    return dataclasses.replace(launch, runner=RUNNERS[name])
 
 
 def main() -> None:
@@ -112,60 +87,53 @@ def main() -> None:
     arguments = tyro.cli(Arguments, description=__doc__)
     console, strategy = console_for(width=120), catalogue.find(arguments.strategy)
     python_for(strategy)
-    options = {"strategy": strategy.name, "workers": planned(strategy, 1).workers, "rounds": arguments.rounds}
-    with begin(console, "calibrate", arguments, str(options), kind=calibration_verdict.KIND) as session:
-        schedule = Calibrated(rounds(strategy, arguments.rounds, session.order_seed), session.folder)
+    workers = planned(strategy, 1).workers
+    identity = str({"strategy": strategy.name, "workers": workers, "rounds": arguments.rounds})
+    with begin(console, "calibrate", arguments, identity, kind=calibration.KIND) as session:
+        rounds = rounds_of(
+            arguments.rounds,
+            session.order_seed,
+            lambda number: [Placed(name, planned(strategy, number, name)) for name in RUNNERS],
+        )
+        schedule = Rates(rounds, session.folder)
         session.run(schedule, _make, partial(read_record, kind=Record), _in_words)
-        rates = {alias: np.array(each) for alias, each in schedule.rates.items()}
-        calibration = _conclude(session, strategy, calibration_blocks.measured(**rates))
-    promises = calibration_verdict.promises(calibration)
-    _print_promises(console, promises)
+        measured = calibration.measured(**{name: np.array(rates) for name, rates in schedule.rates.items()})
+        table = Table(
+            "rounds", "spread within rounds", "busy took longer by (median)", "found in 90 % of blocks of ten"
+        )
+        shares = (measured.spread, measured.busy_share, measured.smallest_difference)
+        table.add_row(str(measured.rounds), *[f"{100 * share:.2f} %" for share in shares])
+        console.print(table)
+        host = machine.host_facts()
+        result = Calibration(
+            **dataclasses.asdict(measured),
+            strategy=strategy.name,
+            workers=workers,
+            processor=host.processor,
+            cores=host.cores or 0,
+            commit=machine.git_commit() or "unknown",
+            date=datetime.now(UTC).date().isoformat(),
+            order_seed=session.order_seed,
+        )
+        path = session.folder / calibration.FILE
+        calibration.write(path, result)
+        manifest.note(session.folder, [path])
+    promises = calibration.promises(result)
+    table = Table("promise", "holds", "seen")
+    for promise in promises:
+        table.add_row(promise.name, {True: "yes", False: "no", None: "can't be concluded"}[promise.holds], promise.seen)
+    console.print(table)
     sys.exit(any(promise.holds is False for promise in promises))
 
 
-def _make(launch: Aliased, folder: Path) -> Record:
-    return supervision.run_planned(launch.launch, folder / launch.alias)
+def _make(launch: Placed[PlannedLaunch], folder: Path) -> Record:
+    return supervision.run_planned(launch.launch, folder / launch.folder)
 
 
-def _in_words(launch: Aliased, record: Record) -> str:
+def _in_words(launch: Placed[PlannedLaunch], record: Record) -> str:
     if record.status != "ok":
         return in_words(launch, record)
     return f"{metrics.throughput(record).samples_per_second:>9,.0f} samples/s"
-
-
-def _conclude(session: Session, strategy: Strategy, measured: Measured) -> Calibration:
-    """Print what the rounds say, and write it into the folder."""
-    _print_measured(session.console, measured)
-    host = machine.host_facts()
-    calibration = Calibration(
-        **dataclasses.asdict(measured),
-        strategy=strategy.name,
-        workers=planned(strategy, 1).workers,
-        processor=host.processor,
-        cores=host.cores,
-        commit=machine.git_commit() or "unknown",
-        date=datetime.now(UTC).date().isoformat(),
-        order_seed=session.order_seed,
-    )
-    path = session.folder / calibration_verdict.FILE
-    calibration_verdict.write(path, calibration)
-    manifest.note(session.folder, [path])
-    return calibration
-
-
-def _print_measured(console: Console, measured: Measured) -> None:
-    table = Table("rounds", "spread within rounds", "busy took longer by (median)", "found in 90 % of blocks of ten")
-    shares = (measured.spread, measured.busy_share, measured.smallest_difference)
-    table.add_row(str(measured.rounds), *[f"{100 * share:.2f} %" for share in shares])
-    console.print(table)
-
-
-def _print_promises(console: Console, promises: list[Promise]) -> None:
-    words = {True: "yes", False: "no", None: "can't be concluded"}
-    table = Table("promise", "holds", "seen")
-    for promise in promises:
-        table.add_row(promise.name, words[promise.holds], promise.seen)
-    console.print(table)
 
 
 if __name__ == "__main__":

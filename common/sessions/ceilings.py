@@ -11,15 +11,16 @@ from pathlib import Path
 from common.contract.task import Task
 from common.declarations import catalogue
 from common.declarations.arguments import to_arguments
-from common.declarations.strategy import Family, Strategy
+from common.declarations.strategy import Strategy
 from common.launching.ending import Ended
 from common.launching.planned import Job, Size
 from common.measurement.ceiling import declared, rows_per_worker
 from common.records.ceiling import FOLDER, Ceiling
-from common.records.files import read_record, write_record
-from common.sessions.comparison_plan import Scope, main_worlds, throughput, worlds
+from common.records.files import from_json, read_record, write_record
+from common.records.site import Site
+from common.sessions.comparison_scope import Scope, main_worlds, throughput, worlds
 
-DEADLINE_SECONDS = 60.0
+_DEADLINE_SECONDS = 60.0
 """A probe takes a few seconds; one that hangs may not take the comparison's time."""
 
 
@@ -36,32 +37,32 @@ class PlannedProbe:
     @property
     def name(self) -> str:
         """Unique in a comparison, readable in a list of files, and in a folder of its own."""
-        task, tried = self.task, [f"{name}_{value}" for name, value in self.variables.items()]
-        about = [self.strategy.family.environment, task.preset, f"{task.batch}r", f"{task.workers}w"]
-        return f"{FOLDER}/{'-'.join([*about, *tried])}"
+        task, variables = self.task, [f"{name}_{value}" for name, value in self.variables.items()]
+        about = [self.strategy.family.environment, task.preset, f"{task.batch}r", f"{task.workers}w", *variables]
+        return f"{FOLDER}/{'-'.join(about)}"
 
     def job(self, folder: Path) -> Job:
         """What is started."""
-        task = dataclasses.replace(self.task, record=folder / f"{self.name}.json")
-        options = self.strategy.options()
+        path, options = folder / f"{self.name}.json", self.strategy.options()
+        task = dataclasses.replace(self.task, record=path)
         return Job(
             program=catalogue.probe_of(self.strategy.family),
             limits=task,
             options=options,
             arguments=to_arguments(task, options),
-            files=[task.record.name],
+            files=[path.name],
             variables=self.variables,
         )
 
-    def record(self, folder: Path, ended: Ended, started_at: str, site: None = None) -> Ceiling:
+    def record(self, folder: Path, ended: Ended, started_at: str, site: Site | None = None) -> Ceiling:
         """What it measured, or else a ceiling that is made here of what is declared."""
         path = folder / f"{self.name}.json"
         if ended.status != "ok":
             # Not by with_suffix, which would end the name at a point in a variable's value.
             log = f"{Path(self.name).name}.log"
             about = {"variables": dict(self.variables), "log": log, "started_at": started_at}
-            facts = declared(self.strategy, self.task) | about
-            write_record(path, Ceiling(**facts, status=ended.status, reason=ended.reason))
+            facts = declared(self.strategy, self.task) | about | {"status": ended.status, "reason": ended.reason}
+            write_record(path, from_json(facts, Ceiling))
         return read_record(path, Ceiling)
 
 
@@ -71,22 +72,20 @@ def planned(scope: Scope) -> list[PlannedProbe]:
     Each is made with the framework left as it is, in the family's largest world of the rounds; and in one process
     again with each set of variables that its declaration tries.
     """
-    families = {strategy.family.environment: strategy.family for strategy, _ in worlds(scope)}
-    return [probe for family in families.values() if family.probe for probe in _of_family(scope, family)]
-
-
-def _of_family(scope: Scope, family: Family) -> list[PlannedProbe]:
-    main, like = main_worlds(scope), catalogue.find(family.probe.like)
-    main_sizes = [main.get(strategy.name, Size(1)) for strategy, _ in worlds(scope) if strategy.family is family]
-    workers = max(size.workers for size in main_sizes)
-    if workers == 1 and not family.probe.products:
-        return []
-    tasks = [each.task for each in throughput(scope, like, Size(workers), repetition=1, alone=False)]
-    found = []
-    for preset, rows in dict.fromkeys((task.preset, rows_per_worker(task, workers)) for task in tasks):
-        [task, *_] = [task for task in tasks if task.preset == preset]
-        task = dataclasses.replace(task, scaling="weak", batch=rows, deadline_seconds=DEADLINE_SECONDS)
-        found.append(PlannedProbe(strategy=like, task=task, variables={}))
-        alone = dataclasses.replace(task, workers=1)
-        found += [PlannedProbe(strategy=like, task=alone, variables=tried) for tried in family.probe.tried]
-    return found
+    main, probes = main_worlds(scope), list[PlannedProbe]()
+    for family in {strategy.family.environment: strategy.family for strategy, _ in worlds(scope)}.values():
+        sizes = [main.get(strategy.name, Size(1)) for strategy, _ in worlds(scope) if strategy.family is family]
+        workers = max(size.workers for size in sizes)
+        if family.probe is None or (workers == 1 and not family.probe.products):
+            continue
+        like = catalogue.find(family.probe.like)
+        # By preset and rows the first of the tasks, which differ in their scaling alone.
+        tasks = dict[tuple[str, int], Task]()
+        for launch in throughput(scope, like, Size(workers), repetition=1, with_t_comp=False):
+            tasks.setdefault((launch.task.preset, rows_per_worker(launch.task, workers)), launch.task)
+        for (_, rows), of_rounds in tasks.items():
+            task = dataclasses.replace(of_rounds, scaling="weak", batch=rows, deadline_seconds=_DEADLINE_SECONDS)
+            probes.append(PlannedProbe(strategy=like, task=task, variables={}))
+            single = dataclasses.replace(task, workers=1)
+            probes += [PlannedProbe(strategy=like, task=single, variables=each) for each in family.probe.tried]
+    return probes

@@ -10,10 +10,12 @@ import math
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas
 import tyro
@@ -31,35 +33,17 @@ from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import run_planned
-from common.records import certificate, manifest, metrics
-from common.records.ceiling import FOLDER, Ceiling
-from common.records.ceiling import in_words as ceiling_in_words
+from common.records import ceiling, certificate, manifest, metrics
+from common.records.ceiling import Ceiling
 from common.records.certificate import Comparison
 from common.records.files import read_record, read_records
 from common.records.training import Record
-from common.sessions import calibration_verdict, ceilings, placement, regression
+from common.sessions import calibration, ceilings, placement, regression
 from common.sessions.ceilings import PlannedProbe
-from common.sessions.comparison_plan import (
-    Scope,
-    certificates,
-    certified_presets,
-    kink_free_seeds,
-    plan_table,
-    worlds,
-)
-from common.sessions.comparison_schedule import MORE, Schedule
+from common.sessions.comparison_schedule import MORE, ComparisonSchedule
+from common.sessions.comparison_scope import Scope, certificates, certified_presets, kink_free_seeds, plan_table, worlds
 from common.sessions.other_checkout import Against, find, other_checkout
-from common.sessions.session import (
-    Options,
-    Output,
-    Session,
-    Stage,
-    begin,
-    console_for,
-    counted,
-    in_words,
-    report,
-)
+from common.sessions.session import Options, Output, Session, Stage, begin, console_for, counted, in_words, report
 from common.statistics.intervals import median_interval
 
 TOLERANCE = 0.05
@@ -105,70 +89,68 @@ def main() -> None:
         _print_plan(console, scope, arguments.against_commit)
         return
     ensure_writable(arguments.output.out)
-    against = _against(arguments)
-    identity = _identity(scope, arguments.selection, against)
+    against, identity = None, repr(scope) + ("" if arguments.selection.is_here else f"\n{arguments.selection}")
+    if arguments.against_commit is not None:
+        against = find(arguments.against_commit, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
+        identity += f"\nagainst {against.commit}"
     with begin(console, "compare", arguments, identity, kind=scope.profile) as session:
-        calibration_verdict.copy_into(session.folder, session.folder.parent)
-        _forget_what_did_not_end_well(session.folder)
+        calibration.copy_into(session.folder, session.folder.parent)
         with other_checkout(against, session.folder) if against else nullcontext() as checkout:
-            _run(session, scope, hosts, checkout)
-        failure = _conclude(session, against)
+            stages = _run(session, scope, hosts, checkout)
+        failure = _conclude(session, against, stages)
     status = report("reports", session.folder, arguments.output.out)
     if failure:
         print_refusal(failure)
     sys.exit(status or int(bool(failure)))
 
 
-def _against(arguments: Arguments) -> Against | None:
-    """The commit to compare with, if any. Raises UserError where that can't be."""
-    if arguments.against_commit is None:
-        return None
-    return find(arguments.against_commit, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
-
-
-def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path | None) -> None:
+def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path | None) -> list[Stage[Any]]:
     """Make the launches that the folder still lacks; those of rounds with the other `checkout` as well, if any."""
     seeds = kink_free_seeds(scope)
 
     def prepare(launches: Sequence[PlannedLaunch]) -> None:
         # The report needs them, and the first time they take long: the schedule has to know it.
-        compute_oracles(_with_certificates(scope, seeds, launches))
+        names = {launch.strategy.name for launch in launches}
+        of_names = [(strategy, size) for strategy, size in worlds(scope) if strategy.name in names]
+        certified = [launch for world in of_names for launch in certificates(scope, *world, seeds)]
+        compute_oracles([*launches, *certified])
 
-    schedule = Schedule(scope, random.Random(session.order_seed), seeds, ceilings.planned(scope), prepare)
+    schedule = ComparisonSchedule(scope, random.Random(session.order_seed), seeds, ceilings.planned(scope), prepare)
 
     def make(launch: PlannedLaunch | PlannedProbe, folder: Path) -> Record | Ceiling:
+        if not isinstance(launch, PlannedLaunch):
+            return run_planned(launch, folder)
         if checkout and regression.is_paired(schedule.stage, launch):
             started = time.monotonic()
             record, there = regression.run_both(launch, folder, checkout)
             seconds = time.monotonic() - started
             session.say(f"{launch.name}, other commit", _in_words(launch, there), there.status, seconds)
             return record
-        if hosts and isinstance(launch, PlannedLaunch):
-            return run_planned(launch, folder, hosts)
-        return run_planned(launch, folder)
+        return run_planned(launch, folder, hosts) if hosts else run_planned(launch, folder)
 
-    def table(stages: Sequence[Stage]) -> pandas.DataFrame:
+    def table(stages: Sequence[Stage[Any]]) -> pandas.DataFrame:
         return plan_table(stages, session.order_seed, scope.margin)
 
-    session.run(schedule, make, _read, _in_words, table)
+    stages = session.run(schedule, make, _read, _in_words, table)
     if not schedule.has_time_for_probes:
         session.console.print("Time didn't suffice for the frameworks' ceilings.")
     for strategy, minutes in schedule.left_out.items():
         session.console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
     left_out = pandas.DataFrame(schedule.left_out.items(), columns=["strategy", "minutes"])
     write_atomically(session.folder / "left_out.csv", left_out.to_csv(index=False).encode())
-    manifest.note(session.folder, [session.folder / name for name in ("left_out.csv", calibration_verdict.FILE)])
+    manifest.note(session.folder, [session.folder / name for name in ("left_out.csv", calibration.FILE)])
+    return stages
 
 
 def _read(path: Path) -> Record | Ceiling:
-    return read_record(path, Ceiling if path.parent.name == FOLDER else Record)
+    return read_record(path, Ceiling if path.parent.name == ceiling.FOLDER else Record)
 
 
 def _in_words(launch: PlannedLaunch | PlannedProbe, record: Record | Ceiling) -> str:
     """The speed of a good launch, else why it isn't good."""
     if record.status == "ok":
         if isinstance(record, Ceiling):
-            return next(iter(ceiling_in_words(record)), "nothing to clock")
+            return next(iter(ceiling.in_words(record)), "nothing to clock")
         return f"{metrics.throughput(record).samples_per_second:>9,.0f} samples/s"
     if isinstance(launch, PlannedProbe) or launch.purpose == "throughput":
         return in_words(launch, record)
@@ -176,13 +158,13 @@ def _in_words(launch: PlannedLaunch | PlannedProbe, record: Record | Ceiling) ->
     return f"{name} with {launch.workers} workers has no certificate: {in_words(launch, record)}"
 
 
-def _conclude(session: Session, against: Against | None) -> str | None:
+def _conclude(session: Session, against: Against | None, stages: Sequence[Stage[Any]]) -> str | None:
     """Say what came of all launches; returns why this checkout doesn't pass, by itself or `against` a commit."""
     records = read_records(session.folder, Record)
     _print_summary(session.console, list(records.values()))
     if not against:
         return failure_of(records, certificate.compare(records, session.folder))
-    failure = regression.conclude(session.console, against, session.folder)
+    failure = regression.conclude(session.console, against, session.folder, stages)
     manifest.note(session.folder, [session.folder / regression.FILE])
     # This checkout alone makes certificates, so the gate has no pair of one that fails.
     certificates_here = {name: record for name, record in records.items() if record.task.checkpoint_steps}
@@ -209,20 +191,6 @@ def failure_of(records: Mapping[str, Record], comparisons: Sequence[Comparison])
     return f"{text[0].upper()}{text[1:]}." if text else None
 
 
-def _forget_what_did_not_end_well(folder: Path) -> None:
-    """Delete the records of an interrupted comparison whose launches are to be made again.
-
-    Those that weren't noted are among them: the comparison ended before it could.
-    """
-    noted = manifest.read(folder)
-    records = {folder / f"{launch}.json": record for launch, record in read_records(folder, Record).items()}
-    again = [path for path, record in records.items() if record.status != "ok" or path.name not in noted]
-    for path in again:
-        path.unlink()
-    if again:
-        manifest.note(folder, again)
-
-
 def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
     """Compute, and keep for later, every oracle that the report on these launches will need and can have here."""
     for launch in launches:
@@ -231,24 +199,11 @@ def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
         # Without data, or with a batch that doesn't divide, there is no launch to compare either.
         with contextlib.suppress(UserError):
             share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
-            known = maths_of(task), share.global_batch, task.steps
-            if has_exchange(launch.options) and (is_synchronous or task.checkpoint):
-                oracles.of_batch(*known, with_state=bool(task.checkpoint))
-            elif not has_exchange(launch.options) and strategy.alone:
-                oracles.of_workers_alone(*known, launch.workers, strategy.alone, bool(task.checkpoint))
-
-
-def _with_certificates(scope: Scope, seeds: dict[str, int], launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:
-    """These launches, and the certificates of every world of their strategies."""
-    names = {launch.strategy.name for launch in launches}
-    of_names = [(strategy, size) for strategy, size in worlds(scope) if strategy.name in names]
-    return [*launches, *(each for world in of_names for each in certificates(scope, *world, seeds))]
-
-
-def _identity(scope: Scope, selection: Selection, against: Against | None) -> str:
-    """What an interrupted comparison has in common with the one that goes on with it."""
-    over = "" if selection.is_here else f"\n{selection}"
-    return repr(scope) + over + (f"\nagainst {against.commit}" if against else "")
+            maths, with_state = maths_of(task), bool(task.checkpoint)
+            if has_exchange(launch.options) and (is_synchronous or with_state):
+                oracles.of_batch(maths, share.global_batch, task.steps, with_state=with_state)
+            elif not has_exchange(launch.options) and (alone := strategy.alone):
+                oracles.of_workers_alone(maths, share.global_batch, task.steps, launch.workers, alone, with_state)
 
 
 def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
@@ -256,28 +211,33 @@ def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
 
     With another commit, `rev`, its launches are among them.
     """
-    schedule = Schedule(scope, random.Random(0), dict.fromkeys(certified_presets(scope), 0))
-    counts: dict[tuple, int] = {}
-    names: dict[tuple, str] = {}
+    schedule = ComparisonSchedule(scope, random.Random(0), dict.fromkeys(certified_presets(scope), 0))
+    places = {name: place for place, name in enumerate(catalogue.strategies())}
+    stages, counts = dict[str, int](), Counter[tuple[int, int, *tuple[str, ...]]]()
     while (stage := schedule.next_stage()) and stage.title != MORE:
         for launch in stage.launches:
+            assert isinstance(launch, PlannedLaunch), "This schedule has no probes."
             schedule.durations.add(launch, 0.0, ok=True)
-            exchange = "" if has_exchange(launch.options) else "off"
-            task, name = launch.task, name_of(launch.strategy.name, label(launch.options))
-            placement = f"{launch.workers}" if launch.hosts is None else f"{launch.workers} on {launch.hosts}"
-            key = (stage.name, name, task.preset, task.scaling, placement, exchange, launch.purpose)
-            made = 2 if rev is not None and regression.is_paired(stage, launch) else 1
-            counts[key], names[key] = counts.get(key, 0) + made, launch.strategy.name
+            strategy, task = launch.strategy.name, launch.task
+            row = (
+                stage.name,
+                name_of(strategy, label(launch.options)),
+                task.preset,
+                task.scaling,
+                f"{launch.workers}" if launch.hosts is None else f"{launch.workers} on {launch.hosts}",
+                "" if has_exchange(launch.options) else "off",
+                launch.purpose,
+            )
+            key = (stages.setdefault(stage.name, len(stages)), places[strategy], *row)
+            counts[key] += 2 if rev is not None and regression.is_paired(stage, launch) else 1
     table = Table("stage", "strategy", "preset", "scaling", "workers", "exchange", "purpose", "launches")
-    stages_in_order, strategies_in_order = list(dict.fromkeys(key[0] for key in counts)), [*catalogue.strategies()]
-    place = {key: (stages_in_order.index(key[0]), strategies_in_order.index(names[key])) for key in counts}
-    for key in sorted(counts, key=lambda key: (place[key], key)):
-        table.add_row(*map(str, key), str(counts[key]))
+    for (_, _, *row), count in sorted(counts.items()):
+        table.add_row(*row, str(count))
     console.print(table)
     if rev is not None:
-        said = f"The rounds' launches that tell the speed count twice, since they are made with {rev} as well."
-        console.print(said, markup=False)
-    total = f"{sum(counts.values())} launches"
+        sentence = f"The rounds' launches that tell the speed count twice, since they are made with {rev} as well."
+        console.print(sentence, markup=False)
+    total = f"{counts.total()} launches"
     if scope.limit_seconds is None:
         console.print(f"{total}. The first of {scope.rounds} rounds will tell how long they take.")
         return
@@ -289,7 +249,7 @@ def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
 
 def _print_summary(console: Console, records: list[Record]) -> None:
     """Medians by strategy and workers of every throughput launch, and how all launches ended."""
-    rates: dict[tuple, list[float]] = {}
+    rates: dict[tuple[str, str, str, int], list[float]] = {}
     for record in records:
         if record.status == "ok" and record.checkpoint is None and record.exchange:
             key = (record.task.preset, record.scaling, record.name, record.world_size)

@@ -1,8 +1,8 @@
 """What a comparison launches next, so that it answers its question in the time that it has.
 
 The question is which strategies are faster. Rounds of what tells them apart come first, of as many strategies as get
-enough rounds; then the certificates, smaller worlds, and crowded ones, which show that it works, not how it scales. How
-long launches take is learned from this comparison's own.
+enough rounds; then the certificates, smaller worlds, and oversubscribed ones, which show that it works, not how it
+scales. How long launches take is learned from this comparison's own.
 """
 
 import itertools
@@ -10,24 +10,17 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from common.declarations.strategy import Strategy
 from common.launching.planned import PlannedLaunch
 from common.records.ceiling import Ceiling
 from common.records.training import Record
 from common.sessions.ceilings import PlannedProbe
-from common.sessions.comparison_plan import (
-    CEILINGS,
-    Scope,
-    certificates,
-    main_worlds,
-    throughput,
-    whole_round,
-    worlds,
-)
-from common.sessions.session import Stage
+from common.sessions.comparison_scope import Scope, certificates, main_worlds, throughput, whole_round, worlds
+from common.sessions.session import Schedule, Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 REPORT_LAUNCHES = 1.5
@@ -44,13 +37,13 @@ LATENESS = 0.05
 class Durations:
     """How long the launches of this comparison took, from the end of the one before, and how they ended."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
     """By launch, in the order in which they were made."""
-    launches: dict[str, PlannedLaunch] = field(default_factory=dict)
-    failed: set[str] = field(default_factory=set)
+    launches: dict[str, PlannedLaunch] = field(default_factory=dict[str, PlannedLaunch])
+    failed: set[str] = field(default_factory=set[str])
     """Strategies of which a launch that tells the speed didn't end well."""
     others: float = 0.0
-    """Seconds of what isn't a launch of the plan: the oracles, and the probes of the frameworks' ceilings."""
+    """Seconds of what isn't a launch of a strategy: the oracles, and the probes of the frameworks' ceilings."""
 
     def add(self, launch: PlannedLaunch, seconds: float, ok: bool) -> None:
         """Note a launch that has ended."""
@@ -67,24 +60,24 @@ class Durations:
         return REPORT_LAUNCHES * self.typical()
 
     def typical(self) -> float:
-        """Seconds of a typical launch; 0 before anything is known."""
+        """Seconds of a typical launch; 0 before any was made."""
         return statistics.median(self.seconds.values()) if self.seconds else 0.0
 
-    def expected(self, launches: Sequence[PlannedLaunch]) -> float:
-        """Seconds that these launches are expected to take in all; 0 before anything is known."""
+    def expected(self, launches: Iterable[PlannedLaunch]) -> float:
+        """Seconds that these launches are expected to take in all; 0 before any was made."""
         return sum(self._expected(launch) for launch in launches)
 
     def _expected(self, launch: PlannedLaunch) -> float:
         """The mean of the launches that are the most like this one; more workers take longer in proportion."""
         for likeness in _LIKENESSES:
-            alike = {name: known for name, known in self.launches.items() if likeness(known) == likeness(launch)}
+            alike = {name: each for name, each in self.launches.items() if likeness(each) == likeness(launch)}
             if alike:
-                grown = [self.seconds[name] * max(1.0, launch.workers / known.workers) for name, known in alike.items()]
-                return statistics.mean(grown)
+                growth = {name: max(1.0, launch.workers / each.workers) for name, each in alike.items()}
+                return statistics.mean(self.seconds[name] * factor for name, factor in growth.items())
         return 0.0
 
 
-_LIKENESSES = (
+_LIKENESSES: tuple[Callable[[PlannedLaunch], object], ...] = (
     lambda launch: (launch.strategy.name, launch.purpose, launch.task.preset, _size(launch), launch.options),
     lambda launch: (launch.strategy.name, launch.purpose, _size(launch)),
     lambda launch: (launch.strategy.name, launch.workers),
@@ -98,16 +91,16 @@ def _size(launch: PlannedLaunch) -> tuple[object, ...]:
     return launch.workers, launch.hosts, launch.bandwidth_bits_per_second
 
 
-class Schedule:
+class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling]):
     """The launches of a comparison, stage by stage: what comes next rests on how long those before it took.
 
     Without a limit there are as many rounds of everything as the scope says. Within one:
 
-    - the first round: the undistributed bases, and of each strategy its largest world with a core for each process,
+    - the first round: the undistributed baselines, and of each strategy its largest world with a core for each process,
       with exchange and without; it stops where the time is up;
-    - rounds 2 to 6 of the bases and of as many strategies, in declared order, as fit with their certificates; one whose
-      launch failed isn't tried again;
-    - their certificates; then smaller worlds, crowded ones, and more rounds, each where it fits.
+    - rounds 2 to 6 of the baselines and of as many strategies, in declared order, as fit with their certificates; one
+      whose launch failed isn't tried again;
+    - their certificates; then smaller worlds, oversubscribed ones, and more rounds, each where it fits.
 
     After the first round the probes of the frameworks' ceilings are made, unless the time is short.
     """
@@ -116,7 +109,7 @@ class Schedule:
         self,
         scope: Scope,
         order: random.Random,
-        seeds: dict[str, int],
+        seeds: Mapping[str, int],
         probes: Sequence[PlannedProbe] = (),
         prepare: Callable[[Sequence[PlannedLaunch]], None] = lambda launches: None,
     ) -> None:
@@ -124,20 +117,23 @@ class Schedule:
 
         What that takes, such as computing their oracles, counts.
         """
+        super().__init__(self._decide())
         self._scope, self._order, self._seeds = scope, order, seeds
         self._worlds, self._main_worlds = worlds(scope), main_worlds(scope)
-        self._probes, self._prepare = probes, prepare
-        self._next, self._rounds = self._decide(), 0
+        # The baselines, which every speed-up needs, then the others in declared order.
+        strategies = dict.fromkeys(strategy for strategy, _ in self._worlds if strategy.name in self._main_worlds)
+        self._strategies = sorted(strategies, key=lambda strategy: strategy.base is not None)
+        self._probes, self._prepare, self._round_number = probes, prepare, 0
         self.durations = Durations()
         self.left_out: dict[str, float] = {}
         """Strategies that the time doesn't suffice for, with the minutes that would do for each."""
         self.has_time_for_probes = True
-        self.stage: Stage | None = None
+        self.stage: Stage[PlannedLaunch | PlannedProbe] | None = None
         """The stage that is being made."""
 
-    def next_stage(self) -> Stage | None:
+    def next_stage(self) -> Stage[PlannedLaunch | PlannedProbe] | None:
         """The next launches; None where the comparison is over."""
-        self.stage = next(self._next, None)
+        self.stage = super().next_stage()
         return self.stage
 
     def note(self, launch: PlannedLaunch | PlannedProbe, seconds: float, record: Record | Ceiling) -> None:
@@ -153,92 +149,88 @@ class Schedule:
             return max(0.0, self._scope.limit_seconds - self.durations.spent() - self.durations.report())
         launches = self.durations.launches.values()
         first = [each for each in launches if each.purpose == "throughput" and each.repetition == 1]
-        rounds = self._scope.rounds - self._rounds + 1
-        return rounds * self.durations.expected(first) if self._rounds > 1 else None
+        rounds = self._scope.rounds - self._round_number + 1
+        return rounds * self.durations.expected(first) if self._round_number > 1 else None
 
-    def _decide(self) -> Iterator[Stage]:
-        if self._scope.limit_seconds is None:
+    def _decide(self) -> Iterator[Stage[Any]]:
+        limit_seconds = self._scope.limit_seconds
+        if limit_seconds is None:
             for repetition in range(1, self._scope.rounds + 1):
-                self._rounds = repetition
+                self._round_number = repetition
                 yield whole_round(self._scope, repetition, self._order, self._seeds)
                 if repetition == 1:
-                    yield from self._probed()
+                    yield from self._probed(math.inf)
             return
-        yield from self._first_round()
-        measured = self._measured()
-        yield from self._probed()
-        kept = measured
+        for launch in self._shuffled(each for strategy in self._strategies for each in self._main(strategy, 1)):
+            if not self._fits([launch]):
+                break
+            yield Stage("round", f"round 1 of {FEWEST_LAUNCHES}", [launch])
+        kept = measured = [
+            strategy
+            for strategy in self._strategies
+            if strategy.name not in self.durations.failed
+            and all(launch.name in self.durations.seconds for launch in self._main(strategy, 1))
+        ]
+        yield from self._probed(limit_seconds)
         for repetition in range(2, FEWEST_LAUNCHES + 1):
-            kept = self._affordable(kept, repetition)
+            kept = self._affordable(kept, repetition, limit_seconds * (1 if repetition == 2 else 1 + LATENESS))
             if not kept:
                 break
             yield self._round(kept, repetition, f"round {repetition} of {FEWEST_LAUNCHES}")
         # With time for no strategy's rounds there may still be some for what shows that it works.
-        shown = [each.name for each in kept or measured]
-        yield from self._certified(shown)
+        working = [each.name for each in kept or measured]
+        yield from self._certified(working)
         block = FEWEST_LAUNCHES + 1
-        yield from self._other_worlds(shown, block)
+        yield from self._other_worlds(working, block)
         for repetition in itertools.count(block + 1) if kept else ():
-            more = self._larger_round(kept, repetition)
-            if not more:
+            # One more round of all worlds, or else of those of every round.
+            usual = self._round(kept, repetition, MORE)
+            others = [
+                launch
+                for strategy, size in self._worlds
+                if strategy in kept and size != self._main_worlds[strategy.name]
+                for launch in throughput(self._scope, strategy, size, repetition, with_t_comp=False)
+            ]
+            whole = self._shuffled([*usual.launches, *others])
+            fitting = [launches for launches in (whole, usual.launches) if self._fits(launches)]
+            if not fitting:
                 return
-            yield more
+            yield Stage("round", MORE, fitting[0])
 
-    def _first_round(self) -> Iterator[Stage]:
-        """Launch by launch."""
-        launches = [each for strategy in self._strategies() for each in self._main(strategy, 1)]
-        self._order.shuffle(launches)
-        for launch in launches:
-            if not self._fits([launch]):
-                break
-            yield Stage("round", f"round 1 of {FEWEST_LAUNCHES}", [launch])
-
-    def _measured(self) -> list[Strategy]:
-        """The strategies of which the first round has every launch, bases first, in declared order."""
-        return [
-            strategy
-            for strategy in self._strategies()
-            if strategy.name not in self.durations.failed
-            and all(launch.name in self.durations.seconds for launch in self._main(strategy, 1))
-        ]
-
-    def _probed(self) -> Iterator[Stage]:
+    def _probed(self, limit_seconds: float) -> Iterator[Stage[PlannedProbe]]:
         """The probes, each of which is expected to last as long as a typical launch."""
         started = time.monotonic()
         self._prepare([*self.durations.launches.values()])
         self.durations.others += time.monotonic() - started
         expected = self.durations.spent() + self.durations.report() + len(self._probes) * self.durations.typical()
-        limit = self._scope.limit_seconds
-        self.has_time_for_probes = not self._probes or limit is None or expected <= limit
+        self.has_time_for_probes = not self._probes or expected <= limit_seconds
         if self._probes and self.has_time_for_probes:
-            yield Stage(CEILINGS, "the frameworks' ceilings", self._probes)
+            yield Stage("ceilings", "the frameworks' ceilings", self._probes)
 
-    def _affordable(self, candidates: list[Strategy], repetition: int) -> list[Strategy]:
+    def _affordable(self, candidates: Sequence[Strategy], repetition: int, limit_seconds: float) -> list[Strategy]:
         """Of `candidates` those that fit from this round on; the others of the scope are noted as left out."""
-        limit = self._scope.limit_seconds * (1.0 if repetition == 2 else 1 + LATENESS)
         rounds = FEWEST_LAUNCHES + 1 - repetition
         seconds = needed = self.durations.spent() + self.durations.report()
-        kept = []
-        for strategy in self._strategies():
+        kept = list[Strategy]()
+        for strategy in self._strategies:
             if strategy.name in self.durations.failed or (strategy.name in self.left_out and repetition > 2):
                 continue
             certified = certificates(self._scope, strategy, self._main_worlds[strategy.name], self._seeds)
             launches = self._main(strategy, repetition)
             cost = rounds * self.durations.expected(launches) + self.durations.expected(certified)
             needed += cost
-            if strategy in candidates and seconds + cost <= limit:
+            if strategy in candidates and seconds + cost <= limit_seconds:
                 seconds += cost
                 kept.append(strategy)
             else:
                 self.left_out[strategy.name] = math.ceil(needed / 6) / 10
         return kept
 
-    def _round(self, kept: list[Strategy], repetition: int, title: str) -> Stage:
-        launches = [launch for strategy in kept for launch in self._main(strategy, repetition)]
-        self._order.shuffle(launches)
+    def _round(self, kept: Iterable[Strategy], repetition: int, title: str) -> Stage[PlannedLaunch]:
+        launches = self._shuffled(launch for strategy in kept for launch in self._main(strategy, repetition))
         return Stage("round", title, launches)
 
-    def _certified(self, names: list[str]) -> Iterator[Stage]:
+    def _certified(self, names: Sequence[str]) -> Iterator[Stage[PlannedLaunch]]:
         """The certificates of the worlds that the rounds have, each where it fits."""
         launches = [
             launch
@@ -246,13 +238,12 @@ class Schedule:
             if strategy.name in names and size == self._main_worlds[strategy.name]
             for launch in certificates(self._scope, strategy, size, self._seeds)
         ]
-        self._order.shuffle(launches)
-        for launch in launches:
+        for launch in self._shuffled(launches):
             if self._fits([launch]):
                 yield Stage("certificates", "certificates", [launch])
 
-    def _other_worlds(self, names: list[str], repetition: int) -> Iterator[Stage]:
-        """Smaller worlds of these strategies, then crowded ones of all that can have no other, each where it fits."""
+    def _other_worlds(self, names: Sequence[str], repetition: int) -> Iterator[Stage[PlannedLaunch]]:
+        """Smaller worlds of these strategies, then oversubscribed ones of all without another, each where it fits."""
         main = self._main_worlds
         others = [(strategy, size) for strategy, size in self._worlds if size != main.get(strategy.name)]
         smaller = [(each, size) for each, size in others if each.name in main and size[:2] <= main[each.name][:2]]
@@ -260,35 +251,19 @@ class Schedule:
         for title, of_title in (("smaller worlds", smaller), ("crowded worlds", crowded)):
             for strategy, size in sorted(of_title, key=lambda world: world[1][:2]):
                 wanted = strategy.name in names or strategy.name not in main
-                launches = throughput(self._scope, strategy, size, repetition, alone=False)
+                launches = throughput(self._scope, strategy, size, repetition, with_t_comp=False)
                 launches += certificates(self._scope, strategy, size, self._seeds)
                 if wanted and strategy.name not in self.durations.failed and self._fits(launches):
                     yield Stage(title, title, launches)
 
-    def _larger_round(self, kept: list[Strategy], repetition: int) -> Stage | None:
-        """One more round of all worlds, or else of those of every round, where one of both fits."""
-        usual = self._round(kept, repetition, MORE)
-        others = [
-            launch
-            for strategy, size in self._worlds
-            if strategy in kept and size != self._main_worlds[strategy.name]
-            for launch in throughput(self._scope, strategy, size, repetition, alone=False)
-        ]
-        whole = [*usual.launches, *others]
-        self._order.shuffle(whole)
-        for launches in (whole, usual.launches):
-            if self._fits(launches):
-                return Stage("round", MORE, launches)
-        return None
-
-    def _strategies(self) -> list[Strategy]:
-        """The strategies that rounds have: the bases, which every speed-up needs, then the others in declared order."""
-        strategies = {strategy.name: strategy for strategy, _ in self._worlds if strategy.name in self._main_worlds}
-        return sorted(strategies.values(), key=lambda strategy: strategy.base is not None)
-
     def _main(self, strategy: Strategy, repetition: int) -> list[PlannedLaunch]:
         return throughput(self._scope, strategy, self._main_worlds[strategy.name], repetition)
 
-    def _fits(self, launches: Sequence[PlannedLaunch]) -> bool:
+    def _shuffled(self, launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:
+        in_order = [*launches]
+        self._order.shuffle(in_order)
+        return in_order
+
+    def _fits(self, launches: Iterable[PlannedLaunch]) -> bool:
         seconds = self.durations.spent() + self.durations.expected(launches) + self.durations.report()
-        return seconds <= self._scope.limit_seconds
+        return seconds <= (self._scope.limit_seconds or math.inf)

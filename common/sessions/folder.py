@@ -1,19 +1,66 @@
-"""The folder of one session, which goes on in it where it was interrupted."""
+"""The folder of one session, which goes on in it where it was interrupted, by the same code, packages and variables.
 
+An edit of the README or of a report doesn't change what launches measure, so it begins no new folder.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import io
 import json
+import os
+import platform
+import re
 import secrets
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
+from common.declarations.catalogue import families
+from common.environments import inventory
 from common.errors import UserError
 from common.files import write_atomically
-from common.sessions import identity
+from common.measurement import machine
+from common.paths import ROOT
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Row = TypeVar("Row", bound="DataclassInstance")
 
 FINISHED = "finished"
 """The file that a folder has from the end of its session on."""
 
 _OPTIONS, _FINGERPRINT, _VARIABLES = "options.txt", "fingerprint.txt", "variables.txt"
+
+_PREFIXES = (
+    *("CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GLOO_", "GOMP_", "JAX_", "KMP_", "LD_PRELOAD"),
+    *("MALLOC_", "MKL_", "NCCL_", "NPY_", "OMP_", "OMPI_MCA_", "ONEDNN_", "OPENBLAS_", "PJRT_", "PMIX_"),
+    *("PRTE_MCA_", "UCX_", "XLA_"),
+)
+"""How the names of variables begin that libraries of several frameworks obey; families declare the other ones."""
+
+_OF_LAUNCHERS = re.compile(
+    r"TF_CONFIG|OMPI_MCA_(PREFIXES|cpu_type|initial_wdir|num_procs)|(OMPI|PRTE)_MCA_(ess|orte|pmix|prte)\w*"
+    r"|PMIX_(RANK|NAMESPACE|HOSTNAME|ID|VERSION|KEEPALIVE_PIPE|BFROP_BUFFER_TYPE|GDS_MODULE|SECURITY_MODE|PREFIX"
+    r"|PARAM_FILE_PASSED|(DSTORE|LAUNCHER|PTL|SERVER)_\w+|\w*TMPDIR)"
+)
+"""What a launcher tells its processes, such as ranks, addresses and ports."""
+
+_OF_TERRAFORM = re.compile(
+    r"TF_(APPEND_USER_AGENT|DATA_DIR|IGNORE|INPUT|IN_AUTOMATION|REATTACH_PROVIDERS|WORKSPACE"
+    r"|LOG|(CLI|CLOUD|HTTP|LOG|PLUGIN|REGISTRY|STATE|TOKEN|VAR)_\w+)"
+)
+"""Variables of Terraform's, some of them secrets (developer.hashicorp.com/terraform/cli/config)."""
+
+_OF_IMPORTS = {("KMP_DUPLICATE_LIB_OK", "True"), ("KMP_INIT_AT_FORK", "FALSE")}
+"""What threadpoolctl and scikit-learn set when they are imported."""
 
 
 def unfinished_or_new(results: Path, kind: str, options: str) -> Path:
@@ -23,22 +70,69 @@ def unfinished_or_new(results: Path, kind: str, options: str) -> Path:
     they alone differ, that is printed. A new folder keeps the variables that the user had set and frameworks obey.
     Raises UserError where no folder can be made.
     """
-    variables = identity.obeyed_variables()
-    fingerprint = identity.fingerprint(variables)
+    variables = obeyed_variables()
+    begun_with = fingerprint(variables)
     if variables:
         print(f"Frameworks obey variables that are set here: {variables_in_words(variables)}.", flush=True)
     for folder in sorted(results.glob(f"*-{kind}"), reverse=True):
         if (folder / FINISHED).exists() or _text(folder / _OPTIONS) != options:
             continue
-        if _text(folder / _FINGERPRINT) == fingerprint:
+        if _text(folder / _FINGERPRINT) == begun_with:
             return folder
         print(f"{folder} doesn't go on: code, packages, variables or machine changed since it was begun.", flush=True)
         break
     folder = results / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{kind}"
     write_atomically(folder / _VARIABLES, f"{json.dumps(variables, indent=1)}\n".encode())
-    write_atomically(folder / _FINGERPRINT, fingerprint.encode())
+    write_atomically(folder / _FINGERPRINT, begun_with.encode())
     write_atomically(folder / _OPTIONS, options.encode())
     return folder
+
+
+def fingerprint(variables: Mapping[str, str]) -> str:
+    """Lines that change with the code that launches run, what is installed, the machine, and these variables."""
+    host = machine.host_facts()
+    facts = [host.name, host.processor, host.cores, host.gpus]
+    packages = hashlib.sha256("\n".join(sorted(installed())).encode()).hexdigest()
+    lines = [f"code {code_digest()}", f"installed {packages}", f"machine {json.dumps(facts)}"]
+    return "\n".join([*lines, f"variables {json.dumps(variables)}"])
+
+
+def code_digest(root: Path = ROOT) -> str:
+    """SHA-256 of the names and contents of all files that launches import, and of pyproject.toml."""
+    code = [path for pattern in ("common", "*_impl", "pyproject.toml") for path in root.glob(pattern)]
+    content = hashlib.sha256()
+    for path in sorted(path for top in code for path in (top, *top.rglob("*"))):
+        # An editor's own files are hidden.
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
+            content.update(f"{path.relative_to(root)}\0".encode())
+            content.update(hashlib.sha256(path.read_bytes()).digest())
+    return content.hexdigest()
+
+
+def installed() -> list[str]:
+    """Every distribution with its version, in each environment that launches run in and in this program's own."""
+    names = {name for family in families().values() for name in (family.environment, family.environment_for_gpus)}
+    prefixes = [inventory.FOLDER / name for name in sorted(filter(None, names))]
+    distributions = [
+        f"{prefix.name}: {distribution}"
+        for prefix in (*prefixes, Path(sys.prefix))
+        for distribution in machine.distributions(prefix.glob("lib/python*/site-packages"))
+    ]
+    return [f"Python {platform.python_version()}", *distributions]
+
+
+def obeyed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that frameworks and their libraries obey, by name, but for what launchers and imports set.
+
+    Launches on this machine inherit them. Hosts that are reached by ssh have those of their own.
+    """
+    prefixes = (*_PREFIXES, *(prefix for family in families().values() for prefix in family.variables))
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.startswith(prefixes)
+        and not (_OF_LAUNCHERS.fullmatch(name) or _OF_TERRAFORM.fullmatch(name) or (name, value) in _OF_IMPORTS)
+    }
 
 
 def kept_variables(folder: Path) -> dict[str, str] | None:
@@ -59,8 +153,8 @@ def variables_in_words(variables: Mapping[str, str] | None, over_hosts: bool = F
     """The variables and their values in one line; `over_hosts` says that ssh started the launches."""
     if variables is None:
         return "unknown: the folder has no variables.txt"
-    shown = {name: value if value.isprintable() else ascii(value) for name, value in variables.items()}
-    words = ", ".join(f"{name}={value}" for name, value in shown.items()) or "none"
+    values = {name: value if value.isprintable() else ascii(value) for name, value in variables.items()}
+    words = ", ".join(f"{name}={value}" for name, value in values.items()) or "none"
     where = " where the session was started, which hosts don't get; their own variables aren't known"
     return words + where if over_hosts else words
 
@@ -71,6 +165,27 @@ def order_seed(folder: Path, asked_for: int | None) -> int:
     if not marker.exists():
         write_atomically(marker, str(secrets.randbelow(2**31) if asked_for is None else asked_for).encode())
     return int(marker.read_text(encoding="utf-8"))
+
+
+def write_rows(path: Path, rows: Iterable[Row], kind: type[Row]) -> None:
+    """Write a table whole or not at all: the names of the row's fields, then the rows, with None as an empty cell."""
+    names, table = [each.name for each in dataclasses.fields(kind)], io.StringIO()
+    lines = [[getattr(row, name) for name in names] for row in rows]
+    csv.writer(table, lineterminator="\n").writerows([names, *lines])
+    write_atomically(path, table.getvalue().encode())
+
+
+def read_rows(path: Path, kind: type[Row]) -> list[Row]:
+    """The rows of a table, without columns of other names; empty cells have the field's default.
+
+    Raises OSError or ValueError where it can't be read, lacks a column, or has a value that can't be meant.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        table = csv.DictReader(file)
+        if lacking := {each.name for each in dataclasses.fields(kind)} - {*(table.fieldnames or ())}:
+            raise ValueError(f"it has no column {', '.join(sorted(lacking))}")
+        filled = [{name: cell for name, cell in line.items() if cell} for line in table]
+        return [msgspec.convert(line, kind, strict=False) for line in filled]
 
 
 def _text(path: Path) -> str | None:

@@ -5,7 +5,6 @@ session goes on where it stopped when it is started again with the same options.
 """
 
 import dataclasses
-import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,10 +26,11 @@ from common.launching.planned import Job
 from common.launching.supervision import run_planned
 from common.measurement.matrix_products import declared
 from common.records import matrix_rows
-from common.records.files import read_record, read_records, write_record
+from common.records.files import from_json, read_record, read_records, write_record
 from common.records.matrix_products import MatrixRecord
-from common.records.matrix_rows import Exponent, Row
-from common.sessions.session import Options, Output, Rounds, begin, console_for, counted, numbered, report
+from common.records.matrix_rows import Row
+from common.records.site import Site
+from common.sessions.session import Options, Output, Schedule, Stage, begin, console_for, counted, report, rounds_of
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 _DASH = "\N{EN DASH}"
@@ -59,7 +59,7 @@ class Scope:
             raise UserError(f"--repetitions {self.repetitions}: give a whole number above 0.")
         for way in ways().values():
             products = self.products(way)
-            check_workers(way, products, products.workers)
+            check_workers(way, products, products.workers or 1)
 
     def products(self, way: Way) -> Products:
         """What a launch of this way multiplies. Raises UserError for a value that can't be meant."""
@@ -87,24 +87,25 @@ class Planned:
     def job(self, folder: Path) -> Job:
         """What is started."""
         # Named otherwise until it's whole: what ranks leave doesn't say which launch of several it is.
-        products = dataclasses.replace(self.products, record=folder / f"{self.name}.launch")
+        path = folder / f"{self.name}.launch"
+        products = dataclasses.replace(self.products, record=path)
         return Job(
             program=self.way,
             limits=products,
             options=self.way.options,
             arguments=to_arguments(products),
-            files=[products.record.name],
+            files=[path.name],
         )
 
-    def record(self, folder: Path, ended: Ended, started_at: str, site: None = None) -> MatrixRecord:
+    def record(self, folder: Path, ended: Ended, started_at: str, site: Site | None = None) -> MatrixRecord:
         """The record that it left, with which launch it is; or else one that is made here of what is declared."""
         path, left = folder / f"{self.name}.json", folder / f"{self.name}.launch"
-        about = {"repetition": self.repetition, "log": f"{self.name}.log"}
+        about: dict[str, object] = {"repetition": self.repetition, "log": f"{self.name}.log"}
         if ended.status == "ok":
             record = structs.replace(read_record(left, MatrixRecord), **about)
         else:
-            facts = declared(self.way, self.products, self.products.workers) | about
-            record = MatrixRecord(**facts, status=ended.status, reason=ended.reason, started_at=started_at)
+            about |= {"status": ended.status, "reason": ended.reason, "started_at": started_at}
+            record = from_json(declared(self.way, self.products, self.products.workers or 1) | about, MatrixRecord)
         write_record(path, record)
         left.unlink(missing_ok=True)
         return read_record(path, MatrixRecord)
@@ -121,14 +122,13 @@ class Arguments:
     session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
 
 
-def rounds(scope: Scope, seed: int) -> list[list[Planned]]:
-    """The launches of every round: every way once, in an order that the seed shuffles."""
-    order, found = random.Random(seed), []
-    for repetition in range(1, scope.repetitions + 1):
-        launches = [Planned(way, scope.products(way), repetition) for way in ways().values()]
-        order.shuffle(launches)
-        found.append(launches)
-    return found
+def rounds(scope: Scope, seed: int) -> list[Stage[Planned]]:
+    """Rounds of every way once, in an order that the seed shuffles."""
+    return rounds_of(
+        scope.repetitions,
+        seed,
+        lambda repetition: [Planned(way, scope.products(way), repetition) for way in ways().values()],
+    )
 
 
 def main() -> None:
@@ -136,81 +136,76 @@ def main() -> None:
     arguments = tyro.cli(Arguments, description=__doc__)
     console, scope, output = console_for(width=150), arguments.scope, arguments.output
     if output.plan:
-        _print_plan(console, scope)
+        table = Table("way", "what it is", "sizes", "workers", "launches")
+        for way in ways().values():
+            products = scope.products(way)
+            sizes = " ".join(map(str, products.sizes))
+            table.add_row(way.name, way.title, sizes, str(products.workers), str(scope.repetitions))
+        console.print(table)
         return
     ensure_writable(output.out)
     with begin(console, "matrix_products", arguments, repr(scope)) as session:
-        planned = rounds(scope, session.order_seed)
-        session.run(Rounds(numbered(planned)), run_planned, partial(read_record, kind=MatrixRecord))
-    records = read_records(session.folder, MatrixRecord)
-    rows = matrix_rows.rows(records)
-    if rows:
+        schedule = Schedule[Planned, MatrixRecord](rounds(scope, session.order_seed))
+        session.run(schedule, run_planned, partial(read_record, kind=MatrixRecord))
+    records, status = read_records(session.folder, MatrixRecord), 0
+    if rows := matrix_rows.rows(records):
         print_rows(console, rows)
-    status = report("reports.matrix_figures", session.folder, output.out) if rows else 0
+        status = report("reports.matrix_figures", session.folder, output.out)
     sys.exit(counted(console, records.values()) or status)
 
 
 def print_rows(console: Console, rows: Sequence[Row]) -> None:
     """What each product takes and its ratio to alone; from which size each way pays, and why; how time grows."""
     groups = matrix_rows.by_way(rows)
-    console.print(_table(groups))
-    shared = [own for own in groups if own[0].kind in ("rows", "reduction")]
-    for sentence in [*map(matrix_rows.verdict_in_words, shared), *matrix_rows.growth_in_words(rows)]:
-        console.print(sentence, markup=False, highlight=False)
-    fitted = [matrix_rows.exponent(own) for own in groups if own[0].kind in ("naive", "alone")]
-    for each in filter(None, fitted):
-        console.print(_grows(each), markup=False, highlight=False)
-    if any(row.oversubscribed for row in rows):
-        console.print("\N{DAGGER} more threads than cores")
-
-
-def _table(groups: Sequence[Sequence[Row]]) -> Table:
     table = Table(title="C = A B, from the last rank's arrival until rank 0 has C", title_justify="left")
     table.add_column("way")
     for name in ("size", "n", "ms", "95 %", "alone, ms", "times as fast", "95 %"):
         table.add_column(name, justify="right")
     table.add_column("parts on rank 0, %")
-    for own in groups:
-        for place, row in enumerate(own):
-            title = "" if place else row.title + ("" if row.workers == 1 else f", {row.workers} workers")
-            crowded = "\N{DAGGER}" if row.oversubscribed else ""
-            table.add_row(f"{title}{crowded if title else ''}", str(row.size), str(row.seconds.n), *_numbers(row))
+    for of_way in groups:
+        for place, row in enumerate(of_way):
+            title = row.title + ("" if row.workers == 1 else f", {row.workers} workers")
+            title += "\N{DAGGER}" if row.oversubscribed else ""
+            table.add_row("" if place else title, *_cells(row))
         table.add_section()
-    return table
+    console.print(table)
+    shared = [of_way for of_way in groups if of_way[0].kind in ("rows", "reduction")]
+    for sentence in [*map(matrix_rows.verdict_in_words, shared), *matrix_rows.growth_in_words(rows)]:
+        console.print(sentence, markup=False, highlight=False)
+    for of_way in groups:
+        fitted = matrix_rows.exponent(of_way) if of_way[0].kind in ("naive", "alone") else None
+        if fitted:
+            value = fitted.value
+            no_interval = f"no interval below {FEWEST_LAUNCHES}"
+            interval = no_interval if value.low is None else f"{value.low:.2f} to {value.high:.2f}"
+            spread = f"sizes {fitted.sizes[0]} to {fitted.sizes[-1]}, n = {fitted.launches} launches"
+            sentence = f"{fitted.title}: time grows as size^{value.value:.2f} ({interval}; {spread})."
+            console.print(sentence, markup=False, highlight=False)
+    if any(row.oversubscribed for row in rows):
+        console.print("\N{DAGGER} more threads than cores")
 
 
-def _numbers(row: Row) -> list[str]:
-    told = row.judgement
-    ratio = [_DASH, _DASH]
-    if told:
-        is_told = told.n >= FEWEST_LAUNCHES
-        ratio = [f"{told.ratio:.3f}", f"{told.low:.3f} to {told.high:.3f}" if is_told else _DASH]
-    alone = _milliseconds(row.base_seconds.median) if row.base_seconds else _DASH
-    parts = ", ".join(f"{part} {100 * share:.0f}" for part, share in row.shares.items())
+def _cells(row: Row) -> list[str]:
+    ratio, ratio_interval, judgement = _DASH, _DASH, row.judgement
+    if judgement:
+        ratio = f"{judgement.ratio:.3f}"
+        if judgement.n >= FEWEST_LAUNCHES:
+            ratio_interval = f"{judgement.low:.3f} to {judgement.high:.3f}"
     low, high = row.seconds.low, row.seconds.high
-    within = _DASH if low is None else f"{_milliseconds(low)} to {_milliseconds(high)}"
-    return [_milliseconds(row.seconds.median), within, alone, *ratio, parts]
+    return [
+        str(row.size),
+        str(row.seconds.n),
+        _milliseconds(row.seconds.median),
+        _DASH if low is None or high is None else f"{_milliseconds(low)} to {_milliseconds(high)}",
+        _milliseconds(row.base_seconds.median) if row.base_seconds else _DASH,
+        ratio,
+        ratio_interval,
+        ", ".join(f"{part} {100 * share:.0f}" for part, share in row.shares.items()),
+    ]
 
 
 def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.4g}"
-
-
-def _grows(found: Exponent) -> str:
-    value = found.value
-    within = f"{value.low:.2f} to {value.high:.2f}" if value.low is not None else f"no interval below {FEWEST_LAUNCHES}"
-    spread = f"sizes {found.sizes[0]} to {found.sizes[-1]}, n = {found.launches} launches"
-    return f"{found.title}: time grows as size^{value.value:.2f} ({within}; {spread})."
-
-
-def _print_plan(console: Console, scope: Scope) -> None:
-    """Every way with its sizes, and how many launches there are."""
-    table = Table("way", "what it is", "sizes", "workers", "launches")
-    for way in ways().values():
-        products = scope.products(way)
-        sizes = " ".join(map(str, products.sizes))
-        table.add_row(way.name, way.title, sizes, str(products.workers), str(scope.repetitions))
-    console.print(table)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +27,6 @@ _RECORD_MODULES = (
     *("common/measurement/record.py", "common/record.py"),
 )
 """Where a commit has the header of its records and its `Record`, and where earlier ones have both."""
-
-_RECORD_CLASSES = ("Header", "Record")
-
-_LAUNCHERS = ("common/launching/launch.py", "common/launch.py")
-"""Where a commit has the module that starts a strategy, and where earlier ones have it."""
 
 _OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
 """Variables by which a git hook that starts a comparison would name its own repository, whichever is asked for."""
@@ -60,7 +55,17 @@ def find(rev: str, tolerance: float, root: Path = ROOT) -> Against:
     """
     if not 0 <= tolerance < math.inf:
         raise UserError(f"--tolerance {tolerance:g}: give a share of 0 or more, such as 0.05.")
-    _check_checkout(root)
+    top = _git(root, "rev-parse", "--show-cdup")
+    if "safe.directory" in top.stderr:
+        raise UserError(
+            f"git doesn't trust {root}, which another user owns: run `git config --global --add safe.directory "
+            f"{shlex.quote(str(root))}`."
+        )
+    if top.returncode or top.stdout.strip():
+        raise UserError(
+            f"{root} isn't a git checkout, so there is no commit to compare with: clone the repository, or leave out "
+            "--against-commit."
+        )
     commit = _commit(rev, root)
     difference = _git(root, "diff", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", commit, "--").stdout
     new_code = _git(root, "ls-files", "--others", "--exclude-standard", "--", "*.py").stdout
@@ -68,20 +73,15 @@ def find(rev: str, tolerance: float, root: Path = ROOT) -> Against:
         raise UserError(
             f"Nothing differs between {rev} and the files here: commit or change something, or name an earlier commit."
         )
-    head = _said_by(_git(root, "rev-parse", "HEAD"))
+    head = _git(root, "rev-parse", "HEAD").stdout.strip()
     changed = _git(root, "status", "--porcelain", "--untracked-files=no").stdout or new_code
     _check_records(rev, commit, head, root)
-    return Against(
-        rev=rev,
-        commit=commit,
-        here=head + ("+changes" if changed else ""),
-        tolerance=tolerance,
-        notes=_notes(rev, commit, root),
-    )
+    here = head + ("+changes" if changed else "")
+    return Against(rev=rev, commit=commit, here=here, tolerance=tolerance, notes=_notes(rev, commit, root))
 
 
 @contextmanager
-def other_checkout(against: Against, folder: Path, root: Path = ROOT) -> Iterator[Path]:
+def other_checkout(against: Against, folder: Path, root: Path = ROOT) -> Generator[Path]:
     """The files of the other commit below a comparison's `folder`, with the environments of `root`; then they go.
 
     It is a repository of its own, which its launches' records name, without a copy of the history: its alternate object
@@ -92,7 +92,20 @@ def other_checkout(against: Against, folder: Path, root: Path = ROOT) -> Iterato
     # That of a comparison that was killed.
     shutil.rmtree(checkout, ignore_errors=True)
     try:
-        _fill(checkout, against, root)
+        objects = root / _git(root, "rev-parse", "--git-path", "objects").stdout.strip()
+        made = _git(root, "init", "--quiet", "--template=", str(checkout))
+        if made.returncode == 0:
+            write_atomically(checkout / ".git/objects/info/alternates", os.fsencode(objects.resolve()) + b"\n")
+            # A user's own hooks needn't know of it.
+            made = _git(checkout, "-c", "core.hooksPath=/dev/null", "checkout", "--quiet", "--detach", against.commit)
+        if made.returncode:
+            [*_, line] = ["", *made.stderr.strip().splitlines()]
+            raise UserError(
+                f"git can't check {against.rev} out into {checkout} ({line}): make room there, or fetch what is "
+                "missing."
+            )
+        if (root / ".nox").exists():
+            (checkout / ".nox").symlink_to(root / ".nox")
         (folder / RECORDS).mkdir(exist_ok=True)
         yield checkout
     finally:
@@ -102,30 +115,15 @@ def other_checkout(against: Against, folder: Path, root: Path = ROOT) -> Iterato
 
 def launcher_of(checkout: Path) -> str:
     """The module of a checkout that starts a strategy."""
-    place = next((each for each in _LAUNCHERS if (checkout / each).exists()), _LAUNCHERS[0])
-    return place.removesuffix(".py").replace("/", ".")
-
-
-def _check_checkout(root: Path) -> None:
-    """Raises UserError where git doesn't know `root` as the top of a checkout."""
-    found = _git(root, "rev-parse", "--show-cdup")
-    if b"safe.directory" in found.stderr:
-        raise UserError(
-            f"git doesn't trust {root}, which another user owns: run `git config --global --add safe.directory "
-            f"{shlex.quote(str(root))}`."
-        )
-    if found.returncode or found.stdout.strip():
-        raise UserError(
-            f"{root} isn't a git checkout, so there is no commit to compare with: clone the repository, or leave out "
-            "--against-commit."
-        )
+    is_early = (checkout / "common/launch.py").exists()
+    return "common.launch" if is_early else "common.launching.launch"
 
 
 def _commit(rev: str, root: Path) -> str:
-    found = _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}")
-    if found.returncode == 0:
-        return _said_by(found)
-    if _said_by(_git(root, "rev-parse", "--is-shallow-repository")) == "true":
+    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}")
+    if commit.returncode == 0:
+        return commit.stdout.strip()
+    if _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
         raise UserError(
             f"There is no commit '{rev}' in this shallow checkout: run `git fetch --unshallow` first (in CI, check out "
             "with a fetch depth of 0)."
@@ -137,9 +135,18 @@ def _check_records(rev: str, commit: str, head: str, root: Path) -> None:
     """Raises UserError where this program couldn't read the commit's records."""
     later = "name a later commit of this project"
     other_way = f"check that commit out, and compare it with --against-commit {head[:10]}"
-    shown = [_git(root, "show", f"{commit}:{place}") for place in _RECORD_MODULES]
-    sources = [each.stdout.decode() for each in shown if each.returncode == 0]
-    version, recorded = _schema(sources)
+    try:
+        # A module that isn't there is an empty one.
+        modules = [ast.parse(_git(root, "show", f"{commit}:{place}").stdout) for place in _RECORD_MODULES]
+    except SyntaxError:
+        modules = []
+    version, fields = None, set[str]()
+    for node in (node for module in modules for node in module.body):
+        if isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["SCHEMA_VERSION"]:
+            version = int(ast.literal_eval(node.value))
+        if isinstance(node, ast.ClassDef) and node.name in ("Header", "Record"):
+            annotated = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+            fields |= {ast.unparse(each.target) for each in annotated if "ClassVar" not in ast.unparse(each.annotation)}
     if version is None:
         raise UserError(f"{rev} has no records that could be compared: {later}.")
     if version not in (Record.earlier_version, SCHEMA_VERSION):
@@ -148,35 +155,19 @@ def _check_records(rev: str, commit: str, head: str, root: Path) -> None:
             f"{rev} writes records of schema version {version}, this checkout of {SCHEMA_VERSION}, which can't be "
             f"compared: {remedy}."
         )
-    if unknown := recorded - {*Record.__struct_fields__}:
+    if unknown := fields - {*Record.__struct_fields__}:
         raise UserError(f"{rev} records {', '.join(sorted(unknown))}, which this checkout doesn't know: {other_way}.")
-
-
-def _schema(sources: Sequence[str]) -> tuple[int | None, set[str]]:
-    """The version that a commit's record modules name (None: they name none), and the fields of its `Record`."""
-    version, recorded = None, set()
-    try:
-        statements = [node for source in sources for node in ast.parse(source).body]
-    except SyntaxError:
-        return None, set()
-    for node in statements:
-        if isinstance(node, ast.Assign) and [getattr(each, "id", "") for each in node.targets] == ["SCHEMA_VERSION"]:
-            version = ast.literal_eval(node.value)
-        if isinstance(node, ast.ClassDef) and node.name in _RECORD_CLASSES:
-            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-            recorded |= {each.target.id for each in fields if "ClassVar" not in ast.unparse(each.annotation)}
-    return version, recorded
 
 
 def _notes(rev: str, commit: str, root: Path) -> tuple[str, ...]:
     """What the environments, which are this checkout's, keep from being compared."""
-    pins = _git(root, "show", f"{commit}:pyproject.toml").stdout.decode()
+    theirs = _git(root, "show", f"{commit}:pyproject.toml").stdout
     ours = (root / "pyproject.toml").read_text(encoding="utf-8") if (root / "pyproject.toml").exists() else ""
-    missing = sorted(_requirements(pins) - _requirements(ours))
-    builds = sorted({str(Path(family.build).parent) for family in families().values() if family.build})
-    built = [each for each in builds if _git(root, "diff", "--quiet", commit, "--", each).returncode == 1]
+    missing = sorted(_requirements(theirs) - _requirements(ours))
     notes = [f"Both run in this checkout's environments, though {rev} pins {', '.join(missing)}."] if missing else []
-    notes += [f"Both run with what this checkout's {each} built, which differs in {rev}." for each in built]
+    for build in sorted({str(Path(family.build).parent) for family in families().values() if family.build}):
+        if _git(root, "diff", "--quiet", commit, "--", build).returncode == 1:
+            notes.append(f"Both run with what this checkout's {build} built, which differs in {rev}.")
     return tuple(notes)
 
 
@@ -185,33 +176,14 @@ def _requirements(pyproject: str) -> set[str]:
     return {requirement for group in groups for requirement in group if isinstance(requirement, str)}
 
 
-def _fill(checkout: Path, against: Against, root: Path) -> None:
-    """Raises UserError where git can't."""
-    objects = root / _said_by(_git(root, "rev-parse", "--git-path", "objects"))
-    made = _git(root, "init", "--quiet", "--template=", str(checkout))
-    if made.returncode == 0:
-        write_atomically(checkout / ".git" / "objects" / "info" / "alternates", os.fsencode(objects.resolve()) + b"\n")
-        # A user's own hooks needn't know of it.
-        made = _git(checkout, "-c", "core.hooksPath=/dev/null", "checkout", "--quiet", "--detach", against.commit)
-    if made.returncode:
-        [*_, line] = ["", *made.stderr.decode(errors="replace").strip().splitlines()]
-        raise UserError(
-            f"git can't check {against.rev} out into {checkout} ({line}): make room there, or fetch what is missing."
-        )
-    if (root / ".nox").exists():
-        (checkout / ".nox").symlink_to(root / ".nox")
-
-
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """How a git command ended in `root`. Raises UserError without git."""
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     # Messages that can be told apart, and no lock that a user's own git would meet.
     environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "-C", str(root), *arguments]
     try:
-        return subprocess.run(["git", "-C", str(root), *arguments], env=environment, capture_output=True)
+        # As names of files are decoded.
+        return subprocess.run(command, env=environment, capture_output=True, errors="surrogateescape")
     except FileNotFoundError as error:
         raise UserError("--against-commit needs git, which isn't installed: install it.") from error
-
-
-def _said_by(command: subprocess.CompletedProcess[bytes]) -> str:
-    return os.fsdecode(command.stdout).strip()

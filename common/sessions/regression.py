@@ -10,16 +10,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas
 from rich.console import Console
 from rich.table import Table
 
-from common.contract.task import Task
-from common.declarations.strategy import name_of
+from common.declarations.strategy import has_exchange, label, name_of
 from common.errors import UserError
-from common.files import write_atomically
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
 from common.launching.processes import signals_held
@@ -29,23 +27,18 @@ from common.records import certificate, manifest
 from common.records.files import read_records
 from common.records.metrics import throughput
 from common.records.training import Record
+from common.sessions.folder import read_rows, write_rows
 from common.sessions.other_checkout import RECORDS, Against, launcher_of
 from common.sessions.session import Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
-from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, Needed, judge
+from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, judge
 
 FILE = "against.csv"
-"""The file in a comparison's folder with what came of it: one row for each setting that both checkouts launched."""
+"""The file in a comparison's folder with a row for each configuration that both checkouts launched."""
 
 COMPARED = ("slower", "faster", "within", "can't tell")
-"""Verdicts on settings with enough rounds; the others are `deviates`, `fails`, `fails in both`, `too few rounds` and
-`not compared`."""
-
-_SETTING = ("strategy", "workers", "preset", "scaling", "exchange")
-_NUMBERS = ("n", "here_seconds", "there_seconds", "ratio", "low", "high", "fewest", "most")
-_WORDS = ("verdict", "note")
-_ABOUT = ("rev", "commit", "here", "tolerance", "notes")
-"""Columns of the table: what a row is about, what was measured, what is said of it; and what all rows have alike."""
+"""Verdicts on configurations with enough rounds; the others are `deviates`, `fails`, `fails in both`, `too few rounds`
+and `not compared`."""
 
 _MORE_FAILURES = 2
 """In so many rounds more than there launches have to fail here, though they were made again once."""
@@ -61,51 +54,141 @@ _FIRST_ATTEMPT = ".first"
 
 
 @dataclass(frozen=True)
+class Configuration:
+    """What has a row of its own: launches of two configurations are never pooled."""
+
+    strategy: str
+    """With its label."""
+    workers: int
+    preset: str
+    scaling: str
+    exchange: bool
+
+    def in_words(self) -> str:
+        """The strategy, its workers, its preset and scaling."""
+        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        exchange = "" if self.exchange else " without exchange"
+        return f"{self.strategy} with {workers}{exchange}, {self.preset} {self.scaling}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(Configuration):
+    """A configuration that both checkouts were to launch, and what came of it: a row of the file."""
+
+    n: int
+    """How many pairs of launches ended ok in both checkouts, at the same work."""
+    here_seconds: float | None = None
+    """Per step: the median over the pairs, as for `there_seconds`."""
+    there_seconds: float | None = None
+    ratio: float | None = None
+    """How many times as long a step takes here as there: the geometric mean over the pairs."""
+    low: float | None = None
+    """The beginning of the simultaneous 95 % interval over all rows with six pairs, which are one family."""
+    high: float | None = None
+    fewest: float | None = None
+    """With this many rounds the interval would lie within the tolerance with 80 % power, were both equal."""
+    most: float | None = None
+    verdict: str
+    note: str = ""
+    """Why pairs are missing, what was made again, which options differ."""
+    rev: str
+    commit: str
+    here: str
+    tolerance: float
+    notes: str = ""
+
+    def interval_in_words(self) -> str | None:
+        """The interval of the ratio; None where there is none."""
+        return None if self.low is None or self.high is None else f"{self.low:.3f} to {self.high:.3f}"
+
+    def evidence(self) -> str:
+        """What the verdict rests on."""
+        if self.verdict == "slower":
+            return f"{self.ratio:.3f} times the seconds per step, {self.interval_in_words()}"
+        return self.note
+
+    def verdict_in_words(self) -> str:
+        """The verdict; where nothing can be told, with the rounds that it would take."""
+        if self.verdict != "can't tell":
+            return self.verdict
+        if self.most is not None and self.most <= self.n:
+            return "can't tell: it is about as large as the tolerance"
+        if self.fewest is None:
+            return f"can't tell: it takes more than {MOST_ROUNDS:,} rounds for {100 * POWER:g} % power"
+        most = f"more than {MOST_ROUNDS:,}" if self.most is None else f"{self.most:,.0f}"
+        return f"can't tell: it takes {self.fewest:,.0f} to {most} rounds for {100 * POWER:g} % power"
+
+    def commit_in_words(self) -> str:
+        """The commit as it was asked for, and the beginning of its name."""
+        return self.commit[:10] if self.commit.startswith(self.rev) else f"{self.rev} ({self.commit[:10]})"
+
+    def here_in_words(self) -> str:
+        """This checkout's commit, and whether files differ from it."""
+        commit, _, changes = self.here.partition("+")
+        return commit[:10] + (" with changes" if changes else "")
+
+    def tolerance_in_words(self) -> str:
+        """The tolerance in per cent."""
+        return f"{100 * self.tolerance:g} %"
+
+
+@dataclass(frozen=True)
 class _Pair:
-    """A launch as both checkouts made it: each side's record, None where it has none, and whether it was made again."""
+    """A launch as both checkouts made it: here, then there."""
 
     here: Record | None
     there: Record | None
-    again_here: bool = False
-    again_there: bool = False
+    was_made_again: tuple[bool, bool]
 
-    @property
+    def records(self) -> list[Record]:
+        """Those that there are."""
+        return [record for record in (self.here, self.there) if record]
+
+    def problems(self) -> tuple[str, str]:
+        """Why each side was no good launch; empty: it was."""
+        return _problem(self.here, "here"), _problem(self.there, "there")
+
     def gap(self) -> str:
         """Why both make no pair; empty: they do."""
-        for record, place in ((self.here, "here"), (self.there, "there")):
-            if record is None:
-                return f"not launched {place}"
-            if record.status != "ok":
-                # The rest says how to mend it.
-                cause = (record.reason or "").partition(": ")[0].rstrip(".")
-                return f"{record.status} {place}: {cause}"
-            if not record.windows:
-                return f"nothing was clocked {place}"
-        work = [_work(record.task) for record in (self.here, self.there)]
-        rows = [{"rows per step": record.examples_per_step} for record in (self.here, self.there)]
-        differences = _differences(*work) or _differences(*rows)
+        if problem := self.problems()[0] or self.problems()[1]:
+            return problem
+        ours, theirs = (dataclasses.asdict(record.task) for record in self.records())
+        rows = [{"rows per step": record.examples_per_step} for record in self.records()]
+        differences = _differences(ours, theirs, _NOT_WORK) or _differences(*rows)
         return f"not the same work: {', '.join(differences)}" if differences else ""
 
-    def seconds_per_step(self) -> tuple[float, float]:
-        """Of both sides, which make a pair."""
-        return throughput(self.here).seconds_per_step, throughput(self.there).seconds_per_step
+
+def _problem(record: Record | None, place: str) -> str:
+    if record is None:
+        return f"not launched {place}"
+    if record.status != "ok":
+        # The rest says how to mend it.
+        cause = (record.reason or "").partition(": ")[0].rstrip(".")
+        return f"{record.status} {place}: {cause}"
+    return "" if record.windows else f"nothing was clocked {place}"
 
 
-def _work(task: Task) -> dict[str, object]:
-    return {name: value for name, value in dataclasses.asdict(task).items() if name not in _NOT_WORK}
+def _differences(ours: Mapping[str, object], theirs: Mapping[str, object], but: Collection[str] = ()) -> list[str]:
+    """What both have and differs. What only one of them has is at its default, without effect."""
+    return [
+        f"{name} is {value} here and {theirs[name]} there"
+        for name, value in ours.items()
+        if name in theirs and theirs[name] != value and name not in but
+    ]
 
 
-def is_paired(stage: Stage, launch: PlannedLaunch) -> bool:
+def is_paired(stage: Stage[Any] | None, launch: object) -> bool:
     """Whether both checkouts make this launch of a comparison: those of its rounds that tell the speed."""
-    return stage.name == "round" and launch.purpose == "throughput"
+    is_in_round = stage is not None and stage.name == "round"
+    return is_in_round and isinstance(launch, PlannedLaunch) and launch.purpose == "throughput"
 
 
-def run_both(launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = ROOT) -> tuple[Record, Record]:
+def run_both(launch: PlannedLaunch, folder: Path, checkout: Path) -> tuple[Record, Record]:
     """Make a launch with this checkout and with the other, one right after the other; their records in this order.
 
     Which comes first alternates from round to round, so that neither has the better place.
     """
-    sides = [(folder, root), (folder / RECORDS, checkout)]
+    sides = [(folder, ROOT), (folder / RECORDS, checkout)]
     if launch.repetition % 2 == 0:
         sides.reverse()
     records: dict[Path, Record] = {}
@@ -120,7 +203,7 @@ def run_both(launch: PlannedLaunch, folder: Path, checkout: Path, root: Path = R
                     (place / f"{launch.name}.json").unlink(missing_ok=True)
             left = [folder / RECORDS / f"{launch.name}.json", *manifest.files_of(folder / RECORDS, launch.name)]
             manifest.note(folder, left)
-    return records[root], records[checkout]
+    return records[ROOT], records[checkout]
 
 
 def _run(launch: PlannedLaunch, folder: Path, code: Path) -> Record:
@@ -140,147 +223,146 @@ def _run(launch: PlannedLaunch, folder: Path, code: Path) -> Record:
     return supervision.run_planned(launch, folder, place)
 
 
-def _failed_at_first(folder: Path) -> set[str]:
-    """The launches in the folder that failed and were made again, by name."""
-    ending = f".json{_FIRST_ATTEMPT}"
-    return {path.name.removesuffix(ending) for path in folder.glob(f"*{ending}")}
-
-
-def conclude(console: Console, against: Against, folder: Path) -> str | None:
+def conclude(console: Console, against: Against, folder: Path, stages: Sequence[Stage[Any]]) -> str | None:
     """Print what came of a comparison and write it to its folder; return why its gate is shut, None where it is open.
 
-    Raises UserError for a damaged record.
+    `stages` are those that the comparison has made. Raises UserError for a damaged record.
     """
-    folders = (folder, folder / RECORDS)
-    here, there = (read_records(each, Record) for each in folders)
-    again = tuple(map(_failed_at_first, folders))
-    table = changes(here, there, against.tolerance, _deviating(here, there, folder), again, _planned(folder))
-    about = (against.rev, against.commit, against.here, against.tolerance, " ".join(against.notes))
-    table = table.assign(**dict(zip(_ABOUT, about, strict=True)))
-    write_atomically(folder / FILE, table.to_csv(index=False).encode())
-    _print(console, table)
-    return failure(table)
+    places = (folder, folder / RECORDS)
+    here, there = (read_records(place, Record) for place in places)
+    # Launches that failed and were made again.
+    ending = f".json{_FIRST_ATTEMPT}"
+    again_here, again_there = ({path.name.removesuffix(ending) for path in each.glob(f"*{ending}")} for each in places)
+    planned = {
+        Configuration(
+            name_of(launch.strategy.name, label(launch.options)),
+            launch.workers,
+            launch.task.preset,
+            launch.task.scaling,
+            has_exchange(launch.options),
+        )
+        for stage in stages
+        for launch in stage.launches
+        if is_paired(stage, launch)
+    }
+    rows = changes(here, there, against, _deviating(here, there, folder), (again_here, again_there), planned)
+    write_rows(folder / FILE, rows, Change)
+    if rows:
+        _print(console, rows)
+    return failure(rows)
 
 
-def read(folder: Path) -> pandas.DataFrame | None:
-    """What `conclude` wrote into a comparison's folder; None where there is nothing.
+def read(folder: Path) -> list[Change]:
+    """What `conclude` wrote into a comparison's folder; empty where there is nothing.
 
     Raises UserError for a damaged file.
     """
     path = folder / FILE
-    if not path.exists():
-        return None
-    remedy = "delete it and run the comparison again"
-    texts = {"strategy", "preset", "scaling", *_WORDS, *_ABOUT} - {"tolerance"}
     try:
-        # What looks like a number or like nothing may be a commit's name.
-        missing = {name: [""] for name in _NUMBERS}
-        table = pandas.read_csv(path, dtype=dict.fromkeys(texts, str), keep_default_na=False, na_values=missing)
+        return read_rows(path, Change) if path.exists() else []
     except (OSError, ValueError) as error:
+        remedy = "delete it and run the comparison again"
         raise UserError(f"{path} can't be read ({error}): {remedy}.") from error
-    if lacking := [name for name in (*_SETTING, *_NUMBERS, *_WORDS, *_ABOUT) if name not in table.columns]:
-        raise UserError(f"{path} has no column {', '.join(lacking)}: {remedy}.")
-    return table
 
 
-def _planned(folder: Path) -> set[tuple]:
-    """The settings that both checkouts were to launch, by the comparison's plan, as `is_paired` has it."""
-    path = folder / "plan.csv"
-    rows = pandas.read_csv(path, keep_default_na=False).to_dict("records") if path.exists() else []
-    return {
-        (name_of(row["strategy"], row["label"]), *(row[name] for name in _SETTING[1:]))
-        for row in rows
-        if row["stage"] == "round" and row["purpose"] == "throughput"
-    }
-
-
-def _deviating(here: Mapping[str, Record], there: Mapping[str, Record], folder: Path) -> dict[tuple, str]:
-    """By setting why a launch doesn't follow its oracle here, where the same strategy and workers do follow there."""
+def _deviating(here: Mapping[str, Record], there: Mapping[str, Record], folder: Path) -> dict[Configuration, str]:
+    """Why launches don't follow their oracle here, where the same strategy and workers do follow there."""
     ours, theirs = certificate.compare(here, folder), certificate.compare(there, folder / RECORDS)
-    known = {(each.strategy, each.workers, each.exchange) for each in theirs if each.verdict == certificate.DEVIATES}
+    there_too = {
+        (each.strategy, each.workers, each.exchange) for each in theirs if each.verdict == certificate.DEVIATES
+    }
     return {
-        (each.strategy, each.workers, each.preset, each.scaling, each.exchange): each.note
+        Configuration(each.strategy, each.workers, each.preset, each.scaling, each.exchange): each.note
         for each in ours
-        if each.verdict == certificate.DEVIATES and (each.strategy, each.workers, each.exchange) not in known
+        if each.verdict == certificate.DEVIATES and (each.strategy, each.workers, each.exchange) not in there_too
     }
 
 
 def changes(
     here: Mapping[str, Record],
     there: Mapping[str, Record],
-    tolerance: float,
-    deviating: Mapping[tuple, str] | None = None,
+    against: Against,
+    deviating: Mapping[Configuration, str] | None = None,
     again: tuple[Collection[str], Collection[str]] = ((), ()),
-    planned: Collection[tuple] = (),
-) -> pandas.DataFrame:
-    """How many times as long a step takes here as there: a row for each setting that both checkouts were to launch.
+    planned: Collection[Configuration] = (),
+) -> list[Change]:
+    """A row for each configuration that both checkouts were to launch: all that the other one did, and the `planned`.
 
-    Those are all that the other one launched, and the `planned` ones. Both are records by launch. A pair is a launch
-    that ended ok in both, at the same work; `n` counts the pairs, `here_seconds` and `there_seconds` are medians over
-    them, of the seconds per step. `ratio` is their geometric mean, `low` to `high` the simultaneous 95 % interval over
-    all rows with six pairs, which are one family. `verdict`:
+    `here` and `there` are records by launch, and `again` the launches that each made again. `verdict`:
 
-    - `deviates`: the setting is one of the `deviating`, which have the reason; each of them has a row;
+    - `deviates`: the configuration is one of the `deviating`, which have the reason; each of them has a row;
     - `fails`: launches failed here, though made again, in at least two rounds more than there; or first attempts did,
       in at least three and in half of the rounds; or none ended ok here, and one did there. A launch that is
       unsupported, has no record or clocks nothing counts as failed;
     - `slower`, `faster`: the interval lies wholly above 1 + tolerance, or wholly below 1 / (1 + tolerance);
     - `within`: it lies wholly between them;
-    - `can't tell`: it doesn't; `fewest` to `most` rounds would bring it between them with 80 % power, were both equal;
+    - `can't tell`: it doesn't;
     - `fails in both`: fewer than six pairs, since launches failed in most rounds of both;
     - `too few rounds`: fewer than six pairs for another reason;
-    - `not compared`: no pair for another reason. `note` says why pairs are missing, and what was made `again`.
+    - `not compared`: no pair for another reason.
     """
     deviating = deviating or {}
-    settings: dict[tuple, list[_Pair]] = {setting: [] for setting in deviating}
-    paired_settings = {*map(_setting, there.values()), *planned}
+    pairs: dict[Configuration, list[_Pair]] = {configuration: [] for configuration in deviating}
+    # What only one checkout launches at all, such as its certificates, isn't compared.
+    compared = {*map(_configuration, there.values()), *planned}
     for launch in sorted(here.keys() | there.keys()):
-        pair = _Pair(here.get(launch), there.get(launch), launch in again[0], launch in again[1])
-        setting = _setting(pair.here or pair.there)
-        # What only one checkout launches at all, such as its certificates, isn't compared.
-        if setting in paired_settings:
-            settings.setdefault(setting, []).append(pair)
-    seconds = {
-        setting: [pair.seconds_per_step() for pair in launched if not pair.gap]
-        for setting, launched in settings.items()
+        record = here.get(launch) or there[launch]
+        if _configuration(record) in compared:
+            pair = _Pair(here.get(launch), there.get(launch), (launch in again[0], launch in again[1]))
+            pairs.setdefault(_configuration(record), []).append(pair)
+    steps = {
+        configuration: [
+            [throughput(record).seconds_per_step for record in pair.records()] for pair in launches if not pair.gap()
+        ]
+        for configuration, launches in pairs.items()
     }
-    paired = [setting for setting in settings if seconds[setting]]
-    logs = [[math.log(ours / theirs) for ours, theirs in seconds[setting]] for setting in paired]
-    judged = dict(zip(paired, judge(logs, tolerance, by_interval=True), strict=True))
-    rows = []
-    for setting, launched in settings.items():
-        row = dict(zip(_SETTING, setting, strict=True)) | _numbers(seconds[setting], judged.get(setting))
-        verdict, note = _verdict(judged.get(setting), tolerance, launched), _note(launched)
-        if setting in deviating:
-            verdict, note = "deviates", "; ".join(filter(None, [deviating[setting], note]))
-        rows.append(row | {"verdict": verdict, "note": note})
-    return pandas.DataFrame(rows, columns=[*_SETTING, *_NUMBERS, *_WORDS])
+    logs = {each: [math.log(ours / theirs) for ours, theirs in seconds] for each, seconds in steps.items() if seconds}
+    judged = dict(zip(logs, judge([*logs.values()], against.tolerance, by_interval=True), strict=True))
+    rows: list[Change] = []
+    for configuration, launches in pairs.items():
+        judgement, note = judged.get(configuration), _note(launches)
+        row = Change(
+            **dataclasses.asdict(configuration),
+            n=len(steps[configuration]),
+            verdict="deviates" if configuration in deviating else _verdict(judgement, against.tolerance, launches),
+            note="; ".join(filter(None, [deviating.get(configuration), note])),
+            rev=against.rev,
+            commit=against.commit,
+            here=against.here,
+            tolerance=against.tolerance,
+            notes=" ".join(against.notes),
+        )
+        if judgement:
+            ours, theirs = (statistics.median(side) for side in zip(*steps[configuration], strict=True))
+            row = dataclasses.replace(row, here_seconds=ours, there_seconds=theirs, ratio=judgement.ratio)
+        if judgement and judgement.needed:
+            low, high, needed = judgement.low, judgement.high, judgement.needed
+            row = dataclasses.replace(row, low=low, high=high, fewest=needed.fewest, most=needed.most)
+        rows.append(row)
+    return rows
 
 
-def _setting(record: Record) -> tuple:
-    return record.name, record.world_size, record.task.preset, record.scaling, record.exchange
+def _configuration(record: Record) -> Configuration:
+    return Configuration(record.name, record.world_size, record.task.preset, record.scaling, record.exchange)
 
 
-def failure(table: pandas.DataFrame) -> str | None:
-    """Why the gate is shut, in one sentence; None where it is open.
-
-    Something is slower, fails, or doesn't follow the oracle here alone; or nothing was compared.
-
-    `table` is what `conclude` writes.
-    """
-    if table.empty:
-        return "Nothing could be compared: no launch was made with both checkouts."
-    about, rows = table.iloc[0], table.to_dict("records")
-    slower = [f"{setting_in_words(row)} ({_ratio_in_words(row)})" for row in rows if row["verdict"] == "slower"]
-    fails = [f"{setting_in_words(row)} ({row['note']})" for row in rows if row["verdict"] == "fails"]
-    said = [f"slower than {commit_in_words(about)} by more than {share(about)}: {', '.join(slower)}"] if slower else []
-    said += [f"fails here more often than with {commit_in_words(about)}: {', '.join(fails)}"] if fails else []
-    deviates = [f"{setting_in_words(row)} ({row['note']})" for row in rows if row["verdict"] == "deviates"]
-    said += [f"doesn't follow the oracle here: {', '.join(deviates)}"] if deviates else []
-    if not said and not table["verdict"].isin(COMPARED).any():
-        said = [f"nothing could be compared with {commit_in_words(about)}: {_why_nothing(table)}"]
-    text = "; ".join(said)
-    return f"{text[0].upper()}{text[1:]}." if text else None
+def _verdict(judgement: Judgement | None, tolerance: float, launches: Sequence[_Pair]) -> str:
+    rounds, sides = len(launches), (0, 1)
+    failures = [sum(bool(pair.problems()[side]) for pair in launches) for side in sides]
+    at_first = [sum(pair.was_made_again[side] or bool(pair.problems()[side]) for pair in launches) for side in sides]
+    if fails(rounds, failures[0], failures[1], at_first[0], at_first[1]):
+        return "fails"
+    if judgement is None or judgement.n < FEWEST_LAUNCHES:
+        broken = [sum(pair.problems()[side].startswith("failed ") for pair in launches) for side in sides]
+        if min(broken) > rounds / 2:
+            return "fails in both"
+        return "too few rounds" if judgement else "not compared"
+    longest, shortest = 1 + tolerance, 1 / (1 + tolerance)
+    if judgement.low > longest:
+        return "slower"
+    if judgement.high < shortest:
+        return "faster"
+    return "within" if shortest <= judgement.low and judgement.high <= longest else "can't tell"
 
 
 def fails(
@@ -294,152 +376,82 @@ def fails(
 
     `here` and `there` are the rounds in which they failed though made again, the others those in which the first
     attempt did. Where each attempt fails with a probability of 5 % on both sides, fewer than 5 % of comparisons of a
-    dozen settings over 6 to 20 rounds have one that fails; the tests simulate it.
+    dozen configurations over 6 to 20 rounds have one that fails; the tests simulate it.
     """
     never = (here == rounds) & (there < rounds)
     at_first = first_here - first_there >= max(_MORE_FIRST_FAILURES, rounds / 2)
     return never | (here - there >= _MORE_FAILURES) | at_first
 
 
-def summary(table: pandas.DataFrame) -> str:
-    """How many settings got which verdict, in one sentence. `table` is what `conclude` writes, with a row at least."""
-    about, counts = table.iloc[0], table["verdict"].value_counts()
-    others = {"too few rounds", "not compared"}
-    words = {"within": f"within {share(about)}", "can't tell": "can't be told", "fails": "fails here"}
-    words["deviates"] = "deviates from the oracle"
-    named = (*COMPARED, "fails", "fails in both", "deviates")
-    found = [f"{counts[each]} {words.get(each, each)}" for each in named if each in counts]
-    found += [f"{count} not compared"] if (count := int(table["verdict"].isin(others).sum())) else []
-    settings = "1 setting" if len(table) == 1 else f"{len(table)} settings"
-    return f"{here_in_words(about)} against {commit_in_words(about)}, of {settings}: {', '.join(found)}."
+def _note(launches: Sequence[_Pair]) -> str:
+    """Why launches of a configuration make no pairs, which were made again, and which of its options differ."""
+    gaps, of = Counter(pair.gap() for pair in launches if pair.gap()), f"of {len(launches)}"
+    parts = [f"{reason} ({count} {of})" for reason, count in gaps.items()]
+    for side, place in enumerate(("here", "there")):
+        if count := sum(pair.was_made_again[side] for pair in launches):
+            parts.append(f"failed at first {place}, and was made again ({count} {of})")
+    pairs = [pair for pair in launches if not pair.gap()]
+    if pairs and (options := _differences(*[record.options for record in pairs[0].records()])):
+        parts.append(f"options differ: {', '.join(options)}")
+    return "; ".join(parts)
 
 
-def verdict_in_words(row: Mapping[str, object]) -> str:
-    """A row's verdict; where nothing can be told, with the rounds that it would take."""
-    if row["verdict"] != "can't tell":
-        return str(row["verdict"])
-    if row["most"] <= row["n"]:
-        return "can't tell: it is about as large as the tolerance"
-    if math.isnan(row["fewest"]):
-        return f"can't tell: it takes more than {MOST_ROUNDS:,} rounds for {100 * POWER:g} % power"
-    most = f"more than {MOST_ROUNDS:,}" if math.isnan(row["most"]) else f"{row['most']:,.0f}"
-    return f"can't tell: it takes {row['fewest']:,.0f} to {most} rounds for {100 * POWER:g} % power"
+def failure(rows: Sequence[Change]) -> str | None:
+    """Why the gate is shut, in one sentence; None where it is open.
 
-
-def setting_in_words(row: Mapping[str, object]) -> str:
-    """What a row is about: the strategy, its workers, its regime."""
-    workers = "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
-    alone = "" if row["exchange"] else " without exchange"
-    return f"{row['strategy']} with {workers}{alone}, {row['preset']} {row['scaling']}"
-
-
-def commit_in_words(row: Mapping[str, object]) -> str:
-    """The commit as it was asked for, and the beginning of its name."""
-    rev, commit = str(row["rev"]), str(row["commit"])
-    return commit[:10] if commit.startswith(rev) else f"{rev} ({commit[:10]})"
-
-
-def here_in_words(row: Mapping[str, object]) -> str:
-    """This checkout's commit, and whether files differ from it."""
-    commit, _, changed = str(row["here"]).partition("+")
-    return commit[:10] + (" with changes" if changed else "")
-
-
-def share(row: Mapping[str, object]) -> str:
-    """The tolerance in per cent."""
-    return f"{100 * row['tolerance']:g} %"
-
-
-def _numbers(seconds: Sequence[tuple[float, float]], judgement: Judgement | None) -> dict[str, float]:
-    """A row's numbers, NaN where there is none; `judgement` is None without pairs."""
-    if judgement is None:
-        return {"n": 0} | dict.fromkeys(_NUMBERS[1:], math.nan)
-    ours, theirs = map(statistics.median, zip(*seconds, strict=True))
-    needed = judgement.needed or Needed(None, None)
-    rounds = {"fewest": needed.fewest, "most": needed.most}
-    return {
-        **{"n": judgement.n, "here_seconds": ours, "there_seconds": theirs},
-        **{"ratio": judgement.ratio, "low": judgement.low, "high": judgement.high},
-        **{name: math.nan if count is None else count for name, count in rounds.items()},
+    Something is slower, fails, or doesn't follow the oracle here alone; or nothing was compared.
+    """
+    if not rows:
+        return "Nothing could be compared: no launch was made with both checkouts."
+    commit, tolerance = rows[0].commit_in_words(), rows[0].tolerance_in_words()
+    causes = {
+        "slower": f"slower than {commit} by more than {tolerance}",
+        "fails": f"fails here more often than with {commit}",
+        "deviates": "doesn't follow the oracle here",
     }
+    sentences = list[str]()
+    for verdict, cause in causes.items():
+        if named := [f"{row.in_words()} ({row.evidence()})" for row in rows if row.verdict == verdict]:
+            sentences.append(f"{cause}: {', '.join(named)}")
+    if not sentences and not {row.verdict for row in rows} & {*COMPARED}:
+        sentences = [f"nothing could be compared with {commit}: {_why_nothing(rows)}"]
+    text = "; ".join(sentences)
+    return f"{text[0].upper()}{text[1:]}." if text else None
 
 
-def _verdict(judgement: Judgement | None, tolerance: float, launched: Sequence[_Pair]) -> str:
-    here, there = [_has_failed(pair.here) for pair in launched], [_has_failed(pair.there) for pair in launched]
-    first_here = [failed or pair.again_here for failed, pair in zip(here, launched, strict=True)]
-    first_there = [failed or pair.again_there for failed, pair in zip(there, launched, strict=True)]
-    if fails(len(launched), sum(here), sum(there), sum(first_here), sum(first_there)):
-        return "fails"
-    if judgement is None or judgement.n < FEWEST_LAUNCHES:
-        ended = [pair.here for pair in launched], [pair.there for pair in launched]
-        failures = [sum(record is not None and record.status == "failed" for record in side) for side in ended]
-        if min(failures) > len(launched) / 2:
-            return "fails in both"
-        return "too few rounds" if judgement else "not compared"
-    longest, shortest = 1 + tolerance, 1 / (1 + tolerance)
-    if judgement.low > longest:
-        return "slower"
-    if judgement.high < shortest:
-        return "faster"
-    return "within" if shortest <= judgement.low and judgement.high <= longest else "can't tell"
-
-
-def _has_failed(record: Record | None) -> bool:
-    return record is None or record.status != "ok" or not record.windows
-
-
-def _note(launched: Sequence[_Pair]) -> str:
-    """Why launches of a setting make no pairs, which were made again, and which options of the strategy differ."""
-    gaps = Counter(pair.gap for pair in launched if pair.gap)
-    said = [f"{reason} ({count} of {len(launched)})" for reason, count in gaps.items()]
-    counts = {"here": sum(pair.again_here for pair in launched), "there": sum(pair.again_there for pair in launched)}
-    for place, count in counts.items():
-        if count:
-            said.append(f"failed at first {place}, and was made again ({count} of {len(launched)})")
-    pairs = [pair for pair in launched if not pair.gap]
-    options = _differences(pairs[0].here.options, pairs[0].there.options) if pairs else []
-    return "; ".join([*said, f"options differ: {', '.join(options)}"] if options else said)
-
-
-def _differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
-    """What both have and differs. What only one of them has is at its default, without effect."""
-    return [
-        f"{name} is {value} here and {theirs[name]} there"
-        for name, value in ours.items()
-        if name in theirs and theirs[name] != value
-    ]
-
-
-def _why_nothing(table: pandas.DataFrame) -> str:
+def _why_nothing(rows: Sequence[Change]) -> str:
     """The reason, and the remedy where there is one."""
-    failing = table[table["verdict"] == "fails in both"]
-    if len(failing):
-        return f"launches fail with both ({failing['note'].iloc[0]})"
-    most = int(table["n"].max())
+    if failing := [row for row in rows if row.verdict == "fails in both"]:
+        return f"launches fail with both ({failing[0].note})"
+    most = max(row.n for row in rows)
     if not most:
-        return str(table["note"].iloc[0])
+        return rows[0].note
     made = "1 round was made" if most == 1 else f"{most} rounds were made"
     return f"{made}, and it takes {FEWEST_LAUNCHES}: raise --minutes, or name fewer --strategies"
 
 
-def _ratio_in_words(row: Mapping[str, object]) -> str:
-    return f"{row['ratio']:.3f} times the seconds per step, {row['low']:.3f} to {row['high']:.3f}"
+def summary(rows: Sequence[Change]) -> str:
+    """How many configurations got which verdict, in one sentence, of one row at least."""
+    first, counts = rows[0], Counter(row.verdict for row in rows)
+    words = {"within": f"within {first.tolerance_in_words()}", "can't tell": "can't be told", "fails": "fails here"}
+    words["deviates"] = "deviates from the oracle"
+    judged = (*COMPARED, "fails", "fails in both", "deviates")
+    parts = [f"{counts[each]} {words.get(each, each)}" for each in judged if counts[each]]
+    if others := counts["too few rounds"] + counts["not compared"]:
+        parts.append(f"{others} not compared")
+    settings = "1 setting" if len(rows) == 1 else f"{len(rows)} settings"
+    return f"{first.here_in_words()} against {first.commit_in_words()}, of {settings}: {', '.join(parts)}."
 
 
-def _print(console: Console, table: pandas.DataFrame) -> None:
-    if table.empty:
-        return
-    shown = Table("setting", "n", "ms here", "ms there", "ratio", "95 % interval", "verdict")
-    for row in table.to_dict("records"):
-        numbers = ["-"] * 4
-        if row["n"]:
-            times = [f"{1000 * row[name]:.4g}" for name in ("here_seconds", "there_seconds")]
-            interval = "-" if math.isnan(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}"
-            numbers = [*times, f"{row['ratio']:.3f}", interval]
-        shown.add_row(setting_in_words(row), str(row["n"]), *numbers, verdict_in_words(row))
-    console.print(shown)
-    about = table.iloc[0]
-    console.print(" ".join(filter(None, [summary(table), about["notes"]])), markup=False)
-    for row in table.to_dict("records"):
-        if row["note"]:
-            console.print(f"  note: {setting_in_words(row)}: {row['note']}", markup=False)
+def _print(console: Console, rows: Sequence[Change]) -> None:
+    table = Table("setting", "n", "ms here", "ms there", "ratio", "95 % interval", "verdict")
+    for row in rows:
+        seconds = [row.here_seconds, row.there_seconds]
+        times = ["-" if each is None else f"{1000 * each:.4g}" for each in seconds]
+        ratio = "-" if row.ratio is None else f"{row.ratio:.3f}"
+        table.add_row(row.in_words(), str(row.n), *times, ratio, row.interval_in_words() or "-", row.verdict_in_words())
+    console.print(table)
+    console.print(" ".join(filter(None, [summary(rows), rows[0].notes])), markup=False)
+    for row in rows:
+        if row.note:
+            console.print(f"  note: {row.in_words()}: {row.note}", markup=False)

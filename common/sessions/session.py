@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
+import random
 import signal
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -26,10 +25,14 @@ from common.launching.processes import signals_held
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import manifest
-from common.sessions.folder import FINISHED, order_seed, unfinished_or_new
+from common.records.header import Header
+from common.sessions.folder import FINISHED, order_seed, read_rows, unfinished_or_new, write_rows
 
 if TYPE_CHECKING:
     import pandas
+
+L = TypeVar("L", bound="Launch")
+R = TypeVar("R", bound=Header)
 
 _DURATIONS, _PLAN = "durations.csv", "plan.csv"
 
@@ -57,6 +60,8 @@ class Output:
 class Arguments(Protocol):
     """A session's command line: a dataclass with a default for each field."""
 
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
     @property
     def session(self) -> Options:
         """The options that every session has."""
@@ -72,27 +77,17 @@ class Launch(Protocol):
         ...
 
 
-class Record(Protocol):
-    """What is kept of a launch."""
+@dataclass(frozen=True)
+class Placed(Generic[L]):
+    """A launch whose record lies in a folder of its kind, below the session's; empty: in the session's itself."""
+
+    folder: str
+    launch: L
 
     @property
-    def status(self) -> str:
-        """`ok`, `unsupported` or `failed`."""
-        ...
-
-    @property
-    def reason(self) -> str | None:
-        """Why it isn't ok: one sentence."""
-        ...
-
-    @property
-    def log(self) -> str | None:
-        """The name of its log."""
-        ...
-
-
-L = TypeVar("L", bound=Launch)
-R = TypeVar("R", bound=Record)
+    def name(self) -> str:
+        """Unique in a session, where the launch's own name is unique in its folder."""
+        return str(Path(self.folder, self.launch.name))
 
 
 @dataclass(frozen=True)
@@ -106,23 +101,8 @@ class Stage(Generic[L]):
     launches: Sequence[L]
 
 
-class Schedule(Protocol[L, R]):
-    """What a session launches next."""
-
-    def next_stage(self) -> Stage[L] | None:
-        """The next launches, once those of the stage before have been made; None: it is over."""
-        ...
-
-    def note(self, launch: L, seconds: float, record: R) -> None:
-        """Take note of a launch that has been made, and how long it took. Raises UserError where nothing can follow."""
-
-    def seconds_left(self) -> float | None:
-        """How long the launches to come will take; None where that can't be told yet."""
-        ...
-
-
-class Rounds(Generic[L]):
-    """A schedule of stages of which each is asked for when the one before has been made.
+class Schedule(Generic[L, R]):
+    """What a session launches next: stages, of which each is asked for when the one before has been made.
 
     Where they are a sequence, they don't depend on what launches show, and so it is known how many these are.
     """
@@ -133,29 +113,41 @@ class Rounds(Generic[L]):
         self._seconds: list[float] = []
 
     def next_stage(self) -> Stage[L] | None:
-        """The next round."""
+        """The next launches, once those of the stage before have been made; None: it is over."""
         return next(self._stages, None)
 
-    def note(self, launch: L, seconds: float, record: Record) -> None:
-        """Take note of how long a launch took."""
+    def note(self, launch: L, seconds: float, record: R) -> None:
+        """Take note of a launch that has been made, and how long it took. Raises UserError where nothing can follow."""
         self._seconds.append(seconds)
 
     def seconds_left(self) -> float | None:
-        """As long as the launches made so far took on average, for each that is left."""
+        """As long as the launches so far took on average, for each to come; None where that can't be told yet."""
         if not self._seconds or self._launches is None:
             return None
         return (self._launches - len(self._seconds)) * statistics.fmean(self._seconds)
 
 
-def numbered(rounds: Sequence[Sequence[L]]) -> list[Stage[L]]:
-    """A stage for each of the rounds, whose title says where it stands among them."""
-    titles = [f"round {number} of {len(rounds)}" for number in range(1, len(rounds) + 1)]
-    return [Stage("round", title, launches) for title, launches in zip(titles, rounds, strict=True)]
+def rounds_of(count: int, order_seed: int, launches_of: Callable[[int], Iterable[L]]) -> list[Stage[L]]:
+    """So many rounds: of each, by its number from 1 on, the launches in an order that the seed shuffles."""
+    order, rounds = random.Random(order_seed), list[Stage[L]]()
+    for number in range(1, count + 1):
+        launches = [*launches_of(number)]
+        order.shuffle(launches)
+        rounds.append(Stage("round", f"round {number} of {count}", launches))
+    return rounds
 
 
-def in_words(launch: Launch, record: Record) -> str:
+def in_words(launch: Launch, record: Header) -> str:
     """What is said of a launch behind its name: nothing of a good one, else why it isn't."""
     return "" if record.status == "ok" else f"{record.reason} (log: {record.log})"
+
+
+@dataclass(frozen=True)
+class _Duration:
+    """How long a launch took: a row of the file that a session goes on with."""
+
+    launch: str
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -173,14 +165,15 @@ class Session:
         read: Callable[[Path], R],
         words: Callable[[L, R], str] = in_words,
         plan_table: Callable[[Sequence[Stage[L]]], pandas.DataFrame] | None = None,
-    ) -> None:
-        """Make every launch of the schedule that hasn't been made yet, and note what each has left.
+    ) -> list[Stage[L]]:
+        """Make every launch of the schedule that hasn't been made yet, and note what each has left; returns the stages.
 
         `make` leaves a launch's record in the folder, and `read` reads one. A launch has been made where its record is
         ok and was noted. `words` are said of each, and a `plan_table` of all stages so far is kept in the folder.
+        Raises UserError for damaged files of an interrupted session.
         """
-        earlier = _read_durations(self.folder / _DURATIONS)
-        usual = statistics.fmean(earlier.values()) if earlier else 0.0
+        earlier = self._earlier_durations()
+        typical = statistics.fmean(earlier.values()) if earlier else 0.0
         seconds: dict[str, float] = {}
         stages: list[Stage[L]] = []
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
@@ -189,7 +182,7 @@ class Session:
             bar = progress.add_task("", total=None)
             while stage := schedule.next_stage():
                 left = schedule.seconds_left()
-                about = "" if left is None else f", about {_in_words(left)} left"
+                about = "" if left is None else f", about {_duration_in_words(left)} left"
                 if not stages or stage.title != stages[-1].title:
                     self.console.print(f"{stage.title}{about}:", markup=False)
                 progress.update(bar, total=None if left is None else sum(seconds.values()) + left)
@@ -199,32 +192,36 @@ class Session:
                 for launch in stage.launches:
                     title, path = f"{stage.title}{about}, {launch.name}", self.folder / f"{launch.name}.json"
                     progress.update(bar, completed=sum(seconds.values()), description=title, refresh=True)
-                    record = self._read_good(path, read)
-                    if record:
-                        seconds[launch.name] = earlier.get(launch.name, usual)
+                    is_noted = f"{launch.name}.json" in manifest.read(self.folder)
+                    record = read(path) if is_noted and path.exists() else None
+                    if record and record.status == "ok":
+                        seconds[launch.name] = earlier.get(launch.name, typical)
                     else:
                         started = time.monotonic()
                         try:
                             record = make(launch, self.folder)
                             seconds[launch.name] = time.monotonic() - started
-                            _write_durations(self.folder / _DURATIONS, earlier | seconds)
+                            rows = [_Duration(*each) for each in (earlier | seconds).items()]
+                            write_rows(self.folder / _DURATIONS, rows, _Duration)
                         finally:
                             self._note(path)
                         self.say(launch.name, words(launch, record), record.status, seconds[launch.name])
                     schedule.note(launch, seconds[launch.name], record)
         self._note()
+        return stages
 
     def say(self, name: str, words: str, status: str, seconds: float) -> None:
         """Print how a launch ended, and how long it took."""
         launch = f"{name:<58} {words}" if status == "ok" else f"{name}: {words}"
         self.console.print(f"{status:>11}  {launch} {seconds:>6.1f} s", markup=False)
 
-    def _read_good(self, path: Path, read: Callable[[Path], R]) -> R | None:
-        """The record of a launch that needn't be made again."""
-        if not path.exists() or str(path.relative_to(self.folder)) not in manifest.read(self.folder):
-            return None
-        record = read(path)
-        return record if record.status == "ok" else None
+    def _earlier_durations(self) -> dict[str, float]:
+        """Seconds of the launches that were made before an interruption. Raises UserError for a damaged file."""
+        path = self.folder / _DURATIONS
+        try:
+            return {row.launch: row.seconds for row in read_rows(path, _Duration)} if path.exists() else {}
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} can't be read ({error}): delete it, and start the session again.") from error
 
     def _note(self, *records: Path) -> None:
         """Note the digests of what launches with these records have left, and of the tables."""
@@ -236,7 +233,7 @@ class Session:
 @contextmanager
 def begin(
     console: Console, name: str, arguments: Arguments, identity: str, kind: str | None = None
-) -> Iterator[Session]:
+) -> Generator[Session]:
     """Begin a session, or go on with one that was interrupted, alone on this machine; it is finished after the block.
 
     `name` is the Nox session's, and `kind` is how folders' names end, where that isn't the same. `identity` is what an
@@ -271,7 +268,7 @@ def console_for(width: int) -> Console:
     return Console(width=None if sys.stdout.isatty() else width, markup=False, emoji=False)
 
 
-def counted(console: Console, records: Iterable[Record]) -> int:
+def counted(console: Console, records: Iterable[Header]) -> int:
     """Say how many launches ended how; returns 1 where one failed, else 0."""
     statuses = [record.status for record in records]
     counts = ", ".join(f"{statuses.count(each)} {each}" for each in ("ok", "unsupported", "failed"))
@@ -285,24 +282,7 @@ def report(module: str, folder: Path, out: Path) -> int:
     return subprocess.run(command, cwd=ROOT).returncode
 
 
-def _in_words(seconds: float) -> str:
+def _duration_in_words(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
-
-
-def _read_durations(path: Path) -> dict[str, float]:
-    """Seconds of the launches that were made before an interruption. Raises UserError for a damaged file."""
-    if not path.exists():
-        return {}
-    try:
-        rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-        return {row["launch"]: float(row["seconds"]) for row in rows}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} can't be read ({error}): delete it, and start the session again.") from error
-
-
-def _write_durations(path: Path, seconds: dict[str, float]) -> None:
-    table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows([("launch", "seconds"), *seconds.items()])
-    write_atomically(path, table.getvalue().encode())

@@ -38,7 +38,7 @@ from common.measurement.record import declared
 from common.paths import ROOT
 from common.records.files import from_json, write_record
 from common.records.training import Record
-from common.sessions.comparison_plan import Scope, plan_table, whole_round
+from common.sessions.comparison_scope import Scope, plan_table, whole_round
 from common.sessions.session import Stage
 from tests.reports.records import measured, trained
 

@@ -26,7 +26,7 @@ from common.measurement.run import Run
 from common.measurement.world import World
 from common.records.files import from_json, read_record
 from common.records.training import Record
-from common.sessions.calibration_verdict import Calibration
+from common.sessions.calibration import Calibration
 
 settings.register_profile("reproducible", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("reproducible")

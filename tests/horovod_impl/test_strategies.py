@@ -11,7 +11,7 @@ from common.contract.task import PRESETS, Task
 from common.declarations.strategy import Launch, LaunchHost, label
 from common.errors import UserError
 from common.measurement.record import declared
-from common.sessions.comparison_plan import Scope, whole_round
+from common.sessions.comparison_scope import Scope, whole_round
 from horovod_impl.strategies import HOROVOD, KERAS, TENSORFLOW, TORCH
 
 ALL = pytest.mark.parametrize("strategy", [TORCH, TENSORFLOW, KERAS], ids=lambda strategy: strategy.name)

@@ -11,7 +11,7 @@ from common.launching import supervision
 from common.measurement import ceiling
 from common.records.ceiling import AS_TRAINED, Ceiling, Product, gigaflops, seconds_of
 from common.sessions import ceilings
-from common.sessions.comparison_plan import Scope
+from common.sessions.comparison_scope import Scope
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module", params=ways())
 def found(request, folder) -> MatrixRecord:
     """What a launch of each way left; a wrong product would have ended it."""
-    [planned] = [each for each in rounds(SCOPE, seed=1)[0] if each.way.name == request.param]
+    [planned] = [each for each in rounds(SCOPE, seed=1)[0].launches if each.way.name == request.param]
     python_for(planned.way)
     record = run_planned(planned, folder)
     assert record.status == "ok", (record.reason, (folder / record.log).read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from common.records.training import Record
-from common.sessions import calibration_verdict
+from common.sessions import calibration
 from reports import document, first_page
 from reports.results import Results
 from tests.reports.pieces import answers
@@ -110,7 +110,7 @@ def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
     records = [*rounds("amber_ring", 3.0), *rounds("amber_library", 4.0)]
     asked = "nox -s calibrate tells whether these tests keep their promises on this machine."
     assert asked in page(tmp_path, *records)["What next"]
-    (tmp_path / calibration_verdict.FILE).touch()
+    (tmp_path / calibration.FILE).touch()
     results = Results(tmp_path, named(*certified(tmp_path, *records)), None)
     material = document.gather(results)
     assert asked not in first_page._next_steps(material, results, material.cells["regime"].iloc[0])

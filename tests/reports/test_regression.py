@@ -34,7 +34,7 @@ def folder(tmp_path):
     few = rounds(make_record("cobalt_single", 1, (3.0,)), 2)
     write_all(tmp_path, slower["here"] | broken[1] | few)
     write_all(tmp_path / RECORDS, slower["there"] | broken[0] | few)
-    comparison.conclude(Console(quiet=True), AGAINST, tmp_path)
+    comparison.conclude(Console(quiet=True), AGAINST, tmp_path, [])
     return tmp_path
 
 

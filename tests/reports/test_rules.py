@@ -13,7 +13,7 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.records.training import Record
-from common.sessions import calibration_verdict
+from common.sessions import calibration
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import document, rules, sections, speed_figures, summaries
 from reports.blocks import DASH
@@ -283,7 +283,7 @@ def test_it_is_counted_how_many_medians_have_an_interval(rules_on):
 def test_it_is_said_whether_the_tests_were_calibrated(rules_on, tmp_path):
     record = make_record()
     assert "there was none on this machine" in rules_on(record)[6].departure
-    (tmp_path / calibration_verdict.FILE).touch()
+    (tmp_path / calibration.FILE).touch()
     assert "the tests were calibrated on this kind of machine" in rules_on(record)[6].departure
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.sessions import calibration_verdict
-from common.sessions.calibration_verdict import Calibration
+from common.sessions import calibration
+from common.sessions.calibration import Calibration
 from reports import sections
 from reports.results import read_results
 from tests.reports.records import make_record, named, write_all
@@ -13,9 +13,9 @@ from tests.reports.records import make_record, named, write_all
 def method_in(tmp_path):
     """A function that gives the items of the method section of a comparison with this file beside its records."""
 
-    def items(calibration=None):
-        if calibration:
-            calibration_verdict.write(tmp_path / calibration_verdict.FILE, calibration)
+    def items(made=None):
+        if made:
+            calibration.write(tmp_path / calibration.FILE, made)
         results = read_results(write_all(tmp_path, named(make_record())))
         [found] = [block["items"] for block in sections.method_section(results) if block["kind"] == "items"]
         return found
@@ -35,7 +35,7 @@ def test_a_calibration_beside_the_records_is_told_with_its_verdict(method_in):
         **{"workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2, "alarms_bound": 0.2207},
         **{"spread": 0.01, "long_blocks": 18, "found": 18, "busy_share": 0.05, "smallest_difference": 0.0146},
     )
-    assert calibration_verdict.in_words(known) in method_in(known)
+    assert calibration.in_words(known) in method_in(known)
     assert not any("Not calibrated here" in item for item in method_in(known))
 
 

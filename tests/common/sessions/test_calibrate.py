@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from common.contract.work import Work
+from common.declarations import catalogue
 from common.declarations.strategy import Options
 from common.launching import supervision
 from common.measurement import machine
@@ -16,10 +17,9 @@ from common.measurement.record import declared
 from common.records.files import write_record
 from common.records.training import Record, Window
 from common.sessions import calibrate as program
-from common.sessions import calibration_verdict
+from common.sessions import calibration
 from common.sessions.calibrate import RUNNERS, planned
-from common.sessions.calibration_subject import subject
-from common.sessions.comparison_plan import Scope, main_worlds
+from common.sessions.comparison_scope import Scope, main_worlds
 
 SECONDS = {None: 0.1, "busy": 0.105}
 
@@ -83,14 +83,14 @@ def calibrate(base, launches, tmp_path, monkeypatch):
 
 
 def result_in(folder):
-    [path] = folder.glob(f"*-calibration/{calibration_verdict.FILE}")
-    return calibration_verdict.read(path)
+    [path] = folder.glob(f"*-calibration/{calibration.FILE}")
+    return calibration.read(path)
 
 
 def test_without_a_name_the_first_base_of_the_quick_profile_is_launched(base, declare, catalogue_of):
-    assert subject() is base
+    assert catalogue.first_base() is base
     catalogue_of(declare(), declare("numpy_more"))
-    assert subject().name == "numpy_threads"
+    assert catalogue.first_base().name == "numpy_threads"
 
 
 def test_a_round_launches_what_the_quick_comparison_measures_under_each_name(calibrate, launches, base):

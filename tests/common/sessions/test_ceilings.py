@@ -21,9 +21,9 @@ from common.records import manifest
 from common.records.ceiling import FOLDER, Ceiling, read_ceilings
 from common.records.files import write_record
 from common.sessions import ceilings, compare
-from common.sessions.comparison_plan import Scope
-from common.sessions.comparison_schedule import Schedule
-from common.sessions.session import Rounds, Session, Stage
+from common.sessions.comparison_schedule import ComparisonSchedule
+from common.sessions.comparison_scope import Scope
+from common.sessions.session import Schedule, Session, Stage
 
 SEEDS = {"digits": 3, "pathway": 0}
 
@@ -101,7 +101,7 @@ def test_a_family_without_a_probe_has_none(declare, catalogue_of):
 
 def test_a_probe_trains_nobody_longer_than_its_deadline(probed):
     probed()
-    assert {probe.task.deadline_seconds for probe in ceilings.planned(Scope())} == {ceilings.DEADLINE_SECONDS}
+    assert {probe.task.deadline_seconds for probe in ceilings.planned(Scope())} == {60.0}
 
 
 @pytest.mark.parametrize("family", PROBED, ids=lambda family: family.environment)
@@ -128,7 +128,7 @@ def made(probed, started, monkeypatch, tmp_path):
     def run(status=0, log=""):
         def start(arguments, root, log_path, deadline_seconds, variables):
             assert arguments[:3] == ["-m", "common.launching.launch", "numpy-alone_ceiling"]
-            assert (root, deadline_seconds) == (ROOT, ceilings.DEADLINE_SECONDS)
+            assert (root, deadline_seconds) == (ROOT, 60.0)
             task, _ = parse_command_line(strategy, "help", arguments[3:])
             started.append((task, variables))
             log_path.write_text(log)
@@ -141,7 +141,7 @@ def made(probed, started, monkeypatch, tmp_path):
         console, probes = Console(file=io.StringIO(), width=200), ceilings.planned(Scope())
         session = Session(console, tmp_path, order_seed=0)
         session.run(
-            Rounds([Stage("ceilings", "the ceilings", probes)]),
+            Schedule([Stage("ceilings", "the ceilings", probes)]),
             supervision.run_planned,
             compare._read,
             compare._in_words,
@@ -217,7 +217,9 @@ def test_a_probe_that_is_started_like_no_strategy_is_refused(probed, refusal):
 def test_they_come_once_after_the_first_round_and_before_anything_else_is_decided(probed, scope):
     probed()
     probes, prepared = ceilings.planned(Scope()), []
-    schedule = Schedule(scope, random.Random(0), SEEDS, probes, lambda launches: prepared.append(len(launches)))
+    schedule = ComparisonSchedule(
+        scope, random.Random(0), SEEDS, probes, lambda launches: prepared.append(len(launches))
+    )
     happened = []
     while stage := schedule.next_stage():
         happened.append(stage.title)
@@ -235,7 +237,9 @@ def test_they_come_once_after_the_first_round_and_before_anything_else_is_decide
 )
 def test_they_are_left_out_where_the_time_does_not_suffice_for_them(probed, limit, has_time):
     probed()
-    schedule = Schedule(Scope(workers=(1,), **limit), random.Random(0), SEEDS, 2 * ceilings.planned(Scope())[:1])
+    schedule = ComparisonSchedule(
+        Scope(workers=(1,), **limit), random.Random(0), SEEDS, 2 * ceilings.planned(Scope())[:1]
+    )
     while (stage := schedule.next_stage()) and schedule.durations.spent() < 40:
         for each in stage.launches:
             schedule.note(each, 20.0, Ended("ok"))

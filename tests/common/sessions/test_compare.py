@@ -29,7 +29,7 @@ from common.records import certificate
 from common.records.files import read_record, read_records, write_record
 from common.records.training import Record
 from common.sessions import compare, placement
-from common.sessions.comparison_plan import Scope
+from common.sessions.comparison_scope import Scope
 from common.sessions.other_checkout import Against
 from common.sessions.session import Options, Output, Session
 from tests.changes import changed
@@ -363,7 +363,7 @@ def test_a_certificate_that_fails_shuts_the_gate(tmp_path, monkeypatch):
     def failure(*records):
         for name, record in named(*records).items():
             write_record(tmp_path / f"{name}.json", record)
-        return compare._conclude(Session(Console(), tmp_path, 0), against)
+        return compare._conclude(Session(Console(), tmp_path, 0), against, [])
 
     assert failure(make_record("amber_ring", 2), failing) is None
     assert failure(make_record("amber_ring", 2), certified) == (

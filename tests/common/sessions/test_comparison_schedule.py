@@ -9,8 +9,8 @@ import pytest
 
 from common.declarations import catalogue
 from common.declarations.strategy import has_exchange
-from common.sessions.comparison_plan import Scope
-from common.sessions.comparison_schedule import MORE, REPORT_LAUNCHES, Durations, Schedule
+from common.sessions.comparison_schedule import MORE, REPORT_LAUNCHES, ComparisonSchedule, Durations
+from common.sessions.comparison_scope import Scope
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 SEEDS = {"digits": 3, "pathway": 0}
@@ -41,7 +41,7 @@ class Comparison:
     """What a comparison launches where launches take as long as `seconds_of` says and all but the `broken` end well."""
 
     def __init__(self, scope, seconds_of=recorded, broken=(), seed=0):
-        schedule = Schedule(scope, random.Random(seed), SEEDS)
+        schedule = ComparisonSchedule(scope, random.Random(seed), SEEDS)
         self.durations, self.left_out = schedule.durations, schedule.left_out
         self.stages, self.expected = [], []
         while stage := schedule.next_stage():

@@ -22,8 +22,9 @@ def test_an_earlier_commit_is_launched_by_its_own_launcher_and_its_record_is_rea
     strategy = next(each for each in catalogue.strategies().values() if each.most_workers == 1)
     task = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
     launch = PlannedLaunch(strategy, 1, "throughput", 1, task, strategy.options())
-    with other_checkout(find(COMMIT, tolerance=0.05), tmp_path) as checkout:
+    against = find(COMMIT, tolerance=0.05)
+    with other_checkout(against, tmp_path) as checkout:
         here, there = regression.run_both(launch, tmp_path, checkout)
     assert (here.status, there.status) == ("ok", "ok"), (here.reason, there.reason)
     assert there.git_commit.startswith(COMMIT)
-    assert regression.changes({"1": here}, {"1": there}, tolerance=0.05)["n"].tolist() == [1]
+    assert [row.n for row in regression.changes({"1": here}, {"1": there}, against)] == [1]

@@ -59,18 +59,18 @@ def printed(records):
 
 def test_every_round_has_every_way_once_in_an_order_of_its_own():
     found = rounds(Scope(), seed=1)
-    assert [sorted(each.way.name for each in launches) for launches in found] == 6 * [sorted(ways())]
-    assert len({tuple(each.way.name for each in launches) for launches in found}) > 1
-    assert len({each.name for launches in found for each in launches}) == 6 * len(ways())
+    assert [sorted(each.way.name for each in stage.launches) for stage in found] == 6 * [sorted(ways())]
+    assert len({tuple(each.way.name for each in stage.launches) for stage in found}) > 1
+    assert len({each.name for stage in found for each in stage.launches}) == 6 * len(ways())
 
 
 def test_the_seed_decides_the_order():
-    orders = [[[each.name for each in launches] for launches in rounds(Scope(), seed)] for seed in (1, 1, 2)]
+    orders = [[[each.name for each in stage.launches] for stage in rounds(Scope(), seed)] for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
 
 
 def test_the_loop_multiplies_sizes_of_its_own_and_one_process_has_no_workers():
-    products = {each.way.kind: each.products for each in rounds(QUICK, seed=1)[0]}
+    products = {each.way.kind: each.products for each in rounds(QUICK, seed=1)[0].launches}
     assert {kind: each.sizes for kind, each in products.items()} == {
         "naive": (4, 8),
         "alone": (8, 16),
@@ -129,7 +129,7 @@ def test_without_mpirun_a_launch_over_it_is_refused(monkeypatch, refusal):
 
 
 def test_a_launch_leaves_one_record_that_says_which_of_several_it_is(started, tmp_path):
-    [planned, *_] = rounds(QUICK, seed=1)[1]
+    [planned, *_] = rounds(QUICK, seed=1)[1].launches
     found = run_planned(planned, tmp_path)
     assert read_records(tmp_path, MatrixRecord) == {planned.name: found}
     assert (found.status, found.repetition, found.log) == ("ok", 2, f"{planned.name}.log")
@@ -146,7 +146,7 @@ def test_a_launch_leaves_one_record_that_says_which_of_several_it_is(started, tm
 )
 def test_a_launch_that_leaves_none_gets_one_that_says_why(started, status, log, ended, tmp_path):
     started[1].update(status=status, log=log)
-    [planned, *_] = rounds(QUICK, seed=1)[0]
+    [planned, *_] = rounds(QUICK, seed=1)[0].launches
     found = run_planned(planned, tmp_path)
     assert (found.status, found.reason) == ended
     assert read_records(tmp_path, MatrixRecord) == {planned.name: found}

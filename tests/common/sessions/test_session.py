@@ -15,7 +15,7 @@ from rich.table import Table
 from common.errors import UserError
 from common.measurement import machine
 from common.records import manifest
-from common.sessions.session import Options, Rounds, Stage, begin, console_for, counted, numbered
+from common.sessions.session import Options, Schedule, Stage, begin, console_for, counted
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -43,7 +43,7 @@ class Arguments:
     session: Options = field(default_factory=Options)
 
 
-ROUNDS = numbered([[Launch("a-1"), Launch("b-1")], [Launch("a-2"), Launch("b-2")]])
+ROUNDS = [Stage("round", f"round {number} of 2", [Launch(f"a-{number}"), Launch(f"b-{number}")]) for number in (1, 2)]
 
 
 def read(path):
@@ -82,7 +82,7 @@ def run(monkeypatch, tmp_path):
     def start(make, rounds=lambda seed, folder: ROUNDS, **options):
         arguments = Arguments(Options(results=tmp_path, order_seed=7))
         with begin(console, "mine", arguments, "two rounds") as session:
-            schedule = Rounds(rounds(session.order_seed, session.folder))
+            schedule = Schedule(rounds(session.order_seed, session.folder))
             session.run(schedule, make, read, **options)
         return session.folder, console.file.getvalue()
 
@@ -189,11 +189,11 @@ def test_a_launch_that_left_its_record_when_it_was_interrupted_is_not_made_again
     assert manifest.check(folder).unnoted == ()
 
 
-class Clocked(Rounds):
-    """Rounds that keep what they are told of each launch."""
+class Clocked(Schedule):
+    """A schedule that keeps what it is told of each launch."""
 
     def __init__(self, launches):
-        super().__init__(numbered([launches]))
+        super().__init__([Stage("round", "round 1 of 1", launches)])
         self.noted = []
 
     def note(self, launch, seconds, record):
@@ -229,10 +229,7 @@ def test_one_that_was_interrupted_before_its_seconds_were_noted_took_as_long_as_
 def test_damaged_durations_are_refused_in_one_line(run, tmp_path, refusal, damage):
     folder, _ = interrupted(run, tmp_path, making([], interrupted_at="b-2"))
     (folder / "durations.csv").write_text(damage)
-    if damage:
-        assert refusal(lambda: run(making([]))).startswith(f"{folder / 'durations.csv'} can't be read (")
-    else:
-        run(making([]))
+    assert refusal(lambda: run(making([]))).startswith(f"{folder / 'durations.csv'} can't be read (")
 
 
 def test_what_a_launch_leaves_and_the_tables_are_noted_below_the_sessions_folder(run):
@@ -258,12 +255,12 @@ def test_signals_wait_while_digests_are_noted(run, tmp_path, monkeypatch, doing)
 
 
 def test_the_rounds_say_how_long_those_to_come_will_take():
-    rounds = Rounds(ROUNDS)
+    rounds = Schedule(ROUNDS)
     assert rounds.seconds_left() is None
     rounds.note(Launch("a-1"), 10.0, Ended("ok"))
     rounds.note(Launch("b-1"), 20.0, Ended("ok"))
     assert rounds.seconds_left() == 30.0
-    unknown = Rounds(iter(ROUNDS))
+    unknown = Schedule(iter(ROUNDS))
     unknown.note(Launch("a-1"), 10.0, Ended("ok"))
     assert unknown.seconds_left() is None
 
@@ -272,7 +269,7 @@ def test_the_rounds_say_how_long_those_to_come_will_take():
     ("seconds", "said"), [(119.4, "about 119 s left"), (150, "about 2 minutes left"), (9000, "about 2.5 hours left")]
 )
 def test_a_round_begins_with_the_time_that_is_left(run, monkeypatch, seconds, said):
-    monkeypatch.setattr(Rounds, "seconds_left", lambda self: seconds)
+    monkeypatch.setattr(Schedule, "seconds_left", lambda self: seconds)
     assert f"round 1 of 2, {said}:" in run(making([]))[1]
 
 

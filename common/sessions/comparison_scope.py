@@ -1,13 +1,13 @@
-"""Which launches a comparison can make: the worlds of every strategy, and what tells their speed and their maths."""
+"""What a comparison covers: the worlds of every strategy, and the launches that tell their speed and their maths."""
 
 import dataclasses
 import math
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas
 import tyro
@@ -22,22 +22,16 @@ from common.launching.planned import Hosts, PlannedLaunch, Size
 from common.sessions.session import Stage
 from common.statistics.paired import MARGIN
 
-FULL_REPETITIONS = 10
+_FULL_REPETITIONS = 10
 """Launches of each kind in the full profile: the fewest that a speed claim may rest on."""
 
-QUICK_MINUTES = 10.0
-"""What the quick profile takes from the first launch to the report, unless it is told otherwise."""
+_QUICK_MINUTES = 10.0
 
-ASYNCHRONOUS_STEPS = 1000
+_ASYNCHRONOUS_STEPS = 1000
 """Steps of an asynchronous certificate of several workers: enough for a loss that tells how well it trained."""
 
-CEILINGS = "ceilings"
-"""The name of the stage of a comparison whose launches are probes, which its plan doesn't have."""
-
-LINK_SECONDS = 20.0
-"""What a launch over a link of a chosen bandwidth is measured for, at least."""
-
-_LINK_WINDOWS = 8
+_LINK_SECONDS, _LINK_WINDOWS = 20.0, 8
+"""For how long, at least, and in how many windows a launch over a link of a chosen bandwidth is measured."""
 
 
 @dataclass(frozen=True)
@@ -86,26 +80,26 @@ class Scope:
         """How long the comparison may take; None where it makes all rounds, however long they take."""
         if self.profile == "full" or self.repetitions:
             return None
-        return 60 * (QUICK_MINUTES if self.minutes is None else self.minutes)
+        return 60 * (_QUICK_MINUTES if self.minutes is None else self.minutes)
 
     @property
     def rounds(self) -> int:
         """How many rounds it makes where no time limits it."""
-        return self.repetitions or FULL_REPETITIONS
+        return self.repetitions or _FULL_REPETITIONS
 
 
-def whole_round(scope: Scope, repetition: int, order: random.Random, seeds: dict[str, int]) -> Stage:
+def whole_round(scope: Scope, repetition: int, order: random.Random, seeds: Mapping[str, int]) -> Stage[PlannedLaunch]:
     """A round of everything, shuffled across frameworks; the first one holds the certificates as well.
 
     Rounds make blocks: a round has every launch that tells the speed once, so a machine that slows down slows all of
     them. `seeds` are the seeds without a kink, by preset, that the certificates train with.
     """
-    launches, main = [], main_worlds(scope)
+    launches, main = list[PlannedLaunch](), main_worlds(scope)
     for strategy, size in worlds(scope):
         if repetition == 1:
             launches += certificates(scope, strategy, size, seeds)
-        alone = scope.profile == "full" or size.hosts > 1 or size == main.get(strategy.name)
-        launches += throughput(scope, strategy, size, repetition, alone)
+        with_t_comp = scope.profile == "full" or size.hosts > 1 or size == main.get(strategy.name)
+        launches += throughput(scope, strategy, size, repetition, with_t_comp)
     order.shuffle(launches)
     return Stage("round", f"round {repetition} of {scope.rounds}", launches)
 
@@ -121,9 +115,9 @@ def kink_free_seeds(scope: Scope) -> dict[str, int]:
     return {preset: oracle.certificate_task(task, [task.batch]).seed for preset, task in tasks.items()}
 
 
-def plan_table(stages: Sequence[Stage], order_seed: int, margin: float) -> pandas.DataFrame:
-    """The plan as the report reads it: one row per planned launch, in their order."""
-    launches = [(stage, launch) for stage in stages if stage.name != CEILINGS for launch in stage.launches]
+def plan_table(stages: Iterable[Stage[Any]], order_seed: int, margin: float) -> pandas.DataFrame:
+    """The plan as the report reads it: one row for each launch of a strategy, in their order; probes are left out."""
+    launches = [(stage, launch) for stage in stages for launch in stage.launches if isinstance(launch, PlannedLaunch)]
     rows = [
         {
             "position": position,
@@ -146,18 +140,8 @@ def plan_table(stages: Sequence[Stage], order_seed: int, margin: float) -> panda
     return pandas.DataFrame(rows)
 
 
-def with_long_windows(task: Task) -> Task:
-    """`task` with three windows, four times as long as its own: what asynchronous throughput is measured with.
-
-    A window ends when all of its updates are applied, so the workers run dry there; in short windows that would be a
-    large part of the time.
-    """
-    window_steps = 4 * task.window_steps
-    return dataclasses.replace(task, window_steps=window_steps, steps=task.warmup_steps + 3 * window_steps)
-
-
 def with_steps_for(task: Task, size: Size) -> Task:
-    """`task` with as few steps as fill LINK_SECONDS where all the gradients take long over the hosts' links.
+    """`task` with as few steps as fill 20 s where all the gradients take long over the hosts' links.
 
     By the ring's lower bound, 2 (R - 1) / R times their bytes (Patarasuk & Yuan, 2009, equation 1), for one worker on
     each host.
@@ -166,7 +150,7 @@ def with_steps_for(task: Task, size: Size) -> Task:
     if bits is None:
         return task
     seconds = 2 * (size.hosts - 1) / size.hosts * 8 * parameter_bytes(task) / bits
-    steps = max(_LINK_WINDOWS, math.ceil(LINK_SECONDS / seconds))
+    steps = max(_LINK_WINDOWS, math.ceil(_LINK_SECONDS / seconds))
     if steps >= task.steps - task.warmup_steps:
         return task
     window_steps = math.ceil(steps / _LINK_WINDOWS)
@@ -178,13 +162,14 @@ def with_steps_for(task: Task, size: Size) -> Task:
 
 def worlds(scope: Scope) -> list[tuple[Strategy, Size]]:
     """Every strategy of the scope, in declared order, with every size that it can have, from small to large."""
-    known = catalogue.strategies()
-    of_profile = [name for name, strategy in known.items() if strategy.quick or scope.profile == "full"]
-    found = []
-    for name in scope.strategies or of_profile:
-        counts = {1} if known[name].most_workers == 1 else set(scope.workers)
-        found += [(known[name], size) for workers in sorted(counts) for size in placements(scope.spread, workers)]
-    return found
+    strategies = catalogue.strategies()
+    of_profile = [name for name, strategy in strategies.items() if strategy.quick or scope.profile == "full"]
+    return [
+        (strategies[name], size)
+        for name in scope.strategies or of_profile
+        for workers in sorted({1} if strategies[name].most_workers == 1 else {*scope.workers})
+        for size in placements(scope.spread, workers)
+    ]
 
 
 def placements(hosts: Hosts | None, workers: int) -> list[Size]:
@@ -205,18 +190,16 @@ def placements(hosts: Hosts | None, workers: int) -> list[Size]:
 
 def is_oversubscribed(scope: Scope, strategy: Strategy, size: Size) -> bool:
     """Whether so many workers, and the processes beside them, have more threads than their machines have cores."""
-    beside = strategy.processes_beside(strategy.options())
-    hosts = scope.spread
+    beside, hosts = strategy.processes_beside(strategy.options()), scope.spread
     # Every task of a comparison has the threads of its preset.
+    together, on_each = ((size.workers // count + beside) * Task.threads for count in (1, size.hosts))
     if hosts is None:
-        return (size.workers + beside) * Task.threads > len(os.sched_getaffinity(0))
-    if hosts.cores_together is not None and (size.workers + beside) * Task.threads > hosts.cores_together:
-        return True
-    return (size.workers // size.hosts + beside) * Task.threads > hosts.cores
+        return together > len(os.sched_getaffinity(0))
+    return on_each > hosts.cores or (hosts.cores_together is not None and together > hosts.cores_together)
 
 
 def main_worlds(scope: Scope) -> dict[str, Size]:
-    """By strategy the size of the world that every round has: the largest, over most hosts, that isn't crowded.
+    """By strategy the size of the world that every round has: the largest, over most hosts, that isn't oversubscribed.
 
     A strategy that has none takes no part in the rounds, unless all that distribute anything are alike in that: then it
     is the smallest of each.
@@ -235,73 +218,68 @@ def _is_whole(scope: Scope, size: Size) -> bool:
 
 
 def throughput(
-    scope: Scope, strategy: Strategy, size: Size, repetition: int, alone: bool = True
+    scope: Scope, strategy: Strategy, size: Size, repetition: int, with_t_comp: bool = True
 ) -> list[PlannedLaunch]:
     """Every launch that tells the speed of a world of this size, those among them that will be refused.
 
-    `alone` adds launches with gradient exchange off, which tell T_comp, for strategies that exchange.
+    `with_t_comp` adds launches with gradient exchange off, which tell T_comp, for strategies that exchange.
     """
-    full, hosts = scope.profile == "full", scope.spread
-    is_chosen = hosts is not None and size.hosts > 1 and hosts.bandwidths_bits_per_second != (None,)
-    alone = alone and _is_whole(scope, size)
-    launches = []
+    full, spread = scope.profile == "full", scope.spread
+    hosts, link = size.hosts if spread else None, size.bandwidth_bits_per_second
+    is_chosen = spread is not None and size.hosts > 1 and spread.bandwidths_bits_per_second != (None,)
+    variants, over_links = _variants(scope, strategy), [strategy.options(**each) for each in strategy.over_links]
+    if with_t_comp and size.workers > 1 and _is_whole(scope, size) and issubclass(strategy.options, ExchangeOptions):
+        variants += [dataclasses.replace(variant, exchange=False) for variant in variants]
+    variants += over_links if is_chosen else []
+    launches = list[PlannedLaunch]()
     for preset in scope.preset or (("digits", "pathway", "wide") if full else ("pathway",)):
         for scaling in ("weak", "strong") if full else ("weak",):
             task = dataclasses.replace(PRESETS[preset], scaling=scaling, workers=size.workers, deadline_seconds=180.0)
-            variants = [strategy.options(**values) for values in ({}, *(strategy.variants if full else ()))]
-            if size.workers > 1 and alone and issubclass(strategy.options, ExchangeOptions):
-                variants += [dataclasses.replace(variant, exchange=False) for variant in variants]
-            over_links = [strategy.options(**values) for values in strategy.over_links if is_chosen]
-            for options in dict.fromkeys((*variants, *over_links)):
-                clocked = task if strategy.is_synchronous(options) else with_long_windows(task)
+            for options in dict.fromkeys(variants):
+                clocked = task
+                if not strategy.is_synchronous(options):
+                    # A window ends when all of its updates are applied, so the workers run dry there. In short windows
+                    # that would be a large part of the time.
+                    window_steps = 4 * task.window_steps
+                    steps = task.warmup_steps + 3 * window_steps
+                    clocked = dataclasses.replace(task, window_steps=window_steps, steps=steps)
                 clocked = with_steps_for(clocked, size) if has_exchange(options) else clocked
-                launches.append(_planned(scope, strategy, size, "throughput", repetition, clocked, options))
+                launches.append(
+                    PlannedLaunch(strategy, size.workers, "throughput", repetition, clocked, options, hosts, link)
+                )
     return launches
 
 
-def _planned(
-    scope: Scope,
-    strategy: Strategy,
-    size: Size,
-    purpose: Literal["certificate", "throughput"],
-    repetition: int,
-    task: Task,
-    options: Options,
-) -> PlannedLaunch:
-    """A launch of this size, on as many of the scope's hosts where it has any."""
-    hosts = size.hosts if scope.spread else None
-    link = size.bandwidth_bits_per_second
-    return PlannedLaunch(strategy, size.workers, purpose, repetition, task, options, hosts, link)
-
-
-def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: dict[str, int]) -> list[PlannedLaunch]:
+def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: Mapping[str, int]) -> list[PlannedLaunch]:
     """The launches that hold a world of this size against the oracle, on every preset of the profile.
 
-    What is asynchronous with several workers has no oracle to follow: the quick profile certifies one such world alone.
+    One for each variant; for a strategy that is asynchronous by default, a synchronous one and one as it is. What is
+    asynchronous with several workers has no oracle to follow: the quick profile certifies one such world alone.
     """
     if not _is_whole(scope, size):
         return []
-    found = [each for preset in certified_presets(scope) for each in _on(preset, scope, strategy, size, seeds[preset])]
-    counts = sorted(scope.workers)
+    counts, variants, launches = sorted(scope.workers), _variants(scope, strategy), list[PlannedLaunch]()
+    hosts, link = size.hosts if scope.spread else None, size.bandwidth_bits_per_second
     largest = max((count for count in counts if count <= len(os.sched_getaffinity(0))), default=counts[0])
-    if scope.profile == "full" or size.workers in (1, largest):
-        return found
-    return [launch for launch in found if strategy.is_synchronous(launch.options)]
+    for preset in certified_presets(scope):
+        task = _certificate_task(preset, size.workers, seeds[preset])
+        certified = [(task, options) for options in variants]
+        if not strategy.is_synchronous(variants[0]):
+            certified = [(task, strategy.options(**strategy.synchronous_with))]
+            if scope.profile == "full" or size.workers in (1, largest):
+                longer = dataclasses.replace(task, steps=_ASYNCHRONOUS_STEPS, checkpoint_steps=50)
+                certified.append((task if size.workers == 1 else longer, variants[0]))
+        launches += [
+            PlannedLaunch(strategy, size.workers, "certificate", 1, task, options, hosts, link)
+            for task, options in certified
+        ]
+    return launches
 
 
-def _on(preset: str, scope: Scope, strategy: Strategy, size: Size, seed: int) -> list[PlannedLaunch]:
-    """A launch of each variant; of a strategy that is asynchronous by default a synchronous one and one as it is."""
-    task = _certificate_task(preset, size.workers, seed)
-    variants = [strategy.options(**values) for values in ({}, *(strategy.variants if scope.profile == "full" else ()))]
-    if strategy.is_synchronous(variants[0]):
-        return [_planned(scope, strategy, size, "certificate", 1, task, options) for options in variants]
-    synchronous, longer = strategy.options(**strategy.synchronous_with), task
-    if size.workers > 1:
-        longer = dataclasses.replace(task, steps=ASYNCHRONOUS_STEPS, checkpoint_steps=50)
-    return [
-        _planned(scope, strategy, size, "certificate", 1, task, synchronous),
-        _planned(scope, strategy, size, "certificate", 1, longer, variants[0]),
-    ]
+def _variants(scope: Scope, strategy: Strategy) -> list[Options]:
+    """The options that the profile launches: the defaults first."""
+    variants = strategy.variants if scope.profile == "full" else ()
+    return [strategy.options(), *(strategy.options(**values) for values in variants)]
 
 
 def _certificate_task(preset: str, workers: int, seed: int) -> Task:

@@ -1,4 +1,4 @@
-"""common/sessions/comparison_plan.py: a round has what is asked for, once each, in an order that a seed decides."""
+"""common/sessions/comparison_scope.py: a round has what is asked for, once each, in an order that a seed decides."""
 
 import dataclasses
 import os
@@ -15,7 +15,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, Options, has_exchange, label, option
 from common.errors import UserError
 from common.launching.planned import Hosts, Size
-from common.sessions.comparison_plan import (
+from common.sessions.comparison_scope import (
     Scope,
     is_oversubscribed,
     kink_free_seeds,
