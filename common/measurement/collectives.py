@@ -184,8 +184,6 @@ def _by_formula(library: Library, messages: Sequence[Message], ranks: int) -> di
     return {
         "formula_bytes": sent_bytes,
         "algorithm": "; ".join(dict.fromkeys(each.name for each in algorithms)),
-        "formula": "; ".join(dict.fromkeys(each.formula for each in algorithms)),
-        "source": "; ".join(dict.fromkeys(each.source for each in algorithms)),
     }
 
 

@@ -107,9 +107,8 @@ def measure(
 def declared(way: Way, products: Products, workers: int) -> dict[str, object]:
     """The fields of a record that are known before the launch."""
     return {
-        **{"way": way.name, "title": way.title, "kind": way.kind, "family": way.family.title},
-        **{"colors": list(way.family.colors), "world_size": workers, "git_commit": machine.git_commit()},
-        "threads_per_worker": products.threads,
+        **{"way": way.name, "kind": way.kind, "family": way.family.title, "world_size": workers},
+        **{"threads_per_worker": products.threads, "git_commit": machine.git_commit()},
         # Where the record was first written says nothing of the launch.
         "products": dataclasses.replace(products, record=None),
     }

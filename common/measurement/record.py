@@ -14,7 +14,6 @@ from common.contract.work import Work
 from common.declarations.strategy import Options, Strategy, label, other_maths
 from common.measurement import machine
 from common.measurement.world import World, facts_of
-from common.records.quotation import distributing_lines
 from common.records.site import Site, site
 from common.records.training import Memory, Record, Startup, Window
 
@@ -64,14 +63,12 @@ def declared(
         traffic = strategy.traffic(parameter_bytes, world_size, options)
     return (launch_site.facts() if launch_site else {}) | {
         **{"strategy": strategy.name, "label": label(options), "framework": strategy.framework, "base": strategy.base},
-        **{"family": strategy.family.title, "colors": list(strategy.family.colors)},
+        "family": strategy.family.title,
         **{"compared_with": dict(strategy.compared_with), "other_maths": other_maths(options)},
         "script": strategy.script,
-        "distributed_by": list(distributing_lines(strategy.script)),
         **{"world_size": world_size, "synchronous": strategy.is_synchronous(options), "scaling": task.scaling},
         "shards": shards_of(strategy.work, strategy.is_synchronous(options), world_size),
-        **{"formula_bytes_per_step": traffic.bytes_per_step, "formula": traffic.formula},
-        **{"formula_source": traffic.source, "threads_per_worker": task.threads},
+        **{"formula_bytes_per_step": traffic.bytes_per_step, "threads_per_worker": task.threads},
         "processes_beside": strategy.processes_beside(options),
         "alone": strategy.alone.name if strategy.alone else "",
         **{"task": task, "options": dataclasses.asdict(options)},

@@ -45,7 +45,7 @@ class Cell(Part, frozen=True, kw_only=True):
     algorithm: str = ""
     """The algorithm that the library takes at this size, in words; of a step's messages all of them."""
     formula: str = ""
-    """Its formula in words, or theirs."""
+    """Its formula in words, or theirs. Presentation, as `source` is."""
     source: str = ""
     """What says so."""
     messages: list[Message] = []
@@ -69,8 +69,8 @@ class CollectivesRecord(Header, frozen=True, kw_only=True, tag="collectives"):
 
     library: str
     """Its name."""
-    title: str
-    """Its name in prose."""
+    title: str = ""
+    """Its name in prose. Presentation."""
     repetition: Positive = 1
     """Which of the launches of this library, or of this replayed strategy, and world it is, from 1: its round."""
     sweep: Sweep

@@ -13,7 +13,7 @@ import msgspec
 from common.errors import UserError
 from common.files import write_atomically
 from common.records.earlier import lifted
-from common.records.header import MOST, SCHEMA_VERSION, Versioned
+from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Versioned
 
 Kind = TypeVar("Kind", bound=Versioned)
 
@@ -24,12 +24,14 @@ _MOST_LETTERS = 300
 def write_record(path: Path, record: Versioned) -> None:
     """Write the record as JSON.
 
-    Raises UserError when the folder can't be written to, and ValueError for a value that its field can't have, such as
-    one that isn't finite.
+    Fields of PRESENTATION are left out where they are empty. Raises UserError when the folder can't be written to, and
+    ValueError for a value that its field can't have, such as one that isn't finite.
     """
     values = to_json(record)
     msgspec.convert(values, type(record), dec_hook=_path)
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(values)) + b"\n")
+    assert isinstance(values, dict)
+    kept = {name: value for name, value in values.items() if value or name not in PRESENTATION}
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
 
 
 def read_record(path: Path, kind: type[Kind]) -> Kind:

@@ -7,6 +7,11 @@ from msgspec import Meta, Struct
 
 SCHEMA_VERSION = 3
 
+PRESENTATION = ("colors", "title", "distributed_by", "formula", "formula_source")
+"""Fields for reports alone, which older records hold. Today a session keeps them once (`common.records.presentation`),
+and records are written without them.
+"""
+
 MOST = 2**53
 """Up to here a float has every whole number."""
 
@@ -100,7 +105,7 @@ class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     family: str = ""
     """What the program's folder calls itself in prose."""
     colors: list[str] = []
-    """What the family is drawn in, from dark to light."""
+    """What the family is drawn in, from dark to light. Presentation."""
     status: Literal["ok", "unsupported", "failed"]
     """How the launch ended."""
     reason: str | None = None

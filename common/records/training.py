@@ -122,7 +122,8 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     script: str = ""
     """The strategy's program, from the project's root."""
     distributed_by: list[Quotation] = []
-    """What that program's own comments say makes it distributed, each a comment with the statement below it."""
+    """What that program's own comments say makes it distributed, each a comment with the statement below it.
+    Presentation."""
     compared_with: dict[str, str] = {}
     """By relation, such as `convenience of`, the name of another strategy."""
     synchronous: bool
@@ -136,9 +137,9 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     several hosts, from host to host. Null: there is none that rests on the size of the model and the number of workers
     alone."""
     formula: str = ""
-    """That formula in words, with N for the number of workers and H for that of hosts."""
+    """That formula in words, with N for the number of workers and H for that of hosts. Presentation."""
     formula_source: str = ""
-    """The paper or the document that has the formula."""
+    """The paper or the document that has the formula. Presentation."""
     scaling: Literal["strong", "weak"]
     """What the batch in `task` counts: rows of all workers (strong) or of each (weak)."""
     task: Task

@@ -27,9 +27,10 @@ from common.launching.planned import Job
 from common.launching.supervision import run_planned
 from common.measurement.matrix_products import declared
 from common.records import matrix_rows
-from common.records.files import read_record, read_records, write_record
+from common.records.files import read_record, write_record
 from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Exponent, Row
+from common.records.presentation import read_presented
 from common.sessions.session import Options, Output, Rounds, begin, console_for, counted, numbered, report
 from common.statistics.intervals import FEWEST_LAUNCHES
 
@@ -142,7 +143,7 @@ def main() -> None:
     with begin(console, "matrix_products", arguments, repr(scope)) as session:
         planned = rounds(scope, session.order_seed)
         session.run(Rounds(numbered(planned)), run_planned, partial(read_record, kind=MatrixRecord))
-    records = read_records(session.folder, MatrixRecord)
+    records = read_presented(session.folder, MatrixRecord)
     rows = matrix_rows.rows(records)
     if rows:
         print_rows(console, rows)
