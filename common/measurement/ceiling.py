@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from common.contract import mlp
 from common.contract.task import Task
@@ -17,7 +18,7 @@ from common.declarations.strategy import Strategy
 from common.measurement import startup
 from common.measurement.world import World, facts_of
 from common.records.ceiling import Ceiling, ClockedProduct, Product, Window, in_words
-from common.records.files import write_record
+from common.records.files import from_json, write_record
 
 WINDOWS, WINDOW_SECONDS = 7, 0.01
 """How many windows each operation is clocked in, and about how long each of them lasts."""
@@ -31,11 +32,13 @@ def products_of_step(task: Task, rows: int) -> list[Product]:
 
     Nobody needs the gradient by the features, so the first layer has two of them and every other one three.
     """
-    found = []
-    for layer, (inputs, outputs) in enumerate(itertools.pairwise(task.dimensions)):
-        kinds = ("forward", "weight gradient", "input gradient") if layer else ("forward", "weight gradient")
-        found += [Product(layer, kind, rows, inputs, outputs) for kind in kinds]
-    return found
+    kinds: tuple[Literal["forward", "weight gradient", "input gradient"], ...]
+    kinds = ("forward", "weight gradient", "input gradient")
+    return [
+        Product(layer, kind, rows, inputs, outputs)
+        for layer, (inputs, outputs) in enumerate(itertools.pairwise(task.dimensions))
+        for kind in (kinds if layer else kinds[:2])
+    ]
 
 
 def rows_per_worker(task: Task, workers: int) -> int:
@@ -69,10 +72,16 @@ def _seconds(compute: Callable[[], object], world: World, calls: int) -> float:
 def declared(strategy: Strategy, task: Task) -> dict[str, object]:
     """The fields of a ceiling that are known before the probe runs, which is started as `strategy` is."""
     workers = task.workers or 1
+    assert strategy.family.probe
     return {
-        **{"family": strategy.family.title, "framework": strategy.framework, "preset": task.preset},
-        **{"dimensions": list(task.dimensions), "rows": rows_per_worker(task, workers), "world_size": workers},
-        **{"threads_per_worker": task.threads, "operation": strategy.family.probe.operation},
+        "family": strategy.family.title,
+        "framework": strategy.framework,
+        "preset": task.preset,
+        "dimensions": list(task.dimensions),
+        "rows": rows_per_worker(task, workers),
+        "world_size": workers,
+        "threads_per_worker": task.threads,
+        "operation": strategy.family.probe.operation,
         "exchanged_bytes": mlp.parameter_bytes(task) if workers > 1 else 0,
     }
 
@@ -86,18 +95,19 @@ def finish(
     facts: Mapping[str, str],
 ) -> None:
     """Print what a probe has measured, and write it to `--record` where that is given; for rank 0 alone."""
+    assert strategy.family.probe
     tried = {name for variables in strategy.family.probe.tried for name in variables}
-    ceiling = Ceiling(
-        **declared(strategy, dataclasses.replace(task, workers=world.size)),
-        status="ok",
-        variables={name: os.environ[name] for name in sorted(tried) if name in os.environ},
-        products=products,
-        exchange=exchange,
-        facts=dict(facts),
-        instruction_sets=instruction_sets(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
-        elapsed_seconds=startup.seconds_since_start(),
-        **facts_of(world, strategy.family.packages),
-    )
+    measured = {
+        "status": "ok",
+        "variables": {name: os.environ[name] for name in sorted(tried) if name in os.environ},
+        "products": products,
+        "exchange": exchange,
+        "facts": dict(facts),
+        "instruction_sets": instruction_sets(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
+        "elapsed_seconds": startup.seconds_since_start(),
+    }
+    about = declared(strategy, dataclasses.replace(task, workers=world.size))
+    ceiling = from_json(about | facts_of(world, strategy.family.packages) | measured, Ceiling)
     if task.record:
         write_record(task.record, ceiling)
     print("\n".join(in_words(ceiling)), flush=True)

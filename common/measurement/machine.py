@@ -39,9 +39,11 @@ _PACKAGES = ("numpy", "scikit-learn", "safetensors")
 
 def host_facts() -> Machine:
     """The machine's name, processor, cores, memory in bytes, GPUs and kernel."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return Machine(
         name=socket.gethostname(),
-        processor=_processor_name(),
+        processor=next(models, platform.machine()),
         cores=os.cpu_count(),
         memory_bytes=psutil.virtual_memory().total,
         gpus=gpu_names(),
@@ -51,13 +53,11 @@ def host_facts() -> Machine:
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
     """Versions of Python, and of those of our distributions and of these `packages` that are installed here."""
-    found = {"python": platform.python_version()}
+    by_name = {"python": platform.python_version()}
     for package in (*packages, *_PACKAGES):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(metadata.PackageNotFoundError):
+            by_name[package] = metadata.version(package)
+    return by_name
 
 
 def distributions(folders: Iterable[Path]) -> list[str]:
@@ -65,13 +65,13 @@ def distributions(folders: Iterable[Path]) -> list[str]:
 
     A distribution that was installed from a file of this machine (PEP 610) comes with the digest of its files as well.
     """
-    return sorted(f"{each.name} {_build_of(each)}".strip() for folder in folders for each in folder.glob("*.dist-info"))
-
-
-def _build_of(distribution: Path) -> str:
-    files = distribution / "RECORD"
-    is_built_here = (distribution / "direct_url.json").exists() and files.exists()
-    return hashlib.sha256(files.read_bytes()).hexdigest() if is_built_here else ""
+    names: list[str] = []
+    for distribution in (each for folder in folders for each in folder.glob("*.dist-info")):
+        files, name = distribution / "RECORD", distribution.name
+        if (distribution / "direct_url.json").exists() and files.exists():
+            name += f" {hashlib.sha256(files.read_bytes()).hexdigest()}"
+        names.append(name)
+    return sorted(names)
 
 
 def packages_digest() -> str:
@@ -118,20 +118,18 @@ def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas
     """
     if _exceeds_cores(task, local_world_size):
         return Placement([], oversubscribed=True)
-    cores = sorted(os.sched_getaffinity(0))
     first = local_rank * task.threads
-    own = cores[first : first + task.threads * replicas]
+    cores = sorted(os.sched_getaffinity(0))[first : first + task.threads * replicas]
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # A thread may end meanwhile.
-            os.sched_setaffinity(int(thread), own)
-    return Placement(own, oversubscribed=False)
+            os.sched_setaffinity(int(thread), cores)
+    return Placement(cores, oversubscribed=False)
 
 
 def _exceeds_cores(task: Threaded, local_world_size: int) -> bool:
     launch_site = site()
-    return bool(launch_site and launch_site.oversubscribed) or local_world_size * task.threads > len(
-        os.sched_getaffinity(0)
-    )
+    threads = local_world_size * task.threads
+    return bool(launch_site and launch_site.oversubscribed) or threads > len(os.sched_getaffinity(0))
 
 
 @contextmanager
@@ -151,12 +149,13 @@ def alone() -> Generator[int]:
         with socket.socket(socket.AF_UNIX) as claim:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise _refusal(_holder()) from error
-            try:
                 claim.bind(_CLAIM)
             except OSError as error:
-                raise _refusal("") from error
+                holder = _holder() if isinstance(error, BlockingIOError) else ""
+                raise UserError(
+                    f"Another comparison or benchmark runs on this machine{holder}, and each would measure the other "
+                    "as well: wait for its end, or end it."
+                ) from error
             yield lock
     finally:
         # Never unlocked: whoever else has inherited the lock holds it on.
@@ -192,21 +191,15 @@ def _holder() -> str:
     return ""
 
 
-def _refusal(holder: str) -> UserError:
-    return UserError(
-        f"Another comparison or benchmark runs on this machine{holder}, and each would measure the other as well: wait "
-        "for its end, or end it."
-    )
-
-
 def git_commit() -> str | None:
     """The commit of this checkout, with `+changes` where files differ from it; None outside a checkout."""
+    # No hash is as long as this, and no tag is named.
+    whole = ["--always", "--abbrev=64", "--exclude=*", "--dirty=+changes"]
     try:
-        commit = _output_of("git", "-C", str(ROOT), "rev-parse", "HEAD")
-        changed = _output_of("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
+        command = ["git", "-C", str(ROOT), "describe", *whole]
+        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-    return commit + ("+changes" if changed else "")
 
 
 def has_private_network() -> bool:
@@ -222,8 +215,8 @@ def counted_interface() -> str | None:
     """
     if has_private_network():
         return "lo"
-    told = site()
-    return told.interface if told and len(told.hosts) > 1 else None
+    launch_site = site()
+    return launch_site.interface if launch_site and len(launch_site.hosts) > 1 else None
 
 
 def bytes_sent(interface: str) -> int:
@@ -241,19 +234,7 @@ def watch_memory() -> int:
 
 def memory_above(start: int) -> int:
     """How many bytes the largest resident memory since `watch_memory` lies above `start`, which that returned."""
-    [line] = [
-        line for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM")
-    ]
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     # In KiB, though it says kB (proc(5)).
-    return max(int(line.split()[1]) * 1024 - start, 0)
-
-
-def _processor_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def _output_of(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
+    [kibibytes] = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
+    return max(kibibytes * 1024 - start, 0)

@@ -18,7 +18,7 @@ from common.contract.mlp import State
 from common.contract.rows import Batch, shards_of, share_of
 from common.contract.task import Task
 from common.contract.work import Work
-from common.declarations.strategy import Options, Strategy
+from common.declarations.strategy import Options, Strategy, has_exchange
 from common.errors import LaunchFailedError
 from common.files import ensure_writable
 from common.measurement import machine, record, startup
@@ -51,13 +51,19 @@ class Run:
         self.global_batch = self._share.global_batch
         """Rows per step of all workers together; of an asynchronous strategy those of one worker's update."""
         self.dataset = dataset.load(task)
-        self.record_path = task.record or _new_record_path(strategy, task, world.size)
+        about = f"{strategy.name}-{task.preset}-{task.scaling}-{world.size}w"
+        self.record_path = task.record or ROOT / "results" / f"{about}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.json"
         if world.rank == 0:
             ensure_writable(self.record_path)
             ensure_writable(task.checkpoint or self.record_path)
         self._checkpoints = Checkpoints(task, self.dataset, self.global_batch)
-        self.first_step, self.initial_state = self._start()
-        """The step and the state (weights, and momentum where a checkpoint has any) that every rank begins with."""
+        checkpoint = self._checkpoints.start(world.rank == 0)
+        if task.checkpoint:
+            [checkpoint, *_] = world.all_gather(checkpoint)
+        self.first_step = checkpoint.step if checkpoint else 0
+        """The step that every rank begins with."""
+        self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)
+        """What every rank begins with: weights, and momentum where a checkpoint has any."""
         pinned_cores = world.placement.pinned_cores
         self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined, pinned_cores)
         self._step = self._window_start = self._window_end = self.first_step
@@ -151,18 +157,35 @@ class Run:
         )
         parts = self.world.all_gather(part)
         self._check_losses([each.losses for each in parts])
-        drifted = self._drifted_replicas()
-        if self.world.rank == 0:
-            self._save(state)
-            known = {"replica_checkpoints": self._checkpoints.save_replicas(drifted, self.task.steps)}
-            steps = self.task.steps - self.first_step - self.task.warmup_steps
-            known |= {"first_step": self.first_step, "examples_per_step": self.global_batch}
-            known |= {"data_sha256": self.dataset.sha256} | record.wire_bytes(parts, self.world.size, steps)
-            known |= {"accuracies": self._checkpoints.accuracies, "checkpoint": self._checkpoint_name()}
-            known |= {"final_accuracy": self._checkpoints.accuracies[-1].accuracy}
-            written = record.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
-            write_record(self.record_path, written)
-            _print_result(written, self.record_path)
+        drifted: list[State] = []
+        if self.task.checkpoint and not has_exchange(self.options):
+            # Workers that exchanged nothing have weights of their own.
+            drifted = [replica for replicas in self.world.all_gather(self._replicas()) for replica in replicas][1:]
+        if self.world.rank:
+            return
+        checkpoints, path = self._checkpoints, self.task.checkpoint
+        checkpoints.save(state, self._step, self.clock.training_seconds)
+        if path:
+            is_beside = path.resolve().parent == self.record_path.resolve().parent
+            facts = {"checkpoint": path.name if is_beside else str(path.resolve())} | facts
+        steps = self.task.steps - self.first_step - self.task.warmup_steps
+        facts = record.wire_bytes(parts, self.world.size, steps) | facts
+        written = record.of_launch(
+            self.strategy,
+            self.task,
+            self.options,
+            self.world,
+            parts,
+            first_step=self.first_step,
+            examples_per_step=self.global_batch,
+            data_sha256=self.dataset.sha256,
+            replica_checkpoints=checkpoints.save_replicas(drifted, self.task.steps),
+            accuracies=checkpoints.accuracies,
+            final_accuracy=checkpoints.accuracies[-1].accuracy,
+            **facts,
+        )
+        write_record(self.record_path, written)
+        _print_result(written, self.record_path)
 
     def _check_losses(self, losses: list[list[list[float]]]) -> None:
         """Raises LaunchFailedError unless there is a loss of every step and shard: `losses` by rank, step and shard."""
@@ -181,19 +204,6 @@ class Run:
             f"{self.strategy.name} leaves no record, since {cause}: call observe() with the loss after every step."
         )
 
-    def _drifted_replicas(self) -> list[State]:
-        """The states of all replicas but the first where the weights are kept of workers that exchanged nothing."""
-        if not self.task.checkpoint or getattr(self.options, "exchange", True):
-            return []
-        return [replica for part in self.world.all_gather(self._replicas()) for replica in part][1:]
-
-    def _start(self) -> tuple[int, State]:
-        """The step and state that every rank begins with: rank 0's checkpoint where there is one."""
-        resumed = self._checkpoints.start(self.world.rank == 0)
-        if self.task.checkpoint:
-            resumed = self.world.all_gather(resumed)[0]
-        return (0, mlp.initial_weights(self.task)) if resumed is None else (resumed.step, resumed.state)
-
     def _close_window(self) -> None:
         seconds = self.clock.stop(self._step)
         for losses, rows, steps in self._unread:
@@ -203,17 +213,20 @@ class Run:
                 self._losses += np.reshape([float(value) for value in values], (steps, -1)).tolist()
             self._examples += int(np.sum(rows))
         self._unread.clear()
-        if self.world.rank == 0:
-            self._print_progress(seconds)
+        now = time.perf_counter()
+        if self.world.rank == 0 and (now - self._printed_at >= 1 or self._step == self.task.steps):
+            self._printed_at = now
+            rate = (self._step - self._window_start) * self.global_batch / seconds
+            # We don't gather the loss: that would add a synchronisation.
+            whose = "rank 0's loss" if self.strategy.work is Work.DATA_PARALLEL and self.world.size > 1 else "loss"
+            loss = f"{whose} {np.mean(self._losses[-1]):.5f}   " if self._losses else ""
+            print(f"step {self._step:>5}/{self.task.steps}   {loss}{rate:>9,.0f} samples/s", flush=True)
         if self._checkpoints.is_due(self._step):
             state = self._state()
             if self.world.rank == 0:
-                self._save(state)
+                self._checkpoints.save(state, self._step, self.clock.training_seconds)
             # The other ranks wait, so no window has that time.
             self.world.all_gather(None)
-
-    def _save(self, state: State) -> None:
-        self._checkpoints.save(state, self._step, self.clock.training_seconds)
 
     def _check_replicas(self) -> None:
         """Compare all replicas of all processes bit by bit (by their SHA-256).
@@ -233,30 +246,6 @@ class Run:
                         "something changed one replica alone, or the strategy doesn't keep them equal."
                     )
 
-    def _print_progress(self, seconds: float) -> None:
-        now = time.perf_counter()
-        if now - self._printed_at < 1 and self._step < self.task.steps:
-            return
-        self._printed_at = now
-        rate = (self._step - self._window_start) * self.global_batch / seconds
-        steps = f"step {self._step:>5}/{self.task.steps}"
-        # We don't gather the loss: that would add a synchronisation.
-        whose = "rank 0's loss" if self.strategy.work is Work.DATA_PARALLEL and self.world.size > 1 else "loss"
-        loss = f"{whose} {np.mean(self._losses[-1]):.5f}   " if self._losses else ""
-        print(f"{steps}   {loss}{rate:>9,.0f} samples/s", flush=True)
-
-    def _checkpoint_name(self) -> str | None:
-        path = self.task.checkpoint
-        if path and path.resolve().parent == self.record_path.resolve().parent:
-            return path.name
-        return str(path.resolve()) if path else None
-
-
-def _new_record_path(strategy: Strategy, task: Task, world_size: int) -> Path:
-    """`results/<strategy>-<preset>-<scaling>-<workers>w-<time>.json` under the repository's root."""
-    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-    return ROOT / "results" / f"{strategy.name}-{task.preset}-{task.scaling}-{world_size}w-{now}.json"
-
 
 def _print_result(written: Record, path: Path) -> None:
     # As late as it can be: what a worker imports before its first step is a part of the time to it.
@@ -264,6 +253,8 @@ def _print_result(written: Record, path: Path) -> None:
     from rich.table import Table
 
     launch = metrics.throughput(written)
+    assert written.startup_seconds
+    assert written.final_accuracy is not None
     startup_seconds = asdict(written.startup_seconds)
     parts = ", ".join(f"{name.replace('_', ' ')} {seconds:.1f}" for name, seconds in startup_seconds.items())
     last_loss = math.nan if written.losses[-1] is None else written.losses[-1]
