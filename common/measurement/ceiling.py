@@ -1,7 +1,4 @@
-"""The probes' loop: a probe clocks the matrix products of one training step, and one exchange of its gradients.
-
-Nothing else goes on meanwhile.
-"""
+"""The probes' loop: the matrix products of one training step and one exchange of its gradients, clocked alone."""
 
 import dataclasses
 import itertools
@@ -28,10 +25,7 @@ _INSTRUCTION_SETS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile"
 
 
 def products_of_step(task: Task, rows: int) -> list[Product]:
-    """The matrix products of one training step on so many rows, layer by layer.
-
-    Nobody needs the gradient by the features, so the first layer has two of them and every other one three.
-    """
+    """The matrix products of one training step on so many rows; the first layer needs no gradient by its inputs."""
     kinds: tuple[Literal["forward", "weight gradient", "input gradient"], ...]
     kinds = ("forward", "weight gradient", "input gradient")
     return [
@@ -47,10 +41,8 @@ def rows_per_worker(task: Task, workers: int) -> int:
 
 
 def clock(compute: Callable[[], object], world: World, at_once: int = 1) -> list[Window]:
-    """Windows of `compute`, which does `at_once` repetitions of what is clocked; every rank of the world has to call.
-
-    How many calls a window has is found first, which is the warm-up too.
-    """
+    """Windows of `compute`, which does `at_once` repetitions of what is clocked; every rank has to call."""
+    # How many calls a window has is found first, which is the warm-up too.
     calls = 1
     # The shorter of two, so that one interruption doesn't cut all windows short.
     while (seconds := min(_seconds(compute, world, calls) for _ in range(2))) < WINDOW_SECONDS / 2:

@@ -1,8 +1,4 @@
-"""The clock: when a window of steps starts and stops, and what it took.
-
-Windows of steps are clocked, not single steps: waiting for a device after each step would destroy the overlap of
-computation and communication that is being measured.
-"""
+"""The clock of windows of steps: waiting for a device after each step would destroy the overlap that is measured."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,10 +12,7 @@ from common.records.training import Startup, Window
 
 
 class Clock:
-    """Clocks the windows of one process, which begins with `first_step`; `synchronize` waits for its device.
-
-    The process had `joined` its world at that moment, and is kept on `pinned_cores`.
-    """
+    """Clocks the windows of one process, which begins with `first_step` and had `joined` its world by then."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""The laboratory's loop: every call of every rank is clocked, a barrier comes before, NumPy says what it should give.
-
-A library's script makes an `Operation` of each collective, by the library's own idiom; this keeps the clock.
-"""
+"""The laboratory's loop: a barrier before every call, a clock around it, and NumPy to say what it should give."""
 
 import statistics
 import time
@@ -41,8 +38,8 @@ class Operation:
 
 
 Prepare = Callable[..., Operation]
-"""Makes the operation of a collective, whose ranks put in so many elements each. Of a library that sends both ways it
-has a third argument: whether the last rank sends to the first one."""
+"""Makes the operation of a collective from how many elements each rank puts in; where a library sends both ways, also
+from whether the last rank sends to the first one."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +99,10 @@ def measure(
     barrier: Callable[[], object],
     facts: Mapping[str, str],
 ) -> None:
-    """Measure every collective of the sweep at every size, and keep each as a line beside the sweep's record.
+    """Measure every collective of the sweep at every size, or a step's messages; keep each as a line beside the record.
 
-    Where the sweep has a step's messages they are measured in place of these, as one cell. `world.size` is the number
-    of ranks, of which this process has one, or all where the library has them in one process. Raises LaunchFailedError
-    where a library gave a wrong result: what came before is kept.
+    `world.size` is the number of ranks, of which this process has one, or all where the library has them in one
+    process. Raises LaunchFailedError where a library gave a wrong result: what came before is kept.
     """
 
     def keep(values: object) -> None:

@@ -1,7 +1,4 @@
-"""What else went on around a window: other processes on its cores, the hypervisor, cores that were slower than usual.
-
-The worker itself reads it before the clock starts and after it has stopped, so nothing of ours wakes up in between.
-"""
+"""What else went on around a window: other processes on its cores, the hypervisor, slower cores than usual."""
 
 import multiprocessing
 import os
@@ -29,9 +26,9 @@ _SPIN_TRIES = 3
 
 
 class Meter:
-    """Reads what happened around each window of this process, which is kept on `pinned_cores`, or on none of its own.
+    """Reads what happened around each window of this process, which is kept on `pinned_cores`.
 
-    A process without cores of its own shares them with the rest of its launch, so how busy these were isn't told.
+    Without any it shares cores with the rest of its launch, and how busy these were isn't told.
     """
 
     def __init__(self, pinned_cores: Sequence[int]) -> None:
@@ -77,8 +74,7 @@ class Meter:
 def spin_seconds() -> float:
     """How long a fixed piece of integer work takes on this core: about 0.1 ms, the shortest of three tries.
 
-    A slower clock or a busy sibling on the same physical core lengthens all three. What interrupts one of them is what
-    the counters show.
+    A slower clock or a busy sibling on the same physical core lengthens all three; counters show what interrupts one.
     """
     return min(_spin() for _ in range(_SPIN_TRIES))
 

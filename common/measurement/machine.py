@@ -63,7 +63,7 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
 def distributions(folders: Iterable[Path]) -> list[str]:
     """The name and version of every distribution installed in these folders, sorted.
 
-    A distribution that was installed from a file of this machine (PEP 610) comes with the digest of its files as well.
+    One that was installed from a file of this machine (PEP 610) comes with the digest of its files as well.
     """
     names: list[str] = []
     for distribution in (each for folder in folders for each in folder.glob("*.dist-info")):
@@ -112,9 +112,9 @@ def unpinned(task: Threaded, local_world_size: int) -> Placement:
 
 
 def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
-    """Keep this process, and every thread it starts from now on, on cores of its own, where there are enough.
+    """Keep this process, and every thread it starts from now on, on cores of its own, where cores suffice.
 
-    A process that holds several `replicas` gets the cores of all of them. Where cores don't suffice nothing is pinned.
+    A process that holds several `replicas` gets the cores of all of them.
     """
     if _exceeds_cores(task, local_world_size):
         return Placement([], oversubscribed=True)
@@ -139,10 +139,9 @@ def alone() -> Generator[int]:
     A child that is given the descriptor, and its number in the variable `MEASURES`, may measure as well, and holds the
     lock on. Raises UserError where another comparison or benchmark runs here: each would measure the other as well.
 
-    The lock is flock(2) of a folder that every user can open and only root can replace, so no user can leave a file
-    there that shuts out the others. It ends with the processes that hold it. Where the folder isn't shared but the
-    network is, as in some containers and batch jobs, a socket without a file (unix(7), abstract) does the same. Neither
-    helps against a user who holds them on purpose: the refusal names the process, which its user or root can end.
+    The lock is flock(2) of a folder that every user can open and only root can replace, and ends with the processes
+    that hold it. Where the network is shared but not the folder, as in some containers and batch jobs, an abstract
+    socket (unix(7)) does the same. A user may hold them on purpose: the refusal names the process.
     """
     lock = _open_lock()
     try:
@@ -208,10 +207,9 @@ def has_private_network() -> bool:
 
 
 def counted_interface() -> str | None:
-    """The network interface whose bytes are this launch's; None where it shares all of them with others.
+    """The network interface whose bytes are this launch's: its own loopback, or this host's way to its other hosts.
 
-    That is the loopback of a network that is the launch's own, or else this host's way to the launch's other hosts,
-    which should have no other traffic meanwhile.
+    None where it shares all of them with others.
     """
     if has_private_network():
         return "lo"

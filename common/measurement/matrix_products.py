@@ -1,7 +1,4 @@
-"""Products of two square matrices, C = A B: their inputs, their clock and their check by NumPy.
-
-How a product is computed, and over which workers, is each way's own: a script hands it in.
-"""
+"""Products of two square matrices, C = A B: their inputs, their clock and their check by NumPy; a script multiplies."""
 
 import dataclasses
 import math
@@ -60,10 +57,7 @@ class Matrices:
 
 
 def inputs(size: int, seed: int, call: int) -> np.ndarray:
-    """A and B of one call as (2, size, size), float32: whole numbers so small that C is exact, whatever the order.
-
-    No partial sum of C's elements leaves the whole numbers that float32 has, so that equality is what to check for.
-    """
+    """A and B of one call as (2, size, size), float32: whole numbers so small that no partial sum of C is rounded."""
     largest = min(_LARGEST_ELEMENT, math.isqrt((_EXACT - 1) // size))
     drawn = np.random.default_rng([seed, size, call]).integers(-largest, largest + 1, (2, size, size), dtype=np.int16)
     return drawn.astype(np.float32)
@@ -96,8 +90,8 @@ def measure(
 ) -> None:
     """Measure the products of every size, print a line on each, and keep them in the record; every rank has to call.
 
-    `prepare` makes room for what a size needs, outside the clock. Raises UserError where the workers can't share a
-    size, and LaunchFailedError on every rank where a product was wrong.
+    `prepare` makes room for a size, outside the clock. Raises UserError where the workers can't share a size, and
+    LaunchFailedError on every rank where a product was wrong.
     """
     check_workers(way, products, products.workers or world.size)
     cells: list[Cell] = []

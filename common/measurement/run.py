@@ -80,9 +80,9 @@ class Run:
     ) -> None:
         """Say, before the first step, how to read the training's state; every rank reads it at the same steps.
 
-        `state` gives the weights and the momentum as NumPy arrays in the contract's layout, for checkpoints and the
-        end. `held_bytes` gives the bytes of this process's parameters, gradients and optimizer state, by these names.
-        `replicas` gives the states of all replicas in this process, for `--check-replicas`; left out, it has one.
+        `state` gives weights and momentum as NumPy arrays in the contract's layout. `held_bytes` gives the bytes of
+        this process's parameters, gradients and optimizer state, by these names. `replicas` gives the states of all
+        replicas in this process, for `--check-replicas`; left out, it has one.
         """
         self._state, self._held_bytes = state, held_bytes
         self._replicas = replicas or (lambda: [state()])
@@ -95,7 +95,7 @@ class Run:
     def grouped_steps(self, steps: int) -> Iterator[list[Batch]]:
         """This process's batches for programs that compute so many `steps` in one call, fewer where a window ends.
 
-        All batches gather their features and labels into one buffer, so such a program uses their `rows`.
+        All batches share one buffer for features and labels, so such a program uses their `rows`.
         """
         for batches in self.windows():
             for start in range(0, len(batches), steps):
@@ -122,10 +122,10 @@ class Run:
     def observe(self, losses: Tensor | None, rows: Tensor = 0, steps: int = 1) -> None:
         """Note the loss of the last step, and close the window where that ends one.
 
-        It is the mean over this process's rows; a process that has the shards of several workers gives the mean over
-        each shard's, (shards,). Of several `steps` in one call it is (steps,) or (steps, shards). `rows` says how many
-        rows it was taken of, in all these steps. Both may be the framework's lazy tensors: they are read after the
-        window's clock has stopped. A worker that never sees a loss, as a pipeline's first stage, gives None.
+        The loss is the mean over this process's rows; of several shards it is each one's, (shards,), and of several
+        `steps` (steps,) or (steps, shards). A worker that never sees a loss, as a pipeline's first stage, gives None.
+        `rows` counts those that it was taken of, in all these steps. Both may be lazy tensors, which are read after the
+        window's clock has stopped.
         """
         self._unread.append((losses, rows, steps))
         self._step += steps
@@ -137,10 +137,9 @@ class Run:
     def finish(self, examples: int | None = None, **facts: object) -> None:
         """Gather every rank's times, then let rank 0 save the final state, write the record and print the result.
 
-        Every rank must call it, before the framework's own teardown. `examples` are the rows that this process's losses
-        were taken of in all steps, where that is known only now. `facts` are more fields of the record.
-
-        Raises LaunchFailedError on every rank where a step or a shard has no loss: nothing would prove its maths.
+        Every rank must call it, before the framework's own teardown. `examples` are this process's rows in all steps,
+        where they are counted only now. `facts` are more fields of the record. Raises LaunchFailedError on every rank
+        where a step or a shard has no loss: nothing would prove its maths.
         """
         state, held_bytes = self._state(), self._held_bytes()
         part = record.Part(
@@ -229,10 +228,9 @@ class Run:
             self.world.all_gather(None)
 
     def _check_replicas(self) -> None:
-        """Compare all replicas of all processes bit by bit (by their SHA-256).
+        """Compare all replicas of all processes bit by bit (by their SHA-256), as the last of several steps left them.
 
-        Raises LaunchFailedError on every rank, naming the first parameter that differs, the step and the first rank
-        that has other bits than rank 0. Of several steps in one call only what the last one left can be seen.
+        Raises LaunchFailedError on every rank, naming the first parameter and rank that differ.
         """
         digests = [
             {name: hashlib.sha256(value.data).digest() for name, value in state.items()} for state in self._replicas()

@@ -37,14 +37,17 @@ def write_record(path: Path, record: Versioned) -> None:
 def read_record(path: Path, kind: type[Kind]) -> Kind:
     """The record of this kind in `path`. Raises UserError when it is damaged or of an unknown schema version."""
     try:
-        content = strict_json(path.read_bytes())
+        text = path.read_bytes()
+        # This decoder refuses what is no UTF-8 and numbers out of range, but not keys that are there twice.
+        msgspec.json.decode(text)
+        content: object = json.loads(text, object_pairs_hook=_unique)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} isn't a record that can be read ({_one_line(str(error))}): {_REMEDY}.") from error
     values: dict[str, object] = content if isinstance(content, dict) else {}
     version = values.get("schema_version")
     if type(version) is not int or version not in (SCHEMA_VERSION, kind.earlier_version):
-        known = _one_line(str(version)) if type(version) is int else "that isn't a number"
-        raise UserError(f"{path} is of schema version {known}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
+        which = _one_line(str(version)) if type(version) is int else "that isn't a number"
+        raise UserError(f"{path} is of schema version {which}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
     try:
         return from_json(values if version == SCHEMA_VERSION else lifted(values), kind)
     except (UserError, ValueError, TypeError) as error:
@@ -66,6 +69,7 @@ def from_json(values: Mapping[str, object], kind: type[Kind]) -> Kind:
 
     Raises ValueError for a value that its field can't have, and UserError for a task that can't be meant.
     """
+    # What is unknown or missing in a dataclass passes msgspec.
     for name, names in _fields_of_dataclasses(kind).items():
         given = values.get(name)
         if not isinstance(given, dict):
@@ -81,16 +85,9 @@ def from_json(values: Mapping[str, object], kind: type[Kind]) -> Kind:
 
 @cache
 def _fields_of_dataclasses(kind: type) -> dict[str, list[str]]:
-    """The names in each dataclass that is a field of the struct: msgspec lets what is unknown or missing there pass."""
+    """The names in each dataclass that is a field of the struct."""
     shapes = {name: shape for name, shape in get_type_hints(kind).items() if dataclasses.is_dataclass(shape)}
     return {name: [each.name for each in dataclasses.fields(shape)] for name, shape in shapes.items()}
-
-
-def strict_json(content: bytes) -> object:
-    """What the JSON says. Raises ValueError where it is none, and for a key that an object has twice."""
-    # That decoder refuses what is no UTF-8 and numbers out of range, but not keys that are there twice.
-    msgspec.json.decode(content)
-    return json.loads(content, object_pairs_hook=_unique)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
