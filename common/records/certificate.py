@@ -92,15 +92,11 @@ class Comparison:
 def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str] = ()) -> list[Comparison]:
     """Every `ok` launch beside its oracle. `records` are by launch, and their weights in `folder`.
 
-    Launches without exchange are held to what their declaration says that they compute. With several workers an
-    asynchronous launch isn't compared (`reports.certificate.asynchronous` says what it came to), nor is one whose data
-    or weights aren't here, or that is one of the `changed`.
+    Launches without exchange are held to what their declaration says that they compute. Not compared are asynchronous
+    launches of several workers, those whose data or weights aren't here, and the `changed`.
     """
-    return [
-        _compare(launch, record, folder, launch in changed)
-        for launch, record in records.items()
-        if record.status == "ok"
-    ]
+    good = {launch: record for launch, record in records.items() if record.status == "ok"}
+    return [_compare(launch, record, folder, launch in changed) for launch, record in good.items()]
 
 
 def deviating(comparisons: Sequence[Comparison]) -> list[str]:
@@ -117,8 +113,8 @@ def deviating(comparisons: Sequence[Comparison]) -> list[str]:
 def reasons_not_ranked(comparisons: Sequence[Comparison], records: Mapping[str, Record]) -> dict[tuple[str, int], str]:
     """Why a strategy isn't ranked with so many workers, by both; empty where it is.
 
-    Ranked is what follows the oracle in each of its launches, most of which ended well, and whose final weights
-    followed in one of the same strategy, number of workers and hosts, of whichever preset.
+    Ranked is what follows the oracle in each of its launches, most of which ended well, if the final weights of one
+    with the same strategy, number of workers and hosts followed, of whichever preset.
     """
     trained = [each for each in comparisons if each.exchange]
     certified = {
@@ -128,18 +124,15 @@ def reasons_not_ranked(comparisons: Sequence[Comparison], records: Mapping[str, 
     reasons: dict[tuple[str, int], str] = {}
     for each in trained:
         key = each.strategy, each.workers
-        applying = [REASONS[each.verdict]] if each.verdict in REASONS else []
+        applying = [reasons[key]] if reasons.get(key) else []
+        if each.verdict in REASONS:
+            applying.append(REASONS[each.verdict])
         if ended[*key, "failed"] > ended[*key, "ok"]:
             applying.append(MOSTLY_FAILED)
         if (each.own, each.workers, each.hosts) not in certified:
             applying.append(NO_CERTIFICATE)
-        reasons[key] = min([reasons.get(key, ""), *applying], key=_place)
+        reasons[key] = min(applying, key=ALL_REASONS.index, default="")
     return reasons
-
-
-def _place(reason: str) -> int:
-    """The place of a reason among all, the gravest first; that of none is the last."""
-    return ALL_REASONS.index(reason) if reason else len(ALL_REASONS)
 
 
 def trajectory_of(record: Record) -> Trajectory:

@@ -10,15 +10,22 @@ from typing import TypeVar, get_type_hints
 
 import msgspec
 
+from common.contract.task import Task
+from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.files import write_atomically
-from common.records.earlier import lifted
 from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Versioned
 
 Kind = TypeVar("Kind", bound=Versioned)
 
 _REMEDY = "delete it and run its launch again"
 _MOST_LETTERS = 300
+
+_RENAMED = {"workers": "world_size", "threads": "threads_per_worker"}
+"""Names that only training's records had before."""
+
+_ESSENTIAL = {"preset", "dimensions", "batch", "steps", "window_steps", "checkpoint_steps", "seed"}
+"""Options that every task had; one that was added later is at its default in an older record."""
 
 
 def write_record(path: Path, record: Versioned) -> None:
@@ -27,9 +34,8 @@ def write_record(path: Path, record: Versioned) -> None:
     Fields of PRESENTATION are left out where they are empty. Raises UserError when the folder can't be written to, and
     ValueError for a value that its field can't have, such as one that isn't finite.
     """
-    values = to_json(record)
+    values: dict[str, object] = msgspec.to_builtins(record, enc_hook=str)
     msgspec.convert(values, type(record), dec_hook=_path)
-    assert isinstance(values, dict)
     kept = {name: value for name, value in values.items() if value or name not in PRESENTATION}
     write_atomically(path, msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
 
@@ -49,7 +55,7 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
         which = _one_line(str(version)) if type(version) is int else "that isn't a number"
         raise UserError(f"{path} is of schema version {which}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
     try:
-        return from_json(values if version == SCHEMA_VERSION else lifted(values), kind)
+        return from_json(values if version == SCHEMA_VERSION else _lifted(values), kind)
     except (UserError, ValueError, TypeError) as error:
         raise UserError(f"{path} is damaged ({_one_line(str(error))}): {_REMEDY}.") from error
 
@@ -107,3 +113,21 @@ def _path(shape: type, value: object) -> object:
     if shape is Path and isinstance(value, str | Path):
         return Path(value)
     raise TypeError(f"{value!r:.40} is no {shape.__name__}")
+
+
+def _lifted(values: Mapping[str, object]) -> dict[str, object]:
+    """The values of a record of the schema version before, which is 2 for training and 1 for all else, as now.
+
+    An empty object stood for what there wasn't, and only records of training named their workers and threads as now.
+    """
+    fields = {_RENAMED.get(name, name): value for name, value in values.items() if value != {}}
+    if isinstance(task := fields.get("task"), dict):
+        defaults: dict[str, object] = msgspec.to_builtins(Task(), enc_hook=str)
+        fields["task"] = {name: value for name, value in defaults.items() if name not in _ESSENTIAL} | task
+    if "library" in fields:
+        # A record of messages that couldn't be traced had none.
+        fields.setdefault("sweep", to_json(Sweep()))
+    asked = fields.get("sweep", fields.get("products"))
+    if isinstance(asked, dict):
+        fields.setdefault("threads_per_worker", asked.get("threads"))
+    return fields | {"schema_version": SCHEMA_VERSION}

@@ -1,8 +1,6 @@
-"""What reports show beside what launches measured, once for all launches of a session: titles, colours, source lines,
-and formulas in words.
-"""
+"""Titles, colours, source lines and formulas in words: what reports show, once for all launches of a session."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -160,15 +158,12 @@ def _presented(cell: Cell, algorithms: dict[str, list[Algorithm]]) -> Cell:
     """The cell with the formula of its collective at its size; of a step's messages with all of theirs."""
     if not cell.algorithm:
         return cell
-    messages = cell.messages or [Message(collective=cell.collective, size_bytes=cell.size_bytes)]
-    fitting = [_at_size(algorithms.get(each.collective, []), each.size_bytes) for each in messages]
-    chosen = [each[-1] for each in fitting if each]
+    chosen: list[Algorithm] = []
+    for message in cell.messages or [Message(collective=cell.collective, size_bytes=cell.size_bytes)]:
+        fitting = [each for each in algorithms.get(message.collective, []) if each.from_bytes <= message.size_bytes]
+        chosen += fitting[-1:]
     return structs.replace(
         cell,
         formula="; ".join(dict.fromkeys(each.formula for each in chosen)),
         source="; ".join(dict.fromkeys(each.source for each in chosen)),
     )
-
-
-def _at_size(algorithms: Sequence[Algorithm], size_bytes: int) -> list[Algorithm]:
-    return [each for each in algorithms if each.from_bytes <= size_bytes]
