@@ -108,8 +108,8 @@ def of_launch(
         "memory_bytes": [part.memory_bytes for part in parts],
         "process_start_seconds": [part.process_start_seconds for part in parts],
     }
-    known = declared(strategy, task, options, world.size) | facts_of(world, strategy.family.packages)
-    return from_json(known | measured | facts, Record)
+    about = declared(strategy, task, options, world.size) | facts_of(world, strategy.family.packages)
+    return from_json(about | measured | facts, Record)
 
 
 def _finite(losses: Sequence[float]) -> list[float | None]:

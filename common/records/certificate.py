@@ -53,8 +53,8 @@ class Comparison:
 
     launch: str
     strategy: str
-    own: str
-    """The strategy with its own options, whatever its hosts."""
+    without_hosts: str
+    """The strategy with its label alone, whatever its hosts."""
     hosts: int
     workers: int
     exchange: bool
@@ -117,9 +117,8 @@ def reasons_not_ranked(comparisons: Sequence[Comparison], records: Mapping[str, 
     with the same strategy, number of workers and hosts followed, of whichever preset.
     """
     trained = [each for each in comparisons if each.exchange]
-    certified = {
-        (each.own, each.workers, each.hosts) for each in trained if each.is_followed and not math.isnan(each.weights)
-    }
+    followed = [each for each in trained if each.is_followed and not math.isnan(each.weights)]
+    certified = {(each.without_hosts, each.workers, each.hosts) for each in followed}
     ended = Counter((record.name, record.world_size, record.status) for record in records.values() if record.exchange)
     reasons: dict[tuple[str, int], str] = {}
     for each in trained:
@@ -129,7 +128,7 @@ def reasons_not_ranked(comparisons: Sequence[Comparison], records: Mapping[str, 
             applying.append(REASONS[each.verdict])
         if ended[*key, "failed"] > ended[*key, "ok"]:
             applying.append(MOSTLY_FAILED)
-        if (each.own, each.workers, each.hosts) not in certified:
+        if (each.without_hosts, each.workers, each.hosts) not in certified:
             applying.append(NO_CERTIFICATE)
         reasons[key] = min(applying, key=ALL_REASONS.index, default="")
     return reasons
@@ -163,7 +162,7 @@ def _compare(launch: str, record: Record, folder: Path, is_changed: bool) -> Com
     comparison = Comparison(
         launch=launch,
         strategy=record.name,
-        own=name_of(record.strategy, record.label),
+        without_hosts=name_of(record.strategy, record.label),
         hosts=max(1, len(record.hosts)),
         workers=record.world_size,
         exchange=record.exchange,

@@ -5,6 +5,7 @@ was measured whatever happens. Whoever started the launch makes one immutable fi
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -107,15 +108,12 @@ def append_line(path: Path, values: object) -> None:
 
 def read_lines(path: Path) -> list[dict[str, object]]:
     """The lines of the file up to the first damaged one, which was cut short; none where there is no file."""
-    if not path.exists():
-        return []
-    found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            break
-    return found
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    lines: list[dict[str, object]] = []
+    with suppress(ValueError):
+        for line in text.split("\n")[:-1]:
+            lines.append(json.loads(line))
+    return lines
 
 
 def transfer_seconds(cell: Cell) -> list[float]:
@@ -123,15 +121,12 @@ def transfer_seconds(cell: Cell) -> list[float]:
 
     The ranks' clocks must be one, or have been set right.
     """
-    return [
-        (max(left) - max(entered)) / cell.loop_calls
-        for entered, left in zip(
-            zip(*cell.entered_seconds, strict=True), zip(*cell.left_seconds, strict=True), strict=True
-        )
-    ]
+    begins = [max(of_call) for of_call in zip(*cell.entered_seconds, strict=True)]
+    ends = [max(of_call) for of_call in zip(*cell.left_seconds, strict=True)]
+    return [(end - begin) / cell.loop_calls for begin, end in zip(begins, ends, strict=True)]
 
 
 def arrival_seconds(cell: Cell) -> list[list[float]]:
     """By rank and call how much later than the first rank it began, in seconds. Clocks as in `transfer_seconds`."""
     first = [min(entered) for entered in zip(*cell.entered_seconds, strict=True)]
-    return [[own - least for own, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]
+    return [[moment - least for moment, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]
