@@ -12,7 +12,7 @@ from common.files import ensure_writable, write_atomically
 from common.records import collective_rows, manifest
 from common.records.collective_rows import Case, CaseFit, Comparison, Row
 from common.records.collectives import CollectivesRecord
-from common.records.files import read_records
+from common.records.presentation import read_presented
 from common.sessions.folder import kept_variables, variables_in_words
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, collective_figures, collective_sections, figures, web_page
@@ -43,7 +43,7 @@ class Session:
 
 def read_session(folder: Path) -> Session:
     """The records of a session. Raises UserError where the folder has none, or a damaged one."""
-    records = read_records(folder, CollectivesRecord)
+    records = read_presented(folder, CollectivesRecord)
     if not records:
         raise UserError(f"{folder} holds no records of collectives: measure some first, or name another --results.")
     if any(record.replayed for record in records.values()):

@@ -12,9 +12,9 @@ from matplotlib.ticker import NullLocator
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from common.records import matrix_rows
-from common.records.files import read_records
 from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Row
+from common.records.presentation import read_presented
 from reports import figures, speed_figures
 from reports.figures import Style
 
@@ -99,7 +99,7 @@ def write_figure(results: Path, out: Path = Path("reports/out/matrix_products.sv
         results: The session's folder, with its records (*.json).
         out: The SVG to write.
     """
-    rows = matrix_rows.rows(read_records(results, MatrixRecord))
+    rows = matrix_rows.rows(read_presented(results, MatrixRecord))
     if not rows:
         raise UserError(f"{results} has no record of a launch that multiplied anything: name another --results.")
     ensure_writable(out)

@@ -10,8 +10,8 @@ import pandas as pd
 from common.errors import UserError
 from common.records.ceiling import Ceiling, read_ceilings
 from common.records.collectives import CollectivesRecord
-from common.records.files import read_records
 from common.records.manifest import Differences, check
+from common.records.presentation import read_presented
 from common.records.training import Record
 from common.sessions.folder import kept_variables
 from common.statistics.paired import MARGIN
@@ -65,7 +65,7 @@ def read_results(folder: Path) -> Results:
     """Read `folder`. Raises UserError when it is missing, holds neither record nor plan, or holds a damaged file."""
     if not folder.is_dir():
         raise UserError(f"{folder} isn't a folder: run a comparison first, or name the folder of one.")
-    records = read_records(folder, Record)
+    records = read_presented(folder, Record)
     check_records(folder, records)
     plan_file = folder / "plan.csv"
     plan = _read_plan(plan_file) if plan_file.exists() else None
@@ -73,7 +73,7 @@ def read_results(folder: Path) -> Results:
         raise UserError(f"{folder} holds no records: run a comparison first, or name the folder of one.")
     return Results(
         *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
-        replays=read_records(folder / REPLAYS, CollectivesRecord),
+        replays=read_presented(folder / REPLAYS, CollectivesRecord),
         command=noted_command(folder),
         differences=check(folder),
         variables=kept_variables(folder),

@@ -175,7 +175,7 @@ def certificate_section(material: Material) -> list[Block]:
     for (preset, batch, _), members in sorted(groups.items()):
         worst: dict[tuple[str, int, int], Comparison] = {}
         for member in members:
-            key = (member.own, member.hosts, member.workers)
+            key = (member.without_hosts, member.hosts, member.workers)
             if key not in worst or member.loss > worst[key].loss:
                 worst[key] = member
         file = f"losses-{len(material.drawings)}.svg"

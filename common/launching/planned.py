@@ -202,9 +202,7 @@ class PlannedSweep:
             ended = Ended("failed", "It ended without saying that it had measured everything.")
         facts = {
             "library": library.name,
-            "title": library.title,
             "family": library.family.title,
-            "colors": list(library.family.colors),
             "one_process": library.one_process,
             "repetition": self.repetition,
             "world_size": self.sweep.workers,

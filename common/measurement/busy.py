@@ -1,7 +1,6 @@
 """Run a strategy's script with busy work in its loop, which makes every step longer by a known share.
 
-To start it: `python -m common.measurement.busy SCRIPT OPTIONS`. The script stays as it is: what it calls after every
-step is replaced in this process alone.
+To start it: `python -m common.measurement.busy SCRIPT OPTIONS`.
 """
 
 import time
@@ -23,9 +22,9 @@ def main() -> None:
 def with_busy_work(observe: Callable[..., None], share: float = SHARE) -> Callable[..., None]:
     """`Run.observe`, before which this process spins, within the window's clock, for a share of the step's own time.
 
-    A step's own time is what the steps of the window before took without the spinning: there is none in the first step,
-    which compiles and allocates, nor in the rest of the warm-up's first windows, from which it is learned. Where a
-    device computes while the process spins, the step becomes longer by less.
+    That time is what the steps of the window before took without the spinning. There is none in the first step, which
+    compiles, nor in the rest of the warm-up's first windows. Where a device computes meanwhile, the step becomes longer
+    by less.
     """
     spin_seconds = 0.0
     windows, steps_of_window, spun_of_window = 0, 0, 0.0

@@ -1,7 +1,4 @@
-"""The probes' loop: a probe clocks the matrix products of one training step, and one exchange of its gradients.
-
-Nothing else goes on meanwhile.
-"""
+"""The probes' loop: the matrix products of one training step and one exchange of its gradients, clocked alone."""
 
 import dataclasses
 import itertools
@@ -10,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from common.contract import mlp
 from common.contract.task import Task
@@ -17,7 +15,7 @@ from common.declarations.strategy import Strategy
 from common.measurement import startup
 from common.measurement.world import World, facts_of
 from common.records.ceiling import Ceiling, ClockedProduct, Product, Window, in_words
-from common.records.files import write_record
+from common.records.files import from_json, write_record
 
 WINDOWS, WINDOW_SECONDS = 7, 0.01
 """How many windows each operation is clocked in, and about how long each of them lasts."""
@@ -27,15 +25,14 @@ _INSTRUCTION_SETS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile"
 
 
 def products_of_step(task: Task, rows: int) -> list[Product]:
-    """The matrix products of one training step on so many rows, layer by layer.
-
-    Nobody needs the gradient by the features, so the first layer has two of them and every other one three.
-    """
-    found = []
-    for layer, (inputs, outputs) in enumerate(itertools.pairwise(task.dimensions)):
-        kinds = ("forward", "weight gradient", "input gradient") if layer else ("forward", "weight gradient")
-        found += [Product(layer, kind, rows, inputs, outputs) for kind in kinds]
-    return found
+    """The matrix products of one training step on so many rows; the first layer needs no gradient by its inputs."""
+    kinds: tuple[Literal["forward", "weight gradient", "input gradient"], ...]
+    kinds = ("forward", "weight gradient", "input gradient")
+    return [
+        Product(layer, kind, rows, inputs, outputs)
+        for layer, (inputs, outputs) in enumerate(itertools.pairwise(task.dimensions))
+        for kind in (kinds if layer else kinds[:2])
+    ]
 
 
 def rows_per_worker(task: Task, workers: int) -> int:
@@ -44,10 +41,8 @@ def rows_per_worker(task: Task, workers: int) -> int:
 
 
 def clock(compute: Callable[[], object], world: World, at_once: int = 1) -> list[Window]:
-    """Windows of `compute`, which does `at_once` repetitions of what is clocked; every rank of the world has to call.
-
-    How many calls a window has is found first, which is the warm-up too.
-    """
+    """Windows of `compute`, which does `at_once` repetitions of what is clocked; every rank has to call."""
+    # How many calls a window has is found first, which is the warm-up too.
     calls = 1
     # The shorter of two, so that one interruption doesn't cut all windows short.
     while (seconds := min(_seconds(compute, world, calls) for _ in range(2))) < WINDOW_SECONDS / 2:
@@ -69,10 +64,16 @@ def _seconds(compute: Callable[[], object], world: World, calls: int) -> float:
 def declared(strategy: Strategy, task: Task) -> dict[str, object]:
     """The fields of a ceiling that are known before the probe runs, which is started as `strategy` is."""
     workers = task.workers or 1
+    assert strategy.family.probe
     return {
-        **{"family": strategy.family.title, "framework": strategy.framework, "preset": task.preset},
-        **{"dimensions": list(task.dimensions), "rows": rows_per_worker(task, workers), "world_size": workers},
-        **{"threads_per_worker": task.threads, "operation": strategy.family.probe.operation},
+        "family": strategy.family.title,
+        "framework": strategy.framework,
+        "preset": task.preset,
+        "dimensions": list(task.dimensions),
+        "rows": rows_per_worker(task, workers),
+        "world_size": workers,
+        "threads_per_worker": task.threads,
+        "operation": strategy.family.probe.operation,
         "exchanged_bytes": mlp.parameter_bytes(task) if workers > 1 else 0,
     }
 
@@ -86,18 +87,19 @@ def finish(
     facts: Mapping[str, str],
 ) -> None:
     """Print what a probe has measured, and write it to `--record` where that is given; for rank 0 alone."""
+    assert strategy.family.probe
     tried = {name for variables in strategy.family.probe.tried for name in variables}
-    ceiling = Ceiling(
-        **declared(strategy, dataclasses.replace(task, workers=world.size)),
-        status="ok",
-        variables={name: os.environ[name] for name in sorted(tried) if name in os.environ},
-        products=products,
-        exchange=exchange,
-        facts=dict(facts),
-        instruction_sets=instruction_sets(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
-        elapsed_seconds=startup.seconds_since_start(),
-        **facts_of(world, strategy.family.packages),
-    )
+    measured = {
+        "status": "ok",
+        "variables": {name: os.environ[name] for name in sorted(tried) if name in os.environ},
+        "products": products,
+        "exchange": exchange,
+        "facts": dict(facts),
+        "instruction_sets": instruction_sets(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
+        "elapsed_seconds": startup.seconds_since_start(),
+    }
+    about = declared(strategy, dataclasses.replace(task, workers=world.size))
+    ceiling = from_json(about | facts_of(world, strategy.family.packages) | measured, Ceiling)
     if task.record:
         write_record(task.record, ceiling)
     print("\n".join(in_words(ceiling)), flush=True)

@@ -1,8 +1,4 @@
-"""The clock: when a window of steps starts and stops, and what it took.
-
-Windows of steps are clocked, not single steps: waiting for a device after each step would destroy the overlap of
-computation and communication that is being measured.
-"""
+"""The clock of windows of steps: waiting for a device after each step would destroy the overlap that is measured."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,10 +12,7 @@ from common.records.training import Startup, Window
 
 
 class Clock:
-    """Clocks the windows of one process, which begins with `first_step`; `synchronize` waits for its device.
-
-    The process had `joined` its world at that moment, and is kept on `pinned_cores`.
-    """
+    """Clocks the windows of one process, which begins with `first_step` and had `joined` its world by then."""
 
     def __init__(
         self,
@@ -79,7 +72,9 @@ class Clock:
         seconds = time.perf_counter() - self._start_seconds
         self.training_seconds += seconds
         if step == self._first_step + 1:
-            self._note_startup()
+            moments = [Moment(0.0, 0.0), startup.imports(), self._joined, startup.moment()]
+            self.startup_seconds = _in_parts([moment.seconds for moment in moments])
+            self.startup_processor_seconds = _in_parts([moment.processor_seconds for moment in moments])
         if self._is_warm:
             # Before the meter, which takes its time: another rank may send for its next window meanwhile.
             if self._interface:
@@ -91,15 +86,9 @@ class Clock:
                 started_seconds=self._start_seconds - self._process_start_seconds,
                 seconds=seconds,
                 input_seconds=self.input_seconds,
-                **self._meter.stop(),
             )
-            self.windows.append(window)
+            self.windows.append(self._meter.stop(window))
         return seconds
-
-    def _note_startup(self) -> None:
-        moments = [Moment(0.0, 0.0), startup.imports(), self._joined, startup.moment()]
-        self.startup_seconds = _in_parts([moment.seconds for moment in moments])
-        self.startup_processor_seconds = _in_parts([moment.processor_seconds for moment in moments])
 
     @property
     def _is_warm(self) -> bool:

@@ -1,7 +1,4 @@
-"""The laboratory's loop: every call of every rank is clocked, a barrier comes before, NumPy says what it should give.
-
-A library's script makes an `Operation` of each collective, by the library's own idiom; this keeps the clock.
-"""
+"""The laboratory's loop: a barrier before every call, a clock around it, and NumPy to say what it should give."""
 
 import statistics
 import time
@@ -9,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import structs
 
 from common.contract.collectives import Collective, elements_of_rank
 from common.declarations.library import Library
@@ -40,11 +38,57 @@ class Operation:
 
 
 Prepare = Callable[..., Operation]
-"""Makes the operation of a collective, whose ranks put in so many elements each. Of a library that sends both ways it
-has a third argument: whether the last rank sends to the first one."""
+"""Makes the operation of a collective from how many elements each rank puts in; where a library sends both ways, also
+from whether the last rank sends to the first one."""
 
-_Call = Sequence[tuple[Operation, Messages]]
-"""What is timed as one call: an operation with what it is given, or those of a step, one after another."""
+
+@dataclass(frozen=True)
+class _Call:
+    """What is timed as one call: an operation with what it is given, or those of a step, one after another."""
+
+    parts: Sequence[tuple[Operation, Messages]]
+    ranks: Sequence[int]
+    """Those of this process."""
+
+    def load(self, number: int) -> None:
+        for operation, messages in self.parts:
+            operation.load([messages.of(rank, number) for rank in self.ranks])
+
+    def timed(self) -> Callable[[], object]:
+        """What is timed: the one operation itself, so that nothing comes on top of it."""
+        runs = [operation.run for operation, _ in self.parts]
+
+        def run_all() -> None:
+            for run in runs:
+                run()
+
+        return runs[0] if len(runs) == 1 else run_all
+
+    def error(self, number: int) -> str | None:
+        """What is wrong with the first wrong result of this call; None where all are right."""
+        for operation, messages in self.parts:
+            for rank, result in zip(self.ranks, operation.results(), strict=True):
+                expected = messages.expected(rank, number)
+                if expected is None or (result is not None and np.array_equal(result, expected)):
+                    continue
+                about = f"{messages.collective} of {messages.size_bytes:,} bytes among {messages.ranks} ranks"
+                if result is None or result.shape != expected.shape:
+                    return f"{about} left rank {rank} without its result"
+                places = np.flatnonzero(result != expected)
+                return (
+                    f"{about} gave rank {rank} {len(places):,} of {len(expected):,} elements wrong; element "
+                    f"{places[0]} is {result[places[0]]:g} where {expected[places[0]]:g} belongs"
+                )
+        return None
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What calls one right after the other took of the network and of this process's processor time."""
+
+    calls: int
+    sent_bytes: int | None
+    processor_seconds: float
 
 
 def measure(
@@ -55,138 +99,90 @@ def measure(
     barrier: Callable[[], object],
     facts: Mapping[str, str],
 ) -> None:
-    """Measure every collective of the sweep at every size, and keep each as a line beside the sweep's record.
+    """Measure every collective of the sweep at every size, or a step's messages; keep each as a line beside the record.
 
-    Where the sweep has a step's messages they are measured in place of these, as one cell. `world.size` is the number
-    of ranks, of which this process has one, or all where the library has them in one process. Raises LaunchFailedError
-    where a library gave a wrong result: what came before is kept.
+    `world.size` is the number of ranks, of which this process has one, or all where the library has them in one
+    process. Raises LaunchFailedError where a library gave a wrong result: what came before is kept.
     """
-    if world.rank == 0 and sweep.record:
-        append_line(cells_path(sweep.record), _about(library, world, facts))
-    for known, messages in _planned(sweep):
-        cell = _cell(library, sweep, world, prepare, barrier, known, messages)
+
+    def keep(values: object) -> None:
+        if world.rank == 0 and sweep.record:
+            append_line(cells_path(sweep.record), values)
+
+    launch_site = site()
+    hosts = launch_site.facts() if launch_site else {}
+    timing_seconds = statistics.median(left - entered for entered, left in _clocked(lambda: None, _EMPTY_CALLS)) / 1e9
+    about = {"facts": dict(facts), "timing_seconds": timing_seconds}
+    keep(hosts | facts_of(world, library.family.packages) | about)
+    for planned in _planned(sweep):
+        cell = _cell(library, sweep, world, prepare, barrier, planned)
+        keep(cell)
         if world.rank == 0:
-            if sweep.record:
-                append_line(cells_path(sweep.record), cell)
-            print(in_words(cell), flush=True)
+            words = f"{cell.status}: {cell.reason}"
+            if cell.status == "ok":
+                calls = cell.loop_calls * len(cell.entered_seconds[0])
+                words = f"{1e6 * statistics.median(transfer_seconds(cell)):>12,.1f} us  ({calls} calls)"
+            print(f"{cell.collective:<14} {cell.size_bytes:>12,} B  {words}", flush=True)
         if cell.status == "failed":
             raise LaunchFailedError(str(cell.reason))
-    if world.rank == 0 and sweep.record:
-        append_line(cells_path(sweep.record), {"elapsed_seconds": startup.seconds_since_start()})
+    keep({"elapsed_seconds": startup.seconds_since_start()})
 
 
-def in_words(cell: Cell) -> str:
-    """One line on a cell, with the median over its calls of `transfer_seconds`."""
-    about = f"{cell.collective:<14} {cell.size_bytes:>12,} B"
-    if cell.status != "ok":
-        return f"{about}  {cell.status}: {cell.reason}"
-    seconds, calls = statistics.median(transfer_seconds(cell)), cell.loop_calls * len(cell.entered_seconds[0])
-    return f"{about}  {1e6 * seconds:>12,.1f} us  ({calls} calls)"
-
-
-def _about(library: Library, world: World, facts: Mapping[str, str]) -> dict[str, object]:
-    """The fields of a record that only its first rank knows."""
-    told = site()
-    return {
-        **(told.facts() if told else {}),
-        **facts_of(world, library.family.packages),
-        "facts": dict(facts),
-        "timing_seconds": _timing_seconds(),
-    }
-
-
-def _planned(sweep: Sweep) -> list[tuple[dict[str, object], list[Message]]]:
-    """What tells each cell from the others, and its messages: one, or all of a step."""
+def _planned(sweep: Sweep) -> list[Cell]:
+    """The cells that are to be measured; only a step's has its messages."""
     if sweep.messages:
         messages = read_trace(sweep.messages).messages
         size_bytes = sum(each.size_bytes for each in messages)
-        return [({"collective": STEP, "size_bytes": size_bytes, "messages": messages}, messages)]
+        return [Cell(collective=STEP, size_bytes=size_bytes, status="ok", messages=messages)]
     sizes = {each: [0] if each == Collective.BARRIER else sweep.size_bytes for each in sweep.collectives}
     return [
-        ({"collective": str(each), "size_bytes": size}, [Message(collective=str(each), size_bytes=size)])
-        for each in sweep.collectives
-        for size in sizes[each]
+        Cell(collective=str(each), size_bytes=size, status="ok") for each in sweep.collectives for size in sizes[each]
     ]
 
 
 def _cell(
-    library: Library,
-    sweep: Sweep,
-    world: World,
-    prepare: Prepare,
-    barrier: Callable[[], object],
-    known: Mapping[str, object],
-    messages: Sequence[Message],
+    library: Library, sweep: Sweep, world: World, prepare: Prepare, barrier: Callable[[], object], planned: Cell
 ) -> Cell:
-    reasons = [refusal(library, sweep, each, world.size) for each in messages]
-    if reason := next(filter(None, reasons), None):
-        return Cell(**known, status="unsupported", reason=reason)
-    call = [_prepared(sweep, world, prepare, each, sweep.seed + place) for place, each in enumerate(messages)]
-    ranks = [*range(world.size)] if library.one_process else [world.rank]
-    mine, wrong = _timed(sweep, call, barrier, ranks)
+    """The planned cell with what was measured."""
+    parts = planned.messages or [Message(collective=planned.collective, size_bytes=planned.size_bytes)]
+    if reason := next(filter(None, (refusal(library, sweep, each, world.size) for each in parts)), None):
+        return structs.replace(planned, status="unsupported", reason=reason)
+    prepared: list[tuple[Operation, Messages]] = []
+    for seed, each in enumerate(parts, start=sweep.seed):
+        collective = Collective(each.collective)
+        messages = Messages(collective, each.size_bytes, sweep.data_type, world.size, seed, each.backwards)
+        turned = (True,) if each.backwards else ()
+        prepared.append((prepare(collective, messages.elements, *turned), messages))
+    call = _Call(prepared, range(world.size) if library.one_process else [world.rank])
+    moments, error = _timed(sweep, call, barrier)
     loop_calls = sweep.iterations if sweep.pipelined else 1
-    counted = _counted(world, call, mine, loop_calls)
     # Of ranks in one process it is that process's alone.
-    times, wrongs, counts = zip(*world.all_gather((mine, wrong, counted)), strict=True)
-    if wrong := next(filter(None, wrongs), None):
-        return Cell(**known, status="failed", reason=f"{library.title}: {wrong}.")
+    gathered = world.all_gather((moments, error, _counted(world, call.timed(), moments, loop_calls)))
+    if error := next((error for _, error, _ in gathered if error), None):
+        return structs.replace(planned, status="failed", reason=f"{library.title}: {error}.")
     # All by the first rank's first moment, so that the numbers are small; hosts' clocks stay as they are.
-    start = times[0][0][0]
-    return Cell(
-        **known,
-        **_costs(counts),
-        **_by_formula(library, messages, world.size),
-        status="ok",
-        loop_calls=loop_calls,
-        entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls in times],
-        left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls in times],
-    )
-
-
-def _prepared(sweep: Sweep, world: World, prepare: Prepare, message: Message, seed: int) -> tuple[Operation, Messages]:
-    collective = Collective(message.collective)
-    messages = Messages(collective, message.size_bytes, sweep.data_type, world.size, seed, message.backwards)
-    turned = (True,) if message.backwards else ()
-    return prepare(collective, messages.elements, *turned), messages
-
-
-def _run_of(call: _Call) -> Callable[[], object]:
-    """What is timed: the one operation itself, so that nothing comes on top of it."""
-    runs = [operation.run for operation, _ in call]
-
-    def run() -> None:
-        for each in runs:
-            each()
-
-    return runs[0] if len(runs) == 1 else run
-
-
-def _costs(counts: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
-    """The fields of a cell on what its calls cost, from what every process has counted."""
-    calls = counts[0]["calls"]
-    sent = [each["sent_bytes"] for each in counts if each["sent_bytes"] is not None]
-    return {
-        "counted_calls": calls,
-        "sent_bytes": sum(sent) / calls if sent else None,
-        "processor_seconds": sum(each["processor_seconds"] for each in counts) / calls,
-    }
-
-
-def _by_formula(library: Library, messages: Sequence[Message], ranks: int) -> dict[str, object]:
-    """The fields of a cell on the library's algorithms."""
-    algorithms, told = [library.algorithm(each.collective, each.size_bytes) for each in messages], site()
+    start = gathered[0][0][0][0]
+    calls = gathered[0][2].calls
+    sent = [counted.sent_bytes for *_, counted in gathered if counted.sent_bytes is not None]
+    algorithms = list(filter(None, (library.algorithm(each.collective, each.size_bytes) for each in parts)))
+    formulas = [
+        algorithm.sent_bytes and algorithm.sent_bytes(each.size_bytes, world.size)
+        for algorithm, each in zip(algorithms, parts, strict=True)
+    ]
     # Of several hosts only what goes from host to host is counted, and the formula has what goes from rank to rank.
-    is_counted = told is None or len(told.hosts) in (1, ranks)
-    sent_bytes = None
-    if is_counted and all(algorithm.sent_bytes for algorithm in algorithms):
-        pairs = zip(algorithms, messages, strict=True)
-        sent_bytes = sum(algorithm.sent_bytes(each.size_bytes, ranks) for algorithm, each in pairs)
-    return {
-        "formula_bytes": sent_bytes,
-        "algorithm": "; ".join(dict.fromkeys(each.name for each in algorithms)),
-        "formula": "; ".join(dict.fromkeys(each.formula for each in algorithms)),
-        "source": "; ".join(dict.fromkeys(each.source for each in algorithms)),
-    }
+    launch_site = site()
+    is_counted = launch_site is None or len(launch_site.hosts) in (1, world.size)
+    return structs.replace(
+        planned,
+        loop_calls=loop_calls,
+        entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls, *_ in gathered],
+        left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls, *_ in gathered],
+        counted_calls=calls,
+        sent_bytes=sum(sent) / calls if sent else None,
+        processor_seconds=sum(counted.processor_seconds for *_, counted in gathered) / calls,
+        formula_bytes=None if not is_counted or None in formulas else sum(filter(None, formulas)),
+        algorithm="; ".join(dict.fromkeys(each.name for each in algorithms)),
+    )
 
 
 def refusal(library: Library, sweep: Sweep, message: Message, ranks: int) -> str | None:
@@ -203,108 +199,71 @@ def refusal(library: Library, sweep: Sweep, message: Message, ranks: int) -> str
     return None
 
 
-def _timed(
-    sweep: Sweep, call: _Call, barrier: Callable[[], object], ranks: list[int]
-) -> tuple[list[tuple[int, int]], str | None]:
+def _timed(sweep: Sweep, call: _Call, barrier: Callable[[], object]) -> tuple[list[tuple[int, int]], str | None]:
     """When this process began and left each timed call, in nanoseconds, and what was wrong with a result, if anything.
 
-    All calls are made even where one was wrong, since the other ranks make theirs.
+    Pipelined calls are a loop of nothing else, timed as one. All calls are made even where one was wrong, since the
+    other ranks make theirs.
     """
-    run = _run_of(call)
+    run = call.timed()
     if sweep.pipelined:
-        _load(call, ranks, 0)
-        return _one_after_the_other(sweep, run), None
-    moments, wrong = [], None
+        call.load(0)
+        for _ in range(sweep.warmup_iterations):
+            run()
+
+        def loop() -> None:
+            for _ in range(sweep.iterations):
+                run()
+
+        return _clocked(loop), None
+    moments: list[tuple[int, int]] = []
+    error = None
     for number in range(sweep.warmup_iterations + sweep.iterations):
-        _load(call, ranks, number)
+        call.load(number)
         barrier()
-        moment = _clocked(run)
+        clocked = _clocked(run)
         if number < sweep.warmup_iterations:
             continue
-        moments.append(moment)
-        if sweep.check and wrong is None:
-            found = (_what_is_wrong(operation, messages, ranks, number) for operation, messages in call)
-            wrong = next(filter(None, found), None)
-    return moments, wrong
+        moments += clocked
+        if sweep.check and error is None:
+            error = call.error(number)
+    return moments, error
 
 
-def _load(call: _Call, ranks: list[int], number: int) -> None:
-    for operation, messages in call:
-        operation.load([messages.of(rank, number) for rank in ranks])
-
-
-def _clocked(run: Callable[[], object]) -> tuple[int, int]:
-    """When one call began and ended, in nanoseconds: by the clock that counts from the machine's boot, which nobody
-    sets, and which hosts compare.
+def _clocked(run: Callable[[], object], calls: int = 1) -> list[tuple[int, int]]:
+    """When each of so many calls began and ended, in nanoseconds: by the clock that counts from the machine's boot,
+    which nobody sets, and which hosts compare.
     """
     now, clock = time.clock_gettime_ns, time.CLOCK_BOOTTIME
-    entered = now(clock)
-    run()
-    return entered, now(clock)
-
-
-def _one_after_the_other(sweep: Sweep, run: Callable[[], object]) -> list[tuple[int, int]]:
-    """When a loop of nothing but calls began and ended."""
-    now, clock = time.clock_gettime_ns, time.CLOCK_BOOTTIME
-    for _ in range(sweep.warmup_iterations):
+    moments: list[tuple[int, int]] = []
+    for _ in range(calls):
+        entered = now(clock)
         run()
-    started = now(clock)
-    for _ in range(sweep.iterations):
-        run()
-    return [(started, now(clock))]
+        moments.append((entered, now(clock)))
+    return moments
 
 
-def _what_is_wrong(operation: Operation, messages: Messages, ranks: list[int], call: int) -> str | None:
-    for rank, result in zip(ranks, operation.results(), strict=True):
-        expected = messages.expected(rank, call)
-        if expected is None or (result is not None and np.array_equal(result, expected)):
-            continue
-        about = f"{messages.collective} of {messages.size_bytes:,} bytes among {messages.ranks} ranks"
-        if result is None or result.shape != expected.shape:
-            return f"{about} left rank {rank} without its result"
-        places = np.flatnonzero(result != expected)
-        first = places[0]
-        return (
-            f"{about} gave rank {rank} {len(places):,} of {len(expected):,} elements wrong; element {first} is "
-            f"{result[first]:g} where {expected[first]:g} belongs"
-        )
-    return None
+def _counted(world: World, run: Callable[[], object], moments: list[tuple[int, int]], loop_calls: int) -> _Counted:
+    """Count over calls one right after the other.
 
-
-def _counted(world: World, call: _Call, moments: list[tuple[int, int]], loop_calls: int) -> dict[str, float | None]:
-    """What calls one right after the other take of the network and of this process's processor time.
-
-    Meetings of the ranks before and after send something too, which as many meetings without calls tell.
+    Meetings of the ranks before and after send something too, which as many meetings without calls tell. The ranks of
+    a host follow one another, and the first of them counts its host's bytes.
     """
-    interface, run = machine.counted_interface(), _run_of(call)
-    counts = interface is not None and _is_first_on_host(world)
+    launch_site, interface = site(), machine.counted_interface()
+    if world.rank % (world.size // (len(launch_site.hosts) if launch_site else 1)):
+        interface = None
     typical = statistics.median(left - entered for entered, left in moments) / loop_calls / 1e9
     [calls, *_] = world.all_gather(max(1, min(_MOST_COUNTED, int(_COUNTED_SECONDS / max(typical, 1e-9)))))
-    sent, processor = [], []
+    sent: list[int] = []
+    processor: list[float] = []
     for repetitions in (0, calls):
         world.all_gather(None)
-        before, processor_before = machine.bytes_sent(interface) if counts else 0, time.process_time()
+        before, processor_before = machine.bytes_sent(interface) if interface else 0, time.process_time()
         world.all_gather(None)
         for _ in range(repetitions):
             run()
         processor.append(time.process_time() - processor_before)
         world.all_gather(None)
-        sent.append((machine.bytes_sent(interface) if counts else 0) - before)
-    return {
-        "calls": calls,
-        "sent_bytes": max(sent[1] - sent[0], 0) if counts else None,
-        "processor_seconds": max(processor[1] - processor[0], 0.0),
-    }
-
-
-def _is_first_on_host(world: World) -> bool:
-    """Whether this rank counts its host's bytes: the ranks of a host follow one another."""
-    told = site()
-    hosts = len(told.hosts) if told else 1
-    return world.rank % (world.size // hosts) == 0
-
-
-def _timing_seconds() -> float:
-    """What `_clocked` takes of a call that does nothing: the median."""
-    moments = [_clocked(lambda: None) for _ in range(_EMPTY_CALLS)]
-    return statistics.median(left - entered for entered, left in moments) / 1e9
+        sent.append((machine.bytes_sent(interface) if interface else 0) - before)
+    sent_bytes = max(sent[1] - sent[0], 0) if interface else None
+    return _Counted(calls, sent_bytes, max(processor[1] - processor[0], 0.0))

@@ -39,9 +39,11 @@ _PACKAGES = ("numpy", "scikit-learn", "safetensors")
 
 def host_facts() -> Machine:
     """The machine's name, processor, cores, memory in bytes, GPUs and kernel."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return Machine(
         name=socket.gethostname(),
-        processor=_processor_name(),
+        processor=next(models, platform.machine()),
         cores=os.cpu_count(),
         memory_bytes=psutil.virtual_memory().total,
         gpus=gpu_names(),
@@ -51,27 +53,25 @@ def host_facts() -> Machine:
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
     """Versions of Python, and of those of our distributions and of these `packages` that are installed here."""
-    found = {"python": platform.python_version()}
+    by_name = {"python": platform.python_version()}
     for package in (*packages, *_PACKAGES):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(metadata.PackageNotFoundError):
+            by_name[package] = metadata.version(package)
+    return by_name
 
 
 def distributions(folders: Iterable[Path]) -> list[str]:
     """The name and version of every distribution installed in these folders, sorted.
 
-    A distribution that was installed from a file of this machine (PEP 610) comes with the digest of its files as well.
+    One that was installed from a file of this machine (PEP 610) comes with the digest of its files as well.
     """
-    return sorted(f"{each.name} {_build_of(each)}".strip() for folder in folders for each in folder.glob("*.dist-info"))
-
-
-def _build_of(distribution: Path) -> str:
-    files = distribution / "RECORD"
-    is_built_here = (distribution / "direct_url.json").exists() and files.exists()
-    return hashlib.sha256(files.read_bytes()).hexdigest() if is_built_here else ""
+    names: list[str] = []
+    for distribution in (each for folder in folders for each in folder.glob("*.dist-info")):
+        files, name = distribution / "RECORD", distribution.name
+        if (distribution / "direct_url.json").exists() and files.exists():
+            name += f" {hashlib.sha256(files.read_bytes()).hexdigest()}"
+        names.append(name)
+    return sorted(names)
 
 
 def packages_digest() -> str:
@@ -112,26 +112,24 @@ def unpinned(task: Threaded, local_world_size: int) -> Placement:
 
 
 def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
-    """Keep this process, and every thread it starts from now on, on cores of its own, where there are enough.
+    """Keep this process, and every thread it starts from now on, on cores of its own, where cores suffice.
 
-    A process that holds several `replicas` gets the cores of all of them. Where cores don't suffice nothing is pinned.
+    A process that holds several `replicas` gets the cores of all of them.
     """
     if _exceeds_cores(task, local_world_size):
         return Placement([], oversubscribed=True)
-    cores = sorted(os.sched_getaffinity(0))
     first = local_rank * task.threads
-    own = cores[first : first + task.threads * replicas]
+    cores = sorted(os.sched_getaffinity(0))[first : first + task.threads * replicas]
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # A thread may end meanwhile.
-            os.sched_setaffinity(int(thread), own)
-    return Placement(own, oversubscribed=False)
+            os.sched_setaffinity(int(thread), cores)
+    return Placement(cores, oversubscribed=False)
 
 
 def _exceeds_cores(task: Threaded, local_world_size: int) -> bool:
     launch_site = site()
-    return bool(launch_site and launch_site.oversubscribed) or local_world_size * task.threads > len(
-        os.sched_getaffinity(0)
-    )
+    threads = local_world_size * task.threads
+    return bool(launch_site and launch_site.oversubscribed) or threads > len(os.sched_getaffinity(0))
 
 
 @contextmanager
@@ -141,22 +139,22 @@ def alone() -> Generator[int]:
     A child that is given the descriptor, and its number in the variable `MEASURES`, may measure as well, and holds the
     lock on. Raises UserError where another comparison or benchmark runs here: each would measure the other as well.
 
-    The lock is flock(2) of a folder that every user can open and only root can replace, so no user can leave a file
-    there that shuts out the others. It ends with the processes that hold it. Where the folder isn't shared but the
-    network is, as in some containers and batch jobs, a socket without a file (unix(7), abstract) does the same. Neither
-    helps against a user who holds them on purpose: the refusal names the process, which its user or root can end.
+    The lock is flock(2) of a folder that every user can open and only root can replace, and ends with the processes
+    that hold it. Where the network is shared but not the folder, as in some containers and batch jobs, an abstract
+    socket (unix(7)) does the same. A user may hold them on purpose: the refusal names the process.
     """
     lock = _open_lock()
     try:
         with socket.socket(socket.AF_UNIX) as claim:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise _refusal(_holder()) from error
-            try:
                 claim.bind(_CLAIM)
             except OSError as error:
-                raise _refusal("") from error
+                holder = _holder() if isinstance(error, BlockingIOError) else ""
+                raise UserError(
+                    f"Another comparison or benchmark runs on this machine{holder}, and each would measure the other "
+                    "as well: wait for its end, or end it."
+                ) from error
             yield lock
     finally:
         # Never unlocked: whoever else has inherited the lock holds it on.
@@ -192,21 +190,15 @@ def _holder() -> str:
     return ""
 
 
-def _refusal(holder: str) -> UserError:
-    return UserError(
-        f"Another comparison or benchmark runs on this machine{holder}, and each would measure the other as well: wait "
-        "for its end, or end it."
-    )
-
-
 def git_commit() -> str | None:
     """The commit of this checkout, with `+changes` where files differ from it; None outside a checkout."""
+    # No hash is as long as this, and no tag is named.
+    whole = ["--always", "--abbrev=64", "--exclude=*", "--dirty=+changes"]
     try:
-        commit = _output_of("git", "-C", str(ROOT), "rev-parse", "HEAD")
-        changed = _output_of("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
+        command = ["git", "-C", str(ROOT), "describe", *whole]
+        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-    return commit + ("+changes" if changed else "")
 
 
 def has_private_network() -> bool:
@@ -215,15 +207,14 @@ def has_private_network() -> bool:
 
 
 def counted_interface() -> str | None:
-    """The network interface whose bytes are this launch's; None where it shares all of them with others.
+    """The network interface whose bytes are this launch's: its own loopback, or this host's way to its other hosts.
 
-    That is the loopback of a network that is the launch's own, or else this host's way to the launch's other hosts,
-    which should have no other traffic meanwhile.
+    None where it shares all of them with others.
     """
     if has_private_network():
         return "lo"
-    told = site()
-    return told.interface if told and len(told.hosts) > 1 else None
+    launch_site = site()
+    return launch_site.interface if launch_site and len(launch_site.hosts) > 1 else None
 
 
 def bytes_sent(interface: str) -> int:
@@ -241,19 +232,7 @@ def watch_memory() -> int:
 
 def memory_above(start: int) -> int:
     """How many bytes the largest resident memory since `watch_memory` lies above `start`, which that returned."""
-    [line] = [
-        line for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM")
-    ]
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     # In KiB, though it says kB (proc(5)).
-    return max(int(line.split()[1]) * 1024 - start, 0)
-
-
-def _processor_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def _output_of(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
+    [kibibytes] = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
+    return max(kibibytes * 1024 - start, 0)

@@ -1,7 +1,4 @@
-"""Products of two square matrices, C = A B: their inputs, their clock and their check by NumPy.
-
-How a product is computed, and over which workers, is each way's own: a script hands it in.
-"""
+"""Products of two square matrices, C = A B: their inputs, their clock and their check by NumPy; a script multiplies."""
 
 import dataclasses
 import math
@@ -16,7 +13,7 @@ from common.declarations.way import Way
 from common.errors import LaunchFailedError
 from common.measurement import machine, startup
 from common.measurement.world import World, facts_of
-from common.records.files import write_record
+from common.records.files import from_json, write_record
 from common.records.matrix_products import Cell, MatrixRecord, in_words
 
 _EXACT = 2**24
@@ -27,7 +24,7 @@ _LARGEST_ELEMENT = 127
 
 @dataclass(frozen=True)
 class Matrices:
-    """The matrices of one size, (size, size) in float32, where this process is rank 0; else None for each."""
+    """The matrices of one size, (size, size) in float32; None for each but in rank 0, which alone loads and checks."""
 
     size: int
     a: np.ndarray | None
@@ -37,28 +34,30 @@ class Matrices:
 
     def load(self, seed: int, call: int) -> None:
         """Put the inputs of this call in, and nothing in C."""
+        assert self.a is not None
+        assert self.b is not None
+        assert self.c is not None
         self.a[:], self.b[:] = inputs(self.size, seed, call)
         self.c.fill(np.nan)
 
     def what_is_wrong(self) -> str | None:
         """How C differs from NumPy's product in float64, in one sentence without its point; None where it's equal."""
+        assert self.a is not None
+        assert self.b is not None
+        assert self.c is not None
         expected = self.a.astype(np.float64) @ self.b.astype(np.float64)
         wrong = self.c != expected
         if not wrong.any():
             return None
         row, column = np.argwhere(wrong)[0]
-        found, belongs = self.c[row, column], expected[row, column]
         return (
             f"{np.count_nonzero(wrong):,} of {wrong.size:,} elements of a product of size {self.size} are wrong; that "
-            f"in row {row} and column {column} is {found:g} where {belongs:g} belongs"
+            f"in row {row} and column {column} is {self.c[row, column]:g} where {expected[row, column]:g} belongs"
         )
 
 
 def inputs(size: int, seed: int, call: int) -> np.ndarray:
-    """A and B of one call as (2, size, size), float32: whole numbers so small that C is exact, whatever the order.
-
-    No partial sum of C's elements leaves the whole numbers that float32 has, so that equality is what to check for.
-    """
+    """A and B of one call as (2, size, size), float32: whole numbers so small that no partial sum of C is rounded."""
     largest = min(_LARGEST_ELEMENT, math.isqrt((_EXACT - 1) // size))
     drawn = np.random.default_rng([seed, size, call]).integers(-largest, largest + 1, (2, size, size), dtype=np.int16)
     return drawn.astype(np.float32)
@@ -91,25 +90,30 @@ def measure(
 ) -> None:
     """Measure the products of every size, print a line on each, and keep them in the record; every rank has to call.
 
-    `prepare` makes room for what a size needs, outside the clock. Raises UserError where the workers can't share a
-    size, and LaunchFailedError on every rank where a product was wrong.
+    `prepare` makes room for a size, outside the clock. Raises UserError where the workers can't share a size, and
+    LaunchFailedError on every rank where a product was wrong.
     """
     check_workers(way, products, products.workers or world.size)
-    cells = []
+    cells: list[Cell] = []
     for size in products.sizes:
         cells.append(_cell(way, products, world, barrier, prepare, size))
         if world.rank == 0:
             print(in_words(cells[-1]), flush=True)
     if world.rank == 0 and products.record:
-        write_record(products.record, _record(way, products, world, cells))
+        facts = declared(way, products, world.size) | facts_of(world, way.family.packages)
+        measured = {"status": "ok", "elapsed_seconds": startup.seconds_since_start(), "cells": cells}
+        write_record(products.record, from_json(facts | measured, MatrixRecord))
 
 
 def declared(way: Way, products: Products, workers: int) -> dict[str, object]:
     """The fields of a record that are known before the launch."""
     return {
-        **{"way": way.name, "title": way.title, "kind": way.kind, "family": way.family.title},
-        **{"colors": list(way.family.colors), "world_size": workers, "git_commit": machine.git_commit()},
+        "way": way.name,
+        "kind": way.kind,
+        "family": way.family.title,
+        "world_size": workers,
         "threads_per_worker": products.threads,
+        "git_commit": machine.git_commit(),
         # Where the record was first written says nothing of the launch.
         "products": dataclasses.replace(products, record=None),
     }
@@ -123,9 +127,11 @@ def _cell(
     prepare: Callable[[Matrices], Multiply],
     size: int,
 ) -> Cell:
-    room = [np.empty((size, size), np.float32) if world.rank == 0 else None for _ in range(3)]
-    matrices = Matrices(size, *room)
-    multiply, timed, wrong = prepare(matrices), [], None
+    a, b, c = (np.empty((size, size), np.float32) if world.rank == 0 else None for _ in range(3))
+    matrices = Matrices(size, a, b, c)
+    multiply = prepare(matrices)
+    timed: list[Parts] = []
+    wrong = None
     # A wrong product ends no call: the other ranks make all of theirs.
     for call in range(products.warmup_iterations + products.iterations):
         if world.rank == 0:
@@ -137,19 +143,9 @@ def _cell(
             wrong = wrong or matrices.what_is_wrong()
         if call >= products.warmup_iterations:
             timed.append(parts)
-    everyone = world.all_gather(([each.moments for each in timed], wrong))
-    if wrong := everyone[0][1]:
+    gathered = world.all_gather(([each.moments for each in timed], wrong))
+    if wrong := gathered[0][1]:
         raise LaunchFailedError(f"{way.title}: {wrong}.")
-    start = everyone[0][0][0][0]
-    moments = [[[(moment - start) / 1e9 for moment in call] for call in calls] for calls, _ in everyone]
+    start = gathered[0][0][0][0]
+    moments = [[[(moment - start) / 1e9 for moment in call] for call in calls] for calls, _ in gathered]
     return Cell(size=size, parts=timed[0].names, moments_seconds=moments)
-
-
-def _record(way: Way, products: Products, world: World, cells: list[Cell]) -> MatrixRecord:
-    return MatrixRecord(
-        **declared(way, products, world.size),
-        **facts_of(world, way.family.packages),
-        status="ok",
-        elapsed_seconds=startup.seconds_since_start(),
-        cells=cells,
-    )

@@ -11,10 +11,10 @@ _OFFSETS = 4099
 class Messages:
     """What all ranks put into every call of one collective at one size.
 
-    Values are whole numbers drawn at random, small enough for any sum over the ranks to be exact in their type,
-    whatever the order. Each rank's values of each call begin at a place of their own in one drawn sequence: a result
-    that lacks a rank, has one twice, swaps two, is shifted, or is left from the call before differs in almost every
-    element. With `backwards` the last rank counts as the first one.
+    Values are random whole numbers, small enough for any sum over the ranks to be exact in their type. Each rank's
+    values of each call begin at a place of their own in one drawn sequence: a result that lacks a rank, has one twice,
+    swaps two, is shifted, or is left from the call before differs in almost every element. With `backwards` the last
+    rank counts as the first one.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from common.contract.work import Work
 from common.declarations.strategy import Options, Strategy, label, other_maths
 from common.measurement import machine
 from common.measurement.world import World, facts_of
-from common.records.quotation import distributing_lines
+from common.records.files import from_json
 from common.records.site import Site, site
 from common.records.training import Memory, Record, Startup, Window
 
@@ -41,7 +41,7 @@ def wire_bytes(parts: Sequence[Part], workers: int, steps: int) -> dict[str, obj
     if machine.has_private_network():
         return {"wire_bytes_per_step": parts[0].sent_bytes / steps}
     launch_site = site()
-    # A coordinator alone has a clock: nobody read the counters of the other hosts.
+    # Where only a coordinator has a clock, nobody read the counters of the other hosts.
     if launch_site is None or len(launch_site.hosts) < 2 or len(parts) < workers:
         return {"wire_bytes_per_step": None}
     by_host = [part.sent_bytes / steps for part in parts[:: workers // len(launch_site.hosts)]]
@@ -62,19 +62,26 @@ def declared(
         traffic = strategy.traffic_between_hosts(parameter_bytes, world_size, hosts, options)
     else:
         traffic = strategy.traffic(parameter_bytes, world_size, options)
+    synchronous = strategy.is_synchronous(options)
     return (launch_site.facts() if launch_site else {}) | {
-        **{"strategy": strategy.name, "label": label(options), "framework": strategy.framework, "base": strategy.base},
-        **{"family": strategy.family.title, "colors": list(strategy.family.colors)},
-        **{"compared_with": dict(strategy.compared_with), "other_maths": other_maths(options)},
+        "strategy": strategy.name,
+        "label": label(options),
+        "framework": strategy.framework,
+        "family": strategy.family.title,
+        "base": strategy.base,
+        "compared_with": dict(strategy.compared_with),
         "script": strategy.script,
-        "distributed_by": list(distributing_lines(strategy.script)),
-        **{"world_size": world_size, "synchronous": strategy.is_synchronous(options), "scaling": task.scaling},
-        "shards": shards_of(strategy.work, strategy.is_synchronous(options), world_size),
-        **{"formula_bytes_per_step": traffic.bytes_per_step, "formula": traffic.formula},
-        **{"formula_source": traffic.source, "threads_per_worker": task.threads},
-        "processes_beside": strategy.processes_beside(options),
+        "synchronous": synchronous,
+        "other_maths": other_maths(options),
         "alone": strategy.alone.name if strategy.alone else "",
-        **{"task": task, "options": dataclasses.asdict(options)},
+        "world_size": world_size,
+        "shards": shards_of(strategy.work, synchronous, world_size),
+        "scaling": task.scaling,
+        "threads_per_worker": task.threads,
+        "processes_beside": strategy.processes_beside(options),
+        "formula_bytes_per_step": traffic.bytes_per_step,
+        "task": task,
+        "options": dataclasses.asdict(options),
     }
 
 
@@ -86,9 +93,8 @@ def of_launch(
     examples = [part.examples for part in parts]
     shard_losses = [list(losses) for part in parts for losses in zip(*part.losses, strict=True)]
     if strategy.work is Work.PARTS_OF_ONE_MODEL:
-        examples = [max(examples), *[0] * (len(examples) - 1)]
-    known = declared(strategy, task, options, world.size) | {
-        **facts_of(world, strategy.family.packages),
+        examples = [max(examples)] + [0] * (len(examples) - 1)
+    measured = {
         "status": "ok",
         "git_commit": machine.git_commit(),
         "time_to_first_step_s": slowest.startup_seconds.total,
@@ -96,15 +102,16 @@ def of_launch(
         "startup_processor_seconds": slowest.startup_processor_seconds,
         "windows": [window for part in parts for window in part.windows],
         "examples_by_rank": examples,
-        "losses": finite(np.mean(shard_losses, axis=0).tolist()),
-        "shard_losses": [finite(losses) for losses in shard_losses],
+        "losses": _finite(np.mean(shard_losses, axis=0).tolist()),
+        "shard_losses": [_finite(losses) for losses in shard_losses],
         "peak_memory_bytes": [part.peak_memory_bytes for part in parts],
         "memory_bytes": [part.memory_bytes for part in parts],
         "process_start_seconds": [part.process_start_seconds for part in parts],
     }
-    return Record(**known | facts)
+    about = declared(strategy, task, options, world.size) | facts_of(world, strategy.family.packages)
+    return from_json(about | measured | facts, Record)
 
 
-def finite(losses: Sequence[float]) -> list[float | None]:
+def _finite(losses: Sequence[float]) -> list[float | None]:
     """The losses as a record has them: None for one that isn't finite."""
     return [loss if math.isfinite(loss) else None for loss in losses]

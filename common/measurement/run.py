@@ -18,7 +18,7 @@ from common.contract.mlp import State
 from common.contract.rows import Batch, shards_of, share_of
 from common.contract.task import Task
 from common.contract.work import Work
-from common.declarations.strategy import Options, Strategy
+from common.declarations.strategy import Options, Strategy, has_exchange
 from common.errors import LaunchFailedError
 from common.files import ensure_writable
 from common.measurement import machine, record, startup
@@ -51,13 +51,19 @@ class Run:
         self.global_batch = self._share.global_batch
         """Rows per step of all workers together; of an asynchronous strategy those of one worker's update."""
         self.dataset = dataset.load(task)
-        self.record_path = task.record or _new_record_path(strategy, task, world.size)
+        about = f"{strategy.name}-{task.preset}-{task.scaling}-{world.size}w"
+        self.record_path = task.record or ROOT / "results" / f"{about}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.json"
         if world.rank == 0:
             ensure_writable(self.record_path)
             ensure_writable(task.checkpoint or self.record_path)
         self._checkpoints = Checkpoints(task, self.dataset, self.global_batch)
-        self.first_step, self.initial_state = self._start()
-        """The step and the state (weights, and momentum where a checkpoint has any) that every rank begins with."""
+        checkpoint = self._checkpoints.start(world.rank == 0)
+        if task.checkpoint:
+            [checkpoint, *_] = world.all_gather(checkpoint)
+        self.first_step = checkpoint.step if checkpoint else 0
+        """The step that every rank begins with."""
+        self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)
+        """What every rank begins with: weights, and momentum where a checkpoint has any."""
         pinned_cores = world.placement.pinned_cores
         self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined, pinned_cores)
         self._step = self._window_start = self._window_end = self.first_step
@@ -74,9 +80,9 @@ class Run:
     ) -> None:
         """Say, before the first step, how to read the training's state; every rank reads it at the same steps.
 
-        `state` gives the weights and the momentum as NumPy arrays in the contract's layout, for checkpoints and the
-        end. `held_bytes` gives the bytes of this process's parameters, gradients and optimizer state, by these names.
-        `replicas` gives the states of all replicas in this process, for `--check-replicas`; left out, it has one.
+        `state` gives weights and momentum as NumPy arrays in the contract's layout. `held_bytes` gives the bytes of
+        this process's parameters, gradients and optimizer state, by these names. `replicas` gives the states of all
+        replicas in this process, for `--check-replicas`; left out, it has one.
         """
         self._state, self._held_bytes = state, held_bytes
         self._replicas = replicas or (lambda: [state()])
@@ -89,7 +95,7 @@ class Run:
     def grouped_steps(self, steps: int) -> Iterator[list[Batch]]:
         """This process's batches for programs that compute so many `steps` in one call, fewer where a window ends.
 
-        All batches gather their features and labels into one buffer, so such a program uses their `rows`.
+        All batches share one buffer for features and labels, so such a program uses their `rows`.
         """
         for batches in self.windows():
             for start in range(0, len(batches), steps):
@@ -116,10 +122,10 @@ class Run:
     def observe(self, losses: Tensor | None, rows: Tensor = 0, steps: int = 1) -> None:
         """Note the loss of the last step, and close the window where that ends one.
 
-        It is the mean over this process's rows; a process that has the shards of several workers gives the mean over
-        each shard's, (shards,). Of several `steps` in one call it is (steps,) or (steps, shards). `rows` says how many
-        rows it was taken of, in all these steps. Both may be the framework's lazy tensors: they are read after the
-        window's clock has stopped. A worker that never sees a loss, as a pipeline's first stage, gives None.
+        The loss is the mean over this process's rows; of several shards it is each one's, (shards,), and of several
+        `steps` (steps,) or (steps, shards). A worker that never sees a loss, as a pipeline's first stage, gives None.
+        `rows` counts those that it was taken of, in all these steps. Both may be lazy tensors, which are read after the
+        window's clock has stopped.
         """
         self._unread.append((losses, rows, steps))
         self._step += steps
@@ -131,10 +137,9 @@ class Run:
     def finish(self, examples: int | None = None, **facts: object) -> None:
         """Gather every rank's times, then let rank 0 save the final state, write the record and print the result.
 
-        Every rank must call it, before the framework's own teardown. `examples` are the rows that this process's losses
-        were taken of in all steps, where that is known only now. `facts` are more fields of the record.
-
-        Raises LaunchFailedError on every rank where a step or a shard has no loss: nothing would prove its maths.
+        Every rank must call it, before the framework's own teardown. `examples` are this process's rows in all steps,
+        where they are counted only now. `facts` are more fields of the record. Raises LaunchFailedError on every rank
+        where a step or a shard has no loss: nothing would prove its maths.
         """
         state, held_bytes = self._state(), self._held_bytes()
         part = record.Part(
@@ -151,18 +156,35 @@ class Run:
         )
         parts = self.world.all_gather(part)
         self._check_losses([each.losses for each in parts])
-        drifted = self._drifted_replicas()
-        if self.world.rank == 0:
-            self._save(state)
-            known = {"replica_checkpoints": self._checkpoints.save_replicas(drifted, self.task.steps)}
-            steps = self.task.steps - self.first_step - self.task.warmup_steps
-            known |= {"first_step": self.first_step, "examples_per_step": self.global_batch}
-            known |= {"data_sha256": self.dataset.sha256} | record.wire_bytes(parts, self.world.size, steps)
-            known |= {"accuracies": self._checkpoints.accuracies, "checkpoint": self._checkpoint_name()}
-            known |= {"final_accuracy": self._checkpoints.accuracies[-1].accuracy}
-            written = record.of_launch(self.strategy, self.task, self.options, self.world, parts, **known | facts)
-            write_record(self.record_path, written)
-            _print_result(written, self.record_path)
+        drifted: list[State] = []
+        if self.task.checkpoint and not has_exchange(self.options):
+            # Workers that exchanged nothing have weights of their own.
+            drifted = [replica for replicas in self.world.all_gather(self._replicas()) for replica in replicas][1:]
+        if self.world.rank:
+            return
+        checkpoints, path = self._checkpoints, self.task.checkpoint
+        checkpoints.save(state, self._step, self.clock.training_seconds)
+        if path:
+            is_beside = path.resolve().parent == self.record_path.resolve().parent
+            facts = {"checkpoint": path.name if is_beside else str(path.resolve())} | facts
+        steps = self.task.steps - self.first_step - self.task.warmup_steps
+        facts = record.wire_bytes(parts, self.world.size, steps) | facts
+        written = record.of_launch(
+            self.strategy,
+            self.task,
+            self.options,
+            self.world,
+            parts,
+            first_step=self.first_step,
+            examples_per_step=self.global_batch,
+            data_sha256=self.dataset.sha256,
+            replica_checkpoints=checkpoints.save_replicas(drifted, self.task.steps),
+            accuracies=checkpoints.accuracies,
+            final_accuracy=checkpoints.accuracies[-1].accuracy,
+            **facts,
+        )
+        write_record(self.record_path, written)
+        _print_result(written, self.record_path)
 
     def _check_losses(self, losses: list[list[list[float]]]) -> None:
         """Raises LaunchFailedError unless there is a loss of every step and shard: `losses` by rank, step and shard."""
@@ -181,19 +203,6 @@ class Run:
             f"{self.strategy.name} leaves no record, since {cause}: call observe() with the loss after every step."
         )
 
-    def _drifted_replicas(self) -> list[State]:
-        """The states of all replicas but the first where the weights are kept of workers that exchanged nothing."""
-        if not self.task.checkpoint or getattr(self.options, "exchange", True):
-            return []
-        return [replica for part in self.world.all_gather(self._replicas()) for replica in part][1:]
-
-    def _start(self) -> tuple[int, State]:
-        """The step and state that every rank begins with: rank 0's checkpoint where there is one."""
-        resumed = self._checkpoints.start(self.world.rank == 0)
-        if self.task.checkpoint:
-            resumed = self.world.all_gather(resumed)[0]
-        return (0, mlp.initial_weights(self.task)) if resumed is None else (resumed.step, resumed.state)
-
     def _close_window(self) -> None:
         seconds = self.clock.stop(self._step)
         for losses, rows, steps in self._unread:
@@ -203,23 +212,25 @@ class Run:
                 self._losses += np.reshape([float(value) for value in values], (steps, -1)).tolist()
             self._examples += int(np.sum(rows))
         self._unread.clear()
-        if self.world.rank == 0:
-            self._print_progress(seconds)
+        now = time.perf_counter()
+        if self.world.rank == 0 and (now - self._printed_at >= 1 or self._step == self.task.steps):
+            self._printed_at = now
+            rate = (self._step - self._window_start) * self.global_batch / seconds
+            # We don't gather the loss: that would add a synchronisation.
+            whose = "rank 0's loss" if self.strategy.work is Work.DATA_PARALLEL and self.world.size > 1 else "loss"
+            loss = f"{whose} {np.mean(self._losses[-1]):.5f}   " if self._losses else ""
+            print(f"step {self._step:>5}/{self.task.steps}   {loss}{rate:>9,.0f} samples/s", flush=True)
         if self._checkpoints.is_due(self._step):
             state = self._state()
             if self.world.rank == 0:
-                self._save(state)
+                self._checkpoints.save(state, self._step, self.clock.training_seconds)
             # The other ranks wait, so no window has that time.
             self.world.all_gather(None)
 
-    def _save(self, state: State) -> None:
-        self._checkpoints.save(state, self._step, self.clock.training_seconds)
-
     def _check_replicas(self) -> None:
-        """Compare all replicas of all processes bit by bit (by their SHA-256).
+        """Compare all replicas of all processes bit by bit (by their SHA-256), as the last of several steps left them.
 
-        Raises LaunchFailedError on every rank, naming the first parameter that differs, the step and the first rank
-        that has other bits than rank 0. Of several steps in one call only what the last one left can be seen.
+        Raises LaunchFailedError on every rank, naming the first parameter and rank that differ.
         """
         digests = [
             {name: hashlib.sha256(value.data).digest() for name, value in state.items()} for state in self._replicas()
@@ -233,30 +244,6 @@ class Run:
                         "something changed one replica alone, or the strategy doesn't keep them equal."
                     )
 
-    def _print_progress(self, seconds: float) -> None:
-        now = time.perf_counter()
-        if now - self._printed_at < 1 and self._step < self.task.steps:
-            return
-        self._printed_at = now
-        rate = (self._step - self._window_start) * self.global_batch / seconds
-        steps = f"step {self._step:>5}/{self.task.steps}"
-        # We don't gather the loss: that would add a synchronisation.
-        whose = "rank 0's loss" if self.strategy.work is Work.DATA_PARALLEL and self.world.size > 1 else "loss"
-        loss = f"{whose} {np.mean(self._losses[-1]):.5f}   " if self._losses else ""
-        print(f"{steps}   {loss}{rate:>9,.0f} samples/s", flush=True)
-
-    def _checkpoint_name(self) -> str | None:
-        path = self.task.checkpoint
-        if path and path.resolve().parent == self.record_path.resolve().parent:
-            return path.name
-        return str(path.resolve()) if path else None
-
-
-def _new_record_path(strategy: Strategy, task: Task, world_size: int) -> Path:
-    """`results/<strategy>-<preset>-<scaling>-<workers>w-<time>.json` under the repository's root."""
-    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-    return ROOT / "results" / f"{strategy.name}-{task.preset}-{task.scaling}-{world_size}w-{now}.json"
-
 
 def _print_result(written: Record, path: Path) -> None:
     # As late as it can be: what a worker imports before its first step is a part of the time to it.
@@ -264,6 +251,8 @@ def _print_result(written: Record, path: Path) -> None:
     from rich.table import Table
 
     launch = metrics.throughput(written)
+    assert written.startup_seconds
+    assert written.final_accuracy is not None
     startup_seconds = asdict(written.startup_seconds)
     parts = ", ".join(f"{name.replace('_', ' ')} {seconds:.1f}" for name, seconds in startup_seconds.items())
     last_loss = math.nan if written.losses[-1] is None else written.losses[-1]

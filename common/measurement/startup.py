@@ -21,8 +21,7 @@ class Moment(NamedTuple):
 def seconds_since_start() -> float:
     """Seconds since the kernel started this process, to a hundredth.
 
-    By the clock that counts from the machine's boot, on which the kernel notes when a process starts (proc(5),
-    /proc/pid/stat, field 22). The time of day of that boot is known to whole seconds alone.
+    By the clock that counts from boot, since the time of day of the boot is known to whole seconds alone.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) - process_start_seconds()
 
@@ -33,7 +32,7 @@ def started_at() -> str:
 
 
 def process_start_seconds() -> float:
-    """When the kernel started this process, by the clock that counts from the machine's boot, to a hundredth."""
+    """When the kernel started this process, by the clock from boot, to a hundredth (proc(5), /proc/pid/stat)."""
     # The second field, the program's name in parentheses, may hold spaces and parentheses itself.
     fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return int(fields[22 - 3]) / os.sysconf("SC_CLK_TCK")

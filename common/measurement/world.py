@@ -18,10 +18,6 @@ class AllGather(Protocol):
         ...
 
 
-def _only_own(value: T, /) -> list[T]:
-    return [value]
-
-
 @dataclass(frozen=True, kw_only=True)
 class World:
     """The workers of a launch, and how this process reaches the others, by the framework's own means."""
@@ -36,7 +32,7 @@ class World:
     """What carries the tensors, such as gloo."""
     device: str = "cpu"
     """What computes: cpu, or a GPU's name."""
-    all_gather: AllGather = _only_own
+    all_gather: AllGather = lambda value: [value]
     """Hands every rank's object to every rank, in the order of the ranks."""
     synchronize: Callable[[], object] = lambda: None
     """Waits until the device has done all it was given."""

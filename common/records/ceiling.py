@@ -1,7 +1,4 @@
-"""The record of one probe: how fast a framework's own operations are, whatever a strategy makes of them.
-
-It has raw windows, never derived numbers.
-"""
+"""The record of one probe: how fast a framework's own operations are, whatever a strategy makes of them."""
 
 import math
 import statistics

@@ -53,8 +53,8 @@ class Comparison:
 
     launch: str
     strategy: str
-    own: str
-    """The strategy with its own options, whatever its hosts."""
+    without_hosts: str
+    """The strategy with its label alone, whatever its hosts."""
     hosts: int
     workers: int
     exchange: bool
@@ -92,15 +92,11 @@ class Comparison:
 def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str] = ()) -> list[Comparison]:
     """Every `ok` launch beside its oracle. `records` are by launch, and their weights in `folder`.
 
-    Launches without exchange are held to what their declaration says that they compute. With several workers an
-    asynchronous launch isn't compared (`reports.certificate.asynchronous` says what it came to), nor is one whose data
-    or weights aren't here, or that is one of the `changed`.
+    Launches without exchange are held to what their declaration says that they compute. Not compared are asynchronous
+    launches of several workers, those whose data or weights aren't here, and the `changed`.
     """
-    return [
-        _compare(launch, record, folder, launch in changed)
-        for launch, record in records.items()
-        if record.status == "ok"
-    ]
+    good = {launch: record for launch, record in records.items() if record.status == "ok"}
+    return [_compare(launch, record, folder, launch in changed) for launch, record in good.items()]
 
 
 def deviating(comparisons: Sequence[Comparison]) -> list[str]:
@@ -117,29 +113,25 @@ def deviating(comparisons: Sequence[Comparison]) -> list[str]:
 def reasons_not_ranked(comparisons: Sequence[Comparison], records: Mapping[str, Record]) -> dict[tuple[str, int], str]:
     """Why a strategy isn't ranked with so many workers, by both; empty where it is.
 
-    Ranked is what follows the oracle in each of its launches, most of which ended well, and whose final weights
-    followed in one of the same strategy, number of workers and hosts, of whichever preset.
+    Ranked is what follows the oracle in each of its launches, most of which ended well, if the final weights of one
+    with the same strategy, number of workers and hosts followed, of whichever preset.
     """
     trained = [each for each in comparisons if each.exchange]
-    certified = {
-        (each.own, each.workers, each.hosts) for each in trained if each.is_followed and not math.isnan(each.weights)
-    }
+    followed = [each for each in trained if each.is_followed and not math.isnan(each.weights)]
+    certified = {(each.without_hosts, each.workers, each.hosts) for each in followed}
     ended = Counter((record.name, record.world_size, record.status) for record in records.values() if record.exchange)
     reasons: dict[tuple[str, int], str] = {}
     for each in trained:
         key = each.strategy, each.workers
-        applying = [REASONS[each.verdict]] if each.verdict in REASONS else []
+        applying = [reasons[key]] if reasons.get(key) else []
+        if each.verdict in REASONS:
+            applying.append(REASONS[each.verdict])
         if ended[*key, "failed"] > ended[*key, "ok"]:
             applying.append(MOSTLY_FAILED)
-        if (each.own, each.workers, each.hosts) not in certified:
+        if (each.without_hosts, each.workers, each.hosts) not in certified:
             applying.append(NO_CERTIFICATE)
-        reasons[key] = min([reasons.get(key, ""), *applying], key=_place)
+        reasons[key] = min(applying, key=ALL_REASONS.index, default="")
     return reasons
-
-
-def _place(reason: str) -> int:
-    """The place of a reason among all, the gravest first; that of none is the last."""
-    return ALL_REASONS.index(reason) if reason else len(ALL_REASONS)
 
 
 def trajectory_of(record: Record) -> Trajectory:
@@ -170,7 +162,7 @@ def _compare(launch: str, record: Record, folder: Path, is_changed: bool) -> Com
     comparison = Comparison(
         launch=launch,
         strategy=record.name,
-        own=name_of(record.strategy, record.label),
+        without_hosts=name_of(record.strategy, record.label),
         hosts=max(1, len(record.hosts)),
         workers=record.world_size,
         exchange=record.exchange,

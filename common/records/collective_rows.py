@@ -1,11 +1,8 @@
-"""What the records of a session say: how fast each collective of each library was, what it sent, who was faster.
-
-Whatever is computed is of one size, or of a line through several: sizes are never averaged together.
-"""
+"""How fast each collective of each library was, what it sent, and who was faster: never averaged over sizes."""
 
 import dataclasses
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,21 +49,20 @@ class Row:
     repetitions: tuple[int, ...]
     """The rounds that the launches belong to."""
     launch_seconds: tuple[float, ...]
-    """Of each of these launches the median over its calls of what passes from when the last rank begins until the last
-    rank has its result; of pipelined calls the mean over the loop. Over several hosts every launch's is wrong by
-    `arrival_unknown_below_seconds` at most."""
+    """Of each of these launches the median over its calls of `transfer_seconds`; of pipelined calls the mean over the
+    loop. Over several hosts each is wrong by `arrival_unknown_below_seconds` at most."""
     seconds: Interval
     """Their median."""
     arrival_seconds: float | None
     """By how much the last rank began a call after the first. None where calls are pipelined, where one process begins
     them for all ranks, and where the hosts' clocks can't tell."""
     arrival_unknown_below_seconds: float
-    """What the hosts' clocks can't tell: by how much two of them may be apart at most; 0 on one host."""
+    """By how much two hosts' clocks may be apart at most; 0 on one host."""
     sent_bytes_per_rank: float | None
-    """Bytes of a call that went over the launch's own network, packet headers included, over the number of ranks; None
-    where they couldn't be told apart. Over several hosts those that went from host to host."""
+    """Bytes of a call, packet headers included, over the number of ranks; over several hosts from host to host. None
+    where nothing counted them."""
     formula_bytes_per_rank: float | None
-    """What the ranks send by the formula of the library's algorithm, over their number; None where there is none."""
+    """The same by the formula of the library's algorithm; None where there is none."""
     factor_bytes_per_rank: float
     """The size times what nccl-tests multiplies bandwidths by."""
     processor_seconds_per_byte: float | None
@@ -148,7 +144,7 @@ class _Measured:
     record: CollectivesRecord
     cell: Cell
     seconds: float
-    arrival: float | None
+    arrival_seconds: float | None
 
 
 def rows(records: Mapping[str, CollectivesRecord]) -> list[Row]:
@@ -158,65 +154,64 @@ def rows(records: Mapping[str, CollectivesRecord]) -> list[Row]:
     offset; launches whose clocks were less sure than the call was short, so that it took no time at all by them, are
     in `missing`.
     """
-    found: dict[tuple[Case, int], list[_Measured]] = {}
-    for record, cell in _cells(records):
-        if cell.status == "ok" and (measured := _measured(record, cell)).seconds > 0:
-            found.setdefault((_case(record, cell.collective), cell.size_bytes), []).append(measured)
-    return [_row(case, size_bytes, measured) for (case, size_bytes), measured in found.items()]
+    groups: dict[tuple[Case, int], list[_Measured]] = {}
+    for record in records.values():
+        for cell in record.cells:
+            if cell.status == "ok" and (measured := _measured(record, cell)).seconds > 0:
+                groups.setdefault((_case(record, cell.collective), cell.size_bytes), []).append(measured)
+    return [_row(case, size_bytes, measured) for (case, size_bytes), measured in groups.items()]
 
 
 def missing(records: Mapping[str, CollectivesRecord]) -> list[Missing]:
     """Every cell without a time and every launch that wasn't ok, with the reason, once for all launches that say so."""
-    found: dict[tuple[Case, int | None, str, str], list[int]] = {}
+    launches: dict[tuple[Case, int | None, str, str], list[int]] = {}
     for record in records.values():
         if record.status != "ok":
             key = (_case(record, ""), None, record.status, record.reason or "")
-            found.setdefault(key, []).append(record.repetition)
-    for record, cell in _cells(records):
-        status, reason = cell.status, cell.reason or ""
-        if status == "ok" and _measured(record, cell).seconds <= 0:
-            status, reason = (
-                "failed",
-                f"The hosts' clocks may be {_unsure_seconds(record):.2g} s apart, and it took less.",
-            )
-        if status != "ok":
-            key = (_case(record, cell.collective), cell.size_bytes, status, reason)
-            found.setdefault(key, []).append(record.repetition)
-    return [Missing(*key, repetitions=tuple(repetitions)) for key, repetitions in found.items()]
+            launches.setdefault(key, []).append(record.repetition)
+    for record in records.values():
+        for cell in record.cells:
+            status, reason = cell.status, cell.reason or ""
+            if status == "ok" and _measured(record, cell).seconds <= 0:
+                reason = f"The hosts' clocks may be {_clock_uncertainty(record):.2g} s apart, and it took less."
+                status = "failed"
+            if status != "ok":
+                key = (_case(record, cell.collective), cell.size_bytes, status, reason)
+                launches.setdefault(key, []).append(record.repetition)
+    return [Missing(*key, repetitions=tuple(repetitions)) for key, repetitions in launches.items()]
 
 
-def fits(found: Iterable[Row]) -> list[CaseFit]:
+def fits(measured: Iterable[Row]) -> list[CaseFit]:
     """Latency and bandwidth of every case with at least three sizes and a launch that measured all of them."""
     by_case: dict[Case, list[Row]] = {}
-    for row in found:
+    for row in measured:
         by_case.setdefault(row.case, []).append(row)
-    fitted = []
-    for case, own in by_case.items():
-        own.sort(key=lambda row: row.size_bytes)
-        launches = [dict(zip(row.repetitions, row.launch_seconds, strict=True)) for row in own]
+    fitted: list[CaseFit] = []
+    for case, of_case in by_case.items():
+        of_case.sort(key=lambda row: row.size_bytes)
+        launches = [dict(zip(row.repetitions, row.launch_seconds, strict=True)) for row in of_case]
         whole = sorted(set.intersection(*map(set, launches)))
         seconds = np.array([[each[repetition] for repetition in whole] for each in launches])
-        if whole and (lines := fit([row.size_bytes for row in own], seconds)):
+        if whole and (lines := fit([row.size_bytes for row in of_case], seconds)):
             fitted.append(CaseFit(case, tuple(whole), lines))
     return fitted
 
 
-def timings(records: Mapping[str, CollectivesRecord], found: Iterable[Row]) -> list[Timing]:
-    """What timing costs each library that was measured, in the order of `found`, the rows of these records."""
-    by_library: dict[str, list[Row]] = {}
-    for row in found:
-        by_library.setdefault(row.case.library, []).append(row)
+def timings(records: Mapping[str, CollectivesRecord], measured: Iterable[Row]) -> list[Timing]:
+    """What timing costs each library, beside its shortest call, in the order of the rows of these records."""
+    shortest: dict[str, Row] = {}
+    for row in measured:
+        least = shortest.setdefault(row.case.library, row)
+        if row.seconds.median < least.seconds.median:
+            shortest[row.case.library] = row
     costs: dict[str, list[float]] = {}
     for record in records.values():
         if any(cell.status == "ok" for cell in record.cells):
             costs.setdefault(record.library, []).append(record.timing_seconds)
-    return [
-        Timing(min(own, key=lambda row: row.seconds.median), statistics.median(costs[library]))
-        for library, own in by_library.items()
-    ]
+    return [Timing(row, statistics.median(costs[library])) for library, row in shortest.items()]
 
 
-def comparisons(found: Iterable[Row], margin: float = MARGIN) -> list[Comparison]:
+def comparisons(measured: Iterable[Row], margin: float = MARGIN) -> list[Comparison]:
     """Judge every two libraries at the same collective and size in the same world, by `common.statistics.paired`.
 
     The family over which the errors are held down is all libraries that have this collective at this size there, but
@@ -224,15 +219,19 @@ def comparisons(found: Iterable[Row], margin: float = MARGIN) -> list[Comparison
     out.
     """
     families: dict[tuple[Case, int], list[Row]] = {}
-    for row in found:
+    for row in measured:
         if not row.oversubscribed:
             world = dataclasses.replace(row.case, library="", title="")
             families.setdefault((world, row.size_bytes), []).append(row)
-    return [comparison for family in families.values() for comparison in _family(family, margin)]
-
-
-def _cells(records: Mapping[str, CollectivesRecord]) -> Iterator[tuple[CollectivesRecord, Cell]]:
-    return ((record, cell) for record in records.values() for cell in record.cells)
+    compared: list[Comparison] = []
+    for family in families.values():
+        rates = {
+            place: {each: 1 / seconds for each, seconds in zip(row.repetitions, row.launch_seconds, strict=True)}
+            for place, row in enumerate(family)
+        }
+        for pair in judge_all(rates, margin):
+            compared.append(Comparison(family[pair.first], family[pair.second], tuple(pair.logs), pair.judgement))
+    return compared
 
 
 def _case(record: CollectivesRecord, collective: str) -> Case:
@@ -250,36 +249,27 @@ def _case(record: CollectivesRecord, collective: str) -> Case:
 
 
 def _measured(record: CollectivesRecord, cell: Cell) -> _Measured:
-    """What a good cell says of its calls, in one clock."""
-    own = _in_one_clock(record, cell)
+    """What a good cell says of its calls, by the clock of the machine that started the launch."""
+    if len(record.hosts) > 1:
+        # The ranks of a host follow one another.
+        each = record.world_size // len(record.hosts)
+        ahead = [record.hosts[rank // each].clock_offset_seconds or 0.0 for rank in range(record.world_size)]
+        entered, left = (
+            [[moment - offset for moment in of_rank] for of_rank, offset in zip(moments, ahead, strict=True)]
+            for moments in (cell.entered_seconds, cell.left_seconds)
+        )
+        cell = structs.replace(cell, entered_seconds=entered, left_seconds=left)
     if record.sweep.pipelined:
-        calls = cell.loop_calls * len(own.left_seconds[0])
-        first = min(entered[0] for entered in own.entered_seconds)
-        return _Measured(record, cell, (max(left[-1] for left in own.left_seconds) - first) / calls, None)
-    seconds = statistics.median(transfer_seconds(own))
-    if len(own.entered_seconds) < 2:
-        return _Measured(record, cell, seconds, None)
-    late = [max(of_call) for of_call in zip(*arrival_seconds(own), strict=True)]
-    return _Measured(record, cell, seconds, statistics.median(late))
+        calls = cell.loop_calls * len(cell.left_seconds[0])
+        first = min(entered[0] for entered in cell.entered_seconds)
+        return _Measured(record, cell, (max(left[-1] for left in cell.left_seconds) - first) / calls, None)
+    last_arrivals = [max(of_call) for of_call in zip(*arrival_seconds(cell), strict=True)]
+    arrival = statistics.median(last_arrivals) if len(cell.entered_seconds) > 1 else None
+    return _Measured(record, cell, statistics.median(transfer_seconds(cell)), arrival)
 
 
-def _in_one_clock(record: CollectivesRecord, cell: Cell) -> Cell:
-    """The cell by the clock of the machine that started the launch: the ranks of a host follow one another."""
-    if len(record.hosts) < 2:
-        return cell
-    each = record.world_size // len(record.hosts)
-    ahead = [record.hosts[rank // each].clock_offset_seconds or 0.0 for rank in range(record.world_size)]
-
-    def set_right(moments: list[list[float]]) -> list[list[float]]:
-        return [[moment - own for moment in of_rank] for of_rank, own in zip(moments, ahead, strict=True)]
-
-    return structs.replace(
-        cell, entered_seconds=set_right(cell.entered_seconds), left_seconds=set_right(cell.left_seconds)
-    )
-
-
-def _unsure_seconds(record: CollectivesRecord) -> float:
-    """By how much two hosts' clocks may be apart at most once they are set right, whichever two these are."""
+def _clock_uncertainty(record: CollectivesRecord) -> float:
+    """By how many seconds two hosts' clocks may be apart at most once they are set right, whichever two these are."""
     if len(record.hosts) < 2:
         return 0.0
     return sum(sorted(host.clock_uncertainty_seconds or 0.0 for host in record.hosts)[-2:])
@@ -287,11 +277,10 @@ def _unsure_seconds(record: CollectivesRecord) -> float:
 
 def _row(case: Case, size_bytes: int, measured: Sequence[_Measured]) -> Row:
     first, seconds = measured[0].cell, [each.seconds for each in measured]
-    unsure = max(_unsure_seconds(each.record) for each in measured)
-    arrival = _median(each.arrival for each in measured)
-    sent, by_formula = (
-        _median(getattr(each.cell, name) for each in measured) for name in ("sent_bytes", "formula_bytes")
-    )
+    uncertainty = max(_clock_uncertainty(each.record) for each in measured)
+    arrival = _median(each.arrival_seconds for each in measured)
+    sent_bytes = _median(each.cell.sent_bytes for each in measured)
+    formula_bytes = _median(each.cell.formula_bytes for each in measured)
     processor = _median(each.cell.processor_seconds for each in measured)
     return Row(
         case=case,
@@ -299,10 +288,10 @@ def _row(case: Case, size_bytes: int, measured: Sequence[_Measured]) -> Row:
         repetitions=tuple(each.record.repetition for each in measured),
         launch_seconds=tuple(seconds),
         seconds=median_interval(seconds),
-        arrival_seconds=None if arrival is None or arrival < unsure else arrival,
-        arrival_unknown_below_seconds=unsure,
-        sent_bytes_per_rank=None if sent is None else sent / case.workers,
-        formula_bytes_per_rank=None if by_formula is None else by_formula / case.workers,
+        arrival_seconds=None if arrival is None or arrival < uncertainty else arrival,
+        arrival_unknown_below_seconds=uncertainty,
+        sent_bytes_per_rank=None if sent_bytes is None else sent_bytes / case.workers,
+        formula_bytes_per_rank=None if formula_bytes is None else formula_bytes / case.workers,
         factor_bytes_per_rank=MEANINGS[Collective(case.collective)].bus_factor(case.workers) * size_bytes,
         processor_seconds_per_byte=None if processor is None or not size_bytes else processor / size_bytes,
         oversubscribed=any(each.record.oversubscribed for each in measured),
@@ -313,18 +302,6 @@ def _row(case: Case, size_bytes: int, measured: Sequence[_Measured]) -> Row:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    """Of the launches that know it; None where none does."""
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
-
-
-def _family(family: Sequence[Row], margin: float) -> list[Comparison]:
-    """The comparisons between the libraries of these rows."""
-    rates = {
-        index: {each: 1 / seconds for each, seconds in zip(row.repetitions, row.launch_seconds, strict=True)}
-        for index, row in enumerate(family)
-    }
-    return [
-        Comparison(family[each.first], family[each.second], tuple(each.logs), each.judgement)
-        for each in judge_all(rates, margin)
-    ]
+    """The median of those that aren't None; None where all are."""
+    numbers = [value for value in values if value is not None]
+    return statistics.median(numbers) if numbers else None

@@ -1,10 +1,11 @@
 """The record of one launch of the laboratory: every call of every rank, raw.
 
-While the launch runs its first rank appends a line of JSON for each cell to a file beside the record, so that what was
-measured is kept whatever happens; when it has ended, whoever started it makes one immutable file of them.
+While the launch runs its first rank appends each cell as a line of JSON to a file beside the record, which keeps what
+was measured whatever happens. Whoever started the launch makes one immutable file of the lines.
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -35,17 +36,17 @@ class Cell(Part, frozen=True, kw_only=True):
     counted_calls: Count = 0
     """Calls after the timed ones, one right after the other, over which bytes and processor time are counted."""
     sent_bytes: Amount | None = None
-    """Bytes per call that all ranks together sent over the launch's own network, packet headers included; None where
-    other programs' couldn't be told apart."""
+    """Bytes per call of all ranks over the launch's own network, with packet headers; None where nothing counted
+    them."""
     processor_seconds: Seconds | None = None
     """Per call, of all ranks' processes together."""
     formula_bytes: Amount | None = None
-    """What they send by the algorithm's formula; None where there is none, and where several ranks of a host send one
-    another what isn't counted."""
+    """What they send by the algorithm's formula; None where there is none, or where ranks of one host send one another
+    what isn't counted."""
     algorithm: str = ""
     """The algorithm that the library takes at this size, in words; of a step's messages all of them."""
     formula: str = ""
-    """Its formula in words, or theirs."""
+    """Its formula in words, or theirs. Presentation, as `source` is."""
     source: str = ""
     """What says so."""
     messages: list[Message] = []
@@ -69,10 +70,10 @@ class CollectivesRecord(Header, frozen=True, kw_only=True, tag="collectives"):
 
     library: str
     """Its name."""
-    title: str
-    """Its name in prose."""
+    title: str = ""
+    """Its name in prose. Presentation."""
     repetition: Positive = 1
-    """Which of the launches of this library, or of this replayed strategy, and world it is, from 1: its round."""
+    """Its round: which launch of this library, or of this replayed strategy, and world it is, from 1."""
     sweep: Sweep
     """What was to be measured."""
     replayed: Replayed | None = None
@@ -106,35 +107,26 @@ def append_line(path: Path, values: object) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, object]]:
-    """The lines of the file up to the first that is damaged; none where there is no file.
-
-    Only the last one can be: it was cut short, by a full disk or by the end of its launch.
-    """
-    if not path.exists():
-        return []
-    found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            break
-    return found
+    """The lines of the file up to the first damaged one, which was cut short; none where there is no file."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    lines: list[dict[str, object]] = []
+    with suppress(ValueError):
+        for line in text.split("\n")[:-1]:
+            lines.append(json.loads(line))
+    return lines
 
 
 def transfer_seconds(cell: Cell) -> list[float]:
-    """Of each call what passes from when the last rank began it until the last rank has its result.
+    """Seconds of each call from when the last rank began it until the last rank has its result; of a loop their mean.
 
-    Of a loop it's the mean over its calls. The ranks' clocks must be one, or have been set right.
+    The ranks' clocks must be one, or have been set right.
     """
-    return [
-        (max(left) - max(entered)) / cell.loop_calls
-        for entered, left in zip(
-            zip(*cell.entered_seconds, strict=True), zip(*cell.left_seconds, strict=True), strict=True
-        )
-    ]
+    begins = [max(of_call) for of_call in zip(*cell.entered_seconds, strict=True)]
+    ends = [max(of_call) for of_call in zip(*cell.left_seconds, strict=True)]
+    return [(end - begin) / cell.loop_calls for begin, end in zip(begins, ends, strict=True)]
 
 
 def arrival_seconds(cell: Cell) -> list[list[float]]:
-    """By rank and call how much later than the first rank it began. The ranks' clocks must be one, or set right."""
+    """By rank and call how much later than the first rank it began, in seconds. Clocks as in `transfer_seconds`."""
     first = [min(entered) for entered in zip(*cell.entered_seconds, strict=True)]
-    return [[own - least for own, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]
+    return [[moment - least for moment, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]

@@ -48,7 +48,10 @@ def deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> D
     if record.shards == 1:
         # Every reported loss is of the whole batch.
         shard_losses = np.repeat(shard_losses, max(1, len(record.shard_losses)), axis=0)
-    weights = _weight_deviation(record, task, folder, oracle)
+    weights = None
+    if record.checkpoint is not None:
+        final = final_weights(record, folder)
+        weights = weight_deviation(final, {name: oracle.state[name] for name in mlp.parameter_names(task)})
     return _deviation(record, task, np.array(oracle.losses[steps]), shard_losses, weights, oracle.kinks)
 
 
@@ -92,10 +95,3 @@ def _deviation(
         examples=sum(record.examples_by_rank),
         expected_examples=record.examples_per_step * (task.steps - record.first_step),
     )
-
-
-def _weight_deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> float | None:
-    if record.checkpoint is None:
-        return None
-    names = mlp.parameter_names(task)
-    return weight_deviation(final_weights(record, folder), {name: oracle.state[name] for name in names})

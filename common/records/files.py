@@ -10,41 +10,52 @@ from typing import TypeVar, get_type_hints
 
 import msgspec
 
+from common.contract.task import Task
+from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.files import write_atomically
-from common.records.earlier import lifted
-from common.records.header import MOST, SCHEMA_VERSION, Versioned
+from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Versioned
 
 Kind = TypeVar("Kind", bound=Versioned)
 
 _REMEDY = "delete it and run its launch again"
 _MOST_LETTERS = 300
 
+_RENAMED = {"workers": "world_size", "threads": "threads_per_worker"}
+"""Names that only training's records had before."""
+
+_ESSENTIAL = {"preset", "dimensions", "batch", "steps", "window_steps", "checkpoint_steps", "seed"}
+"""Options that every task had; one that was added later is at its default in an older record."""
+
 
 def write_record(path: Path, record: Versioned) -> None:
     """Write the record as JSON.
 
-    Raises UserError when the folder can't be written to, and ValueError for a value that its field can't have, such as
-    one that isn't finite.
+    Fields of PRESENTATION are left out where they are empty. Raises UserError when the folder can't be written to, and
+    ValueError for a value that its field can't have, such as one that isn't finite.
     """
-    values = to_json(record)
+    values: dict[str, object] = msgspec.to_builtins(record, enc_hook=str)
     msgspec.convert(values, type(record), dec_hook=_path)
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(values)) + b"\n")
+    kept = {name: value for name, value in values.items() if value or name not in PRESENTATION}
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
 
 
 def read_record(path: Path, kind: type[Kind]) -> Kind:
     """The record of this kind in `path`. Raises UserError when it is damaged or of an unknown schema version."""
     try:
-        content = strict_json(path.read_bytes())
+        text = path.read_bytes()
+        # This decoder refuses what is no UTF-8 and numbers out of range, but not keys that are there twice.
+        msgspec.json.decode(text)
+        content: object = json.loads(text, object_pairs_hook=_unique)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} isn't a record that can be read ({_one_line(str(error))}): {_REMEDY}.") from error
     values: dict[str, object] = content if isinstance(content, dict) else {}
     version = values.get("schema_version")
     if type(version) is not int or version not in (SCHEMA_VERSION, kind.earlier_version):
-        known = _one_line(str(version)) if type(version) is int else "that isn't a number"
-        raise UserError(f"{path} is of schema version {known}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
+        which = _one_line(str(version)) if type(version) is int else "that isn't a number"
+        raise UserError(f"{path} is of schema version {which}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
     try:
-        return from_json(values if version == SCHEMA_VERSION else lifted(values), kind)
+        return from_json(values if version == SCHEMA_VERSION else _lifted(values), kind)
     except (UserError, ValueError, TypeError) as error:
         raise UserError(f"{path} is damaged ({_one_line(str(error))}): {_REMEDY}.") from error
 
@@ -64,6 +75,7 @@ def from_json(values: Mapping[str, object], kind: type[Kind]) -> Kind:
 
     Raises ValueError for a value that its field can't have, and UserError for a task that can't be meant.
     """
+    # What is unknown or missing in a dataclass passes msgspec.
     for name, names in _fields_of_dataclasses(kind).items():
         given = values.get(name)
         if not isinstance(given, dict):
@@ -79,16 +91,9 @@ def from_json(values: Mapping[str, object], kind: type[Kind]) -> Kind:
 
 @cache
 def _fields_of_dataclasses(kind: type) -> dict[str, list[str]]:
-    """The names in each dataclass that is a field of the struct: msgspec lets what is unknown or missing there pass."""
+    """The names in each dataclass that is a field of the struct."""
     shapes = {name: shape for name, shape in get_type_hints(kind).items() if dataclasses.is_dataclass(shape)}
     return {name: [each.name for each in dataclasses.fields(shape)] for name, shape in shapes.items()}
-
-
-def strict_json(content: bytes) -> object:
-    """What the JSON says. Raises ValueError where it is none, and for a key that an object has twice."""
-    # That decoder refuses what is no UTF-8 and numbers out of range, but not keys that are there twice.
-    msgspec.json.decode(content)
-    return json.loads(content, object_pairs_hook=_unique)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -108,3 +113,21 @@ def _path(shape: type, value: object) -> object:
     if shape is Path and isinstance(value, str | Path):
         return Path(value)
     raise TypeError(f"{value!r:.40} is no {shape.__name__}")
+
+
+def _lifted(values: Mapping[str, object]) -> dict[str, object]:
+    """The values of a record of the schema version before, which is 2 for training and 1 for all else, as now.
+
+    An empty object stood for what there wasn't, and only records of training named their workers and threads as now.
+    """
+    fields = {_RENAMED.get(name, name): value for name, value in values.items() if value != {}}
+    if isinstance(task := fields.get("task"), dict):
+        defaults: dict[str, object] = msgspec.to_builtins(Task(), enc_hook=str)
+        fields["task"] = {name: value for name, value in defaults.items() if name not in _ESSENTIAL} | task
+    if "library" in fields:
+        # A record of messages that couldn't be traced had none.
+        fields.setdefault("sweep", to_json(Sweep()))
+    asked = fields.get("sweep", fields.get("products"))
+    if isinstance(asked, dict):
+        fields.setdefault("threads_per_worker", asked.get("threads"))
+    return fields | {"schema_version": SCHEMA_VERSION}

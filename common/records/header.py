@@ -7,6 +7,9 @@ from msgspec import Meta, Struct
 
 SCHEMA_VERSION = 3
 
+PRESENTATION = ("colors", "title", "distributed_by", "formula", "formula_source")
+"""Fields for reports alone, which older records hold; a session keeps them once (`common.records.presentation`)."""
+
 MOST = 2**53
 """Up to here a float has every whole number."""
 
@@ -100,7 +103,7 @@ class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     family: str = ""
     """What the program's folder calls itself in prose."""
     colors: list[str] = []
-    """What the family is drawn in, from dark to light."""
+    """What the family is drawn in, from dark to light. Presentation."""
     status: Literal["ok", "unsupported", "failed"]
     """How the launch ended."""
     reason: str | None = None
@@ -116,8 +119,7 @@ class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     device: str = "cpu"
     """What computed: cpu, or a GPU's name."""
     oversubscribed: bool = False
-    """Whether the workers of rank 0's machine, and the processes beside them, had more threads than it has cores; then
-    nothing was pinned."""
+    """Whether rank 0's machine had fewer cores than threads of workers and processes beside them; none was pinned."""
     pinned_cores: list[Count] = []
     """Cores that rank 0's process was kept on."""
     private_network: bool = False
@@ -129,8 +131,7 @@ class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     host: Machine = Machine()
     """Rank 0's machine."""
     hosts: list[Host] = []
-    """Each host of a session over several that had workers of this launch, in the order of the ranks; empty where a
-    machine was measured on its own."""
+    """Each of several hosts, in the order of the ranks; empty where a machine was measured on its own."""
     virtual: Virtual | None = None
     """None where hosts are real."""
     link: Link | None = None

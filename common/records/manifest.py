@@ -88,11 +88,14 @@ def in_words(differences: Differences) -> list[str]:
         (differences.missing, "is missing", "are missing"),
         (differences.unnoted, "was left by no launch of this session", "were left by no launch of this session"),
     )
-    return [
-        f"{names[0]} {one}." if len(names) == 1 else f"{len(names)} files {many}: {_some(names)}."
-        for names, one, many in kinds
-        if names
-    ]
+    sentences: list[str] = []
+    for names, one, many in kinds:
+        if len(names) == 1:
+            sentences.append(f"{names[0]} {one}.")
+        elif names:
+            rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            sentences.append(f"{len(names)} files {many}: {', '.join(names[:3])}{rest}.")
+    return sentences
 
 
 def summary(differences: Differences) -> str:
@@ -100,8 +103,3 @@ def summary(differences: Differences) -> str:
     if not differences.exists:
         return "none were noted when the launches ended, so nothing shows an edited record"
     return " ".join(in_words(differences)) or "as they were noted when the launches ended"
-
-
-def _some(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown

@@ -25,8 +25,8 @@ class MatrixRecord(Header, frozen=True, kw_only=True, tag="matrix products"):
 
     way: str
     """Its name."""
-    title: str
-    """Its name in prose."""
+    title: str = ""
+    """Its name in prose. Presentation."""
     kind: Literal["naive", "alone", "rows", "reduction"]
     """What it does, as its declaration says."""
     repetition: Positive = 1

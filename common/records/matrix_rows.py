@@ -1,6 +1,6 @@
-"""What the records of a session say: what a product takes in every way, from which size distributing it pays, and why.
+"""What a product takes in every way, from which size distributing it pays, and why.
 
-Computed is what the launches' medians say: a launch stands for itself by the median over its calls.
+A launch stands for itself by the median over its calls.
 """
 
 import statistics
@@ -35,7 +35,7 @@ class Row:
     size: int
     """Rows and columns n of the matrices."""
     launch_seconds: dict[int, float]
-    """By round the median over that launch's calls of what passes from when the last rank begins until rank 0 has C."""
+    """By round the median over that launch's calls of `call_seconds`."""
     seconds: Interval
     """Their median."""
     shares: dict[str, float]
@@ -60,26 +60,24 @@ class Exponent:
 
 def rows(records: Mapping[str, MatrixRecord]) -> list[Row]:
     """One row for each way, number of workers and size, beside what its base takes: one process first."""
-    found: dict[tuple[str, int, int], list[tuple[MatrixRecord, Cell]]] = {}
+    groups: dict[tuple[str, int, int], list[tuple[MatrixRecord, Cell]]] = {}
     for record in sorted(records.values(), key=lambda record: _KINDS.index(record.kind)):
         for cell in record.cells:
-            found.setdefault((record.way, record.world_size, cell.size), []).append((record, cell))
-    bare = [_row(measured) for measured in found.values()]
-    bases = {
-        (record.family, cell.size): row
-        for row, measured in zip(bare, found.values(), strict=True)
-        for record, cell in measured[:1]
-        if row.kind == "alone"
-    }
-    families = [measured[0][0].family for measured in found.values()]
-    beside = [bases.get((family, row.size)) for family, row in zip(families, bare, strict=True)]
-    return _judged(list(zip(bare, beside, strict=True)))
+            groups.setdefault((record.way, record.world_size, cell.size), []).append((record, cell))
+    pairs: list[tuple[Row, Row | None]] = []
+    bases: dict[tuple[str, int], Row] = {}
+    for measured in groups.values():
+        row, family = _row(measured), measured[0][0].family
+        if row.kind == "alone":
+            bases[family, row.size] = row
+        pairs.append((row, bases.get((family, row.size))))
+    return _judged(pairs)
 
 
 def _row(measured: Sequence[tuple[MatrixRecord, Cell]]) -> Row:
     record, cell = measured[0]
-    seconds = {each.repetition: statistics.median(call_seconds(own)) for each, own in measured}
-    shares = [part_shares(own) for _, own in measured]
+    seconds = {each.repetition: statistics.median(call_seconds(of_launch)) for each, of_launch in measured}
+    shares = [part_shares(of_launch) for _, of_launch in measured]
     return Row(
         way=record.way,
         title=record.title,
@@ -102,37 +100,35 @@ def _judged(pairs: Sequence[tuple[Row, Row | None]]) -> list[Row]:
     are tested one after the other, from the largest down, and the first that fails ends it (Marcus, Peritz & Gabriel,
     "On closed testing procedures with special reference to ordered analysis of variance", 1976).
     """
-    logs = {}
+    families: dict[int, dict[int, list[float]]] = {}
     for place, (row, base) in enumerate(pairs):
         if base and row.kind in ("rows", "reduction"):
-            logs[place] = [*log_ratios(base.launch_seconds, row.launch_seconds).values()]
-    judged = {}
-    for size in dict.fromkeys(row.size for row, _ in pairs):
-        family = [place for place, of_rounds in logs.items() if of_rounds and pairs[place][0].size == size]
-        judged |= dict(zip(family, judge([logs[place] for place in family]), strict=True))
+            logs = [*log_ratios(base.launch_seconds, row.launch_seconds).values()]
+            if logs:
+                families.setdefault(row.size, {})[place] = logs
+    judged: dict[int, Judgement] = {}
+    for family in families.values():
+        judged |= dict(zip(family, judge([*family.values()]), strict=True))
     return [
         replace(row, base_seconds=base.seconds, judgement=judged[place]) if base and place in judged else row
         for place, (row, base) in enumerate(pairs)
     ]
 
 
-def pays_from(own: Sequence[Row]) -> int | None:
-    """The smallest measured size of one way's rows from which on it beats its base by its own interval; None: none.
-
-    It beats it where the whole interval of the ratio is above 1, which takes six rounds.
-    """
-    found = None
-    for row in sorted(own, key=lambda row: row.size, reverse=True):
+def pays_from(rows_of_way: Sequence[Row]) -> int | None:
+    """The smallest measured size of one way from which on the whole interval of its ratio is above 1; None: none."""
+    smallest = None
+    for row in sorted(rows_of_way, key=lambda row: row.size, reverse=True):
         # Without an interval its ends are NaN, above nothing.
         if row.judgement is None or not row.judgement.low > 1:
             break
-        found = row.size
-    return found
+        smallest = row.size
+    return smallest
 
 
-def exponent(own: Sequence[Row]) -> Exponent | None:
+def exponent(rows_of_way: Sequence[Row]) -> Exponent | None:
     """How the time of one way's rows grows with their size, by the launches that measured all; None for one size."""
-    ordered = sorted(own, key=lambda row: row.size)
+    ordered = sorted(rows_of_way, key=lambda row: row.size)
     whole = sorted(set.intersection(*(set(row.launch_seconds) for row in ordered)))
     sizes = tuple(row.size for row in ordered)
     value = fit.exponent(sizes, np.array([[row.launch_seconds[each] for each in whole] for row in ordered]))
@@ -153,54 +149,48 @@ def operations(size: int) -> int:
     return 2 * size**3
 
 
-def by_way(found: Sequence[Row]) -> list[list[Row]]:
+def by_way(measured: Sequence[Row]) -> list[list[Row]]:
     """The rows of each way and number of workers, by size."""
     groups: dict[tuple[str, int], list[Row]] = {}
-    for row in found:
+    for row in measured:
         groups.setdefault((row.way, row.workers), []).append(row)
-    return [sorted(own, key=lambda row: row.size) for own in groups.values()]
+    return [sorted(group, key=lambda row: row.size) for group in groups.values()]
 
 
-def growth_in_words(found: Sequence[Row]) -> list[str]:
+def growth_in_words(measured: Sequence[Row]) -> list[str]:
     """Why there is a size from which distributing pays: a sentence for each number of workers."""
-    said = []
-    for workers in sorted({row.workers for row in found if row.judgement}):
-        ends = [pick(row.size for row in found if row.judgement and row.workers == workers) for pick in (min, max)]
-        each = [f"{operations(size) / moved_bytes(size, workers):,.0f}" for size in dict.fromkeys(ends)]
-        said.append(
+    sentences: list[str] = []
+    for workers in sorted({row.workers for row in measured if row.judgement}):
+        sizes = [row.size for row in measured if row.judgement and row.workers == workers]
+        ends = dict.fromkeys([min(sizes), max(sizes)])
+        each = [f"{operations(size) / moved_bytes(size, workers):,.0f}" for size in ends]
+        sentences.append(
             f"With {workers} workers both ways move 4 n\N{SUPERSCRIPT TWO} (N - 1) (1 + 2 / N) bytes at least for 2 "
             f"n\N{SUPERSCRIPT THREE} operations: {' and '.join(each)} operations for each byte at size "
-            f"{' and '.join(map(str, dict.fromkeys(ends)))}."
+            f"{' and '.join(map(str, ends))}."
         )
-    return said
+    return sentences
 
 
-def verdict_in_words(own: Sequence[Row]) -> str:
+def verdict_in_words(rows_of_way: Sequence[Row]) -> str:
     """From which size on one way pays, and what takes most of its time, in two sentences."""
-    least, largest = own[0], own[-1]
-    start = f"{own[0].title}, {own[0].workers} workers:"
-    if largest.judgement is None:
+    ends = rows_of_way if len(rows_of_way) == 1 else [rows_of_way[0], rows_of_way[-1]]
+    start, judgement = f"{ends[0].title}, {ends[0].workers} workers:", ends[-1].judgement
+    if judgement is None:
         return f"{start} nothing to compare it with was measured."
-    if largest.judgement.n < FEWEST_LAUNCHES:
-        return f"{start} {largest.judgement.n} rounds, and it takes {FEWEST_LAUNCHES} to tell. {_most(least, largest)}"
-    size = pays_from(own)
-    if size is None:
-        return f"{start} it pays by its own interval at no measured size ({_ratio(largest)}). {_most(least, largest)}"
-    row = next(row for row in own if row.size == size)
-    return f"{start} it pays by its own interval from size {size} on ({_ratio(row)}). {_most(least, largest)}"
-
-
-def _ratio(row: Row) -> str:
-    told = row.judgement
-    assert told, "Its size has a judgement."
-    return f"{told.ratio:.2f} times as fast as alone at {row.size}, {told.low:.2f} to {told.high:.2f}, n = {told.n}"
-
-
-def _most(least: Row, largest: Row) -> str:
-    ends = [least] if least.size == largest.size else [least, largest]
     longest = [max(row.shares, key=row.shares.__getitem__) for row in ends]
     shares = [f"{100 * row.shares[part]:.0f} % at size {row.size}" for row, part in zip(ends, longest, strict=True)]
     if len({*longest}) == 1:
-        return f"Its longest part is {longest[0]}: {', '.join(shares)}."
-    said = [f"{part} ({share})" for part, share in zip(longest, shares, strict=True)]
-    return f"Its longest part is {' and '.join(said)}."
+        parts = f"Its longest part is {longest[0]}: {', '.join(shares)}."
+    else:
+        both = [f"{part} ({share})" for part, share in zip(longest, shares, strict=True)]
+        parts = f"Its longest part is {' and '.join(both)}."
+    if judgement.n < FEWEST_LAUNCHES:
+        return f"{start} {judgement.n} rounds, and it takes {FEWEST_LAUNCHES} to tell. {parts}"
+    size = pays_from(rows_of_way)
+    pays = "at no measured size" if size is None else f"from size {size} on"
+    row = next(row for row in rows_of_way if row.size == (ends[-1].size if size is None else size))
+    judgement = row.judgement or judgement
+    ratio = f"{judgement.ratio:.2f} times as fast as alone at {row.size}"
+    interval = f"{judgement.low:.2f} to {judgement.high:.2f}, n = {judgement.n}"
+    return f"{start} it pays by its own interval {pays} ({ratio}, {interval}). {parts}"

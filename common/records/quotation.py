@@ -2,7 +2,6 @@
 
 import ast
 import textwrap
-from contextlib import suppress
 from functools import cache
 
 from common.paths import ROOT
@@ -32,34 +31,31 @@ def distributing_lines(script: str) -> tuple[Quotation, ...]:
     Of a statement with others inside, such as a loop, it is the header; inside a call it is the argument below the
     comment. Nothing is quoted of a script that isn't there or can't be read.
     """
-    with suppress(OSError, SyntaxError, ValueError):
+    try:
         source = (ROOT / script).read_text(encoding="utf-8")
-        return tuple(_quotations(source.splitlines(), ast.parse(source)))
-    return ()
-
-
-def _quotations(lines: list[str], tree: ast.Module) -> list[Quotation]:
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError):
+        return ()
     # From the outside in, so the first node that begins on a line is the whole of what does.
     begun_on: dict[int, _Located] = {}
     for node in ast.walk(tree):
         if isinstance(node, _Located):
             begun_on.setdefault(node.lineno, node)
-    found = []
+    lines = source.splitlines()
+    quotations: list[Quotation] = []
+    is_comment = [line.lstrip().startswith("#") for line in lines]
     for index, line in enumerate(lines):
-        if not _is_comment(line) or MARK not in line:
+        if not is_comment[index] or MARK not in line:
             continue
         first, below = index, index
-        while first and _is_comment(lines[first - 1]):
+        while first and is_comment[first - 1]:
             first -= 1
-        while below < len(lines) and _is_comment(lines[below]):
+        while below < len(lines) and is_comment[below]:
             below += 1
         if node := begun_on.get(below + 1):
-            found.append(Quotation(line=first + 1, code=textwrap.dedent("\n".join(lines[first : _last_line(node)]))))
-    return found
-
-
-def _is_comment(line: str) -> bool:
-    return line.lstrip().startswith("#")
+            code = textwrap.dedent("\n".join(lines[first : _last_line(node)]))
+            quotations.append(Quotation(line=first + 1, code=code))
+    return tuple(quotations)
 
 
 def _last_line(node: _Located) -> int:

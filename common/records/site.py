@@ -24,22 +24,22 @@ class Site(Part, frozen=True, kw_only=True):
     @property
     def interface(self) -> str | None:
         """This process's host's interface to the others; None where it isn't among the hosts."""
-        own = socket.gethostname()
-        return next((host.interface for host in self.hosts if host.hostname == own), None)
+        hostname = socket.gethostname()
+        return next((host.interface for host in self.hosts if host.hostname == hostname), None)
 
     def facts(self) -> dict[str, object]:
         """The fields of a record that it fills."""
         return {"hosts": self.hosts, "virtual": self.virtual, "link": self.link}
 
     def variable(self) -> dict[str, str]:
-        """The environment variable by which workers are told."""
+        """The environment variable that hands it to the workers."""
         return {VARIABLE: msgspec.json.encode(self).decode()}
 
 
 def site() -> Site | None:
-    """What this process was told; None where nobody told anything."""
-    told = os.environ.get(VARIABLE)
-    return msgspec.json.decode(told, type=Site) if told else None
+    """The hosts of this process's launch; None where one machine has all workers."""
+    value = os.environ.get(VARIABLE)
+    return msgspec.json.decode(value, type=Site) if value else None
 
 
 def placement(hosts: Sequence[Host], virtual: Virtual | None) -> str:

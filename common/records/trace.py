@@ -1,7 +1,6 @@
-"""The messages of one step of a strategy, as its framework's own tracer saw them: what a replay sends, alone.
+"""The messages of one step of a strategy, as its framework's own tracer saw them, for a replay to send alone.
 
-A family's tracer is a module that runs a strategy's script and leaves a `Trace` beside the record. Never a formula:
-what a framework fuses, cuts, rounds or sends twice is in it.
+Nothing is by formula: what a framework fuses, cuts, rounds or sends twice is in it.
 """
 
 from pathlib import Path
@@ -11,11 +10,10 @@ from common.records.files import read_record
 from common.records.header import Count, Part, Positive, Seconds, Versioned
 
 FIRST_STEP, STEPS = 10, 10
-"""Which steps are traced, counted from the launch's first: frameworks settle how they exchange in the steps before. A
-graph that all steps run needs no tracing."""
+"""Which steps are traced, counted from the launch's first: frameworks settle how they exchange in the steps before."""
 
 STEP = "step"
-"""What a cell is called, in place of a collective, that has all messages of a step, one after another."""
+"""What a cell with all messages of a step, one after another, is called in place of a collective."""
 
 
 class Message(Part, frozen=True, kw_only=True):
@@ -45,12 +43,12 @@ class Trace(Versioned, frozen=True, kw_only=True):
     messages: list[Message]
     """The messages of a step, in the order in which they began."""
     under_way_seconds: list[Seconds] = []
-    """Of each traced step how long at least one message was under way on the first rank, by the tracer's clock; none
-    where it doesn't tell. Tracing makes a step slower."""
+    """Of each traced step how long at least one message was under way on the first rank, by the tracer's clock, if it
+    has one. Tracing makes a step slower."""
 
 
 def trace_path(record: Path) -> Path:
-    """Where a traced launch that leaves its record in `record` leaves its messages."""
+    """Where a traced launch leaves its messages: beside its `record`."""
     return record.with_name(f"{record.name}.messages")
 
 

@@ -1,8 +1,7 @@
 """The record of one launch that trained: raw measurements, and what its declaration says.
 
-A few fields are derived: `losses` (means over the shards), `time_to_first_step_s` (the sum of its parts),
-`wire_bytes_per_step` and `host_bytes_per_step` (bytes over steps), `formula_bytes_per_step`, and of each window
-core_seconds (a product) and the means in spin_seconds and clock_megahertz.
+A few fields are derived, as their documentation says; of each window core_seconds is a product, and spin_seconds and
+clock_megahertz are means.
 """
 
 from typing import ClassVar, Literal
@@ -27,10 +26,7 @@ from common.records.site import placement
 
 
 class Window(Part, frozen=True, kw_only=True):
-    """A clocked window of one rank, and what else happened meanwhile.
-
-    The second is read just before the clock starts and after it has stopped, and None where the kernel doesn't tell.
-    """
+    """A clocked window of one rank, and what else happened meanwhile, None where the kernel doesn't tell."""
 
     rank: Count
     step: Count
@@ -50,7 +46,7 @@ class Window(Part, frozen=True, kw_only=True):
     """Those of them that the hypervisor gave to other machines."""
     busy_seconds: Moment | None = None
     """Those of them that processes ran, this rank's own among them, only where these cores are its own. Interrupts
-    aren't in it, but some kernels count them in own_seconds, so others took at least the difference."""
+    aren't in it; some kernels count them in own_seconds, so others took at least the difference."""
     involuntary_switches: Count | None = None
     """How often the kernel took a core from one of the rank's threads for another thread."""
     spin_seconds: Seconds | None = None
@@ -113,32 +109,30 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     strategy: str
     """Name of the strategy, as its declaration has it."""
     label: str = ""
-    """Those of the strategy's own options that aren't at their default, in words. Launches of a strategy with different
-    labels are never pooled."""
+    """Options that aren't at their default, in words. Launches with different labels are never pooled."""
     framework: str = ""
     """What computes, as the declaration names it."""
     base: str | None = None
-    """Name of the strategy that distributes nothing, which speed-up is over; null: this is one."""
+    """Name of the strategy that distributes nothing, which speed-up is over; null: this one is."""
     script: str = ""
     """The strategy's program, from the project's root."""
     distributed_by: list[Quotation] = []
-    """What that program's own comments say makes it distributed, each a comment with the statement below it."""
+    """The lines that its comments say make it distributed. Presentation."""
     compared_with: dict[str, str] = {}
     """By relation, such as `convenience of`, the name of another strategy."""
     synchronous: bool
     """Whether every step sees every worker's gradients, so that the oracle is followed step by step."""
     alone: str = ""
-    """What its workers compute where they exchange nothing, as the name of an `Alone`; empty: no oracle computes it."""
+    """The name of the `Alone` that it computes without exchange; empty: no oracle computes it."""
     other_maths: list[str] = []
-    """Names of the options by which the launch computes something else than the oracle on purpose."""
+    """Names of the options by which it computes something else than the oracle on purpose."""
     formula_bytes_per_step: Amount | None = None
-    """Bytes sent in a step by the formula of the strategy's algorithm, derived: by all processes together, or, with
-    several hosts, from host to host. Null: there is none that rests on the size of the model and the number of workers
-    alone."""
+    """Bytes sent in a step by the algorithm's formula: by all processes together, or, with several hosts, from host to
+    host. Null: no formula rests on the size of the model and the number of workers alone."""
     formula: str = ""
-    """That formula in words, with N for the number of workers and H for that of hosts."""
+    """That formula in words, with N for the number of workers and H for that of hosts. Presentation."""
     formula_source: str = ""
-    """The paper or the document that has the formula."""
+    """The paper or the document that has the formula. Presentation."""
     scaling: Literal["strong", "weak"]
     """What the batch in `task` counts: rows of all workers (strong) or of each (weak)."""
     task: Task
@@ -148,8 +142,7 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     processes_beside: Count = 0
     """Processes beside the workers, such as servers, of which each takes a core as a worker does."""
     host_bytes_per_step: list[Amount] = []
-    """Bytes that each of several hosts sent to the others per step, derived, packet headers included, in their
-    order."""
+    """Bytes that each of several hosts sent to the others per step, derived, packet headers included."""
     process_start_seconds: list[Moment] = []
     """By rank, when its process started, by its host's clock that counts from boot."""
     data_sha256: str | None = None
@@ -157,10 +150,9 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     first_step: Count = 0
     """The step that the run began with; above 0 when it went on from a checkpoint."""
     time_to_first_step_s: Seconds | None = None
-    """Seconds from the start of the process to the end of its first step, of the slowest rank: the sum of their parts
-    in `startup_seconds`."""
+    """Of the slowest rank, the sum of `startup_seconds`."""
     startup_seconds: Startup | None = None
-    """Those seconds in parts."""
+    """Seconds of the slowest rank from the start of its process to the end of its first step, in parts."""
     startup_processor_seconds: Startup | None = None
     """The processor time of all threads of that rank's process in each of these parts."""
     windows: list[Window] = []
@@ -171,16 +163,15 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     """Rows that the losses of each process were taken of, over all steps of this run. Parts of one model see the same
     rows, which count once, for rank 0."""
     losses: list[Finite | None] = []
-    """Loss of every step, the mean over the global batch, derived from the shards'; null where it isn't finite."""
+    """Loss of every step, the mean over the shards', derived; null where it isn't finite."""
     shards: Count = 1
-    """Into how many equal parts the workers divide every global batch; 1 where each of them gets all its rows."""
+    """Equal parts into which the workers divide every global batch; 1 where each of them gets all its rows."""
     shard_losses: list[list[Finite | None]] = []
-    """Loss of every step of each shard, the mean over its rows, as the worker or replica that had it computed it, by
-    rank; where nothing is divided, of each process that has a loss. Null where it isn't finite."""
+    """Loss of every step of each shard, the mean over its rows, by rank; where nothing is divided, of each process that
+    has a loss. Null where it isn't finite."""
     wire_bytes_per_step: Amount | None = None
     """Bytes sent per step, packet headers included, derived: over the launch's own loopback, or, with several hosts,
-    from host to host, the sum of `host_bytes_per_step`. Null where nothing counted them: on one host without a private
-    network, and on several where not every worker is a process that reads its host's counters."""
+    the sum of `host_bytes_per_step`. Null where nothing counted them."""
     peak_memory_bytes: list[Count] = []
     """Largest resident memory of each process."""
     memory_bytes: list[Memory] = []
@@ -190,9 +181,8 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     final_accuracy: Share | None = None
     """Share of the test rows that the final weights classify rightly, 0 to 1."""
     staleness: list[Count] = []
-    """Of every asynchronous update, in the order of the steps: how many others were applied between its reading of the
-    weights and its own being applied, by the count of the server that has the first layer; empty for synchronous
-    strategies."""
+    """Of every asynchronous update how many others were applied between its reading of the weights and its being
+    applied, as the server of the first layer counts them; empty for synchronous strategies."""
     restarted_workers: Count = 0
     """How often a worker was lost and came back while the run went on."""
     phases: list[Phase] = []
@@ -200,15 +190,11 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     checkpoint: str | None = None
     """Name of the file with the final weights, in the record's folder or as a path."""
     replica_checkpoints: list[str] = []
-    """Names of the files beside it that have those of all replicas but the first, where the workers exchanged nothing
-    and so have weights of their own."""
+    """Names of the files beside it with the weights of all other replicas, where the workers exchanged nothing."""
 
     @property
     def name(self) -> str:
-        """The strategy with its label, and its hosts where there are several.
-
-        Launches with different names are never pooled, nor drawn as one curve.
-        """
+        """The strategy with `full_label`: launches with different names are never pooled, nor drawn as one curve."""
         return name_of(self.strategy, self.full_label)
 
     @property

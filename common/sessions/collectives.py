@@ -27,7 +27,8 @@ from common.launching.planned import Hosts, PlannedSweep
 from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.records.collectives import CollectivesRecord
-from common.records.files import read_record, read_records
+from common.records.files import read_record
+from common.records.presentation import read_presented
 from common.sessions import collectives_tables, placement
 from common.sessions.comparison_scope import placements
 from common.sessions.session import Options, Output, Schedule, Stage, begin, console_for, counted, report, rounds_of
@@ -152,7 +153,7 @@ def main() -> None:
     with begin(console, "collectives", arguments, identity) as session:
         planned = rounds(scope, session.order_seed, len(machine.gpu_names()))
         session.run(Schedule(planned), make, partial(read_record, kind=CollectivesRecord))
-    records = read_records(session.folder, CollectivesRecord)
+    records = read_presented(session.folder, CollectivesRecord)
     for table in collectives_tables.of(records):
         console.print(table)
     failed = counted(console, records.values())

@@ -312,14 +312,11 @@ def _trace(launch: PlannedLaunch, folder: Path) -> Record:
     record = supervision.run_planned(dataclasses.replace(launch, runner="tracer"), place)
     if messages.exists():
         return record
-    family = launch.strategy.family
     if record.status == "ok":
         record = structs.replace(record, status="failed", reason=_NO_MESSAGES)
     refused = CollectivesRecord(
         library="",
-        title="",
-        family=family.title,
-        colors=list(family.colors),
+        family=launch.strategy.family.title,
         status=record.status,
         reason=record.reason,
         log=f"../{TRACES}/{record.log}" if record.log else None,

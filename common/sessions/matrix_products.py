@@ -26,9 +26,10 @@ from common.launching.planned import Job
 from common.launching.supervision import run_planned
 from common.measurement.matrix_products import declared
 from common.records import matrix_rows
-from common.records.files import from_json, read_record, read_records, write_record
+from common.records.files import from_json, read_record, write_record
 from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Row
+from common.records.presentation import read_presented
 from common.records.site import Site
 from common.sessions.session import Options, Output, Schedule, Stage, begin, console_for, counted, report, rounds_of
 from common.statistics.intervals import FEWEST_LAUNCHES
@@ -147,7 +148,7 @@ def main() -> None:
     with begin(console, "matrix_products", arguments, repr(scope)) as session:
         schedule = Schedule[Planned, MatrixRecord](rounds(scope, session.order_seed))
         session.run(schedule, run_planned, partial(read_record, kind=MatrixRecord))
-    records, status = read_records(session.folder, MatrixRecord), 0
+    records, status = read_presented(session.folder, MatrixRecord), 0
     if rows := matrix_rows.rows(records):
         print_rows(console, rows)
         status = report("reports.matrix_figures", session.folder, output.out)

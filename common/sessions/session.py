@@ -26,6 +26,7 @@ from common.measurement import machine
 from common.paths import ROOT
 from common.records import manifest
 from common.records.header import Header
+from common.records.presentation import write_presentation
 from common.sessions.folder import FINISHED, order_seed, read_rows, unfinished_or_new, write_rows
 
 if TYPE_CHECKING:
@@ -252,6 +253,7 @@ def begin(
                 options = dataclasses.replace(arguments.session, order_seed=seed)
                 again = command_line.of_session(name, dataclasses.replace(arguments, session=options))
                 write_atomically(folder / "command.txt", f"{again}\n".encode())
+                write_presentation(folder)
                 console.print(f"Records go to {folder}; the launches' order has seed {seed}.", markup=False)
                 yield Session(console, folder, seed)
                 (folder / FINISHED).touch()

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from common.measurement import machine
 from common.measurement.disturbance import Meter
+from common.records.training import Window
 from common.statistics.intervals import median_interval
 
 
@@ -39,7 +40,9 @@ def main() -> None:
         core = max(os.sched_getaffinity(0))
         os.sched_setaffinity(0, [core])
         meter = Meter([core])
-        for name, read in {"everything": lambda: (meter.start(), meter.stop()), "processor time": _processor}.items():
+        clocked = Window(rank=0, step=0, steps=arguments.steps, seconds=window)
+        readings = {"everything": lambda: (meter.start(), meter.stop(clocked)), "processor time": _processor}
+        for name, read in readings.items():
             interval = median_interval([1e6 * seconds_of(read) for _ in range(arguments.readings)])
             cells = [f"{interval.median:.2f}", f"{interval.low:.2f} to {interval.high:.2f}"]
             table.add_row(name, str(interval.n), *cells, f"{interval.median / 1e6 / window:.4%}")

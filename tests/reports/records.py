@@ -140,11 +140,20 @@ def make_record(
         for rank, factor in enumerate(rank_factors or (1.0,) * workers)
         for index, value in enumerate(milliseconds)
     ]
-    known = declared(each, task, options or MadeUpOptions(), workers, told)
+    known = declared(each, task, options or MadeUpOptions(), workers, told) | presentation(each, options, told)
     batch = global_batch(task, each.work, workers)
     shard_losses = trained(task.seed, batch, task.steps, task.preset).shard_losses(known["shards"]).tolist()
     values = known | measured(task, batch, workers) | {"windows": windows, "shard_losses": shard_losses} | fields
     return from_json(values, Record)
+
+
+def presentation(declaration: Strategy, options: Options | None, told: Site | None) -> dict[str, object]:
+    """What records held of a made-up strategy's declaration that a session keeps once for all of them."""
+    is_over_hosts = told is not None and len(told.hosts) > 1
+    hosts, of_bytes = ((2,), declaration.traffic_between_hosts) if is_over_hosts else ((), declaration.traffic)
+    traffic = of_bytes(1, 2, *hosts, options or MadeUpOptions())
+    colors = list(declaration.family.colors)
+    return {"colors": colors, "formula": traffic.formula, "formula_source": traffic.source}
 
 
 def over_hosts(

@@ -37,7 +37,7 @@ def time(monkeypatch):
     monkeypatch.setattr(startup, "seconds_since_start", lambda: time.since_start())
     # What happens around windows takes real time.
     monkeypatch.setattr(Meter, "start", lambda meter: None)
-    monkeypatch.setattr(Meter, "stop", lambda meter: {})
+    monkeypatch.setattr(Meter, "stop", lambda meter, window: window)
     return time
 
 

@@ -6,6 +6,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from common.contract.task import Task
 from common.measurement import machine, startup
@@ -172,7 +173,7 @@ def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time,
     time.on_reading = lambda: order.append("clock")
     monkeypatch.setattr(machine, "bytes_sent", lambda interface: order.append("bytes") or 0)
     monkeypatch.setattr(Meter, "start", lambda meter: order.append("before"))
-    monkeypatch.setattr(Meter, "stop", lambda meter: order.append("after") or {})
+    monkeypatch.setattr(Meter, "stop", lambda meter, window: order.append("after") or window)
     clock.start(6)
     order.append("steps")
     clock.stop(16)
@@ -183,7 +184,7 @@ def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time,
 def test_what_happened_around_a_window_is_told_of_it_once_the_warm_up_is_over(clocked, time, monkeypatch):
     spins = []
     monkeypatch.setattr(Meter, "start", lambda meter: spins.append(time.now))
-    monkeypatch.setattr(Meter, "stop", lambda meter: {"spin_seconds": spins[-1]})
+    monkeypatch.setattr(Meter, "stop", lambda _, window: structs.replace(window, spin_seconds=spins[-1]))
     windows = clocked(TASK).windows
     assert [(window.step, window.seconds, window.spin_seconds) for window in windows] == [
         *((6, 10.0, 6.0), (16, 10.0, 16.0), (26, 4.0, 26.0)),

@@ -84,7 +84,7 @@ def test_pipelined_steps_are_clocked_as_one_loop(tmp_path):
 
 def test_the_formula_of_a_step_is_the_sum_of_its_messages(tmp_path):
     cell, _ = measured(tmp_path)
-    assert (cell.formula_bytes, cell.algorithm, cell.formula) == (144.0, "a shift", "2 S")
+    assert (cell.formula_bytes, cell.algorithm) == (144.0, "a shift")
 
 
 def test_a_wrong_result_of_one_message_fails_the_step(tmp_path):

@@ -185,7 +185,7 @@ def test_a_comparison_says_what_was_launched_and_holds_its_losses_beside_the_ora
     facts |= {"first_step": 10, "other_maths": ["rounding", "half_precision"]}
     [comparison] = compared(tmp_path, changed(record, **facts))
     assert comparison.strategy == record.name != "amber_ring, compiled"
-    assert (comparison.own, comparison.hosts, comparison.workers) == ("amber_ring, compiled", 2, 2)
+    assert (comparison.without_hosts, comparison.hosts, comparison.workers) == ("amber_ring, compiled", 2, 2)
     assert (comparison.maths, comparison.other_maths) == ("--preset digits --seed 3", "rounding, half_precision")
     assert (comparison.first_step, comparison.examples, comparison.expected_examples) == (10, 3100, 50 * 128)
     assert comparison.note == "3,100 rows counted, 6,400 expected"
@@ -276,7 +276,7 @@ def test_without_a_known_oracle_a_launch_without_exchange_is_not_compared(tmp_pa
 
 def comparison(strategy: str = "a", workers: int = 2, **fields) -> Comparison:
     [one] = compare(named(make_record()), None)
-    known = {"strategy": strategy, "own": strategy, "workers": workers, "weights": math.nan}
+    known = {"strategy": strategy, "without_hosts": strategy, "workers": workers, "weights": math.nan}
     return dataclasses.replace(one, **known | fields)
 
 
@@ -292,9 +292,14 @@ def test_ranked_is_what_follows_and_has_weights_that_followed_at_as_many_workers
 
 
 def test_a_certificate_holds_on_as_many_hosts_and_for_the_same_options():
-    over_two = comparison("a, 2 hosts", own="a", hosts=2)
+    over_two = comparison("a, 2 hosts", without_hosts="a", hosts=2)
     assert reasons(over_two, comparison(weights=1e-7))["a, 2 hosts", 2] == NO_CERTIFICATE
-    assert reasons(over_two, comparison("a, 2 hosts, 10 Mbit/s", own="a", hosts=2, weights=1e-7))["a, 2 hosts", 2] == ""
+    assert (
+        reasons(over_two, comparison("a, 2 hosts, 10 Mbit/s", without_hosts="a", hosts=2, weights=1e-7))[
+            "a, 2 hosts", 2
+        ]
+        == ""
+    )
     assert reasons(comparison("a, compiled"), comparison(weights=1e-7))["a, compiled", 2] == NO_CERTIFICATE
 
 

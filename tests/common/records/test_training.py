@@ -16,18 +16,24 @@ from common.measurement import machine, startup
 from common.measurement.machine import Placement
 from common.measurement.record import Part, declared, of_launch, wire_bytes
 from common.measurement.world import World
-from common.records import quotation
 from common.records.files import write_record
 from common.records.header import Host, Virtual
-from common.records.quotation import Quotation
 from common.records.site import Site
 from common.records.training import Memory, Startup, Window
 
 KEYS = {
     *("schema_version", "strategy", "framework", "world_size", "synchronous", "scaling", "status", "reason", "task"),
-    *("options", "label", "family", "colors", "base", "compared_with", "other_maths", "phases"),
-    *("formula_bytes_per_step", "formula", "formula_source"),
-    *("backend", "threads_per_worker", "oversubscribed", "versions", "host", "git_commit", "started_at"),
+    *("options", "label", "family", "base", "compared_with", "other_maths", "phases"),
+    *(
+        "formula_bytes_per_step",
+        "backend",
+        "threads_per_worker",
+        "oversubscribed",
+        "versions",
+        "host",
+        "git_commit",
+        "started_at",
+    ),
     *("time_to_first_step_s", "windows", "examples_per_step", "losses", "wire_bytes_per_step", "final_accuracy"),
 }
 
@@ -54,35 +60,22 @@ def test_what_is_declared_is_known_before_the_launch(declare):
         "strategy": "numpy_threads",
         "label": "fp16 codec, other maths",
         "family": "NumPy",
-        "colors": ["#111111", "#555555", "#999999"],
         "framework": "numpy",
         "base": "numpy_alone",
         "alone": "",
         "script": "numpy_impl/threads.py",
-        # The script of a made-up strategy isn't there.
-        "distributed_by": [],
         "compared_with": {"convenience of": "numpy_loop"},
         "world_size": 4,
         "synchronous": True,
         "shards": 4,
         "other_maths": ["codec"],
         "formula_bytes_per_step": 1.5,
-        "formula": "half of three",
-        "formula_source": "A paper, 1999",
         "scaling": "weak",
         "threads_per_worker": 3,
         "processes_beside": 2,
         "task": task,
         "options": dataclasses.asdict(options),
     }
-
-
-def test_what_a_script_says_of_itself_is_quoted_with_its_line(declare, tmp_path, monkeypatch):
-    monkeypatch.setattr(quotation, "ROOT", tmp_path)
-    (tmp_path / "loop.py").write_text("wait()\n# The line that makes it distributed.\nmeet()\n")
-    known = declared(declare(script="loop.py"), Task(), declare().options(), 2)
-    code = "# The line that makes it distributed.\nmeet()"
-    assert (known["script"], known["distributed_by"]) == ("loop.py", [Quotation(line=2, code=code)])
 
 
 def test_the_formula_is_of_the_models_bytes_the_workers_and_the_options(declare):

@@ -15,6 +15,8 @@ from rich.table import Table
 from common.errors import UserError
 from common.measurement import machine
 from common.records import manifest
+from common.records.files import read_record
+from common.records.presentation import FILE, Presentation, of_catalogue
 from common.sessions.session import Options, Schedule, Stage, begin, console_for, counted
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -104,6 +106,7 @@ def test_every_launch_of_every_round_is_made_and_said_and_the_session_is_finishe
     folder, printed = run(making(made, fail=["b-1"]))
     assert made == ["a-1", "b-1", "a-2", "b-2"]
     assert (folder / "finished").exists()
+    assert read_record(folder / FILE, Presentation) == of_catalogue()
     lines = [re.sub(r"\s+\d+\.\d s$", "", line).strip() for line in printed.splitlines() if line]
     assert lines[-6:] == [
         "round 1 of 2:",

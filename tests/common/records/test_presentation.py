@@ -1,0 +1,202 @@
+"""common/records/presentation.py: titles, colours, source lines and formulas, once for all launches of a session."""
+
+import dataclasses
+import json
+
+import pytest
+
+from common.declarations import catalogue
+from common.declarations.library import Algorithm, Library
+from common.declarations.products import Products
+from common.declarations.strategy import PROCESS, Traffic
+from common.declarations.sweep import Sweep
+from common.declarations.way import Way
+from common.records.collectives import Cell, CollectivesRecord
+from common.records.files import read_record, write_record
+from common.records.header import PRESENTATION, Host
+from common.records.matrix_products import MatrixRecord
+from common.records.presentation import FILE, Presentation, of_catalogue, read_presented, write_presentation
+from common.records.quotation import Quotation
+from common.records.trace import Message
+from common.records.training import Record
+from tests.changes import changed
+
+COLORS = ["#111111", "#555555", "#999999"]
+HEADER = {
+    **{"family": "NumPy", "status": "ok", "world_size": 2, "threads_per_worker": 1},
+    "started_at": "2026-01-01T00:00:00.000+00:00",
+}
+CODE = "# The line that makes it distributed.\nmeet()"
+
+
+def traffic(parameter_bytes, workers, options):
+    return Traffic(None, f"{options.codec} of three", "A paper, 1999")
+
+
+def between_hosts(parameter_bytes, workers, hosts, options):
+    return Traffic(None, "from host to host")
+
+
+def tree(formula, from_bytes=0):
+    return Algorithm("tree", None, formula, f"{formula} in a book", from_bytes)
+
+
+@pytest.fixture
+def declared(declare, catalogue_of, tmp_path, monkeypatch):
+    """The folder of a session, and the only strategy of a checkout with a library and a way to multiply."""
+    (tmp_path / "loop.py").write_text("wait()\n# The line that makes it distributed.\nmeet()\n")
+    strategy = declare(
+        script=f"{tmp_path}/loop.py",
+        traffic=traffic,
+        traffic_between_hosts=between_hosts,
+        variants=({"codec": "fp16"},),
+    )
+    catalogue_of(strategy)
+    about = {"script": "none.py", "family": strategy.family, "launcher": PROCESS}
+    algorithms = {"all_reduce": (tree("small"), tree("large", 1024)), "broadcast": (tree("cast"),)}
+    library = Library(name="threads", title="Threads of NumPy", collectives=algorithms, **about)
+    way = Way(name="rows", title="by rows of NumPy", kind="rows", **about)
+    monkeypatch.setattr(catalogue, "libraries", lambda: {"threads": library})
+    monkeypatch.setattr(catalogue, "ways", lambda: {"rows": way})
+    return strategy
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "session" / "replays").mkdir(parents=True)
+    return tmp_path / "session"
+
+
+@pytest.fixture
+def record(make_record, declared):
+    return make_record(family="NumPy", script=declared.script)
+
+
+@pytest.fixture
+def presented(folder):
+    """A function that writes a record into a folder, and returns it as reports read it."""
+
+    def read(record, folder=folder):
+        write_record(folder / "one.json", record)
+        return read_presented(folder, type(record))["one"]
+
+    return read
+
+
+def collectives(*cells):
+    return CollectivesRecord(**HEADER, library="threads", sweep=Sweep(), cells=list(cells))
+
+
+def cell(size_bytes, **fields):
+    values = {"collective": "all_reduce", "size_bytes": size_bytes, "status": "ok", "algorithm": "tree"}
+    return Cell(**values | fields)
+
+
+def forgotten(monkeypatch):
+    """Leave nothing in the catalogue."""
+    for name in ("strategies", "libraries", "ways"):
+        monkeypatch.setattr(catalogue, name, dict)
+
+
+def test_a_launch_keeps_nothing_that_a_session_keeps_once(folder, record):
+    write_record(folder / "one.json", record)
+    assert not {*PRESENTATION} & {*json.loads((folder / "one.json").read_text())}
+
+
+def test_a_session_keeps_what_reports_show_of_every_program(folder, declared):
+    write_presentation(folder)
+    kept = read_record(folder / FILE, Presentation)
+    assert kept == of_catalogue()
+    assert kept.colors == {"NumPy": COLORS}
+    assert kept.titles == {"threads": "Threads of NumPy", "rows": "by rows of NumPy"}
+    assert kept.distributed_by == {declared.script: [Quotation(line=2, code=CODE)]}
+    assert {*kept.formulas} == {"numpy_threads", "numpy_threads, fp16 codec, other maths"}
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_strategy_is_shown_by_its_session_or_by_this_checkout(folder, record, presented, monkeypatch, is_kept):
+    if is_kept:
+        write_presentation(folder)
+        forgotten(monkeypatch)
+    shown = presented(record)
+    assert (shown.colors, shown.distributed_by) == (COLORS, [Quotation(line=2, code=CODE)])
+    assert (shown.formula, shown.formula_source) == ("none of three", "A paper, 1999")
+    assert presented(changed(record, label="fp16 codec, other maths")).formula == "fp16 of three"
+
+
+def test_the_formula_is_that_of_the_launchs_options_and_hosts(record, presented, declared):
+    prefetched = changed(record, options={"prefetch": 3, "codec": "fp16"}, label="3 prefetch, fp16 codec, other maths")
+    assert presented(prefetched).formula == "fp16 of three"
+    hosts = [Host(name=name, workers=1) for name in ("one", "two")]
+    assert presented(changed(record, hosts=hosts)).formula == "from host to host"
+    assert presented(changed(record, options={"unheard": 3}, label="3 unheard")).formula == ""
+
+
+def test_a_session_says_what_it_was_begun_with_whatever_the_checkout_says_now(
+    folder, record, presented, declared, catalogue_of
+):
+    write_presentation(folder)
+    catalogue_of(dataclasses.replace(declared, traffic=lambda *_: Traffic(None, "changed")))
+    assert presented(record).formula == "none of three"
+
+
+def test_a_launch_that_was_copied_into_a_session_without_its_strategy_is_shown_by_this_checkout(
+    folder, record, presented, declared, catalogue_of
+):
+    catalogue_of()
+    write_presentation(folder)
+    catalogue_of(declared)
+    assert presented(record).colors == COLORS
+
+
+def test_an_older_record_is_shown_by_what_it_holds(folder, record, presented):
+    write_presentation(folder)
+    for field, value in {"colors": ["#abcdef"], "formula": "older"}.items():
+        older = changed(record, **{field: value})
+        assert presented(older) == older
+
+
+def test_what_nobody_declares_is_shown_without_colours_and_source_lines(presented, record, monkeypatch):
+    forgotten(monkeypatch)
+    assert presented(record) == record
+
+
+def test_a_replay_is_shown_by_the_session_in_the_folder_above(folder, declared, presented, monkeypatch):
+    write_presentation(folder)
+    forgotten(monkeypatch)
+    shown = presented(collectives(), folder / "replays")
+    assert (shown.title, shown.colors) == ("Threads of NumPy", COLORS)
+
+
+def test_each_size_of_a_collective_has_the_formula_of_its_algorithm(declared, presented):
+    messages = [Message(collective=name, size_bytes=2048) for name in ("all_reduce", "broadcast", "all_reduce")]
+    unsupported = Cell(collective="gather", size_bytes=8, status="unsupported", reason="There is none.")
+    cells = [cell(8), cell(1024), cell(6144, collective="step", messages=messages), unsupported]
+    shown = presented(collectives(*cells)).cells
+    assert [each.formula for each in shown] == ["small", "large", "large; cast", ""]
+    assert shown[2].source == "large in a book; cast in a book"
+
+
+def test_a_way_to_multiply_has_its_name_in_prose(declared, presented, monkeypatch):
+    record = MatrixRecord(**HEADER, way="rows", kind="rows", products=Products())
+    assert (presented(record).title, presented(record).colors) == ("by rows of NumPy", COLORS)
+    forgotten(monkeypatch)
+    assert presented(record).title == "rows"
+
+
+HOSTILE = {
+    "no JSON": "{",
+    "no object": "[]",
+    "a later version": '{"schema_version": 4}',
+    "an unknown field": '{"schema_version": 3, "unheard": {}}',
+    "a key twice": '{"schema_version": 3, "colors": {}, "colors": {}}',
+    "a line without a number": '{"schema_version": 3, "distributed_by": {"a.py": [{"line": NaN, "code": ""}]}}',
+    "deep": '{"schema_version": 3, "colors": ' + "[" * 5000 + "]" * 5000 + "}",
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_a_damaged_file_is_refused_in_one_line(folder, record, content, refusal):
+    write_record(folder / "one.json", record)
+    (folder / FILE).write_text(content)
+    assert str(folder / FILE) in refusal(lambda: read_presented(folder, Record))
