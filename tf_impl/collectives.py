@@ -15,13 +15,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins 
 
 from common.declarations.sweep import parse_command_line
 from common.errors import exit_with_one_line, require_framework
-from tf_impl.cluster import meet, start_ranks_unless_given
+from tf_impl.cluster import start_unless_given
 from tf_impl.libraries import COLLECTIVES
 
 if __name__ == "__main__":
     require_framework("tensorflow")
     # TensorFlow isn't imported yet: a process that only starts the others doesn't need it.
-    exit_with_one_line(lambda: start_ranks_unless_given(COLLECTIVES, parse_command_line(__doc__)))
+    exit_with_one_line(lambda: start_unless_given(COLLECTIVES, __doc__))
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -30,11 +30,8 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from common.contract.collectives import Collective
-from common.declarations.arguments import check_world_size
-from common.measurement import machine
 from common.measurement.collectives import Operation, measure
-from common.measurement.world import World
-from tf_impl import mlp, world
+from tf_impl import world
 
 GROUP_KEY = 2**20
 """The group of all ranks in operations that no strategy makes. A strategy counts its groups from 1."""
@@ -60,29 +57,7 @@ class Ranks:
 def main() -> None:
     """Measure the collectives as one rank of the cluster that TF_CONFIG or Slurm names."""
     sweep = parse_command_line(__doc__)
-    cluster = world.find_cluster(("chief", "worker"))
-    addresses, local_addresses = cluster.all_addresses("chief", "worker"), cluster.neighbours("chief", "worker")
-    local_rank = local_addresses.index(cluster.address)
-    check_world_size(sweep, len(addresses), "the cluster")
-    placement = machine.pin(sweep, local_rank, len(local_addresses))
-    devices = mlp.choose_devices(sweep, 1, local_rank, len(local_addresses))
-    communication = tf.distribute.experimental.CommunicationOptions(
-        implementation=tf.distribute.experimental.CommunicationImplementation.RING
-    )
-    meet(cluster, sweep.deadline_seconds)
-    with world.one_line_when_it_breaks():
-        resolver = world.resolver(cluster)
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, communication)
-        world.check_sum(strategy, len(addresses))
-        cluster_world = World(
-            placement=placement,
-            rank=addresses.index(cluster.address),
-            size=len(addresses),
-            backend="RING",
-            device=mlp.device_name(devices),
-            all_gather=lambda value: world.all_gather(strategy, value),
-            synchronize=world.synchronize,
-        )
+    with world.joined(sweep, backend="RING") as (cluster_world, strategy):
         ranks = Ranks(strategy, cluster_world.rank, cluster_world.size, sweep.data_type)
         measure(
             COLLECTIVES,
@@ -91,10 +66,8 @@ def main() -> None:
             prepare=lambda collective, elements: OPERATIONS[collective](ranks, elements),
             # TensorFlow has no barrier. An all-reduce ends nowhere before it has begun everywhere.
             barrier=all_reduce(ranks, 1).run,
-            facts={"rpc layer": resolver.rpc_layer},
+            facts={"rpc layer": strategy.cluster_resolver.rpc_layer},
         )
-        # A worker that left while another still reads the last answer would look lost to the other.
-        cluster_world.all_gather(None)
 
 
 def broadcast(ranks: Ranks, elements: int) -> Operation:

@@ -27,10 +27,9 @@ import tensorflow as tf
 from common.contract.collectives import Collective
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep, parse_command_line
-from common.measurement import machine
 from common.measurement.collectives import Operation, measure
-from common.measurement.world import World
 from tf_impl import mlp
+from tf_impl.devices import world_of
 from tf_impl.libraries import HIERARCHICAL_COPY, MIRRORED_COLLECTIVES, REDUCTION, REDUCTION_TO_ONE_DEVICE
 
 MirroredStrategy = tf.distribute.MirroredStrategy
@@ -40,17 +39,10 @@ def main() -> None:
     """Measure the collectives between `--workers` devices of this process, as the command line says."""
     sweep = parse_command_line(__doc__)
     library = choose_library(sweep)
-    placement = machine.pin(sweep, local_world_size=sweep.workers, replicas=sweep.workers)
     devices = mlp.choose_devices(sweep, sweep.workers)
     across_devices = cross_device_ops(library)
+    world = world_of(devices, sweep, type(across_devices).__name__ if across_devices else "CollectiveAllReduce")
     strategy = MirroredStrategy(devices, across_devices)
-    world = World(
-        placement=placement,
-        size=sweep.workers,
-        backend=type(across_devices).__name__ if across_devices else "CollectiveAllReduce",
-        device=mlp.device_name(devices),
-        synchronize=tf.test.experimental.sync_devices,
-    )
     measure(
         library,
         sweep,
