@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
-from common.declarations.library import PATARASUK, Algorithm, Library
-from common.declarations.strategy import MPIRUN_SIGNAL, Launcher, mpirun, mpirun_across_hosts
+from common.declarations.library import Algorithm, Library
+from common.declarations.strategy import MPIRUN_SIGNAL, PATARASUK, Launcher, mpirun, mpirun_across_hosts
 from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
 
 LIBRARY = "LOCKSTEP_TORCH_LIBRARY"

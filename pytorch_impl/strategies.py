@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from common.contract.work import Alone, Work
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
     from common.contract.task import Task
 
 
-def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str, str]:
-    """Environment variables of a launch. Gloo listens on the workers' network interface alone."""
-    return {"GLOO_SOCKET_IFNAME": interface}
-
-
 PYTORCH = Family(
     title="PyTorch",
     environment="torch",
@@ -50,7 +46,8 @@ PYTORCH = Family(
     variables=("ATEN_", "PYTORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_"),
     # Blue (Okabe & Ito 2008).
     colors=("#17457e", "#0072b2", "#56b4e9"),
-    settings=settings,
+    # Gloo listens on the workers' network interface alone.
+    settings=lambda deadline_seconds, threads, interface: {"GLOO_SOCKET_IFNAME": interface},
     probe=Probe(
         script="pytorch_impl/ceiling.py",
         like="torch_ddp",
@@ -206,20 +203,16 @@ def split_axis(layer: int, layers: int) -> int:
 # Bytes by formula
 
 
-def bucket_traffic(parameter_bytes: int, workers: int, options: DdpOptions) -> Traffic:
-    """The traffic of DistributedDataParallel: a ring all-reduce of the gradients, as its hook compresses them."""
-    if options.gradient_hook == "powersgd":
-        return Traffic(None, "none where a hook exchanges factors of low rank")
-    traffic = ring_all_reduce(parameter_bytes, workers, options)
-    return traffic if options.gradient_hook == "none" else halved(traffic)
+def compressed(traffic: Callable[..., Traffic]) -> Callable[..., Traffic]:
+    """The traffic of DistributedDataParallel: that of a ring all-reduce, as its hook compresses the gradients."""
 
+    def by_hook(*arguments: int | DdpOptions) -> Traffic:
+        hook = arguments[-1].gradient_hook
+        if hook == "powersgd":
+            return Traffic(None, "none where a hook exchanges factors of low rank")
+        return traffic(*arguments) if hook == "none" else halved(traffic(*arguments))
 
-def bucket_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: DdpOptions) -> Traffic:
-    """The traffic of `bucket_traffic` between hosts."""
-    if options.gradient_hook == "powersgd":
-        return Traffic(None, "none where a hook exchanges factors of low rank")
-    traffic = ring_between_hosts(parameter_bytes, workers, hosts, options)
-    return traffic if options.gradient_hook == "none" else halved(traffic)
+    return by_hook
 
 
 def by_hand_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: SyncSgdOptions) -> Traffic:
@@ -282,23 +275,22 @@ def biases_of_layers_split_by_inputs(task: Task) -> int:
 
 # The strategies
 
-SINGLE = Strategy(
+_in_one_process = partial(Strategy, family=PYTORCH, framework="torch")
+_by_torchrun = partial(_in_one_process, launcher=TORCHRUN, base="torch_single", check=check_backend)
+
+SINGLE = _in_one_process(
     name="torch_single",
     script="pytorch_impl/single.py",
     summary="no distribution: PyTorch's base",
-    family=PYTORCH,
-    framework="torch",
     options=LoaderOptions,
     work=Work.UNDISTRIBUTED,
     traffic=nothing_sent,
     quick=True,
 )
-DATA_PARALLEL = Strategy(
+DATA_PARALLEL = _in_one_process(
     name="torch_data_parallel",
     script="pytorch_impl/data_parallel.py",
     summary="DataParallel: one process, the model copied in every step",
-    family=PYTORCH,
-    framework="torch",
     options=DataParallelOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
     alone=Alone.FIRST_PART,
@@ -308,121 +300,83 @@ DATA_PARALLEL = Strategy(
     copies=(1, 1, 1),
     compared_with={ONE_PROCESS_OF: "torch_ddp"},
 )
-SYNC_SGD = Strategy(
+SYNC_SGD = _by_torchrun(
     name="torch_sync_sgd",
     script="pytorch_impl/sync_sgd.py",
     summary="synchronous SGD by hand, over Gloo, NCCL or MPI",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=SyncSgdOptions,
     alone=Alone.OWN_SHARD,
-    base="torch_single",
     traffic=by_hand_traffic,
     traffic_between_hosts=by_hand_traffic_between_hosts,
-    check=check_backend,
     variants=({"backend": "mpi"},),
     over_links=({"backend": "mpi"},),
 )
-HOOK_DDP = Strategy(
+HOOK_DDP = _by_torchrun(
     name="torch_hook_ddp",
     script="pytorch_impl/hook_ddp.py",
     summary="a DDP of one's own, by gradient hooks",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=BucketOptions,
     alone=Alone.OWN_SHARD,
-    base="torch_single",
     traffic=ring_all_reduce,
     traffic_between_hosts=ring_between_hosts,
-    check=check_backend,
 )
-DDP = Strategy(
+DDP = _by_torchrun(
     name="torch_ddp",
     script="pytorch_impl/ddp.py",
     summary="DistributedDataParallel over Gloo or NCCL",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=DdpOptions,
     alone=Alone.OWN_SHARD,
-    base="torch_single",
-    traffic=bucket_traffic,
-    traffic_between_hosts=bucket_traffic_between_hosts,
-    check=check_backend,
+    traffic=compressed(ring_all_reduce),
+    traffic_between_hosts=compressed(ring_between_hosts),
     quick=True,
     variants=({"loader_workers": 1},),
     over_links=({"gradient_hook": "fp16"}, {"gradient_hook": "powersgd"}),
 )
-ZERO = Strategy(
+ZERO = _by_torchrun(
     name="torch_zero",
     script="pytorch_impl/zero.py",
     summary="ZeroRedundancyOptimizer: the optimizer's state is sharded",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=ReplicatedOptions,
     alone=Alone.OWN_PARAMETERS,
-    base="torch_single",
     traffic=owned_update_traffic,
     copies=(2, 2, 1),
-    check=check_backend,
     compared_with={SHARDING_OF: "torch_ddp"},
 )
-FSDP = Strategy(
+FSDP = _by_torchrun(
     name="torch_fsdp",
     script="pytorch_impl/fsdp.py",
     summary="FSDP2 (`fully_shard`): parameters and gradients too",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=FullyShardedOptions,
-    base="torch_single",
     traffic=fully_sharded_traffic,
     copies=(1, 1, 1),
-    check=check_backend,
     compared_with={SHARDING_OF: "torch_ddp"},
 )
-MODEL_PARALLEL = Strategy(
+MODEL_PARALLEL = _by_torchrun(
     name="torch_model_parallel",
     script="pytorch_impl/model_parallel.py",
     summary="a pipeline: layers split over workers, micro-batches",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=PipelineOptions,
     work=Work.PARTS_OF_ONE_MODEL,
-    base="torch_single",
     traffic=cut_traffic,
     check=check_pipeline,
 )
-TENSOR_PARALLEL = Strategy(
+TENSOR_PARALLEL = _by_torchrun(
     name="torch_tensor_parallel",
     script="pytorch_impl/tensor_parallel.py",
     summary="every layer split, by outputs and by inputs in turn",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=BackendOptions,
     work=Work.PARTS_OF_ONE_MODEL,
-    base="torch_single",
     traffic=cut_traffic,
     repeated_bytes=biases_of_layers_split_by_inputs,
     check=check_split_layers,
 )
-LIGHTNING_DDP = Strategy(
+LIGHTNING_DDP = _by_torchrun(
     name="torch_lightning_ddp",
     script="pytorch_impl/lightning_ddp.py",
     summary="Lightning's Trainer over DDP",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=ReplicatedOptions,
     alone=Alone.OWN_SHARD,
-    base="torch_single",
     traffic=ring_all_reduce,
     traffic_between_hosts=ring_between_hosts,
-    check=check_backend,
     compared_with={CONVENIENCE_OF: "torch_ddp"},
 )

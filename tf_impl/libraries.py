@@ -1,7 +1,7 @@
 """TensorFlow's libraries of collectives: between processes over gRPC, and between the devices of one process."""
 
-from common.declarations.library import PATARASUK, Algorithm, Library
-from common.declarations.strategy import PROCESS
+from common.declarations.library import Algorithm, Library
+from common.declarations.strategy import PATARASUK, PROCESS
 from tf_impl.strategies import CLUSTER, TENSORFLOW
 
 REDUCTION = "LOCKSTEP_TF_REDUCTION"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from common.declarations.strategy import Family, Launcher, Options
 
-PATARASUK = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
 THAKUR = 'Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", 2005'
 
 

@@ -30,6 +30,8 @@ ONE_PROCESS_OF = "one process of"
 SHARDING_OF = "sharding of"
 """Relation to the strategy whose every process holds all that this one divides among the workers to save memory."""
 
+PATARASUK = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
+
 
 def option(
     default: object,
@@ -108,13 +110,8 @@ class Traffic:
     """How many times these bytes the library sends between CPUs, where it takes another algorithm there."""
 
 
-def no_formula(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def no_formula(*_: object) -> Traffic:
     """The traffic of a strategy that declares none: a formula that nobody has chosen would be a claim."""
-    return Traffic(None, "no formula is declared")
-
-
-def no_formula_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: Options) -> Traffic:
-    """The traffic between hosts of a strategy that declares none."""
     return Traffic(None, "no formula is declared")
 
 
@@ -129,8 +126,7 @@ def ring_all_reduce(parameter_bytes: int, workers: int, options: Options) -> Tra
     Each of N workers sends 2 (N - 1) / N times the bytes (Patarasuk & Yuan, 2009, equation 1).
     """
     formula = "2 (N - 1) times the bytes of the gradients, by a ring all-reduce"
-    source = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
-    return Traffic(2.0 * (workers - 1) * parameter_bytes, formula, source)
+    return Traffic(2.0 * (workers - 1) * parameter_bytes, formula, PATARASUK)
 
 
 def ring_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: Options) -> Traffic:
@@ -140,8 +136,7 @@ def ring_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: 
     ranks of a host follow one another.
     """
     formula = "2 H (N - 1) / N times the bytes of the gradients from host to host, by a ring all-reduce over H hosts"
-    source = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
-    return Traffic(2.0 * hosts * (workers - 1) / workers * parameter_bytes, formula, source)
+    return Traffic(2.0 * hosts * (workers - 1) / workers * parameter_bytes, formula, PATARASUK)
 
 
 def halved(traffic: Traffic) -> Traffic:
@@ -317,7 +312,7 @@ class Strategy:
     """The strategy that distributes nothing, which speed-up is over; None: this is one."""
     traffic: Callable[[int, int, Options], Traffic] = no_formula
     """By formula, from the bytes of all parameters, the number of workers and the options."""
-    traffic_between_hosts: Callable[[int, int, int, Options], Traffic] = no_formula_between_hosts
+    traffic_between_hosts: Callable[[int, int, int, Options], Traffic] = no_formula
     """What goes from host to host: from the bytes of all parameters, the numbers of workers and hosts, the options."""
     copies: tuple[int, int, int] | None = None
     """Copies of the parameters, of their gradients and of the momentum that the processes of two workers hold together

@@ -111,10 +111,10 @@ def run_tasks(
     waited_for: int | None = None,
     restarted: Collection[int] = (),
 ) -> NoReturn:
-    """Run this process's command line again for each task, and exit as the tasks did: for frameworks without a launcher.
+    """Run this process's command line again for each task, and exit as the tasks did.
 
-    `tasks` has the environment variables of each by its name, such as `worker 1`. The other arguments are those of
-    `run_group`. Raises LaunchFailedError where a task failed.
+    This is for frameworks without a launcher. `tasks` has the environment variables of each by its name, such as
+    `worker 1`. The other arguments are those of `run_group`. Raises LaunchFailedError where a task failed.
     """
     exit_on_signals()
     # Where a program runs the script in its place, that program runs in all tasks.
