@@ -26,8 +26,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from common.declarations.arguments import parse
 from common.declarations.library import Library
-from common.declarations.sweep import Sweep, parse_command_line
+from common.declarations.sweep import Sweep
 from common.measurement.collectives import Operation, measure
 from pytorch_impl import mlp
 from pytorch_impl.libraries import GLOO, LIBRARY, NCCL
@@ -36,7 +37,7 @@ from pytorch_impl.world import join, leave
 
 def main() -> None:
     """Join the world that torchrun started and measure the collectives in it, as the command line says."""
-    library, sweep = _choose_library(parse_command_line(__doc__))
+    library, sweep = _choose_library(parse(Sweep, __doc__))
     world, device = join(library, sweep, library.options)
     forwards = Collectives(world.rank, world.size, device, getattr(torch, sweep.data_type))
     backwards = dataclasses.replace(forwards, sender=world.size - 1)

@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from common.declarations.sweep import parse_command_line
+from common.declarations.arguments import parse
+from common.declarations.sweep import Sweep
 from common.measurement.collectives import Operation, measure
 from pytorch_impl import mpi
 from pytorch_impl.libraries import OPEN_MPI
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Join the world that mpirun started and measure the collectives in it, as the command line says."""
-    sweep = parse_command_line(__doc__)
+    sweep = parse(Sweep, __doc__)
     if not mpi.is_launched():
         raise UserError(f"{OPEN_MPI.name} is started by mpirun: mpirun -np N python {OPEN_MPI.script}")
     mpi.require_mpi4py()

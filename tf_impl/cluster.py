@@ -12,9 +12,10 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from common.declarations import arguments, sweep
+from common.declarations import arguments
 from common.declarations.library import Library
 from common.declarations.strategy import Strategy
+from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError, UserError
 from common.launching.launch import environment_for
 from common.launching.processes import REPORT_SECONDS, end_at_deadline, free_ports, run_tasks
@@ -62,7 +63,7 @@ def start_unless_given(program: Strategy | Library, description: str) -> None:
     if isinstance(program, Strategy):
         limits, options = arguments.parse_command_line(program, description)
     else:
-        limits, options = sweep.parse_command_line(description), program.options
+        limits, options = arguments.parse(Sweep, description), program.options
     if cluster_is_given():
         return
     workers = limits.workers or 1

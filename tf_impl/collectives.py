@@ -13,7 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from common.declarations.sweep import parse_command_line
+from common.declarations.arguments import parse
+from common.declarations.sweep import Sweep
 from common.errors import exit_with_one_line, require_framework
 from tf_impl.cluster import start_unless_given
 from tf_impl.libraries import COLLECTIVES
@@ -38,7 +39,7 @@ GROUP_KEY = 2**20
 
 def main() -> None:
     """Measure the collectives as one rank of the cluster that TF_CONFIG or Slurm names."""
-    sweep = parse_command_line(__doc__)
+    sweep = parse(Sweep, __doc__)
     with world.joined(sweep, backend="RING") as (cluster_world, strategy):
         collectives = Collectives(strategy, cluster_world.rank, cluster_world.size, sweep.data_type)
         measure(

@@ -25,8 +25,9 @@ import numpy as np
 import tensorflow as tf
 
 from common.contract.collectives import Collective
+from common.declarations.arguments import parse
 from common.declarations.library import Library
-from common.declarations.sweep import Sweep, parse_command_line
+from common.declarations.sweep import Sweep
 from common.measurement.collectives import Operation, measure
 from tf_impl import mlp
 from tf_impl.devices import world_of
@@ -37,7 +38,7 @@ MirroredStrategy = tf.distribute.MirroredStrategy
 
 def main() -> None:
     """Measure the collectives between `--workers` devices of this process, as the command line says."""
-    sweep = parse_command_line(__doc__)
+    sweep = parse(Sweep, __doc__)
     library = choose_library(sweep)
     devices = mlp.choose_devices(sweep, sweep.workers)
     across_devices = cross_device_ops(library)

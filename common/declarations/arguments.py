@@ -4,6 +4,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from functools import cache
+from typing import TypeVar
 
 import tyro
 
@@ -12,6 +13,8 @@ from common.contract.task import PRESETS, Task
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Options, Strategy
 from common.errors import UserError
+
+T = TypeVar("T")
 
 
 @cache
@@ -49,6 +52,15 @@ def parse_command_line(
     _refuse_options_of_others(strategy, arguments)
     parsed = tyro.cli(command_line_type(strategy), description=description, default=default, args=arguments)
     return parsed.task, parsed.strategy
+
+
+def parse(kind: type[T], description: str, arguments: Sequence[str] | None = None) -> T:
+    """The sweep or the products, whichever the `kind`, that the command line asks for.
+
+    Raises UserError for a value that can't be meant.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    return tyro.cli(kind, description=description, args=arguments, config=(tyro.conf.EnumChoicesFromValues,))
 
 
 def _refuse_options_of_others(strategy: Strategy, arguments: Sequence[str]) -> None:

@@ -1,13 +1,8 @@
 """What a launch that multiplies matrices is asked for, C = A B: how large they are, how often. Its command line."""
 
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
-from common.command_line import options_of
 from common.declarations.way import Way
 from common.errors import UserError
 
@@ -54,16 +49,6 @@ class Products:
     def device(self) -> str:
         """Where the matrices are: in the host's memory."""
         return "cpu"
-
-
-def parse_command_line(description: str, arguments: Sequence[str] | None = None) -> Products:
-    """The products that the command line asks for. Raises UserError for a value that can't be meant."""
-    return tyro.cli(Products, description=description, args=sys.argv[1:] if arguments is None else arguments)
-
-
-def to_arguments(products: Products) -> list[str]:
-    """The options that `parse_command_line` turns back into them: what differs from the defaults."""
-    return options_of(products, Products())
 
 
 def check_workers(way: Way, products: Products, workers: int) -> None:

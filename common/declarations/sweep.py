@@ -1,8 +1,6 @@
 """What a launch of the laboratory measures: which collectives, at which sizes, how often. Its command line."""
 
 import re
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +8,6 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from common.command_line import options_of
 from common.contract.collectives import Collective
 from common.errors import UserError
 
@@ -98,17 +95,6 @@ class Sweep:
         while found[-1] <= last:
             found.append(found[-1] * self.step_factor)
         return found[:-1]
-
-
-def parse_command_line(description: str, arguments: Sequence[str] | None = None) -> Sweep:
-    """The sweep that the command line asks for. Raises UserError for a value that can't be meant."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    return tyro.cli(Sweep, description=description, args=given, config=(tyro.conf.EnumChoicesFromValues,))
-
-
-def to_arguments(sweep: Sweep) -> list[str]:
-    """The options that `parse_command_line` turns back into it: what differs from the defaults."""
-    return options_of(sweep, Sweep())
 
 
 def _bytes_of(option: str, text: str) -> int:
