@@ -25,6 +25,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from common.command_line import options_of
 from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError, UserError, exit_with_one_line
 from common.launching import supervision
