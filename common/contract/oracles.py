@@ -15,8 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from common.contract import dataset, oracle
-from common.contract.mlp import Kink, Trajectory
-from common.contract.oracle import AloneTrajectory
+from common.contract.mlp import Kink, State, Trajectory
 from common.contract.task import Task
 from common.contract.work import Alone
 from common.errors import UserError
@@ -24,47 +23,22 @@ from common.files import cache_folder, write_atomically
 
 _CODE = ("dataset.py", "mlp.py", "oracle.py", "rows.py", "task.py")
 
-_Arrays = Mapping[str, np.ndarray]
-
 
 def of_batch(maths: Task, global_batch: int, steps: int, with_state: bool) -> Trajectory:
-    """The oracle of `maths`, as `run_oracle` computes it. It has its final state only `with_state`."""
-
-    def compute() -> _Arrays:
-        trajectory = oracle.run_oracle(maths, global_batch, steps)
-        state = {f"state.{name}": value for name, value in trajectory.state.items()} if with_state else {}
-        losses = {"losses": np.array(trajectory.losses), "row_losses": np.array(trajectory.row_losses)}
-        return losses | {"kinks": _table(trajectory.kinks)} | state
-
-    arrays = _stored(maths, f"{global_batch} rows, {steps} steps", with_state, compute)
-    return Trajectory(
-        losses=arrays["losses"].tolist(),
-        state=_state(arrays, "state."),
-        kinks=_kinks(arrays["kinks"]),
-        row_losses=list(arrays["row_losses"]),
-    )
+    """The oracle of `maths`, as `run_oracle` computes it. Its final state is empty unless `with_state`."""
+    kind = f"{global_batch} rows, {steps} steps"
+    return _stored(maths, kind, with_state, lambda: oracle.run_oracle(maths, global_batch, steps))
 
 
 def of_workers_alone(
     maths: Task, global_batch: int, steps: int, workers: int, alone: Alone, with_states: bool
-) -> AloneTrajectory:
+) -> Trajectory:
     """The oracle of workers with gradient exchange off, as `run_alone` computes it.
 
-    It has final states only `with_states`; otherwise each state is empty.
+    Its final states are empty unless `with_states`.
     """
-
-    def compute() -> _Arrays:
-        trajectory = oracle.run_alone(maths, global_batch, steps, workers, alone)
-        arrays = {"losses": trajectory.losses, "kinks": _table(trajectory.kinks)}
-        arrays["states"] = np.array([len(trajectory.states)])
-        for number, state in enumerate(trajectory.states if with_states else []):
-            arrays |= {f"state{number}.{name}": value for name, value in state.items()}
-        return arrays
-
     kind = f"{global_batch} rows, {steps} steps, {workers} workers, {alone.name}"
-    arrays = _stored(maths, kind, with_states, compute)
-    states = [_state(arrays, f"state{number}.") for number in range(int(arrays["states"][0]))]
-    return AloneTrajectory(arrays["losses"], states, _kinks(arrays["kinks"]))
+    return _stored(maths, kind, with_states, lambda: oracle.run_alone(maths, global_batch, steps, workers, alone))
 
 
 @cache
@@ -82,31 +56,34 @@ def _code_digest() -> str:
     return digest.hexdigest()
 
 
-def _stored(maths: Task, kind: str, with_state: bool, compute: Callable[[], _Arrays]) -> _Arrays:
-    """The arrays of the oracle's file. Without a valid file, computes and writes them."""
-    key = repr((maths, kind, with_state, data_digest(maths), _code_digest()))
+def _stored(maths: Task, kind: str, with_states: bool, compute: Callable[[], Trajectory]) -> Trajectory:
+    """The oracle of the cache's file. Without a valid file, computes and writes it."""
+    key = repr((maths, kind, with_states, data_digest(maths), _code_digest()))
     path = cache_folder() / "oracles" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.safetensors"
     with contextlib.suppress(OSError, SafetensorError):
         digest, _, content = path.read_bytes().partition(b"\n")
         if hashlib.sha256(key.encode() + content).hexdigest().encode() == digest:
-            return load(content)
+            return _trajectory(load(content))
     print(f"the oracle: {maths.preset}, {kind}, in float64", flush=True)
-    arrays = compute()
-    content = save({name: np.ascontiguousarray(value) for name, value in arrays.items()})
+    computed = compute()
+    arrays = {"row_losses": np.array(computed.row_losses), "models": np.array([len(computed.states)])}
+    kinks = [(kink.distance, kink.step, kink.layer, kink.unit) for kink in computed.kinks]
+    arrays["kinks"] = np.array(kinks).reshape(-1, 4)
+    for number, state in enumerate(computed.states if with_states else []):
+        arrays |= {f"state{number}/{name}": np.ascontiguousarray(value) for name, value in state.items()}
+    content = save(arrays)
     digest = hashlib.sha256(key.encode() + content).hexdigest().encode()
     # Where the cache can't be written to, the next report computes it again.
     with contextlib.suppress(UserError):
         write_atomically(path, digest + b"\n" + content)
-    return arrays
+    return _trajectory(arrays)
 
 
-def _state(arrays: _Arrays, prefix: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
-
-
-def _table(kinks: list[Kink]) -> np.ndarray:
-    return np.array([(kink.distance, kink.step, kink.layer, kink.unit) for kink in kinks]).reshape(-1, 4)
-
-
-def _kinks(table: np.ndarray) -> list[Kink]:
-    return [Kink(float(row[0]), int(row[1]), int(row[2]), int(row[3])) for row in table]
+def _trajectory(arrays: Mapping[str, np.ndarray]) -> Trajectory:
+    """The oracle with these arrays, as `_stored` writes them."""
+    kinks = [Kink(float(row[0]), int(row[1]), int(row[2]), int(row[3])) for row in arrays["kinks"]]
+    states: list[State] = []
+    for number in range(int(arrays["models"][0])):
+        prefix = f"state{number}/"
+        states.append({name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)})
+    return Trajectory(list(arrays["row_losses"]), states, kinks)

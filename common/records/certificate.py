@@ -227,7 +227,7 @@ def _deviation(record: Record, task: Task, folder: Path) -> tuple[Deviation, np.
     alone = oracles.of_workers_alone(
         maths, record.examples_per_step, task.steps, record.world_size, Alone[record.alone], bool(record.checkpoint)
     )
-    return deviation.deviation_alone(record, task, folder, alone), alone.losses.mean(axis=0)
+    return deviation.deviation_alone(record, task, folder, alone), np.array(alone.losses)
 
 
 def _check(record: Record, maths: Task) -> None:
