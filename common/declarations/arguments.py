@@ -1,5 +1,6 @@
 """The command line that each program of a folder makes of its task and of its own options."""
 
+import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
@@ -48,7 +49,12 @@ def parse_command_line(
     for `--help` and for options that nobody has.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    default = command_line_type(strategy)(PRESETS[_preset_named_in(arguments)], strategy.options())
+    presets = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    presets.add_argument("--preset", nargs="?", const="", default="digits")
+    preset = presets.parse_known_args(arguments)[0].preset
+    if preset not in PRESETS:
+        raise UserError(f"There is no preset named '{preset}': choose one of {', '.join(PRESETS)}.")
+    default = command_line_type(strategy)(PRESETS[preset], strategy.options())
     _refuse_options_of_others(strategy, arguments)
     parsed = tyro.cli(command_line_type(strategy), description=description, default=default, args=arguments)
     return parsed.task, parsed.strategy
@@ -97,15 +103,3 @@ def check_world_size(task: Task, world_size: int, launcher: str) -> None:
             f"--workers {task.workers}, but {launcher} started {world_size}: give both the same number, "
             "or leave --workers out."
         )
-
-
-def _preset_named_in(arguments: Sequence[str]) -> str:
-    name = "digits"
-    for position, argument in enumerate(arguments):
-        option, _, value = argument.partition("=")
-        if option == "--preset":
-            # As with every other option, the last one counts.
-            name = value or "".join(arguments[position + 1 : position + 2])
-            if name not in PRESETS:
-                raise UserError(f"There is no preset named '{name}': choose one of {', '.join(PRESETS)}.")
-    return name

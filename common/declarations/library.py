@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from common.declarations.strategy import Family, Launcher, Options
 
@@ -56,10 +57,8 @@ class Library:
     needs_gpus: bool = False
     """Whether it joins GPUs alone."""
 
-    @property
-    def most_workers(self) -> int | None:
-        """How many workers it can have: any number."""
-        return None
+    most_workers: ClassVar[int | None] = None
+    """How many workers it can have: any number."""
 
     def algorithm(self, collective: str, size_bytes: int) -> Algorithm | None:
         """How it carries out the collective at this size; None where it lacks it."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from common.declarations.way import Way
 from common.errors import UserError
@@ -30,6 +31,8 @@ class Products:
     """The whole launch is ended after this time, and a rank waits no longer than this for another one."""
     record: Path | None = None
     """File of the launch's record; none: nothing is kept."""
+    device: ClassVar[str] = "cpu"
+    """Where the matrices are: in the host's memory."""
 
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
@@ -44,11 +47,6 @@ class Products:
             raise UserError(f"--workers {self.workers}: give a whole number above 0.")
         if not 0 < self.deadline_seconds <= 86400:
             raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
-
-    @property
-    def device(self) -> str:
-        """Where the matrices are: in the host's memory."""
-        return "cpu"
 
 
 def check_workers(way: Way, products: Products, workers: int) -> None:

@@ -208,7 +208,7 @@ MPIRUN_SIGNAL = r"noticed that process rank (?P<rank>\d+)[^(]+\ssignal\s(?P<sign
 
 
 def mpirun(launch: Launch) -> list[str]:
-    """The command line of mpirun: the environment's own, else the system's, which leaves pinning and crowding to us.
+    """The command line of mpirun: the environment's own, else the system's, which leaves pinning to us.
 
     Raises UserError when there is none.
     """
@@ -216,25 +216,21 @@ def mpirun(launch: Launch) -> list[str]:
     if not found:
         environment = launch.python.parent.parent.name
         raise UserError(f"There is no mpirun: run `nox -s {environment}` once, or install Open MPI.")
-    crowding = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
-    # In a network namespace of its own the launch is root of that namespace, which Open MPI refuses unless asked.
-    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    world = [*_mpi_hosts(launch), "-np", str(launch.workers)]
-    return [found, *crowding, *root, *world, str(launch.python), *launch.script]
+    command = [found, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
+    if os.geteuid() == 0:
+        # In a network namespace of its own the launch is root of that namespace, which Open MPI refuses unless asked.
+        command.append("--allow-run-as-root")
+    if launch.hosts:
+        # Where the ranks are, the only network that MPI may use between hosts, and the variables that ranks need.
+        command += ["--host", ",".join(f"{host.name}:{host.workers}" for host in launch.hosts)]
+        command += ["--mca", "btl_tcp_if_include", launch.hosts[0].network]
+        command += [word for name in launch.variables for word in ("-x", name)]
+    return [*command, "-np", str(launch.workers), str(launch.python), *launch.script]
 
 
 def mpirun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     """mpirun on the first host, which starts the others' workers by ssh. Raises UserError when there is none."""
     return [[mpirun(launch)], *([] for _ in launch.hosts[1:])]
-
-
-def _mpi_hosts(launch: Launch) -> list[str]:
-    """Where mpirun puts the ranks, the only network that it may use between hosts, and what it hands on to them."""
-    if not launch.hosts:
-        return []
-    slots = ",".join(f"{host.name}:{host.workers}" for host in launch.hosts)
-    network = ["--mca", "btl_tcp_if_include", launch.hosts[0].network]
-    return ["--host", slots, *network, *(word for name in launch.variables for word in ("-x", name))]
 
 
 # Equal is only what is the same, since its mappings have no hash.
