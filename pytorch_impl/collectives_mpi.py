@@ -43,7 +43,6 @@ def main() -> None:
     sweep = parse(Sweep, __doc__)
     if not mpi.is_launched():
         raise UserError(f"{OPEN_MPI.name} is started by mpirun: mpirun -np N python {OPEN_MPI.script}")
-    mpi.require_mpi4py()
     if sweep.device == "gpu":
         raise UserError(f"--device gpu: {OPEN_MPI.title} is measured between CPUs; leave it out.")
     world, _, communicator = mpi.join(dataclasses.replace(sweep, device="cpu"))
