@@ -98,10 +98,10 @@ def _check_dimensions(task: Task) -> None:
 
 def _make(task: Task) -> dict[str, np.ndarray]:
     """The preset's rows: real ones, or those that a seed gives."""
-    from sklearn.datasets import load_digits, make_classification
-
     inputs, classes = task.dimensions[0], task.dimensions[-1]
     if task.preset == "digits":
+        from sklearn.datasets import load_digits
+
         features, labels = load_digits(return_X_y=True)
         return _split(np.asarray(features) / 16, np.asarray(labels), test_rows=360)
     if task.preset == "mnist":
@@ -112,6 +112,8 @@ def _make(task: Task) -> dict[str, np.ndarray]:
         features = generator.standard_normal((9_000, inputs), dtype=np.float32)
         scores = features @ generator.standard_normal((inputs, classes), dtype=np.float32)
         return _standardised(_split(features, scores.argmax(axis=1), test_rows=900))
+    from sklearn.datasets import make_classification
+
     try:
         features, labels = make_classification(
             n_samples=10_000,
