@@ -390,7 +390,7 @@ def test_an_oracle_that_is_too_short_is_a_mistake(hand_made, make_record, tmp_pa
     task, expected = hand_made
     record = make_record(losses=[2.0] * 120, examples_by_rank=[3840, 3840])
     with pytest.raises(ValueError, match="has 119 steps"):
-        deviation(record, task, tmp_path, dataclasses.replace(expected, losses=[2.0] * 119))
+        deviation(record, task, tmp_path, dataclasses.replace(expected, row_losses=expected.row_losses[:119]))
 
 
 @pytest.mark.parametrize("content", [None, b"", b"damaged"])
