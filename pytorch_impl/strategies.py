@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -26,10 +25,10 @@ from common.declarations.strategy import (
     halved,
     mpirun,
     mpirun_across_hosts,
+    no_formula,
     nothing_sent,
     option,
     ring_all_reduce,
-    ring_between_hosts,
 )
 from common.errors import UserError
 from pytorch_impl.options import LoaderOptions
@@ -203,44 +202,37 @@ def split_axis(layer: int, layers: int) -> int:
 # Bytes by formula
 
 
-def compressed(traffic: Callable[..., Traffic]) -> Callable[..., Traffic]:
-    """The traffic of DistributedDataParallel: that of a ring all-reduce, as its hook compresses the gradients."""
-
-    def by_hook(*arguments: int | DdpOptions) -> Traffic:
-        hook = arguments[-1].gradient_hook
-        if hook == "powersgd":
-            return Traffic(None, "none where a hook exchanges factors of low rank")
-        return traffic(*arguments) if hook == "none" else halved(traffic(*arguments))
-
-    return by_hook
+def bucket_traffic(parameter_bytes: int, workers: int, options: DdpOptions, hosts: int = 1) -> Traffic:
+    """The traffic of DistributedDataParallel: a ring all-reduce of the gradients, as its hook compresses them."""
+    if options.gradient_hook == "powersgd":
+        return Traffic(None, "none where a hook exchanges factors of low rank")
+    traffic = ring_all_reduce(parameter_bytes, workers, options, hosts)
+    return traffic if options.gradient_hook == "none" else halved(traffic)
 
 
-def by_hand_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: SyncSgdOptions) -> Traffic:
-    """The traffic of a ring all-reduce between hosts. There is no formula for MPI, which chooses its algorithm."""
-    if options.backend == "mpi":
-        return Traffic(None, "none where MPI chooses the algorithm")
-    return ring_between_hosts(parameter_bytes, workers, hosts, options)
-
-
-def by_hand_traffic(parameter_bytes: int, workers: int, options: SyncSgdOptions) -> Traffic:
+def by_hand_traffic(parameter_bytes: int, workers: int, options: SyncSgdOptions, hosts: int = 1) -> Traffic:
     """The traffic of a ring all-reduce. Over MPI it is 0, since the workers of one machine share memory."""
-    if options.backend == "mpi":
-        return Traffic(0.0, "nothing between workers of one machine, which share memory")
-    return ring_all_reduce(parameter_bytes, workers, options)
+    if options.backend != "mpi":
+        return ring_all_reduce(parameter_bytes, workers, options, hosts)
+    if hosts > 1:
+        return Traffic(None, "none where MPI chooses the algorithm")
+    return Traffic(0.0, "nothing between workers of one machine, which share memory")
 
 
-def owned_update_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def owned_update_traffic(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic where each parameter is updated by its owner alone: 3 (N - 1) times the bytes of the model.
 
     A ring all-reduce sums the gradients, which are as large as the parameters. Then each owner sends its parameters to
     the N - 1 others. torch.distributed.optim.ZeroRedundancyOptimizer says "each rank will broadcast its parameters to
     all other peers".
     """
+    if hosts > 1:
+        return no_formula()
     formula = "3 (N - 1) times the bytes of the gradients: a ring all-reduce, then each parameter from its owner"
     return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, "torch.distributed.optim.ZeroRedundancyOptimizer")
 
 
-def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic where each worker keeps 1 / N of every parameter and gradient: 3 (N - 1) times the model's bytes.
 
     The parameters are all-gathered before the forward pass and again before the backward pass. The gradients are
@@ -248,6 +240,8 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) 
     7.2.2, P_os+g+p). Over Gloo torch's reduce-scatter is a whole all-reduce (pytorch issue 149869), which sends twice
     as much.
     """
+    if hosts > 1:
+        return no_formula()
     formula = (
         "3 (N - 1) times the bytes of the gradients: parameters gathered twice, gradients reduced and scattered; over "
         "Gloo, whose reduce-scatter is a whole all-reduce, it is 4 (N - 1)"
@@ -256,7 +250,7 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) 
     return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, source, sent_over_formula=4 / 3)
 
 
-def cut_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def cut_traffic(*_: object) -> Traffic:
     """The traffic of parts of one model, which send activations: no formula."""
     return Traffic(None, "none where it depends on how the model is cut")
 
@@ -307,7 +301,6 @@ SYNC_SGD = _by_torchrun(
     options=SyncSgdOptions,
     alone=Alone.OWN_SHARD,
     traffic=by_hand_traffic,
-    traffic_between_hosts=by_hand_traffic_between_hosts,
     variants=({"backend": "mpi"},),
     over_links=({"backend": "mpi"},),
 )
@@ -318,7 +311,6 @@ HOOK_DDP = _by_torchrun(
     options=BucketOptions,
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
-    traffic_between_hosts=ring_between_hosts,
 )
 DDP = _by_torchrun(
     name="torch_ddp",
@@ -326,8 +318,7 @@ DDP = _by_torchrun(
     summary="DistributedDataParallel over Gloo or NCCL",
     options=DdpOptions,
     alone=Alone.OWN_SHARD,
-    traffic=compressed(ring_all_reduce),
-    traffic_between_hosts=compressed(ring_between_hosts),
+    traffic=bucket_traffic,
     quick=True,
     variants=({"loader_workers": 1},),
     over_links=({"gradient_hook": "fp16"}, {"gradient_hook": "powersgd"}),
@@ -377,6 +368,5 @@ LIGHTNING_DDP = _by_torchrun(
     options=ReplicatedOptions,
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
-    traffic_between_hosts=ring_between_hosts,
     compared_with={CONVENIENCE_OF: "torch_ddp"},
 )

@@ -23,7 +23,6 @@ from common.declarations.strategy import (
     nothing_sent,
     option,
     ring_all_reduce,
-    ring_between_hosts,
 )
 from common.errors import UserError
 from tf_impl.options import LoopOptions, XlaOptions, refuse_other_maths_of_keras
@@ -134,33 +133,27 @@ def check_keras(task: Task, options: KerasOptions, workers: int, gpus: int) -> N
 
 # Bytes by formula
 
-LI = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, algorithm 1'
 
-
-def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerOptions) -> Traffic:
+def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerOptions, hosts: int = 1) -> Traffic:
     """The traffic where parameter servers hold the weights.
 
     In an asynchronous step one worker pulls the weights and pushes its gradients, each as large as all gradients (Li et
     al., 2014, algorithm 1). In a synchronous step every worker pulls the weights and sends its gradients to the
-    coordinator, which pushes their sum.
+    coordinator, which pushes their sum. From host to host only those workers send that aren't on the servers' host, the
+    first.
     """
+    source = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, algorithm 1'
+    pulling = 1 if options.updates == "asynchronous" else workers
+    if hosts > 1:
+        formula = "of all workers' weights and gradients those of the workers that aren't on the servers' host"
+        return Traffic(2.0 * pulling * (hosts - 1) / hosts * parameter_bytes, formula, source)
     if options.updates == "asynchronous":
         formula = "twice the bytes of the gradients: one worker's weights from the servers, its gradients to them"
-        return Traffic(2.0 * parameter_bytes, formula, LI)
+        return Traffic(2.0 * parameter_bytes, formula, source)
     formula = (
         "2 N + 1 times the bytes of the gradients: weights to every worker, gradients back, their sum to the servers"
     )
-    return Traffic((2.0 * workers + 1) * parameter_bytes, formula, LI)
-
-
-def server_traffic_between_hosts(
-    parameter_bytes: int, workers: int, hosts: int, options: ParameterServerOptions
-) -> Traffic:
-    """The traffic of `server_traffic` between hosts: of the workers that aren't on the servers' host, the first."""
-    away = (hosts - 1) / hosts
-    formula = "of all workers' weights and gradients those of the workers that aren't on the servers' host"
-    per_step = 2.0 * away if options.updates == "asynchronous" else 2.0 * workers * away
-    return Traffic(per_step * parameter_bytes, formula, LI)
+    return Traffic((2.0 * workers + 1) * parameter_bytes, formula, source)
 
 
 # The strategies
@@ -196,7 +189,6 @@ MULTI_WORKER_MIRRORED = _distributed(
     options=MirroredOptions,
     alone=Alone.OWN_PART,
     traffic=ring_all_reduce,
-    traffic_between_hosts=ring_between_hosts,
     quick=True,
 )
 CENTRAL_STORAGE = _distributed(
@@ -218,7 +210,6 @@ PARAMETER_SERVER = _distributed(
     work=Work.COORDINATED,
     processes_beside=lambda options: 1 + options.parameter_servers,
     traffic=server_traffic,
-    traffic_between_hosts=server_traffic_between_hosts,
     synchronous_with={"updates": "synchronous"},
     quick=True,
 )

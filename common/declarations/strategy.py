@@ -115,28 +115,25 @@ def no_formula(*_: object) -> Traffic:
     return Traffic(None, "no formula is declared")
 
 
-def nothing_sent(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def nothing_sent(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic of replicas that share the memory of one process."""
     return Traffic(0.0, "nothing, within one process")
 
 
-def ring_all_reduce(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def ring_all_reduce(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic of a ring all-reduce of gradients as large as the parameters: 2 (N - 1) times their bytes.
 
-    Each of N workers sends 2 (N - 1) / N times the bytes (Patarasuk & Yuan, 2009, equation 1).
+    Each of N workers sends 2 (N - 1) / N times the bytes to the next one in the order of the ranks (Patarasuk & Yuan,
+    2009, equation 1). The ranks of a host follow one another, so as many workers send to another host as there are
+    hosts.
     """
+    if hosts > 1:
+        formula = (
+            "2 H (N - 1) / N times the bytes of the gradients from host to host, by a ring all-reduce over H hosts"
+        )
+        return Traffic(2.0 * hosts * (workers - 1) / workers * parameter_bytes, formula, PATARASUK)
     formula = "2 (N - 1) times the bytes of the gradients, by a ring all-reduce"
     return Traffic(2.0 * (workers - 1) * parameter_bytes, formula, PATARASUK)
-
-
-def ring_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: Options) -> Traffic:
-    """The traffic between hosts of a ring all-reduce, in which as many workers send to another host as there are hosts.
-
-    Each worker sends 2 (N - 1) / N times the bytes of the gradients to the next one in the order of the ranks, and the
-    ranks of a host follow one another.
-    """
-    formula = "2 H (N - 1) / N times the bytes of the gradients from host to host, by a ring all-reduce over H hosts"
-    return Traffic(2.0 * hosts * (workers - 1) / workers * parameter_bytes, formula, PATARASUK)
 
 
 def halved(traffic: Traffic) -> Traffic:
@@ -306,10 +303,9 @@ class Strategy:
     """How many processes it has beside its workers, such as servers: each takes a core as a worker does."""
     base: str | None = None
     """The strategy that distributes nothing, which speed-up is over; None: this is one."""
-    traffic: Callable[[int, int, Options], Traffic] = no_formula
-    """By formula, from the bytes of all parameters, the number of workers and the options."""
-    traffic_between_hosts: Callable[[int, int, int, Options], Traffic] = no_formula
-    """What goes from host to host: from the bytes of all parameters, the numbers of workers and hosts, the options."""
+    traffic: Callable[[int, int, Options, int], Traffic] = no_formula
+    """By formula, from the bytes of all parameters, the number of workers, the options and the number of hosts. Of
+    several hosts it is what goes from host to host."""
     copies: tuple[int, int, int] | None = None
     """Copies of the parameters, of their gradients and of the momentum that the processes of two workers hold together
     between steps; None: as many as its `work` takes, one for each replica."""
