@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
@@ -32,10 +33,6 @@ from common.declarations.strategy import (
 )
 from common.errors import UserError
 from pytorch_impl.options import LoaderOptions
-
-if TYPE_CHECKING:
-    from common.contract.task import Task
-
 
 PYTORCH = Family(
     title="PyTorch",

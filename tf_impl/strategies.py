@@ -6,8 +6,9 @@ import json
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
@@ -26,10 +27,6 @@ from common.declarations.strategy import (
 )
 from common.errors import UserError
 from tf_impl.options import LoopOptions, XlaOptions, refuse_other_maths_of_keras
-
-if TYPE_CHECKING:
-    from common.contract.task import Task
-
 
 TENSORFLOW = Family(
     title="TensorFlow",

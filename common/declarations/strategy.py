@@ -12,14 +12,12 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from common.command_line import check_choices, option_name
+from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.errors import UserError
-
-if TYPE_CHECKING:
-    from common.contract.task import Task
 
 CONVENIENCE_OF = "convenience of"
 """Relation to the strategy that distributes by the same means, with a loop of one's own in place of a library's."""

@@ -20,7 +20,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.contract import oracle
+from common.contract import oracle_cache
 from common.contract.rows import share_of
 from common.contract.task import maths_of
 from common.declarations import catalogue
@@ -233,9 +233,9 @@ def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
             share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
             known = maths_of(task), share.global_batch, task.steps
             if has_exchange(launch.options) and (is_synchronous or task.checkpoint):
-                oracle.of_batch(*known, with_state=bool(task.checkpoint))
+                oracle_cache.of_batch(*known, with_state=bool(task.checkpoint))
             elif not has_exchange(launch.options) and strategy.alone:
-                oracle.of_workers_alone(*known, launch.workers, strategy.alone, bool(task.checkpoint))
+                oracle_cache.of_workers_alone(*known, launch.workers, strategy.alone, bool(task.checkpoint))
 
 
 def _with_certificates(scope: Scope, seeds: dict[str, int], launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:
