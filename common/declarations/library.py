@@ -29,8 +29,8 @@ class Algorithm:
 
 # Equal is only what is the same, since its mappings have no hash.
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Library:
-    """Collectives of one library over one transport: the declaration that all else derives from."""
+class Measured:
+    """What is measured alone, with no training around it."""
 
     name: str
     """What it is called on the command line and in records."""
@@ -42,6 +42,12 @@ class Library:
     launcher: Launcher
     options: Options = field(default_factory=Options)
     """What its launcher is told, such as the backend."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Library(Measured):
+    """Collectives of one library over one transport: the declaration that all else derives from."""
+
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that each of its launches has beside its family's."""
     collectives: Mapping[str, tuple[Algorithm, ...]] = field(default_factory=dict)
