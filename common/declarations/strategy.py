@@ -276,10 +276,6 @@ class Family:
     """The values of a strategy's options with which the tracer sees it."""
 
 
-def no_check(task: Task, options: Options, workers: int, gpus: int) -> None:
-    """Refuse nothing."""
-
-
 # Equal is only what is the same, since its mappings have no hash.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Strategy:
@@ -311,7 +307,7 @@ class Strategy:
     """Bytes of one copy of those parameters that every worker holds although the model is divided among them."""
     synchronous_with: Mapping[str, object] = field(default_factory=dict)
     """The values of its options with which every step sees the gradients of all workers; empty: it always does."""
-    check: Callable[[Task, Options, int, int], None] = no_check
+    check: Callable[[Task, Options, int, int], object] = lambda task, options, workers, gpus: None
     """Raises UserError where the task and the options can't be had with so many workers and local GPUs."""
     alone: Alone | None = None
     """What it computes with --no-exchange; None where that isn't a run that an oracle could follow."""
