@@ -1,4 +1,4 @@
-"""The command line that each program of a folder makes of its task and of its own options."""
+"""The command lines of programs: their types, how they are parsed, and how they are written again."""
 
 import argparse
 import dataclasses
@@ -20,17 +20,15 @@ T = TypeVar("T")
 
 @cache
 def command_line_type(strategy: Strategy) -> type:
-    """What tyro makes the strategy's command line of: the fields of every task, and those of its own options.
+    """The dataclass of the strategy's command line: the fields of every task, and those of the strategy's options.
 
     Raises UserError where an option has the name of a task's field.
     """
-    shared = {each.name for each in dataclasses.fields(Task)} & {
-        each.name for each in dataclasses.fields(strategy.options)
-    }
-    if shared:
+    of_task, of_strategy = ({each.name for each in dataclasses.fields(kind)} for kind in (Task, strategy.options))
+    if repeated := sorted(of_task & of_strategy):
         raise UserError(
-            f"{strategy.options.__name__} of {strategy.name} declares {', '.join(sorted(shared))}, which every "
-            "task has: give the option another name."
+            f"{strategy.options.__name__} of {strategy.name} declares {', '.join(repeated)}, which every task has: "
+            "give the option another name."
         )
     parts = [
         ("task", tyro.conf.OmitArgPrefixes[Task], dataclasses.field(default=PRESETS["digits"])),
@@ -70,10 +68,10 @@ def parse(kind: type[T], description: str, arguments: Sequence[str] | None = Non
 
 
 def _refuse_options_of_others(strategy: Strategy, arguments: Sequence[str]) -> None:
-    own = {*option_names(Task), *option_names(strategy.options)}
+    names = {*option_names(Task), *option_names(strategy.options)}
     for argument in arguments:
         name = argument.partition("=")[0].replace("_", "-")
-        if not name.startswith("--") or name in own:
+        if not name.startswith("--") or name in names:
             continue
         # Every folder's declarations are read only here, where a worker that starts as it should never comes.
         if owners := [other.name for other in strategies().values() if name in option_names(other.options)]:

@@ -1,4 +1,4 @@
-"""What a launch that multiplies matrices is asked for, C = A B: how large they are, how often. Its command line."""
+"""The sizes and the repetitions of a launch that multiplies matrices, C = A B."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +37,8 @@ class Products:
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
         if not self.sizes or not all(1 <= size <= MOST_ROWS for size in self.sizes):
-            given = " ".join(map(str, self.sizes))
-            raise UserError(f"--sizes {given}: give one or more, all of them whole numbers from 1 to {MOST_ROWS}.")
+            sizes = " ".join(map(str, self.sizes))
+            raise UserError(f"--sizes {sizes}: give one or more, all of them whole numbers from 1 to {MOST_ROWS}.")
         if self.iterations < 1 or self.threads < 1:
             raise UserError("--iterations and --threads: give whole numbers above 0.")
         if min(self.warmup_iterations, self.seed) < 0:

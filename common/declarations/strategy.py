@@ -20,13 +20,13 @@ from common.contract.work import Alone, Work
 from common.errors import UserError
 
 CONVENIENCE_OF = "convenience of"
-"""Relation to the strategy that distributes by the same means, with a loop of one's own in place of a library's."""
+"""Relation to the same distribution with a hand-written loop."""
 
 ONE_PROCESS_OF = "one process of"
-"""Relation to the strategy that keeps in a process each what this one keeps in the threads of one process."""
+"""Relation to the strategy with a process for each replica, where this one has all replicas in one process."""
 
 SHARDING_OF = "sharding of"
-"""Relation to the strategy whose every process holds all that this one divides among the workers to save memory."""
+"""Relation to the strategy that keeps everything whole in each process, where this one divides it to save memory."""
 
 PATARASUK = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
 
@@ -207,11 +207,11 @@ def mpirun(launch: Launch) -> list[str]:
 
     Raises UserError when there is none.
     """
-    found = shutil.which("mpirun", path=launch.python.parent) or shutil.which("mpirun")
-    if not found:
+    program = shutil.which("mpirun", path=launch.python.parent) or shutil.which("mpirun")
+    if not program:
         environment = launch.python.parent.parent.name
         raise UserError(f"There is no mpirun: run `nox -s {environment}` once, or install Open MPI.")
-    command = [found, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
+    command = [program, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
     if os.geteuid() == 0:
         # In a network namespace of its own the launch is root of that namespace, which Open MPI refuses unless asked.
         command.append("--allow-run-as-root")
@@ -236,7 +236,7 @@ class Probe:
     script: str
     """Its program, from the repository's root."""
     like: str
-    """The strategy of the family that it is started like: by the same launcher, with the same options, in its world."""
+    """A strategy of the family: the probe is started by the same launcher, with the same options."""
     operation: str
     """What exchanges as many bytes as the gradients have among its workers, in words."""
     products: bool = True
@@ -254,13 +254,13 @@ class Family:
     environment: str
     """The dependency group that they run in, and the Nox session that installs it."""
     imports: str
-    """The module that is there where the environment is."""
+    """A module that the environment brings."""
     packages: tuple[str, ...]
     """Distributions whose versions the record notes."""
     variables: tuple[str, ...] = ()
-    """How the names of those environment variables begin that its libraries alone obey."""
+    """Prefixes of the environment variables that only its libraries obey."""
     colors: tuple[str, str, str]
-    """What the strategies are drawn in, from dark to light."""
+    """The colours of the strategies in figures, from dark to light."""
     settings: Callable[[int, int, str], Mapping[str, str]] = lambda deadline_seconds, threads, interface: {}
     """Environment variables of a launch with this deadline and so many threads per worker, whose workers reach one
     another by this network interface."""
@@ -296,7 +296,7 @@ class Strategy:
     processes_beside: Callable[[Options], int] = lambda options: 0
     """How many processes it has beside its workers, such as servers: each takes a core as a worker does."""
     base: str | None = None
-    """The strategy that distributes nothing, which speed-up is over; None: this is one."""
+    """The baseline of its speed-up, a strategy that distributes nothing; None: this is one."""
     traffic: Callable[[int, int, Options, int], Traffic] = no_formula
     """By formula, from the bytes of all parameters, the number of workers, the options and the number of hosts. Of
     several hosts it is what goes from host to host."""

@@ -1,4 +1,4 @@
-"""What a launch of the laboratory measures: which collectives, at which sizes, how often. Its command line."""
+"""The collectives, the sizes and the repetitions that a launch of the laboratory measures."""
 
 import re
 from dataclasses import dataclass
@@ -91,15 +91,15 @@ class Sweep:
         """The sizes, in ascending order."""
         if self.sizes:
             return sorted({_bytes_of("--sizes", size) for size in self.sizes})
-        found, last = [_bytes_of("--min-bytes", self.min_bytes)], _bytes_of("--max-bytes", self.max_bytes)
-        while found[-1] <= last:
-            found.append(found[-1] * self.step_factor)
-        return found[:-1]
+        sizes, last = [_bytes_of("--min-bytes", self.min_bytes)], _bytes_of("--max-bytes", self.max_bytes)
+        while sizes[-1] <= last:
+            sizes.append(sizes[-1] * self.step_factor)
+        return sizes[:-1]
 
 
 def _bytes_of(option: str, text: str) -> int:
     """Bytes of a size as a user gives it. Raises UserError for one that can't be."""
-    found = re.fullmatch(r"([1-9]\d{0,15})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(r"([1-9]\d{0,15})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE)
+    if not match:
         raise UserError(f"{option} {text} isn't a size: give bytes, such as 8, 4K or 64M.")
-    return int(found[1]) * _UNITS[found[2].upper()]
+    return int(match[1]) * _UNITS[match[2].upper()]
