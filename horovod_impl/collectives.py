@@ -31,8 +31,8 @@ import torch
 from horovod.common.exceptions import HorovodInternalError
 
 from common.contract.collectives import Collective
-from common.declarations.arguments import check_world_size
-from common.declarations.sweep import Sweep, parse_command_line
+from common.declarations.arguments import check_world_size, parse
+from common.declarations.sweep import Sweep
 from common.measurement import machine
 from common.measurement.collectives import Operation, measure
 from common.measurement.world import World
@@ -55,7 +55,7 @@ class Ranks:
 
 def main() -> None:
     """Join the world that horovodrun or mpirun started and measure the collectives in it, as the command line says."""
-    sweep = parse_command_line(__doc__)
+    sweep = parse(Sweep, __doc__)
     if sweep.device == "gpu":
         raise UserError("--device gpu: Horovod over Gloo and over MPI is measured between CPUs; leave it out.")
     world.prepare(sweep, HorovodOptions())

@@ -1,6 +1,7 @@
 """Horovod's collectives as libraries: over Gloo, and over MPI."""
 
-from common.declarations.library import PATARASUK, THAKUR, Algorithm, Library
+from common.declarations.library import THAKUR, Algorithm, Library
+from common.declarations.strategy import PATARASUK
 from horovod_impl.strategies import HOROVOD, HOROVODRUN, HorovodOptions
 
 # The bytes that all ranks together send, as a function and in words. The negotiation of every cycle comes on top.

@@ -22,7 +22,6 @@ from common.declarations.strategy import (
     mpirun_across_hosts,
     option,
     ring_all_reduce,
-    ring_between_hosts,
 )
 from common.errors import UserError
 from horovod_impl.tensorflow_options import LoopOptions, refuse_other_maths_of_keras
@@ -164,19 +163,16 @@ def check_keras(task: Task, options: HorovodOptions, workers: int, gpus: int) ->
 # Bytes by formula
 
 
-def horovod_traffic(parameter_bytes: int, workers: int, options: HorovodOptions) -> Traffic:
-    """The traffic of a ring all-reduce; there is no formula for Adasum."""
+def horovod_traffic(parameter_bytes: int, workers: int, options: HorovodOptions, hosts: int = 1) -> Traffic:
+    """The traffic of a ring all-reduce.
+
+    There is no formula for Adasum, nor between hosts for MPI, which chooses its algorithm.
+    """
     if options.adasum:
         return Traffic(None, "none for Adasum")
-    traffic = ring_all_reduce(parameter_bytes, workers, options)
-    return halved(traffic) if options.compression == "fp16" else traffic
-
-
-def horovod_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: HorovodOptions) -> Traffic:
-    """The traffic of Gloo's ring all-reduce between hosts. There is no formula for MPI, which chooses its algorithm."""
-    if options.backend == "mpi":
+    if hosts > 1 and options.backend == "mpi":
         return Traffic(None, "none where MPI chooses the algorithm")
-    traffic = ring_between_hosts(parameter_bytes, workers, hosts, options)
+    traffic = ring_all_reduce(parameter_bytes, workers, options, hosts)
     return halved(traffic) if options.compression == "fp16" else traffic
 
 
@@ -202,7 +198,6 @@ TORCH = Strategy(
     alone=Alone.OWN_SHARD,
     base="torch_single",
     traffic=horovod_traffic,
-    traffic_between_hosts=horovod_traffic_between_hosts,
     check=check_horovod,
     quick=True,
     variants=SETTINGS_TO_TRY,
@@ -219,7 +214,6 @@ TENSORFLOW = Strategy(
     alone=Alone.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
-    traffic_between_hosts=horovod_traffic_between_hosts,
     check=check_horovod,
     variants=SETTINGS_TO_TRY,
 )
@@ -234,7 +228,6 @@ KERAS = Strategy(
     alone=Alone.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
-    traffic_between_hosts=horovod_traffic_between_hosts,
     check=check_keras,
     compared_with={CONVENIENCE_OF: "horovod_tensorflow"},
     variants=({"backend": "mpi"},),

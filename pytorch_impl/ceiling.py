@@ -28,7 +28,7 @@ from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement import ceiling
 from common.measurement.world import World
-from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window
+from common.records.ceiling import AS_TRAINED, ClockedProduct, Product
 from pytorch_impl import mlp
 from pytorch_impl.strategies import DDP
 from pytorch_impl.world import join, leave
@@ -41,7 +41,9 @@ def main() -> None:
     products = _clock_products(task, world, device) if world.rank == 0 else []
     # The other workers wait here for rank 0.
     world.all_gather(None)
-    exchange = _clock_exchange(task, world, device) if world.size > 1 else []
+    # One tensor as large as all gradients. DistributedDataParallel sends as much, bucket by bucket.
+    gradients = torch.zeros(contract.parameter_bytes(task) // 4, device=device)
+    exchange = ceiling.clock(lambda: dist.all_reduce(gradients), world) if world.size > 1 else []
     if world.rank == 0:
         ceiling.finish(DDP, task, world, products, exchange, _facts())
     leave()
@@ -80,15 +82,6 @@ def _ways(product: Product, device: torch.device) -> dict[str, Callable[[], torc
             torch.ops.mkldnn._linear_pointwise, left.contiguous(), right.T.contiguous(), None, "none", [], ""
         )
     return ways
-
-
-def _clock_exchange(task: Task, world: World, device: torch.device) -> list[Window]:
-    """Clock an all-reduce of one tensor as large as all gradients.
-
-    DistributedDataParallel sends as much, bucket by bucket.
-    """
-    gradients = torch.zeros(contract.parameter_bytes(task) // 4, device=device)
-    return ceiling.clock(lambda: dist.all_reduce(gradients), world)
 
 
 def _facts() -> dict[str, str]:

@@ -22,21 +22,42 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
-from common.contract.collectives import Collective
+from common.declarations.arguments import parse
 from common.declarations.library import Library
-from common.declarations.sweep import Sweep, parse_command_line
+from common.declarations.sweep import Sweep
 from common.measurement.collectives import Operation, measure
 from pytorch_impl import mlp
 from pytorch_impl.libraries import GLOO, LIBRARY, NCCL
 from pytorch_impl.world import join, leave
 
 
+def main() -> None:
+    """Join the world that torchrun started and measure the collectives in it, as the command line says."""
+    library, sweep = _choose_library(parse(Sweep, __doc__))
+    world, device = join(library, sweep, library.options)
+    forwards = Collectives(world.rank, world.size, device, getattr(torch, sweep.data_type))
+    backwards = dataclasses.replace(forwards, sender=world.size - 1)
+    try:
+        measure(
+            library,
+            sweep,
+            world,
+            # The methods have the collectives' names.
+            prepare=lambda name, elements, turned=False: getattr(backwards if turned else forwards, name)(elements),
+            barrier=forwards.barrier(0).run,
+            facts=_facts(library),
+        )
+    finally:
+        leave()
+
+
 @dataclass(frozen=True)
-class Ranks:
-    """The ranks, this process's own rank, and how it makes tensors."""
+class Collectives:
+    """Each method prepares the collective of its name, with `elements` elements in this rank's input."""
 
     rank: int
     size: int
@@ -49,130 +70,87 @@ class Ranks:
         """A tensor of zeros, (elements,), on this rank's device."""
         return torch.zeros(elements, dtype=self.data_type, device=self.device)
 
+    def send_receive(self, elements: int) -> Operation:
+        """Send the elements of the sender to the rank at the other end. Other ranks do nothing."""
+        send_buffer, receive_buffer = self.tensor(elements), self.tensor(elements)
+        receiver = self.size - 1 - self.sender
 
-def main() -> None:
-    """Join the world that torchrun started and measure the collectives in it, as the command line says."""
-    library, sweep = _choose_library(parse_command_line(__doc__))
-    world, device = join(library, sweep, library.options)
-    ranks = Ranks(world.rank, world.size, device, getattr(torch, sweep.data_type))
-    reversed_ranks = dataclasses.replace(ranks, sender=world.size - 1)
-    try:
-        measure(
-            library,
-            sweep,
-            world,
-            prepare=lambda collective, elements, backwards=False: OPERATIONS[collective](
-                reversed_ranks if backwards else ranks, elements
-            ),
-            barrier=barrier(ranks, 0).run,
-            facts=_facts(library),
+        def call() -> None:
+            if self.rank == self.sender:
+                dist.send(send_buffer, dst=receiver)
+            elif self.rank == receiver:
+                dist.recv(receive_buffer, src=self.sender)
+
+        return self._operation(send_buffer, call, receive_buffer)
+
+    def broadcast(self, elements: int) -> Operation:
+        """Copy the first rank's elements to every rank, in place."""
+        buffer = self.tensor(elements)
+        return self._operation(buffer, lambda: dist.broadcast(buffer, src=0), buffer)
+
+    def scatter(self, elements: int) -> Operation:
+        """Give each rank an N-th of the first rank's elements, which are views of one tensor."""
+        send_buffer, receive_buffer = self.tensor(elements), self.tensor(elements // self.size)
+        parts = [*send_buffer.chunk(self.size)] if self.rank == 0 else None
+        return self._operation(send_buffer, lambda: dist.scatter(receive_buffer, parts, src=0), receive_buffer)
+
+    def gather(self, elements: int) -> Operation:
+        """Collect the elements of all ranks on the first rank, in views of one tensor."""
+        send_buffer, receive_buffer = self.tensor(elements), self.tensor(self.size * elements)
+        parts = [*receive_buffer.chunk(self.size)] if self.rank == 0 else None
+        return self._operation(send_buffer, lambda: dist.gather(send_buffer, parts, dst=0), receive_buffer)
+
+    def all_gather(self, elements: int) -> Operation:
+        """Collect the elements of all ranks on every rank, in one tensor."""
+        send_buffer, receive_buffer = self.tensor(elements), self.tensor(self.size * elements)
+        return self._operation(send_buffer, lambda: dist.all_gather_single(receive_buffer, send_buffer), receive_buffer)
+
+    def reduce(self, elements: int) -> Operation:
+        """Sum the elements of all ranks on the first rank, in place.
+
+        The other ranks lose their elements too: torch makes the sums in their tensors.
+        """
+        buffer = self.tensor(elements)
+        return self._operation(buffer, lambda: dist.reduce(buffer, dst=0), buffer)
+
+    def reduce_scatter(self, elements: int) -> Operation:
+        """Give each rank an N-th of the sums over all ranks."""
+        send_buffer, receive_buffer = self.tensor(elements), self.tensor(elements // self.size)
+        return self._operation(
+            send_buffer, lambda: dist.reduce_scatter_single(receive_buffer, send_buffer), receive_buffer
         )
-    finally:
-        leave()
 
+    def all_reduce(self, elements: int) -> Operation:
+        """Sum the elements of all ranks on every rank, in place.
 
-def send_receive(ranks: Ranks, elements: int) -> Operation:
-    """Send the elements of the sender to the rank at the other end. Other ranks do nothing."""
-    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(elements)
-    receiver = ranks.size - 1 - ranks.sender
+        So each call needs its elements anew: `load` writes them before the call, outside the clock. Calls right after
+        one another add up sums. These soon reach infinity, whose addition takes no longer.
+        """
+        buffer = self.tensor(elements)
+        return self._operation(buffer, lambda: dist.all_reduce(buffer), buffer)
 
-    def call() -> None:
-        if ranks.rank == ranks.sender:
-            dist.send(send_buffer, dst=receiver)
-        elif ranks.rank == receiver:
-            dist.recv(receive_buffer, src=ranks.sender)
+    def all_to_all(self, elements: int) -> Operation:
+        """Give each rank its N-th of every rank's elements."""
+        send_buffer, receive_buffer = self.tensor(elements), self.tensor(elements)
+        return self._operation(send_buffer, lambda: dist.all_to_all_single(receive_buffer, send_buffer), receive_buffer)
 
-    return _operation(send_buffer, call, receive_buffer)
+    def barrier(self, elements: int) -> Operation:
+        """Hold every rank until all ranks have come."""
+        buffer = self.tensor(elements)
+        return self._operation(buffer, dist.barrier, buffer)
 
+    def _operation(
+        self, send_buffer: torch.Tensor, call: Callable[[], object], receive_buffer: torch.Tensor
+    ) -> Operation:
+        def run() -> None:
+            call()
+            # On a CPU the call returns when the collective has ended, on a GPU when it is queued.
+            mlp.synchronize(self.device)
 
-def broadcast(ranks: Ranks, elements: int) -> Operation:
-    """Copy the first rank's elements to every rank, in place."""
-    buffer = ranks.tensor(elements)
-    return _operation(buffer, lambda: dist.broadcast(buffer, src=0), buffer)
+        def load(parts: list[np.ndarray]) -> None:
+            send_buffer.copy_(torch.from_numpy(parts[0]))
 
-
-def scatter(ranks: Ranks, elements: int) -> Operation:
-    """Give each rank an N-th of the first rank's elements, which are views of one tensor."""
-    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(elements // ranks.size)
-    parts = [*send_buffer.chunk(ranks.size)] if ranks.rank == 0 else None
-    return _operation(send_buffer, lambda: dist.scatter(receive_buffer, parts, src=0), receive_buffer)
-
-
-def gather(ranks: Ranks, elements: int) -> Operation:
-    """Collect the elements of all ranks on the first rank, in views of one tensor."""
-    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(ranks.size * elements)
-    parts = [*receive_buffer.chunk(ranks.size)] if ranks.rank == 0 else None
-    return _operation(send_buffer, lambda: dist.gather(send_buffer, parts, dst=0), receive_buffer)
-
-
-def all_gather(ranks: Ranks, elements: int) -> Operation:
-    """Collect the elements of all ranks on every rank, in one tensor."""
-    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(ranks.size * elements)
-    return _operation(send_buffer, lambda: dist.all_gather_single(receive_buffer, send_buffer), receive_buffer)
-
-
-def reduce(ranks: Ranks, elements: int) -> Operation:
-    """Sum the elements of all ranks on the first rank, in place.
-
-    The other ranks lose their elements too: torch makes the sums in their tensors.
-    """
-    buffer = ranks.tensor(elements)
-    return _operation(buffer, lambda: dist.reduce(buffer, dst=0), buffer)
-
-
-def reduce_scatter(ranks: Ranks, elements: int) -> Operation:
-    """Give each rank an N-th of the sums over all ranks."""
-    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(elements // ranks.size)
-    return _operation(send_buffer, lambda: dist.reduce_scatter_single(receive_buffer, send_buffer), receive_buffer)
-
-
-def all_reduce(ranks: Ranks, elements: int) -> Operation:
-    """Sum the elements of all ranks on every rank, in place.
-
-    So each call needs its elements anew: `load` writes them before the call, outside the clock. Calls right after one
-    another add up sums. These soon reach infinity, whose addition takes no longer.
-    """
-    buffer = ranks.tensor(elements)
-    return _operation(buffer, lambda: dist.all_reduce(buffer), buffer)
-
-
-def all_to_all(ranks: Ranks, elements: int) -> Operation:
-    """Give each rank its N-th of every rank's elements."""
-    send_buffer, receive_buffer = ranks.tensor(elements), ranks.tensor(elements)
-    return _operation(send_buffer, lambda: dist.all_to_all_single(receive_buffer, send_buffer), receive_buffer)
-
-
-def barrier(ranks: Ranks, elements: int) -> Operation:
-    """Hold every rank until all ranks have come."""
-    buffer = ranks.tensor(elements)
-    return _operation(buffer, dist.barrier, buffer)
-
-
-OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
-    Collective.SEND_RECEIVE: send_receive,
-    Collective.BROADCAST: broadcast,
-    Collective.SCATTER: scatter,
-    Collective.GATHER: gather,
-    Collective.ALL_GATHER: all_gather,
-    Collective.REDUCE: reduce,
-    Collective.REDUCE_SCATTER: reduce_scatter,
-    Collective.ALL_REDUCE: all_reduce,
-    Collective.ALL_TO_ALL: all_to_all,
-    Collective.BARRIER: barrier,
-}
-
-
-def _operation(send_buffer: torch.Tensor, call: Callable[[], object], receive_buffer: torch.Tensor) -> Operation:
-    def run() -> None:
-        call()
-        # On a CPU the call returns when the collective has ended, on a GPU when it is queued.
-        mlp.synchronize(send_buffer.device)
-
-    return Operation(
-        load=lambda parts: send_buffer.copy_(torch.from_numpy(parts[0])),
-        run=run,
-        results=lambda: [receive_buffer.cpu().numpy()],
-    )
+        return Operation(load, run, results=lambda: [receive_buffer.cpu().numpy()])
 
 
 def _choose_library(sweep: Sweep) -> tuple[Library, Sweep]:

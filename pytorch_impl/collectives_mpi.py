@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from common.contract.collectives import Collective
-from common.declarations.sweep import parse_command_line
+from common.declarations.arguments import parse
+from common.declarations.sweep import Sweep
 from common.measurement.collectives import Operation, measure
 from pytorch_impl import mpi
 from pytorch_impl.libraries import OPEN_MPI
@@ -38,19 +38,35 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 
+def main() -> None:
+    """Join the world that mpirun started and measure the collectives in it, as the command line says."""
+    sweep = parse(Sweep, __doc__)
+    if not mpi.is_launched():
+        raise UserError(f"{OPEN_MPI.name} is started by mpirun: mpirun -np N python {OPEN_MPI.script}")
+    if sweep.device == "gpu":
+        raise UserError(f"--device gpu: {OPEN_MPI.title} is measured between CPUs; leave it out.")
+    world, _, communicator = mpi.join(dataclasses.replace(sweep, device="cpu"))
+    forwards = Collectives(communicator, sweep.data_type)
+    backwards = dataclasses.replace(forwards, sender=world.size - 1)
+    measure(
+        OPEN_MPI,
+        sweep,
+        world,
+        # The methods have the collectives' names.
+        prepare=lambda name, elements, turned=False: getattr(backwards if turned else forwards, name)(elements),
+        barrier=communicator.Barrier,
+        facts=_facts(),
+    )
+
+
 @dataclass(frozen=True)
-class Ranks:
-    """The ranks, this process's own rank, and how it makes arrays."""
+class Collectives:
+    """Each method prepares the collective of its name, with `elements` elements in this rank's input."""
 
     communicator: "MPI.Comm"
     data_type: str
     sender: int = 0
     """The rank that sends in send_receive: the first one or the last."""
-
-    @property
-    def is_root(self) -> bool:
-        """Whether this is the first rank."""
-        return self.communicator.rank == 0
 
     def array(self, elements: int) -> np.ndarray:
         """An array of zeros, (elements,), in the host's memory."""
@@ -62,130 +78,75 @@ class Ranks:
 
         return MPI.buffer.frombuffer(array), MPI.Datatype.fromcode(array.dtype.char)
 
+    def send_receive(self, elements: int) -> Operation:
+        """Send the elements of the sender to the rank at the other end. Other ranks do nothing."""
+        send_buffer, receive_buffer = self.array(elements), self.array(elements)
+        send_message, receive_message = self.message(send_buffer), self.message(receive_buffer)
+        receiver = self.communicator.size - 1 - self.sender
+        calls = {
+            self.sender: partial(self.communicator.Send, send_message, receiver),
+            receiver: partial(self.communicator.Recv, receive_message, self.sender),
+        }
+        return self._operation(send_buffer, calls.get(self.communicator.rank, lambda: None), receive_buffer)
 
-def main() -> None:
-    """Join the world that mpirun started and measure the collectives in it, as the command line says."""
-    sweep = parse_command_line(__doc__)
-    if not mpi.is_launched():
-        raise UserError(f"{OPEN_MPI.name} is started by mpirun: mpirun -np N python {OPEN_MPI.script}")
-    mpi.require_mpi4py()
-    if sweep.device == "gpu":
-        raise UserError(f"--device gpu: {OPEN_MPI.title} is measured between CPUs; leave it out.")
-    world, _, communicator = mpi.join(dataclasses.replace(sweep, device="cpu"))
-    ranks = Ranks(communicator, sweep.data_type)
-    reversed_ranks = dataclasses.replace(ranks, sender=world.size - 1)
-    measure(
-        OPEN_MPI,
-        sweep,
-        world,
-        prepare=lambda collective, elements, backwards=False: OPERATIONS[collective](
-            reversed_ranks if backwards else ranks, elements
-        ),
-        barrier=communicator.Barrier,
-        facts=_facts(),
-    )
+    def broadcast(self, elements: int) -> Operation:
+        """Copy the first rank's elements to every rank, in place."""
+        buffer = self.array(elements)
+        return self._operation(buffer, partial(self.communicator.Bcast, self.message(buffer), 0), buffer)
 
+    def scatter(self, elements: int) -> Operation:
+        """Give each rank an N-th of the first rank's elements. MPI ignores the other ranks' elements."""
+        part = elements // self.communicator.size
+        return self._of_two_buffers(self.array(elements), self.array(part), self.communicator.Scatter)
 
-def send_receive(ranks: Ranks, elements: int) -> Operation:
-    """Send the elements of the sender to the rank at the other end. Other ranks do nothing."""
-    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements)
-    send_message, receive_message = ranks.message(send_buffer), ranks.message(receive_buffer)
-    receiver = ranks.communicator.size - 1 - ranks.sender
-    calls = {
-        ranks.sender: partial(ranks.communicator.Send, send_message, receiver),
-        receiver: partial(ranks.communicator.Recv, receive_message, ranks.sender),
-    }
-    return _operation(send_buffer, calls.get(ranks.communicator.rank, lambda: None), receive_buffer)
+    def gather(self, elements: int) -> Operation:
+        """Collect the elements of all ranks on the first rank. MPI leaves the other ranks' receive buffers alone."""
+        whole = self.communicator.size * elements
+        return self._of_two_buffers(self.array(elements), self.array(whole), self.communicator.Gather)
 
+    def all_gather(self, elements: int) -> Operation:
+        """Collect the elements of all ranks on every rank. A rank's own part is in its place before the call."""
+        from mpi4py import MPI
 
-def broadcast(ranks: Ranks, elements: int) -> Operation:
-    """Copy the first rank's elements to every rank, in place."""
-    buffer = ranks.array(elements)
-    return _operation(buffer, partial(ranks.communicator.Bcast, ranks.message(buffer), 0), buffer)
+        receive_buffer = self.array(self.communicator.size * elements)
+        send_buffer = receive_buffer[self.communicator.rank * elements :][:elements]
+        call = partial(self.communicator.Allgather, MPI.IN_PLACE, self.message(receive_buffer))
+        return self._operation(send_buffer, call, receive_buffer)
 
+    def reduce(self, elements: int) -> Operation:
+        """Sum the elements of all ranks on the first rank: mpi4py's defaults for the operation and the root."""
+        return self._of_two_buffers(self.array(elements), self.array(elements), self.communicator.Reduce)
 
-def scatter(ranks: Ranks, elements: int) -> Operation:
-    """Give each rank an N-th of the first rank's elements."""
-    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements // ranks.communicator.size)
-    send_message = ranks.message(send_buffer) if ranks.is_root else None
-    call = partial(ranks.communicator.Scatter, send_message, ranks.message(receive_buffer), 0)
-    return _operation(send_buffer, call, receive_buffer)
+    def reduce_scatter(self, elements: int) -> Operation:
+        """Give each rank an N-th of the sums over all ranks. MPI calls equal parts blocks."""
+        part = elements // self.communicator.size
+        return self._of_two_buffers(self.array(elements), self.array(part), self.communicator.Reduce_scatter_block)
 
+    def all_reduce(self, elements: int) -> Operation:
+        """Sum the elements of all ranks on every rank. With MPI.IN_PLACE the sums would replace the rank's elements."""
+        return self._of_two_buffers(self.array(elements), self.array(elements), self.communicator.Allreduce)
 
-def gather(ranks: Ranks, elements: int) -> Operation:
-    """Collect the elements of all ranks on the first rank."""
-    send_buffer, receive_buffer = ranks.array(elements), ranks.array(ranks.communicator.size * elements)
-    receive_message = ranks.message(receive_buffer) if ranks.is_root else None
-    call = partial(ranks.communicator.Gather, ranks.message(send_buffer), receive_message, 0)
-    return _operation(send_buffer, call, receive_buffer)
+    def all_to_all(self, elements: int) -> Operation:
+        """Give each rank its N-th of every rank's elements."""
+        return self._of_two_buffers(self.array(elements), self.array(elements), self.communicator.Alltoall)
 
+    def barrier(self, elements: int) -> Operation:
+        """Hold every rank until all ranks have come."""
+        buffer = self.array(elements)
+        return self._operation(buffer, self.communicator.Barrier, buffer)
 
-def all_gather(ranks: Ranks, elements: int) -> Operation:
-    """Collect the elements of all ranks on every rank. A rank's own part is in its place before the call."""
-    from mpi4py import MPI
+    def _of_two_buffers(
+        self, send_buffer: np.ndarray, receive_buffer: np.ndarray, call: Callable[..., object]
+    ) -> Operation:
+        run = partial(call, self.message(send_buffer), self.message(receive_buffer))
+        return self._operation(send_buffer, run, receive_buffer)
 
-    receive_buffer = ranks.array(ranks.communicator.size * elements)
-    send_buffer = receive_buffer[ranks.communicator.rank * elements :][:elements]
-    call = partial(ranks.communicator.Allgather, MPI.IN_PLACE, ranks.message(receive_buffer))
-    return _operation(send_buffer, call, receive_buffer)
+    def _operation(self, send_buffer: np.ndarray, call: Callable[[], object], receive_buffer: np.ndarray) -> Operation:
+        """The operation that `call` runs.
 
-
-def reduce(ranks: Ranks, elements: int) -> Operation:
-    """Sum the elements of all ranks on the first rank: mpi4py's defaults for the operation and the root."""
-    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements)
-    receive_message = ranks.message(receive_buffer) if ranks.is_root else None
-    call = partial(ranks.communicator.Reduce, ranks.message(send_buffer), receive_message)
-    return _operation(send_buffer, call, receive_buffer)
-
-
-def reduce_scatter(ranks: Ranks, elements: int) -> Operation:
-    """Give each rank an N-th of the sums over all ranks. MPI calls equal parts blocks."""
-    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements // ranks.communicator.size)
-    send_message, receive_message = ranks.message(send_buffer), ranks.message(receive_buffer)
-    call = partial(ranks.communicator.Reduce_scatter_block, send_message, receive_message)
-    return _operation(send_buffer, call, receive_buffer)
-
-
-def all_reduce(ranks: Ranks, elements: int) -> Operation:
-    """Sum the elements of all ranks on every rank. With MPI.IN_PLACE the sums would replace a rank's own elements."""
-    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements)
-    send_message, receive_message = ranks.message(send_buffer), ranks.message(receive_buffer)
-    return _operation(send_buffer, partial(ranks.communicator.Allreduce, send_message, receive_message), receive_buffer)
-
-
-def all_to_all(ranks: Ranks, elements: int) -> Operation:
-    """Give each rank its N-th of every rank's elements."""
-    send_buffer, receive_buffer = ranks.array(elements), ranks.array(elements)
-    send_message, receive_message = ranks.message(send_buffer), ranks.message(receive_buffer)
-    return _operation(send_buffer, partial(ranks.communicator.Alltoall, send_message, receive_message), receive_buffer)
-
-
-def barrier(ranks: Ranks, elements: int) -> Operation:
-    """Hold every rank until all ranks have come."""
-    buffer = ranks.array(elements)
-    return _operation(buffer, ranks.communicator.Barrier, buffer)
-
-
-OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
-    Collective.SEND_RECEIVE: send_receive,
-    Collective.BROADCAST: broadcast,
-    Collective.SCATTER: scatter,
-    Collective.GATHER: gather,
-    Collective.ALL_GATHER: all_gather,
-    Collective.REDUCE: reduce,
-    Collective.REDUCE_SCATTER: reduce_scatter,
-    Collective.ALL_REDUCE: all_reduce,
-    Collective.ALL_TO_ALL: all_to_all,
-    Collective.BARRIER: barrier,
-}
-
-
-def _operation(send_buffer: np.ndarray, call: Callable[[], object], receive_buffer: np.ndarray) -> Operation:
-    """The operation that `call` runs.
-
-    `call` has positional arguments only: an argument by name would cost functools.partial 0.1 us in each call.
-    """
-    return Operation(load=lambda parts: np.copyto(send_buffer, parts[0]), run=call, results=lambda: [receive_buffer])
+        `call` has positional arguments only: an argument by name would cost functools.partial 0.1 us in each call.
+        """
+        return Operation(lambda parts: np.copyto(send_buffer, parts[0]), call, lambda: [receive_buffer])
 
 
 def _facts() -> dict[str, str]:

@@ -57,7 +57,7 @@ def _train(run: Run, device: torch.device) -> None:
     schedule = mlp.build_schedule(task, optimizer, run.first_step)
     _load_state(task, model, optimizer, run.initial_state)
     load = inputs.loader(run, device)
-    run.export_with(lambda: _export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
+    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
 
     for batch in run.steps():
         features, labels = load(batch)
@@ -85,17 +85,6 @@ def _load_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, 
             parameter.copy_(scatter(name, parameter))
         if f"{name}.momentum" in state:
             optimizer.state[parameter]["momentum_buffer"] = scatter(f"{name}.momentum", parameter)
-
-
-def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
-    """All weights and momentum in the contract's layout, gathered by every worker."""
-    state: State = {}
-    for name, parameter in zip(parameter_names(task), model.parameters(), strict=True):
-        state[name] = parameter.full_tensor().detach().cpu().numpy().T.copy()
-        momentum = optimizer.state.get(parameter, {}).get("momentum_buffer")
-        if momentum is not None:
-            state[f"{name}.momentum"] = momentum.full_tensor().cpu().numpy().T.copy()
-    return state
 
 
 def _switch_exchange_off(model: nn.Module) -> None:

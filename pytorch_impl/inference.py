@@ -61,8 +61,8 @@ class Arguments:
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
         if min(self.batches, default=0) < 1:
-            given = " ".join(map(str, self.batches))
-            raise UserError(f"--batches {given}: give one size or more, all of them whole numbers above 0.")
+            batches = " ".join(map(str, self.batches))
+            raise UserError(f"--batches {batches}: give one size or more, all of them whole numbers above 0.")
         if self.repetitions < FEWEST_LAUNCHES:
             raise UserError(
                 f"--repetitions {self.repetitions}: give at least {FEWEST_LAUNCHES}, an interval needs as many."

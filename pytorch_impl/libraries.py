@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
-from common.declarations.library import PATARASUK, Algorithm, Library
-from common.declarations.strategy import MPIRUN_SIGNAL, Launcher, mpirun, mpirun_across_hosts
+from common.declarations.library import Algorithm, Library
+from common.declarations.strategy import MPIRUN_SIGNAL, PATARASUK, Launcher, mpirun, mpirun_across_hosts
 from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
 
 LIBRARY = "LOCKSTEP_TORCH_LIBRARY"
@@ -37,15 +38,20 @@ _GLOO = "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"
 _BARRIER = 'Hensgen, Finkel & Manber, "Two algorithms for barrier synchronization", 1988'
 _REDUCE = "(N - 1 / N) S; of more than 2 N MiB up to (N + 1 - 1 / N) S, since sums go further than they need to"
 
-GLOO = Library(
-    name="gloo",
-    title="torch.distributed over Gloo",
+_by_torchrun = partial(
+    Library,
     script="pytorch_impl/collectives.py",
     family=PYTORCH,
     launcher=TORCHRUN,
+    both_ways=True,
+    types=("float32", "float64", "float16", "int8", "uint8", "int32", "int64"),
+)
+
+GLOO = _by_torchrun(
+    name="gloo",
+    title="torch.distributed over Gloo",
     options=BackendOptions(backend="gloo"),
     variables={LIBRARY: "gloo"},
-    both_ways=True,
     collectives={
         "send_receive": (Algorithm("one message", *_WHOLE, f"{_GLOO}, send"),),
         "broadcast": (Algorithm("binomial tree", *_WHOLE_OF_OTHERS, "gloo/broadcast.cc"),),
@@ -66,7 +72,6 @@ GLOO = Library(
             Algorithm("dissemination", lambda size, ranks: 0.0, "empty messages", f"gloo/barrier.cc; {_BARRIER}"),
         ),
     },
-    types=("float32", "float64", "float16", "int8", "uint8", "int32", "int64"),
 )
 
 _NCCL = "torch/csrc/cuda/nccl.cpp"
@@ -79,15 +84,11 @@ _AS_NCCL_CHOOSES = (
     ),
 )
 
-NCCL = Library(
+NCCL = _by_torchrun(
     name="nccl",
     title="torch.distributed over NCCL",
-    script="pytorch_impl/collectives.py",
-    family=PYTORCH,
-    launcher=TORCHRUN,
     options=BackendOptions(backend="nccl"),
     variables={LIBRARY: "nccl"},
-    both_ways=True,
     collectives={
         "send_receive": (Algorithm("one message", *_WHOLE, f"{_NCCL}, send"),),
         "broadcast": _AS_NCCL_CHOOSES,
@@ -109,7 +110,6 @@ NCCL = Library(
             ),
         ),
     },
-    types=("float32", "float64", "float16", "int8", "uint8", "int32", "int64"),
     needs_gpus=True,
 )
 
@@ -119,6 +119,7 @@ _AS_OPEN_MPI_CHOOSES = Algorithm(
     "none: ranks of a host share memory, and between hosts Open MPI chooses the algorithm by size and ranks",
     "docs.open-mpi.org, Tuning Collectives",
 )
+_IN_PLACE = replace(_AS_OPEN_MPI_CHOOSES, name="as Open MPI chooses; a rank's own part is in its place before")
 
 OPEN_MPI = Library(
     name="mpi",
@@ -126,18 +127,7 @@ OPEN_MPI = Library(
     script="pytorch_impl/collectives_mpi.py",
     family=PYTORCH,
     launcher=MPIRUN,
-    collectives=dict.fromkeys(
-        (
-            *("send_receive", "broadcast", "scatter", "gather", "all_gather"),
-            *("reduce", "reduce_scatter", "all_reduce", "all_to_all", "barrier"),
-        ),
-        (_AS_OPEN_MPI_CHOOSES,),
-    )
-    | {
-        "all_gather": (
-            replace(_AS_OPEN_MPI_CHOOSES, name="as Open MPI chooses; a rank's own part is in its place before"),
-        )
-    },
+    collectives=dict.fromkeys(GLOO.collectives, (_AS_OPEN_MPI_CHOOSES,)) | {"all_gather": (_IN_PLACE,)},
     both_ways=True,
     # MPI has no half precision.
     types=("float32", "float64", "int8", "uint8", "int32", "int64"),

@@ -8,7 +8,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from common.declarations.products import parse_command_line
+from common.declarations.arguments import parse
+from common.declarations.products import Products
 from common.errors import exit_with_one_line, require_framework
 
 if __name__ == "__main__":
@@ -24,7 +25,7 @@ from pytorch_impl.matrices import ALONE
 
 def main() -> None:
     """Multiply as the command line says, in this process."""
-    products = parse_command_line(__doc__)
+    products = parse(Products, __doc__)
     torch.set_num_threads(products.threads)
     measure(ALONE, products, World(placement=machine.pin(products)), lambda: None, by_the_library)
 

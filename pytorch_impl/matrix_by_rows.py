@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from common.declarations.products import parse_command_line
+from common.declarations.arguments import parse
+from common.declarations.products import Products
 from common.errors import exit_with_one_line, require_framework
 
 if __name__ == "__main__":
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Multiply as the command line says, over the world that torchrun or mpirun started."""
-    multiply_over(ROWS_OVER_GLOO, over_gloo, ROWS_OVER_MPI, over_mpi, parse_command_line(__doc__))
+    multiply_over(ROWS_OVER_GLOO, over_gloo, ROWS_OVER_MPI, over_mpi, parse(Products, __doc__))
 
 
 def over_gloo(world: World, matrices: Matrices) -> Multiply:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from common.declarations.products import parse_command_line
+from common.declarations.arguments import parse
+from common.declarations.products import Products
 from common.errors import exit_with_one_line
 from common.measurement import machine
 from common.measurement.matrix_products import Matrices, Multiply, Parts, measure
@@ -18,7 +19,7 @@ from pytorch_impl.matrices import NAIVE
 
 def main() -> None:
     """Multiply as the command line says, in this process."""
-    products = parse_command_line(__doc__)
+    products = parse(Products, __doc__)
     measure(NAIVE, products, World(placement=machine.pin(products)), lambda: None, by_the_loop)
 
 

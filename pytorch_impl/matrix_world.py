@@ -31,7 +31,6 @@ def multiply_over(
     product.
     """
     if mpi.is_launched():
-        mpi.require_mpi4py()
         world, _, communicator = mpi.join(products)
         measure(mpirun, products, world, communicator.Barrier, partial(over_mpi, communicator))
         return

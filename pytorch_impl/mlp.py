@@ -78,13 +78,21 @@ def load_state(
 def export_state(
     task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, names: Sequence[str] | None = None
 ) -> State:
-    """The weights and the momentum as NumPy arrays in the contract's layout; `names` as for `load_state`."""
+    """The weights and the momentum as NumPy arrays in the contract's layout; `names` as for `load_state`.
+
+    Of sharded tensors every worker gathers the whole.
+    """
+
+    def as_array(tensor: torch.Tensor) -> np.ndarray:
+        whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+        return whole.detach().cpu().numpy().T.copy()
+
     state: State = {}
     for name, parameter in zip(names or parameter_names(task), model.parameters(), strict=True):
-        state[name] = parameter.detach().cpu().numpy().T.copy()
+        state[name] = as_array(parameter)
         momentum = optimizer.state.get(parameter, {}).get("momentum_buffer")
         if momentum is not None:
-            state[f"{name}.momentum"] = momentum.cpu().numpy().T.copy()
+            state[f"{name}.momentum"] = as_array(momentum)
     return state
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from common.contract.mlp import parameter_bytes
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
+from common.declarations.products import Products
 from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, print_refusal
 from common.measurement import machine
@@ -31,31 +32,29 @@ def is_launched() -> bool:
     return any(name in os.environ for name in _RANK_VARIABLES)
 
 
-def require_mpi4py() -> None:
-    """End this program where mpi4py isn't installed. The first rank prints one line."""
-    if importlib.util.find_spec("mpi4py") is not None:
-        return
-    if any(os.environ.get(name) == "0" for name in _RANK_VARIABLES):
-        print_refusal(
-            f"mpirun started this, but mpi4py isn't installed for {sys.executable}: run `nox -s torch` once, or `pip "
-            "install mpi4py`."
-        )
-    sys.exit(REFUSED_STATUS)
+def join(limits: Task | Sweep | Products) -> "tuple[World, torch.device, MPI.Comm]":
+    """Join the world that mpirun started. Return the world, this worker's device, and MPI's communicator.
 
-
-def join(task: Task | Sweep) -> "tuple[World, torch.device, MPI.Comm]":
-    """Join the world that mpirun started. Return the world, this worker's device, and MPI's communicator."""
+    Ends this program where mpi4py isn't installed. The first rank prints one line.
+    """
+    if importlib.util.find_spec("mpi4py") is None:
+        if any(os.environ.get(name) == "0" for name in _RANK_VARIABLES):
+            print_refusal(
+                f"mpirun started this, but mpi4py isn't installed for {sys.executable}: run `nox -s torch` once, or "
+                "`pip install mpi4py`."
+            )
+        sys.exit(REFUSED_STATUS)
     # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     from mpi4py import MPI  # Importing it starts MPI, so mpirun must have started this process.
 
     communicator = MPI.COMM_WORLD
     node = communicator.Split_type(MPI.COMM_TYPE_SHARED)
-    check_world_size(task, communicator.size, "mpirun")
+    check_world_size(limits, communicator.size, "mpirun")
     # mpirun may have bound each rank to one core. The cores to pin are cut from those of all ranks.
     os.sched_setaffinity(0, set().union(*node.allgather(os.sched_getaffinity(0))))
-    placement = machine.pin(task, node.rank, node.size)
-    device = mlp.choose_device(task, node.rank, node.size)
+    placement = machine.pin(limits, node.rank, node.size)
+    device = mlp.choose_device(limits, node.rank, node.size)
     world = World(
         placement=placement,
         rank=communicator.rank,

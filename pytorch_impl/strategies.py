@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import Literal
 
+from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
@@ -25,22 +26,13 @@ from common.declarations.strategy import (
     halved,
     mpirun,
     mpirun_across_hosts,
+    no_formula,
     nothing_sent,
     option,
     ring_all_reduce,
-    ring_between_hosts,
 )
 from common.errors import UserError
 from pytorch_impl.options import LoaderOptions
-
-if TYPE_CHECKING:
-    from common.contract.task import Task
-
-
-def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str, str]:
-    """Environment variables of a launch. Gloo listens on the workers' network interface alone."""
-    return {"GLOO_SOCKET_IFNAME": interface}
-
 
 PYTORCH = Family(
     title="PyTorch",
@@ -50,7 +42,8 @@ PYTORCH = Family(
     variables=("ATEN_", "PYTORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_"),
     # Blue (Okabe & Ito 2008).
     colors=("#17457e", "#0072b2", "#56b4e9"),
-    settings=settings,
+    # Gloo listens on the workers' network interface alone.
+    settings=lambda deadline_seconds, threads, interface: {"GLOO_SOCKET_IFNAME": interface},
     probe=Probe(
         script="pytorch_impl/ceiling.py",
         like="torch_ddp",
@@ -206,48 +199,37 @@ def split_axis(layer: int, layers: int) -> int:
 # Bytes by formula
 
 
-def bucket_traffic(parameter_bytes: int, workers: int, options: DdpOptions) -> Traffic:
+def bucket_traffic(parameter_bytes: int, workers: int, options: DdpOptions, hosts: int = 1) -> Traffic:
     """The traffic of DistributedDataParallel: a ring all-reduce of the gradients, as its hook compresses them."""
     if options.gradient_hook == "powersgd":
         return Traffic(None, "none where a hook exchanges factors of low rank")
-    traffic = ring_all_reduce(parameter_bytes, workers, options)
+    traffic = ring_all_reduce(parameter_bytes, workers, options, hosts)
     return traffic if options.gradient_hook == "none" else halved(traffic)
 
 
-def bucket_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: DdpOptions) -> Traffic:
-    """The traffic of `bucket_traffic` between hosts."""
-    if options.gradient_hook == "powersgd":
-        return Traffic(None, "none where a hook exchanges factors of low rank")
-    traffic = ring_between_hosts(parameter_bytes, workers, hosts, options)
-    return traffic if options.gradient_hook == "none" else halved(traffic)
-
-
-def by_hand_traffic_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: SyncSgdOptions) -> Traffic:
-    """The traffic of a ring all-reduce between hosts. There is no formula for MPI, which chooses its algorithm."""
-    if options.backend == "mpi":
-        return Traffic(None, "none where MPI chooses the algorithm")
-    return ring_between_hosts(parameter_bytes, workers, hosts, options)
-
-
-def by_hand_traffic(parameter_bytes: int, workers: int, options: SyncSgdOptions) -> Traffic:
+def by_hand_traffic(parameter_bytes: int, workers: int, options: SyncSgdOptions, hosts: int = 1) -> Traffic:
     """The traffic of a ring all-reduce. Over MPI it is 0, since the workers of one machine share memory."""
-    if options.backend == "mpi":
-        return Traffic(0.0, "nothing between workers of one machine, which share memory")
-    return ring_all_reduce(parameter_bytes, workers, options)
+    if options.backend != "mpi":
+        return ring_all_reduce(parameter_bytes, workers, options, hosts)
+    if hosts > 1:
+        return Traffic(None, "none where MPI chooses the algorithm")
+    return Traffic(0.0, "nothing between workers of one machine, which share memory")
 
 
-def owned_update_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def owned_update_traffic(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic where each parameter is updated by its owner alone: 3 (N - 1) times the bytes of the model.
 
     A ring all-reduce sums the gradients, which are as large as the parameters. Then each owner sends its parameters to
     the N - 1 others. torch.distributed.optim.ZeroRedundancyOptimizer says "each rank will broadcast its parameters to
     all other peers".
     """
+    if hosts > 1:
+        return no_formula()
     formula = "3 (N - 1) times the bytes of the gradients: a ring all-reduce, then each parameter from its owner"
     return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, "torch.distributed.optim.ZeroRedundancyOptimizer")
 
 
-def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic where each worker keeps 1 / N of every parameter and gradient: 3 (N - 1) times the model's bytes.
 
     The parameters are all-gathered before the forward pass and again before the backward pass. The gradients are
@@ -255,6 +237,8 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) 
     7.2.2, P_os+g+p). Over Gloo torch's reduce-scatter is a whole all-reduce (pytorch issue 149869), which sends twice
     as much.
     """
+    if hosts > 1:
+        return no_formula()
     formula = (
         "3 (N - 1) times the bytes of the gradients: parameters gathered twice, gradients reduced and scattered; over "
         "Gloo, whose reduce-scatter is a whole all-reduce, it is 4 (N - 1)"
@@ -263,7 +247,7 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options) 
     return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, source, sent_over_formula=4 / 3)
 
 
-def cut_traffic(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def cut_traffic(*_: object) -> Traffic:
     """The traffic of parts of one model, which send activations: no formula."""
     return Traffic(None, "none where it depends on how the model is cut")
 
@@ -282,23 +266,22 @@ def biases_of_layers_split_by_inputs(task: Task) -> int:
 
 # The strategies
 
-SINGLE = Strategy(
+_in_one_process = partial(Strategy, family=PYTORCH, framework="torch")
+_by_torchrun = partial(_in_one_process, launcher=TORCHRUN, base="torch_single", check=check_backend)
+
+SINGLE = _in_one_process(
     name="torch_single",
     script="pytorch_impl/single.py",
     summary="no distribution: PyTorch's base",
-    family=PYTORCH,
-    framework="torch",
     options=LoaderOptions,
     work=Work.UNDISTRIBUTED,
     traffic=nothing_sent,
     quick=True,
 )
-DATA_PARALLEL = Strategy(
+DATA_PARALLEL = _in_one_process(
     name="torch_data_parallel",
     script="pytorch_impl/data_parallel.py",
     summary="DataParallel: one process, the model copied in every step",
-    family=PYTORCH,
-    framework="torch",
     options=DataParallelOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
     alone=Alone.FIRST_PART,
@@ -308,121 +291,79 @@ DATA_PARALLEL = Strategy(
     copies=(1, 1, 1),
     compared_with={ONE_PROCESS_OF: "torch_ddp"},
 )
-SYNC_SGD = Strategy(
+SYNC_SGD = _by_torchrun(
     name="torch_sync_sgd",
     script="pytorch_impl/sync_sgd.py",
     summary="synchronous SGD by hand, over Gloo, NCCL or MPI",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=SyncSgdOptions,
     alone=Alone.OWN_SHARD,
-    base="torch_single",
     traffic=by_hand_traffic,
-    traffic_between_hosts=by_hand_traffic_between_hosts,
-    check=check_backend,
     variants=({"backend": "mpi"},),
     over_links=({"backend": "mpi"},),
 )
-HOOK_DDP = Strategy(
+HOOK_DDP = _by_torchrun(
     name="torch_hook_ddp",
     script="pytorch_impl/hook_ddp.py",
     summary="a DDP of one's own, by gradient hooks",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=BucketOptions,
     alone=Alone.OWN_SHARD,
-    base="torch_single",
     traffic=ring_all_reduce,
-    traffic_between_hosts=ring_between_hosts,
-    check=check_backend,
 )
-DDP = Strategy(
+DDP = _by_torchrun(
     name="torch_ddp",
     script="pytorch_impl/ddp.py",
     summary="DistributedDataParallel over Gloo or NCCL",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=DdpOptions,
     alone=Alone.OWN_SHARD,
-    base="torch_single",
     traffic=bucket_traffic,
-    traffic_between_hosts=bucket_traffic_between_hosts,
-    check=check_backend,
     quick=True,
     variants=({"loader_workers": 1},),
     over_links=({"gradient_hook": "fp16"}, {"gradient_hook": "powersgd"}),
 )
-ZERO = Strategy(
+ZERO = _by_torchrun(
     name="torch_zero",
     script="pytorch_impl/zero.py",
     summary="ZeroRedundancyOptimizer: the optimizer's state is sharded",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=ReplicatedOptions,
     alone=Alone.OWN_PARAMETERS,
-    base="torch_single",
     traffic=owned_update_traffic,
     copies=(2, 2, 1),
-    check=check_backend,
     compared_with={SHARDING_OF: "torch_ddp"},
 )
-FSDP = Strategy(
+FSDP = _by_torchrun(
     name="torch_fsdp",
     script="pytorch_impl/fsdp.py",
     summary="FSDP2 (`fully_shard`): parameters and gradients too",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=FullyShardedOptions,
-    base="torch_single",
     traffic=fully_sharded_traffic,
     copies=(1, 1, 1),
-    check=check_backend,
     compared_with={SHARDING_OF: "torch_ddp"},
 )
-MODEL_PARALLEL = Strategy(
+MODEL_PARALLEL = _by_torchrun(
     name="torch_model_parallel",
     script="pytorch_impl/model_parallel.py",
     summary="a pipeline: layers split over workers, micro-batches",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=PipelineOptions,
     work=Work.PARTS_OF_ONE_MODEL,
-    base="torch_single",
     traffic=cut_traffic,
     check=check_pipeline,
 )
-TENSOR_PARALLEL = Strategy(
+TENSOR_PARALLEL = _by_torchrun(
     name="torch_tensor_parallel",
     script="pytorch_impl/tensor_parallel.py",
     summary="every layer split, by outputs and by inputs in turn",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=BackendOptions,
     work=Work.PARTS_OF_ONE_MODEL,
-    base="torch_single",
     traffic=cut_traffic,
     repeated_bytes=biases_of_layers_split_by_inputs,
     check=check_split_layers,
 )
-LIGHTNING_DDP = Strategy(
+LIGHTNING_DDP = _by_torchrun(
     name="torch_lightning_ddp",
     script="pytorch_impl/lightning_ddp.py",
     summary="Lightning's Trainer over DDP",
-    family=PYTORCH,
-    framework="torch",
-    launcher=TORCHRUN,
     options=ReplicatedOptions,
     alone=Alone.OWN_SHARD,
-    base="torch_single",
     traffic=ring_all_reduce,
-    traffic_between_hosts=ring_between_hosts,
-    check=check_backend,
     compared_with={CONVENIENCE_OF: "torch_ddp"},
 )

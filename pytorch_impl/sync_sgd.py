@@ -36,7 +36,6 @@ def main() -> None:
     """Join the world that torchrun or mpirun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(SYNC_SGD, __doc__)
     if mpi.is_launched():
-        mpi.require_mpi4py()
         if options.backend not in ("auto", "mpi"):
             raise UserError(f"--backend {options.backend}, but mpirun started this: leave it out, or use torchrun.")
         world, device, communicator = mpi.join(task)

@@ -69,10 +69,9 @@ class Event:
     types: Sequence[str] = ()
 
     @property
-    def size_bytes(self) -> int:
-        """Bytes of all tensors of the call on this rank."""
-        sizes = [math.prod(shape) for shape in self.shapes]
-        return sum(size * np.dtype(_TYPES[kind]).itemsize for size, kind in zip(sizes, self.types, strict=True))
+    def function(self) -> str:
+        """The name less the backend's and, as NCCL has them, the ranks of a message: `send` of `nccl:send 0->1`."""
+        return self.name.partition(":")[2].partition(" ")[0]
 
 
 def main() -> None:
@@ -105,17 +104,16 @@ def with_profiler(observe: Callable[..., None]) -> Callable[..., None]:
             profiler.start()
         elif observed == FIRST_STEP - 1 + STEPS:
             profiler.stop()
-            _leave_trace(run, profiler.profiler.kineto_results.events())
+            events = profiler.profiler.kineto_results.events()
+            calls = [
+                Event(each.name(), each.start_ns(), each.end_ns(), each.shapes(), each.dtypes()) for each in events
+            ]
+            # Every rank makes the trace of its own calls, so that all ranks refuse the same strategies.
+            trace = trace_of(run.strategy.name, run.world.size, run.world.backend, calls)
+            if run.world.rank == 0:
+                write_record(trace_path(run.record_path), trace)
 
     return observe_profiled
-
-
-def _leave_trace(run: Run, events: Iterable) -> None:
-    calls = [Event(event.name(), event.start_ns(), event.end_ns(), event.shapes(), event.dtypes()) for event in events]
-    # Every rank makes the trace of its own calls, so that all ranks refuse the same strategies.
-    trace = trace_of(run.strategy.name, run.world.size, run.world.backend, calls)
-    if run.world.rank == 0:
-        write_record(trace_path(run.record_path), trace)
 
 
 def refuse_early(run: Run) -> None:
@@ -143,8 +141,13 @@ def trace_of(strategy: str, workers: int, backend: str, events: Iterable[Event])
     [(messages, _), *_] = sequences.most_common(1)
     if any(Counter(sequence) != Counter(messages) for sequence in sequences):
         raise UserError(f"{strategy} sends other messages in some steps than in others: no one step stands for all.")
+    under_way = []
     # Over NCCL a call ends for the profiler once it is queued on the GPU (ProcessGroupNCCL.cpp, markCompleted).
-    under_way = [_seconds_under_way(step) for step in steps] if backend == "gloo" else []
+    for step in steps if backend == "gloo" else []:
+        # Relative to the first call's begin: a float can't hold the nanoseconds since 1970.
+        start = step[0].begin_ns
+        spans = [((call.begin_ns - start) / 1e9, (call.end_ns - start) / 1e9) for call in step]
+        under_way.append(seconds_under_way(spans))
     return Trace(
         strategy=strategy,
         workers=workers,
@@ -156,29 +159,19 @@ def trace_of(strategy: str, workers: int, backend: str, events: Iterable[Event])
     )
 
 
-def _seconds_under_way(step: list[Event]) -> float:
-    # Relative to the first call's begin: a float can't hold the nanoseconds since 1970.
-    start = step[0].begin_ns
-    return seconds_under_way([((call.begin_ns - start) / 1e9, (call.end_ns - start) / 1e9) for call in step])
-
-
 def steps_of(events: Iterable[Event], backend: str) -> list[list[Event]]:
     """The backend's calls of each step, in the order in which they began.
 
-    Leaves out calls between two steps, and calls with empty tensors, which send nothing.
+    Leaves out calls between two steps, and calls with empty tensors, which send nothing. A barrier has no tensors.
     """
     ordered = sorted(events, key=lambda event: event.begin_ns)
-    calls = [event for event in ordered if event.name.startswith(f"{backend}:") and _sends(event)]
+    calls = [event for event in ordered if event.name.startswith(f"{backend}:")]
+    calls = [call for call in calls if not call.shapes or any(math.prod(shape) for shape in call.shapes)]
     gaps = [Event(BETWEEN_STEPS, 0, 0), *(event for event in ordered if event.name == BETWEEN_STEPS)]
     return [
         [call for call in calls if before.end_ns <= call.begin_ns < after.begin_ns]
         for before, after in itertools.pairwise(gaps)
     ]
-
-
-def _sends(call: Event) -> bool:
-    # A barrier has no tensors.
-    return not call.shapes or any(math.prod(shape) for shape in call.shapes)
 
 
 def data_type_of(strategy: str, calls: Sequence[Event]) -> str:
@@ -200,15 +193,9 @@ def data_type_of(strategy: str, calls: Sequence[Event]) -> str:
 
 def collective_of(call: Event) -> Collective:
     """The collective of a call. Raises UserError for an unknown call."""
-    name = _name_of(call)
-    if name not in _COLLECTIVES:
+    if call.function not in _COLLECTIVES:
         raise UserError(f"{call.name} is a call that the tracer doesn't know: it knows {', '.join(_COLLECTIVES)}.")
-    return _COLLECTIVES[name]
-
-
-def _name_of(call: Event) -> str:
-    # NCCL's names end with the ranks of a message, such as `nccl:send 0->1`.
-    return call.name.partition(":")[2].partition(" ")[0]
+    return _COLLECTIVES[call.function]
 
 
 def message_of(call: Event, workers: int) -> Message:
@@ -216,9 +203,14 @@ def message_of(call: Event, workers: int) -> Message:
     collective = collective_of(call)
     if collective is Collective.SEND_RECEIVE and workers > 2:
         raise UserError("Workers who send to one another send different messages: trace this strategy with 2 workers.")
-    size_bytes = call.size_bytes if collective is not Collective.BARRIER else 0
-    parts = workers if MEANINGS[collective].parts_in else 1
-    return Message(collective=collective.value, size_bytes=size_bytes * parts, backwards=_name_of(call) == "recv")
+    size_bytes = 0
+    if collective is not Collective.BARRIER:
+        sizes = [
+            math.prod(shape) * np.dtype(_TYPES[kind]).itemsize
+            for shape, kind in zip(call.shapes, call.types, strict=True)
+        ]
+        size_bytes = sum(sizes) * (workers if MEANINGS[collective].parts_in else 1)
+    return Message(collective=collective.value, size_bytes=size_bytes, backwards=call.function == "recv")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
 from common.errors import exit_with_one_line, require_framework
-from tf_impl.cluster import meet, start_unless_given
+from tf_impl.cluster import start_unless_given
 from tf_impl.strategies import MULTI_WORKER_MIRRORED
 
 if __name__ == "__main__":
@@ -23,11 +23,11 @@ from tensorflow.python.util import _pywrap_util_port
 
 from common.contract import mlp as contract
 from common.contract.task import Task
-from common.declarations.arguments import check_world_size, parse_command_line
-from common.measurement import ceiling, machine
+from common.declarations.arguments import parse_command_line
+from common.measurement import ceiling
 from common.measurement.world import World
 from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window
-from tf_impl import mlp, world
+from tf_impl import world
 
 OPERATIONS_AT_ONCE = 10**9
 """Floating point operations in one call of a graph, about: so many that the call itself costs next to nothing."""
@@ -36,37 +36,13 @@ OPERATIONS_AT_ONCE = 10**9
 def main() -> None:
     """Join the cluster. Clock the products on rank 0, then an exchange among all workers."""
     task, _ = parse_command_line(MULTI_WORKER_MIRRORED, __doc__)
-    cluster = world.find_cluster(("chief", "worker"))
-    addresses, local_addresses = cluster.all_addresses("chief", "worker"), cluster.neighbours("chief", "worker")
-    local_rank = local_addresses.index(cluster.address)
-    check_world_size(task, len(addresses), "the cluster")
-    placement = machine.pin(task, local_rank, len(local_addresses))
-    devices = mlp.choose_devices(task, 1, local_rank, len(local_addresses))
-    backend = "NCCL" if devices[0].startswith("/gpu") else "RING"
-    communication = tf.distribute.experimental.CommunicationOptions(
-        implementation=tf.distribute.experimental.CommunicationImplementation[backend]
-    )
-    meet(cluster, task.deadline_seconds)
-    with world.one_line_when_it_breaks():
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(world.resolver(cluster), communication)
-        world.check_sum(strategy, len(addresses))
-        cluster_world = World(
-            placement=placement,
-            rank=addresses.index(cluster.address),
-            size=len(addresses),
-            backend=backend,
-            device=mlp.device_name(devices),
-            all_gather=lambda value: world.all_gather(strategy, value),
-            synchronize=world.synchronize,
-        )
+    with world.joined(task) as (cluster_world, strategy):
         products = _clock_products(task, cluster_world) if cluster_world.rank == 0 else []
         # The other workers wait here for rank 0.
         cluster_world.all_gather(None)
         exchange = _clock_exchange(task, cluster_world, strategy) if cluster_world.size > 1 else []
         if cluster_world.rank == 0:
             ceiling.finish(MULTI_WORKER_MIRRORED, task, cluster_world, products, exchange, _facts())
-        # A worker that left while another still reads the last answer would look lost to the other.
-        cluster_world.all_gather(None)
 
 
 def _clock_products(task: Task, workers: World) -> list[ClockedProduct]:

@@ -19,10 +19,9 @@ if __name__ == "__main__":
 import tensorflow as tf
 
 from common.declarations.arguments import parse_command_line
-from common.measurement import machine
 from common.measurement.run import Run
-from common.measurement.world import World
 from tf_impl import inputs, mlp
+from tf_impl.devices import world_of
 from tf_impl.strategies import CENTRAL_STORAGE
 
 HOST = "/cpu:0"
@@ -31,19 +30,10 @@ HOST = "/cpu:0"
 def main() -> None:
     """Train the MLP on `--workers` replicas in this process, as the command line says."""
     task, options = parse_command_line(CENTRAL_STORAGE, __doc__)
-    replicas = task.workers or 1
-    placement = machine.pin(task, local_world_size=replicas, replicas=replicas)
-    devices = mlp.choose_devices(task, replicas)
+    devices = mlp.choose_devices(task, replicas=task.workers or 1)
+    world = world_of(devices, task, "ReductionToOneDevice")
     # By default the strategy would put the variables of a single replica on that replica's GPU.
     strategy = tf.distribute.experimental.CentralStorageStrategy(compute_devices=devices, parameter_device=HOST)
-
-    world = World(
-        placement=placement,
-        size=replicas,
-        backend="ReductionToOneDevice",
-        device=mlp.device_name(devices),
-        synchronize=tf.test.experimental.sync_devices,
-    )
     _train(Run(CENTRAL_STORAGE, task, options, world), strategy)
 
 

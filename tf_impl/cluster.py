@@ -8,28 +8,18 @@ import json
 import os
 import re
 import socket
-import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from common.declarations.arguments import parse_command_line
-from common.declarations.catalogue import Program
+from common.declarations import arguments
 from common.declarations.library import Library
 from common.declarations.strategy import Strategy
 from common.declarations.sweep import Sweep
-from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_failure
-from common.launching.ending import TIMED_OUT_STATUS
+from common.errors import LaunchFailedError, UserError
 from common.launching.launch import environment_for
-from common.launching.processes import (
-    REPORT_SECONDS,
-    Outcome,
-    end_at_deadline,
-    exit_on_signals,
-    free_ports,
-    run_group,
-)
-from common.launching.programs import Limits, Request, refuse_early
+from common.launching.processes import REPORT_SECONDS, end_at_deadline, free_ports, run_tasks
+from common.launching.programs import Request, refuse_early
 from tf_impl.strategies import ParameterServerOptions, cluster_is_given
 
 _REMEDY = "correct it, or unset it to start all processes here"
@@ -62,7 +52,7 @@ class Cluster:
         return [address for address in self.all_addresses(*jobs) if _host(address) == host]
 
 
-def start_unless_given(strategy: Strategy, description: str) -> None:
+def start_unless_given(program: Strategy | Library, description: str) -> None:
     """Start the whole cluster here, unless one is given. Wait for its end and exit with its status.
 
     Every process runs this script again with the same command line and a TF_CONFIG of its own. With parameter servers
@@ -70,58 +60,27 @@ def start_unless_given(strategy: Strategy, description: str) -> None:
     that a signal ended is started again, a few times. Raises UserError for a command line that every process would
     refuse, and LaunchFailedError when a process failed.
     """
-    task, options = parse_command_line(strategy, description)
+    if isinstance(program, Strategy):
+        limits, options = arguments.parse_command_line(program, description)
+    else:
+        limits, options = arguments.parse(Sweep, description), program.options
     if cluster_is_given():
         return
-    refuse_early(strategy, Request(task, task.workers or 1, options))
-    counts, waited_for = {"worker": task.workers or 1}, None
+    workers = limits.workers or 1
+    refuse_early(program, Request(limits, workers, options))
+    counts, waited_for, restarted = {"worker": workers}, None, range(0)
     if isinstance(options, ParameterServerOptions):
         # The coordinator comes first, since the launcher waits for the first task alone.
         counts, waited_for = {"chief": 1} | counts | {"ps": options.parameter_servers}, 1
-    _start(strategy, task, counts, waited_for)
-
-
-def start_ranks_unless_given(library: Library, sweep: Sweep) -> None:
-    """Start a cluster with one worker for each rank of a library of collectives, unless a cluster is given.
-
-    Waits, exits and raises as `start_unless_given` does.
-    """
-    if cluster_is_given():
-        return
-    refuse_early(library, Request(sweep, sweep.workers, library.options))
-    _start(library, sweep, {"worker": sweep.workers}, None)
-
-
-def _start(program: Program, limits: Limits, counts: Mapping[str, int], waited_for: int | None) -> None:
-    """Start `counts` tasks of each job, wait for the first `waited_for` (None: for all), exit as they did."""
+        restarted = range(1, 1 + workers)
     ports = iter(free_ports(sum(counts.values())))
     addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
-    tasks = [(job, index) for job, count in counts.items() for index in range(count)]
-    exit_on_signals()
-    # The command line of this process. A program that runs this script in its place runs in all processes.
-    command = [sys.executable, *sys.orig_argv[1:]]
-    configs = [json.dumps({"cluster": addresses, "task": {"type": job, "index": index}}) for job, index in tasks]
-    outcome = run_group(
-        [["env", f"TF_CONFIG={config}", *command] for config in configs],
-        environment_for(program, limits),
-        limits.deadline_seconds,
-        waited_for,
-        restarted=[number for number, (job, _) in enumerate(tasks) if waited_for and job == "worker"],
-    )
-    _exit_like(outcome, tasks, limits.deadline_seconds)
-
-
-def _exit_like(outcome: Outcome, tasks: Sequence[tuple[str, int]], deadline_seconds: float) -> None:
-    if outcome.timed_out:
-        print_failure(f"the deadline of {deadline_seconds:g} s ended it.")
-        sys.exit(TIMED_OUT_STATUS)
-    if outcome.status == REFUSED_STATUS:
-        sys.exit(REFUSED_STATUS)
-    if outcome.failed is not None:
-        job, index = tasks[outcome.failed]
-        ending = f"signal {-outcome.status}" if outcome.status < 0 else f"status {outcome.status}"
-        raise LaunchFailedError(f"{_NAMES[job]} {index} ended with {ending}, so all processes were ended.")
-    sys.exit(0)
+    tasks = {}
+    for job, count in counts.items():
+        for index in range(count):
+            config = {"cluster": addresses, "task": {"type": job, "index": index}}
+            tasks[f"{_NAMES[job]} {index}"] = {"TF_CONFIG": json.dumps(config)}
+    run_tasks(tasks, environment_for(program, limits), limits.deadline_seconds, waited_for, restarted)
 
 
 def from_tf_config(jobs: Collection[str]) -> Cluster:
@@ -138,31 +97,22 @@ def from_tf_config(jobs: Collection[str]) -> Cluster:
     except (KeyError, TypeError, AttributeError) as error:
         form = '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
         raise UserError(f"TF_CONFIG doesn't have the form {form}: {_REMEDY}.") from error
-    cluster = Cluster(addresses, job, index)
-    check(cluster, jobs)
-    return cluster
-
-
-def check(cluster: Cluster, jobs: Collection[str]) -> None:
-    """Raise UserError when the cluster contradicts itself or has other jobs than `jobs`."""
-    addresses = cluster.all_addresses(*cluster.addresses)
-    for job in cluster.addresses:
-        if job not in jobs:
-            raise UserError(f"TF_CONFIG names the job {job!r}, and this strategy has {' and '.join(jobs)}: {_REMEDY}.")
-    for address in addresses:
+    for unknown in addresses.keys() - set(jobs):
+        raise UserError(f"TF_CONFIG names the job {unknown!r}, and this strategy has {' and '.join(jobs)}: {_REMEDY}.")
+    all_addresses = [address for tasks in addresses.values() for address in tasks]
+    for address in all_addresses:
         if not isinstance(address, str) or not re.fullmatch(r".+:\d{1,5}", address) or not 0 < _port(address) < 65536:
             raise UserError(f"TF_CONFIG names the address {address!r}, which isn't host:port: {_REMEDY}.")
-    for address in addresses:
-        if addresses.count(address) > 1:
+        if all_addresses.count(address) > 1:
             raise UserError(f"TF_CONFIG gives {address} to several tasks: {_REMEDY}.")
-    if cluster.job not in cluster.addresses:
-        raise UserError(f"TF_CONFIG says that this is a {cluster.job!r}, but its cluster has no such job: {_REMEDY}.")
-    count = len(cluster.addresses[cluster.job])
-    if not isinstance(cluster.index, int) or isinstance(cluster.index, bool) or not 0 <= cluster.index < count:
+    if job not in addresses:
+        raise UserError(f"TF_CONFIG says that this is a {job!r}, but its cluster has no such job: {_REMEDY}.")
+    count = len(addresses[job])
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < count:
         raise UserError(
-            f"TF_CONFIG says that this is {cluster.job} {cluster.index}, and the cluster has {count}, "
-            f"counted from 0: {_REMEDY}."
+            f"TF_CONFIG says that this is {job} {index}, and the cluster has {count}, counted from 0: {_REMEDY}."
         )
+    return Cluster(addresses, job, index)
 
 
 def meet(cluster: Cluster, deadline_seconds: float) -> None:

@@ -13,15 +13,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from common.declarations.sweep import parse_command_line
+from common.declarations.arguments import parse
+from common.declarations.sweep import Sweep
 from common.errors import exit_with_one_line, require_framework
-from tf_impl.cluster import meet, start_ranks_unless_given
+from tf_impl.cluster import start_unless_given
 from tf_impl.libraries import COLLECTIVES
 
 if __name__ == "__main__":
     require_framework("tensorflow")
     # TensorFlow isn't imported yet: a process that only starts the others doesn't need it.
-    exit_with_one_line(lambda: start_ranks_unless_given(COLLECTIVES, parse_command_line(__doc__)))
+    exit_with_one_line(lambda: start_unless_given(COLLECTIVES, __doc__))
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -29,20 +30,33 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
-from common.contract.collectives import Collective
-from common.declarations.arguments import check_world_size
-from common.measurement import machine
 from common.measurement.collectives import Operation, measure
-from common.measurement.world import World
-from tf_impl import mlp, world
+from tf_impl import world
 
 GROUP_KEY = 2**20
 """The group of all ranks in operations that no strategy makes. A strategy counts its groups from 1."""
 
 
+def main() -> None:
+    """Measure the collectives as one rank of the cluster that TF_CONFIG or Slurm names."""
+    sweep = parse(Sweep, __doc__)
+    with world.joined(sweep, backend="RING") as (cluster_world, strategy):
+        collectives = Collectives(strategy, cluster_world.rank, cluster_world.size, sweep.data_type)
+        measure(
+            COLLECTIVES,
+            sweep,
+            cluster_world,
+            # The methods have the collectives' names.
+            prepare=lambda name, elements: getattr(collectives, name)(elements),
+            # TensorFlow has no barrier. An all-reduce ends nowhere before it has begun everywhere.
+            barrier=collectives.all_reduce(1).run,
+            facts={"rpc layer": strategy.cluster_resolver.rpc_layer},
+        )
+
+
 @dataclass(frozen=True)
-class Ranks:
-    """The ranks, this process's own rank, and how it makes variables."""
+class Collectives:
+    """Each method prepares the collective of its name, with `elements` elements in this rank's input."""
 
     strategy: tf.distribute.Strategy
     rank: int
@@ -56,129 +70,76 @@ class Ranks:
         with tf.device(self.strategy.extended.worker_devices[0]):
             return tf.Variable(tf.zeros(elements, self.data_type))
 
+    def broadcast(self, elements: int) -> Operation:
+        """Copy the first rank's elements to every rank, as the strategy initialises variables.
 
-def main() -> None:
-    """Measure the collectives as one rank of the cluster that TF_CONFIG or Slurm names."""
-    sweep = parse_command_line(__doc__)
-    cluster = world.find_cluster(("chief", "worker"))
-    addresses, local_addresses = cluster.all_addresses("chief", "worker"), cluster.neighbours("chief", "worker")
-    local_rank = local_addresses.index(cluster.address)
-    check_world_size(sweep, len(addresses), "the cluster")
-    placement = machine.pin(sweep, local_rank, len(local_addresses))
-    devices = mlp.choose_devices(sweep, 1, local_rank, len(local_addresses))
-    communication = tf.distribute.experimental.CommunicationOptions(
-        implementation=tf.distribute.experimental.CommunicationImplementation.RING
-    )
-    meet(cluster, sweep.deadline_seconds)
-    with world.one_line_when_it_breaks():
-        resolver = world.resolver(cluster)
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, communication)
-        world.check_sum(strategy, len(addresses))
-        cluster_world = World(
-            placement=placement,
-            rank=addresses.index(cluster.address),
-            size=len(addresses),
-            backend="RING",
-            device=mlp.device_name(devices),
-            all_gather=lambda value: world.all_gather(strategy, value),
-            synchronize=world.synchronize,
-        )
-        ranks = Ranks(strategy, cluster_world.rank, cluster_world.size, sweep.data_type)
-        measure(
-            COLLECTIVES,
-            sweep,
-            cluster_world,
-            prepare=lambda collective, elements: OPERATIONS[collective](ranks, elements),
-            # TensorFlow has no barrier. An all-reduce ends nowhere before it has begun everywhere.
-            barrier=all_reduce(ranks, 1).run,
-            facts={"rpc layer": resolver.rpc_layer},
-        )
-        # A worker that left while another still reads the last answer would look lost to the other.
-        cluster_world.all_gather(None)
+        Sender and receivers are different operations, so the ranks run different programs.
+        """
+        send_buffer = self.variable(elements)
+        key = next(self.instance_keys)
+        shared = {"group_size": self.size, "group_key": GROUP_KEY, "instance_key": key, "communication_hint": "ring"}
 
+        @tf.function(autograph=False)
+        def compiled() -> tf.Tensor:
+            with tf.device(send_buffer.device):
+                if self.rank == 0:
+                    return tf.raw_ops.CollectiveBcastSendV2(input=send_buffer.read_value(), **shared)
+                return tf.raw_ops.CollectiveBcastRecvV2(shape=[elements], T=send_buffer.dtype, **shared)
 
-def broadcast(ranks: Ranks, elements: int) -> Operation:
-    """Copy the first rank's elements to every rank, by the operations with which the strategy initialises variables.
+        return self._operation(send_buffer, compiled)
 
-    Sender and receivers are different operations, so the ranks run different programs.
-    """
-    send_buffer = ranks.variable(elements)
-    key = next(ranks.instance_keys)
-    shared = {"group_size": ranks.size, "group_key": GROUP_KEY, "instance_key": key, "communication_hint": "ring"}
+    def all_gather(self, elements: int) -> Operation:
+        """Collect the elements of all ranks on every rank, by the strategy's call.
 
-    @tf.function(autograph=False)
-    def compiled() -> tf.Tensor:
-        with tf.device(send_buffer.device):
-            if ranks.rank == 0:
-                return tf.raw_ops.CollectiveBcastSendV2(input=send_buffer.read_value(), **shared)
-            return tf.raw_ops.CollectiveBcastRecvV2(shape=[elements], T=send_buffer.dtype, **shared)
+        That call gathers the lengths of the parts first, since parts may differ in length.
+        """
+        send_buffer = self.variable(elements)
 
-    return _operation(send_buffer, compiled)
+        def gather() -> tf.Tensor:
+            return tf.distribute.get_replica_context().all_gather(send_buffer.read_value(), axis=0)
 
+        return self._operation(send_buffer, tf.function(lambda: self.strategy.run(gather), autograph=False))
 
-def all_gather(ranks: Ranks, elements: int) -> Operation:
-    """Collect the elements of all ranks on every rank, by the strategy's call.
+    def all_reduce(self, elements: int) -> Operation:
+        """Sum the elements of all ranks on every rank, by the strategy's call."""
+        send_buffer = self.variable(elements)
 
-    That call gathers the lengths of the parts first, since parts may differ in length.
-    """
-    send_buffer = ranks.variable(elements)
+        def add() -> tf.Tensor:
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, send_buffer.read_value())
 
-    def gather() -> tf.Tensor:
-        return tf.distribute.get_replica_context().all_gather(send_buffer.read_value(), axis=0)
+        return self._operation(send_buffer, tf.function(lambda: self.strategy.run(add), autograph=False))
 
-    return _operation(send_buffer, tf.function(lambda: ranks.strategy.run(gather), autograph=False))
+    def all_to_all(self, elements: int) -> Operation:
+        """Give each rank its N-th of every rank's elements."""
+        send_buffer = self.variable(elements)
+        key = next(self.instance_keys)
 
+        @tf.function(autograph=False)
+        def compiled() -> tf.Tensor:
+            with tf.device(send_buffer.device):
+                exchanged = tf.raw_ops.CollectiveAllToAllV2(
+                    input=tf.reshape(send_buffer.read_value(), (self.size, -1)),
+                    group_size=self.size,
+                    group_key=GROUP_KEY,
+                    instance_key=key,
+                    ordering_token=[],
+                    communication_hint="ring",
+                )
+                return tf.reshape(exchanged, [-1])
 
-def all_reduce(ranks: Ranks, elements: int) -> Operation:
-    """Sum the elements of all ranks on every rank, by the strategy's call."""
-    send_buffer = ranks.variable(elements)
+        return self._operation(send_buffer, compiled)
 
-    def add() -> tf.Tensor:
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, send_buffer.read_value())
+    def _operation(self, send_buffer: tf.Variable, compiled: Callable[[], tf.Tensor]) -> Operation:
+        result: tf.Tensor | None = None
 
-    return _operation(send_buffer, tf.function(lambda: ranks.strategy.run(add), autograph=False))
+        def run() -> None:
+            nonlocal result
+            result = compiled()
+            # On a CPU a compiled function returns with its result, on a GPU earlier.
+            if "GPU" in send_buffer.device:
+                world.synchronize()
 
-
-def all_to_all(ranks: Ranks, elements: int) -> Operation:
-    """Give each rank its N-th of every rank's elements."""
-    send_buffer = ranks.variable(elements)
-    key = next(ranks.instance_keys)
-
-    @tf.function(autograph=False)
-    def compiled() -> tf.Tensor:
-        with tf.device(send_buffer.device):
-            exchanged = tf.raw_ops.CollectiveAllToAllV2(
-                input=tf.reshape(send_buffer.read_value(), (ranks.size, -1)),
-                group_size=ranks.size,
-                group_key=GROUP_KEY,
-                instance_key=key,
-                ordering_token=[],
-                communication_hint="ring",
-            )
-            return tf.reshape(exchanged, [-1])
-
-    return _operation(send_buffer, compiled)
-
-
-OPERATIONS: dict[Collective, Callable[[Ranks, int], Operation]] = {
-    Collective.BROADCAST: broadcast,
-    Collective.ALL_GATHER: all_gather,
-    Collective.ALL_REDUCE: all_reduce,
-    Collective.ALL_TO_ALL: all_to_all,
-}
-
-
-def _operation(send_buffer: tf.Variable, compiled: Callable[[], tf.Tensor]) -> Operation:
-    result: tf.Tensor | None = None
-
-    def run() -> None:
-        nonlocal result
-        result = compiled()
-        # On a CPU a compiled function returns with its result, on a GPU earlier.
-        if "GPU" in send_buffer.device:
-            world.synchronize()
-
-    return Operation(load=lambda parts: send_buffer.assign(parts[0]), run=run, results=lambda: [result.numpy()])
+        return Operation(load=lambda parts: send_buffer.assign(parts[0]), run=run, results=lambda: [result.numpy()])
 
 
 if __name__ == "__main__":

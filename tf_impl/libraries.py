@@ -1,7 +1,9 @@
 """TensorFlow's libraries of collectives: between processes over gRPC, and between the devices of one process."""
 
-from common.declarations.library import PATARASUK, Algorithm, Library
-from common.declarations.strategy import PROCESS
+from functools import partial
+
+from common.declarations.library import Algorithm, Library
+from common.declarations.strategy import PATARASUK, PROCESS
 from tf_impl.strategies import CLUSTER, TENSORFLOW
 
 REDUCTION = "LOCKSTEP_TF_REDUCTION"
@@ -71,14 +73,15 @@ COLLECTIVES = Library(
     types=("float32", "float64", "float16", "int32", "int64"),
 )
 
+_in_one_process = partial(
+    Library, script="tf_impl/reductions.py", family=TENSORFLOW, launcher=PROCESS, one_process=True
+)
+
 _REST = "tf.distribute's cross-device operations are reductions, gathers and a broadcast."
 
-REDUCTION_TO_ONE_DEVICE = Library(
+REDUCTION_TO_ONE_DEVICE = _in_one_process(
     name="tf_reduction_to_one_device",
     title="TensorFlow's ReductionToOneDevice in one process",
-    script="tf_impl/reductions.py",
-    family=TENSORFLOW,
-    launcher=PROCESS,
     variables={REDUCTION: "tf_reduction_to_one_device"},
     collectives={
         "broadcast": _inside("from the first device to each", _CROSS_DEVICE),
@@ -89,20 +92,11 @@ REDUCTION_TO_ONE_DEVICE = Library(
     },
     lacks=dict.fromkeys(("send_receive", "scatter", "reduce_scatter", "all_to_all", "barrier"), _REST),
     types=("float32", "float64", "float16", "int8", "uint8", "int32", "int64"),
-    one_process=True,
 )
 
-_ALL_BUT_ALL_REDUCE = (
-    *("send_receive", "broadcast", "scatter", "gather", "all_gather", "reduce", "reduce_scatter", "all_to_all"),
-    "barrier",
-)
-
-HIERARCHICAL_COPY = Library(
+HIERARCHICAL_COPY = _in_one_process(
     name="tf_hierarchical_copy",
     title="TensorFlow's HierarchicalCopyAllReduce in one process",
-    script="tf_impl/reductions.py",
-    family=TENSORFLOW,
-    launcher=PROCESS,
     variables={REDUCTION: "tf_hierarchical_copy"},
     collectives={
         "all_reduce": _inside(
@@ -111,20 +105,20 @@ HIERARCHICAL_COPY = Library(
         ),
     },
     lacks=dict.fromkeys(
-        _ALL_BUT_ALL_REDUCE,
+        [
+            each
+            for each in (*REDUCTION_TO_ONE_DEVICE.collectives, *REDUCTION_TO_ONE_DEVICE.lacks)
+            if each != "all_reduce"
+        ],
         f"HierarchicalCopyAllReduce has nothing of its own but the all-reduce: see {REDUCTION_TO_ONE_DEVICE.name}.",
     ),
     # MirroredStrategy leaves sums of int32 to ReductionToOneDevice.
     types=("float32", "float64", "float16", "int8", "uint8", "int64"),
-    one_process=True,
 )
 
-MIRRORED_COLLECTIVES = Library(
+MIRRORED_COLLECTIVES = _in_one_process(
     name="tf_mirrored_collectives",
     title="TensorFlow's collectives in one process",
-    script="tf_impl/reductions.py",
-    family=TENSORFLOW,
-    launcher=PROCESS,
     variables={REDUCTION: "tf_mirrored_collectives"},
     collectives={
         "all_gather": _inside(
@@ -139,5 +133,4 @@ MIRRORED_COLLECTIVES = Library(
     ),
     # As for HIERARCHICAL_COPY.
     types=("float32", "float64", "float16", "int64"),
-    one_process=True,
 )

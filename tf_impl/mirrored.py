@@ -18,32 +18,19 @@ if __name__ == "__main__":
 import tensorflow as tf
 
 from common.declarations.arguments import parse_command_line
-from common.measurement import machine
 from common.measurement.run import Run
-from common.measurement.world import World
 from tf_impl import inputs, mlp
+from tf_impl.devices import cross_device_ops, world_of
 from tf_impl.strategies import MIRRORED
 
 
 def main() -> None:
     """Train the MLP on `--workers` replicas in this process, as the command line says."""
     task, options = parse_command_line(MIRRORED, __doc__)
-    replicas = task.workers or 1
-    placement = machine.pin(task, local_world_size=replicas, replicas=replicas)
-    devices = mlp.choose_devices(task, replicas)
-    # NCCL is TensorFlow's default for GPUs. Its default for CPUs, collectives, is slower than a sum on one device.
-    on_gpus = devices[0].startswith("/gpu")
-    across_devices = tf.distribute.NcclAllReduce() if on_gpus else tf.distribute.ReductionToOneDevice()
-    strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=across_devices)
-
-    world = World(
-        placement=placement,
-        size=replicas,
-        backend=type(across_devices).__name__,
-        device=mlp.device_name(devices),
-        synchronize=tf.test.experimental.sync_devices,
-    )
-    _train(Run(MIRRORED, task, options, world), strategy)
+    devices = mlp.choose_devices(task, replicas=task.workers or 1)
+    across_devices = cross_device_ops(devices)
+    world = world_of(devices, task, type(across_devices).__name__)
+    _train(Run(MIRRORED, task, options, world), tf.distribute.MirroredStrategy(devices, across_devices))
 
 
 def _train(run: Run, strategy: tf.distribute.Strategy) -> None:

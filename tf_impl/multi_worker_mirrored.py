@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
 from common.errors import exit_with_one_line, require_framework
-from tf_impl.cluster import meet, start_unless_given
+from tf_impl.cluster import start_unless_given
 from tf_impl.strategies import MULTI_WORKER_MIRRORED
 
 if __name__ == "__main__":
@@ -22,40 +22,15 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from common.declarations.arguments import check_world_size, parse_command_line
-from common.measurement import machine
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from common.measurement.world import World
 from tf_impl import inputs, mlp, world
 
 
 def main() -> None:
     """Train the MLP as one worker of the cluster that TF_CONFIG or Slurm names."""
     task, options = parse_command_line(MULTI_WORKER_MIRRORED, __doc__)
-    cluster = world.find_cluster(("chief", "worker"))
-    addresses, local_addresses = cluster.all_addresses("chief", "worker"), cluster.neighbours("chief", "worker")
-    local_rank = local_addresses.index(cluster.address)
-    check_world_size(task, len(addresses), "the cluster")
-    placement = machine.pin(task, local_rank, len(local_addresses))
-    devices = mlp.choose_devices(task, 1, local_rank, len(local_addresses))
-    on_gpus = devices[0].startswith("/gpu")
-    backend = "NCCL" if on_gpus else "RING"
-    communication = tf.distribute.experimental.CommunicationOptions(
-        implementation=tf.distribute.experimental.CommunicationImplementation[backend]
-    )
-    meet(cluster, task.deadline_seconds)
-    with world.one_line_when_it_breaks():
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(world.resolver(cluster), communication)
-        world.check_sum(strategy, len(addresses))
-        cluster_world = World(
-            placement=placement,
-            rank=addresses.index(cluster.address),
-            size=len(addresses),
-            backend=backend,
-            device=mlp.device_name(devices),
-            all_gather=lambda value: world.all_gather(strategy, value),
-            synchronize=world.synchronize,
-        )
+    with world.joined(task) as (cluster_world, strategy):
         _train(Run(MULTI_WORKER_MIRRORED, task, options, cluster_world), strategy)
 
 

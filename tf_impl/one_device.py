@@ -18,10 +18,9 @@ if __name__ == "__main__":
 import tensorflow as tf
 
 from common.declarations.arguments import check_world_size, parse_command_line
-from common.measurement import machine
 from common.measurement.run import Run
-from common.measurement.world import World
 from tf_impl import inputs, mlp
+from tf_impl.devices import world_of
 from tf_impl.strategies import ONE_DEVICE
 
 
@@ -29,16 +28,9 @@ def main() -> None:
     """Train the MLP on one device, as the command line says."""
     task, options = parse_command_line(ONE_DEVICE, __doc__)
     check_world_size(task, 1, ONE_DEVICE.name)
-    placement = machine.pin(task)
     devices = mlp.choose_devices(task, replicas=1)
-    strategy = tf.distribute.OneDeviceStrategy(devices[0])
-
-    world = World(
-        placement=placement,
-        device=mlp.device_name(devices),
-        synchronize=tf.test.experimental.sync_devices,
-    )
-    _train(Run(ONE_DEVICE, task, options, world), strategy)
+    world = world_of(devices, task, backend="none")
+    _train(Run(ONE_DEVICE, task, options, world), tf.distribute.OneDeviceStrategy(devices[0]))
 
 
 def _train(run: Run, strategy: tf.distribute.Strategy) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from common.contract.task import Task
 from common.declarations.strategy import Options, option
 from common.errors import UserError
-
-if TYPE_CHECKING:
-    from common.contract.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

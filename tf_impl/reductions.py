@@ -19,43 +19,36 @@ if __name__ == "__main__":
     require_framework("tensorflow")
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
 
 from common.contract.collectives import Collective
+from common.declarations.arguments import parse
 from common.declarations.library import Library
-from common.declarations.sweep import Sweep, parse_command_line
-from common.measurement import machine
+from common.declarations.sweep import Sweep
 from common.measurement.collectives import Operation, measure
-from common.measurement.world import World
 from tf_impl import mlp
+from tf_impl.devices import world_of
 from tf_impl.libraries import HIERARCHICAL_COPY, MIRRORED_COLLECTIVES, REDUCTION, REDUCTION_TO_ONE_DEVICE
-
-MirroredStrategy = tf.distribute.MirroredStrategy
 
 
 def main() -> None:
     """Measure the collectives between `--workers` devices of this process, as the command line says."""
-    sweep = parse_command_line(__doc__)
+    sweep = parse(Sweep, __doc__)
     library = choose_library(sweep)
-    placement = machine.pin(sweep, local_world_size=sweep.workers, replicas=sweep.workers)
     devices = mlp.choose_devices(sweep, sweep.workers)
     across_devices = cross_device_ops(library)
-    strategy = MirroredStrategy(devices, across_devices)
-    world = World(
-        placement=placement,
-        size=sweep.workers,
-        backend=type(across_devices).__name__ if across_devices else "CollectiveAllReduce",
-        device=mlp.device_name(devices),
-        synchronize=tf.test.experimental.sync_devices,
-    )
+    world = world_of(devices, sweep, type(across_devices).__name__ if across_devices else "CollectiveAllReduce")
+    collectives = Collectives(tf.distribute.MirroredStrategy(devices, across_devices))
     measure(
         library,
         sweep,
         world,
-        prepare=lambda collective, elements: prepare(strategy, collective, elements, sweep.data_type),
+        prepare=partial(collectives.prepare, data_type=sweep.data_type),
         # One process begins a call on all of its devices at once, so no device has to wait for another.
         barrier=lambda: None,
         facts={},
@@ -88,75 +81,67 @@ def cross_device_ops(library: Library) -> tf.distribute.CrossDeviceOps | None:
     return tf.distribute.HierarchicalCopyAllReduce() if library is HIERARCHICAL_COPY else None
 
 
-def broadcast(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
-    """The copies of the first device's elements, on every device."""
-    first, *_ = strategy.experimental_local_results(buffer)
-    copies = tf.distribute.ReductionToOneDevice().broadcast(first.read_value(), destinations=buffer)
-    return strategy.experimental_local_results(copies)
+@dataclass(frozen=True)
+class Collectives:
+    """The collectives of a strategy. Each of these methods but `prepare` makes one call, on each device's buffer."""
 
+    strategy: tf.distribute.MirroredStrategy
 
-def gather(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
-    """The elements of all devices, on the first device."""
-    with tf.device(strategy.extended.worker_devices[0]):
-        return [strategy.gather(strategy.run(buffer.read_value), axis=0)]
+    def prepare(self, collective: Collective, elements: int, data_type: str) -> Operation:
+        """The operation of a collective. Each device has a variable of its own, with `elements` elements."""
+        with self.strategy.scope():
+            buffer = tf.Variable(tf.zeros(elements, data_type), synchronization=tf.VariableSynchronization.ON_READ)
+        variables = self.strategy.experimental_local_results(buffer)
+        # Compiled, like a training step that sums gradients.
+        call = tf.function(lambda: getattr(self, collective)(buffer), autograph=False)
+        received: Sequence[tf.Tensor] = ()
 
+        def load(parts: list[np.ndarray]) -> None:
+            for variable, part in zip(variables, parts, strict=True):
+                variable.assign(part)
 
-def all_gather(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
-    """The elements of all devices, on every device."""
+        def run() -> None:
+            nonlocal received
+            received = call()
+            # On CPUs a compiled function returns with its results, on GPUs earlier.
+            if "GPU" in variables[0].device:
+                tf.test.experimental.sync_devices()
 
-    def gather_here() -> tf.Tensor:
-        return tf.distribute.get_replica_context().all_gather(buffer.read_value(), axis=0)
+        def results() -> list[np.ndarray | None]:
+            # Other devices get None where only the first device has a result.
+            return [*(tensor.numpy() for tensor in received), *[None] * (len(variables) - len(received))]
 
-    return strategy.experimental_local_results(strategy.run(gather_here))
+        return Operation(load, run, results)
 
+    def broadcast(self, buffer: tf.Variable) -> Sequence[tf.Tensor]:
+        """The copies of the first device's elements, on every device."""
+        first, *_ = self.strategy.experimental_local_results(buffer)
+        copies = tf.distribute.ReductionToOneDevice().broadcast(first.read_value(), destinations=buffer)
+        return self.strategy.experimental_local_results(copies)
 
-def reduce(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
-    """The sums, on the first device."""
-    values, first = strategy.run(buffer.read_value), strategy.extended.worker_devices[0]
-    return [strategy.extended.reduce_to(tf.distribute.ReduceOp.SUM, values, destinations=first)]
+    def gather(self, buffer: tf.Variable) -> Sequence[tf.Tensor]:
+        """The elements of all devices, on the first device."""
+        with tf.device(self.strategy.extended.worker_devices[0]):
+            return [self.strategy.gather(self.strategy.run(buffer.read_value), axis=0)]
 
+    def all_gather(self, buffer: tf.Variable) -> Sequence[tf.Tensor]:
+        """The elements of all devices, on every device."""
 
-def all_reduce(strategy: MirroredStrategy, buffer: tf.Variable) -> Sequence[tf.Tensor]:
-    """The sums, on every device: the call with which a training step sums gradients."""
-    values = strategy.run(buffer.read_value)
-    [sums] = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, [(values, buffer)])
-    return strategy.experimental_local_results(sums)
+        def gather_here() -> tf.Tensor:
+            return tf.distribute.get_replica_context().all_gather(buffer.read_value(), axis=0)
 
+        return self.strategy.experimental_local_results(self.strategy.run(gather_here))
 
-CALLS: dict[Collective, Callable[[MirroredStrategy, tf.Variable], Sequence[tf.Tensor]]] = {
-    Collective.BROADCAST: broadcast,
-    Collective.GATHER: gather,
-    Collective.ALL_GATHER: all_gather,
-    Collective.REDUCE: reduce,
-    Collective.ALL_REDUCE: all_reduce,
-}
+    def reduce(self, buffer: tf.Variable) -> Sequence[tf.Tensor]:
+        """The sums, on the first device."""
+        values, first = self.strategy.run(buffer.read_value), self.strategy.extended.worker_devices[0]
+        return [self.strategy.extended.reduce_to(tf.distribute.ReduceOp.SUM, values, destinations=first)]
 
-
-def prepare(strategy: MirroredStrategy, collective: Collective, elements: int, data_type: str) -> Operation:
-    """The operation of a collective. Each device has a variable of its own, with `elements` elements."""
-    with strategy.scope():
-        buffer = tf.Variable(tf.zeros(elements, data_type), synchronization=tf.VariableSynchronization.ON_READ)
-    variables = strategy.experimental_local_results(buffer)
-    # Compiled, like a training step that sums gradients.
-    call = tf.function(lambda: CALLS[collective](strategy, buffer), autograph=False)
-    received: Sequence[tf.Tensor] = ()
-
-    def load(parts: list[np.ndarray]) -> None:
-        for variable, part in zip(variables, parts, strict=True):
-            variable.assign(part)
-
-    def run() -> None:
-        nonlocal received
-        received = call()
-        # On CPUs a compiled function returns with its results, on GPUs earlier.
-        if "GPU" in variables[0].device:
-            tf.test.experimental.sync_devices()
-
-    def results() -> list[np.ndarray | None]:
-        # Other devices get None where only the first device has a result.
-        return [*(tensor.numpy() for tensor in received), *[None] * (len(variables) - len(received))]
-
-    return Operation(load, run, results)
+    def all_reduce(self, buffer: tf.Variable) -> Sequence[tf.Tensor]:
+        """The sums, on every device: the call with which a training step sums gradients."""
+        values = self.strategy.run(buffer.read_value)
+        [sums] = self.strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, [(values, buffer)])
+        return self.strategy.experimental_local_results(sums)
 
 
 if __name__ == "__main__":

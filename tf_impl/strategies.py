@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import Literal
 
+from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
@@ -23,19 +24,9 @@ from common.declarations.strategy import (
     nothing_sent,
     option,
     ring_all_reduce,
-    ring_between_hosts,
 )
 from common.errors import UserError
 from tf_impl.options import LoopOptions, XlaOptions, refuse_other_maths_of_keras
-
-if TYPE_CHECKING:
-    from common.contract.task import Task
-
-
-def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str, str]:
-    """Environment variables of a launch. TensorFlow prints errors alone."""
-    return {"TF_CPP_MIN_LOG_LEVEL": "2"}
-
 
 TENSORFLOW = Family(
     title="TensorFlow",
@@ -45,7 +36,8 @@ TENSORFLOW = Family(
     variables=("KERAS_", "TF_"),
     # Orange (Okabe & Ito 2008).
     colors=("#a33a00", "#d55e00", "#e6a100"),
-    settings=settings,
+    # TensorFlow prints errors alone.
+    settings=lambda deadline_seconds, threads, interface: {"TF_CPP_MIN_LOG_LEVEL": "2"},
     environment_for_gpus="tensorflow-gpu",
     probe=Probe(
         script="tf_impl/ceiling.py",
@@ -139,14 +131,19 @@ def check_keras(task: Task, options: KerasOptions, workers: int, gpus: int) -> N
 # Bytes by formula
 
 
-def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerOptions) -> Traffic:
+def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerOptions, hosts: int = 1) -> Traffic:
     """The traffic where parameter servers hold the weights.
 
     In an asynchronous step one worker pulls the weights and pushes its gradients, each as large as all gradients (Li et
     al., 2014, algorithm 1). In a synchronous step every worker pulls the weights and sends its gradients to the
-    coordinator, which pushes their sum.
+    coordinator, which pushes their sum. From host to host only those workers send that aren't on the servers' host, the
+    first.
     """
     source = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, algorithm 1'
+    pulling = 1 if options.updates == "asynchronous" else workers
+    if hosts > 1:
+        formula = "of all workers' weights and gradients those of the workers that aren't on the servers' host"
+        return Traffic(2.0 * pulling * (hosts - 1) / hosts * parameter_bytes, formula, source)
     if options.updates == "asynchronous":
         formula = "twice the bytes of the gradients: one worker's weights from the servers, its gradients to them"
         return Traffic(2.0 * parameter_bytes, formula, source)
@@ -154,17 +151,6 @@ def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerO
         "2 N + 1 times the bytes of the gradients: weights to every worker, gradients back, their sum to the servers"
     )
     return Traffic((2.0 * workers + 1) * parameter_bytes, formula, source)
-
-
-def server_traffic_between_hosts(
-    parameter_bytes: int, workers: int, hosts: int, options: ParameterServerOptions
-) -> Traffic:
-    """The traffic of `server_traffic` between hosts: of the workers that aren't on the servers' host, the first."""
-    away = (hosts - 1) / hosts
-    formula = "of all workers' weights and gradients those of the workers that aren't on the servers' host"
-    source = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, algorithm 1'
-    per_step = 2.0 * away if options.updates == "asynchronous" else 2.0 * workers * away
-    return Traffic(per_step * parameter_bytes, formula, source)
 
 
 # The strategies
@@ -180,72 +166,57 @@ ONE_DEVICE = Strategy(
     traffic=nothing_sent,
     quick=True,
 )
-MIRRORED = Strategy(
+_distributed = partial(Strategy, family=TENSORFLOW, framework="tensorflow", base="tf_one_device")
+
+MIRRORED = _distributed(
     name="tf_mirrored",
     script="tf_impl/mirrored.py",
     summary="MirroredStrategy, one replica per device",
-    family=TENSORFLOW,
-    framework="tensorflow",
     options=MirroredOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
     alone=Alone.OWN_PART,
-    base="tf_one_device",
     traffic=nothing_sent,
     quick=True,
 )
-MULTI_WORKER_MIRRORED = Strategy(
+MULTI_WORKER_MIRRORED = _distributed(
     name="tf_multi_worker_mirrored",
     script="tf_impl/multi_worker_mirrored.py",
     summary="MultiWorkerMirroredStrategy, one process per worker",
-    family=TENSORFLOW,
-    framework="tensorflow",
     launcher=CLUSTER,
     options=MirroredOptions,
     alone=Alone.OWN_PART,
-    base="tf_one_device",
     traffic=ring_all_reduce,
-    traffic_between_hosts=ring_between_hosts,
     quick=True,
 )
-CENTRAL_STORAGE = Strategy(
+CENTRAL_STORAGE = _distributed(
     name="tf_central_storage",
     script="tf_impl/central_storage.py",
     summary="CentralStorageStrategy, variables on the host",
-    family=TENSORFLOW,
-    framework="tensorflow",
     options=CentralOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
     alone=Alone.FIRST_PART,
-    base="tf_one_device",
     traffic=nothing_sent,
     copies=(1, 2, 1),
 )
-PARAMETER_SERVER = Strategy(
+PARAMETER_SERVER = _distributed(
     name="tf_parameter_server",
     script="tf_impl/parameter_server.py",
     summary="ParameterServerStrategy, asynchronous or synchronous",
-    family=TENSORFLOW,
-    framework="tensorflow",
     launcher=CLUSTER,
     options=ParameterServerOptions,
     work=Work.COORDINATED,
     processes_beside=lambda options: 1 + options.parameter_servers,
-    base="tf_one_device",
     traffic=server_traffic,
-    traffic_between_hosts=server_traffic_between_hosts,
     synchronous_with={"updates": "synchronous"},
     quick=True,
 )
-KERAS_MIRRORED = Strategy(
+KERAS_MIRRORED = _distributed(
     name="tf_keras_mirrored",
     script="tf_impl/keras_mirrored.py",
     summary="Keras 3's `fit` under MirroredStrategy",
-    family=TENSORFLOW,
-    framework="tensorflow",
     options=KerasOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
     alone=Alone.OWN_PART,
-    base="tf_one_device",
     traffic=nothing_sent,
     check=check_keras,
     compared_with={CONVENIENCE_OF: "tf_mirrored"},

@@ -7,7 +7,7 @@ on. The tracer reads the optimized graph, which has a device for each operation 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from common.contract.collectives import Collective
@@ -75,32 +75,25 @@ def writing_the_trace(observe: Callable[..., None]) -> Callable[..., None]:
     def trace_and_observe(run: Run, *arguments: object, **named: object) -> None:
         nonlocal written
         if run.world.rank == 0 and not written:
+            import tensorflow as tf
             from tensorflow.python.eager import context
 
             compiled = context.context().export_run_metadata().function_graphs
             context.context().disable_graph_collection()
-            graphs = [each.post_optimization_graph for each in compiled if may_sum(each.post_optimization_graph)]
-            operations = [each for graph in graphs for each in operations_of(graph)]
+            operations: list[tf.Operation] = []
+            for graph in [each.post_optimization_graph for each in compiled]:
+                # TensorFlow can't load all of its own graphs, for the names in them: others than these have no sum.
+                if any(node.op == ADD or node.op.startswith(ALL_REDUCE) for node in graph.node):
+                    loaded = tf.Graph()
+                    with loaded.as_default():
+                        tf.import_graph_def(graph, name="")
+                    # Each comes after its inputs, with the shapes that TensorFlow infers.
+                    operations += loaded.get_operations()
             write_record(trace_path(run.record_path), trace_of(run, operations))
             written = True
         observe(run, *arguments, **named)
 
     return trace_and_observe
-
-
-def may_sum(graph: tf.compat.v1.GraphDef) -> bool:
-    """Whether the graph may have a sum. TensorFlow can't load all of its own graphs, for the names in them."""
-    return any(node.op == ADD or node.op.startswith(ALL_REDUCE) for node in graph.node)
-
-
-def operations_of(graph: tf.compat.v1.GraphDef) -> list[tf.Operation]:
-    """The operations of a graph, each after its inputs, with the shapes that TensorFlow infers."""
-    import tensorflow as tf
-
-    loaded = tf.Graph()
-    with loaded.as_default():
-        tf.import_graph_def(graph, name="")
-    return loaded.get_operations()
 
 
 def trace_of(run: Run, operations: Sequence[tf.Operation]) -> Trace:
@@ -145,16 +138,14 @@ def sums(operations: Sequence[tf.Operation]) -> list[tuple[Collective, tf.Operat
     for operation in sorted(operations, key=depths.__getitem__):
         if operation.type.startswith(ALL_REDUCE):
             collectives[operation] = Collective.ALL_REDUCE
-        elif operation.type == ADD and _adds_across_devices(operation, collectives):
+        elif operation.type == ADD:
+            # A device that adds others' tensors to its own. A sum plus its own weight decay doesn't count.
+            devices = {tensor.op.device for tensor in operation.inputs if tensor.op not in collectives}
+            if operation.device not in devices or len(devices) == 1:
+                continue
             sent_back = any(consumer.device != operation.device for consumer in operation.outputs[0].consumers())
             collectives[operation] = Collective.ALL_REDUCE if sent_back else Collective.REDUCE
     return [(collective, operation) for operation, collective in collectives.items()]
-
-
-def _adds_across_devices(operation: tf.Operation, sums_before: Collection[tf.Operation]) -> bool:
-    """Whether a device adds others' tensors to its own. A sum plus its own weight decay doesn't count."""
-    devices = {tensor.op.device for tensor in operation.inputs if tensor.op not in sums_before}
-    return operation.device in devices and len(devices) > 1
 
 
 def size_bytes(tensor: tf.Tensor) -> int:

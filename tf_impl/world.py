@@ -5,7 +5,7 @@ import os
 import pickle
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 
 import numpy as np
@@ -13,10 +13,12 @@ import tensorflow as tf
 
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
+from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError, UserError
 from common.measurement import machine
+from common.measurement.world import World
+from tf_impl import mlp
 from tf_impl.cluster import Cluster, from_tf_config, meet, serve_until_gone
-from tf_impl.mlp import Variables
 from tf_impl.strategies import ParameterServerOptions
 
 
@@ -36,6 +38,43 @@ def find_cluster(jobs: Collection[str]) -> Cluster:
         raise UserError(f"Slurm's variables don't name a cluster ({error}): start this program by srun.") from error
     job, index = slurm.get_task_info()
     return Cluster(addresses, job, index)
+
+
+@contextlib.contextmanager
+def joined(
+    limits: Task | Sweep, backend: str | None = None
+) -> Iterator[tuple[World, tf.distribute.MultiWorkerMirroredStrategy]]:
+    """Join the workers of the cluster that TF_CONFIG or Slurm names. Give their world, and the strategy that joins it.
+
+    `backend` carries the tensors; none: NCCL between GPUs, else TensorFlow's ring over gRPC. Raises UserError where the
+    cluster isn't what the command line asks for, and LaunchFailedError where a task is lost.
+    """
+    cluster = find_cluster(("chief", "worker"))
+    addresses, local_addresses = cluster.all_addresses("chief", "worker"), cluster.neighbours("chief", "worker")
+    local_rank = local_addresses.index(cluster.address)
+    check_world_size(limits, len(addresses), "the cluster")
+    placement = machine.pin(limits, local_rank, len(local_addresses))
+    devices = mlp.choose_devices(limits, 1, local_rank, len(local_addresses))
+    backend = backend or ("NCCL" if devices[0].startswith("/gpu") else "RING")
+    communication = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation[backend]
+    )
+    meet(cluster, limits.deadline_seconds)
+    with one_line_when_it_breaks():
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver(cluster), communication)
+        check_sum(strategy, len(addresses))
+        world = World(
+            placement=placement,
+            rank=addresses.index(cluster.address),
+            size=len(addresses),
+            backend=backend,
+            device=mlp.device_name(devices),
+            all_gather=partial(all_gather, strategy),
+            synchronize=synchronize,
+        )
+        yield world, strategy
+        # A worker that left while another still reads the last answer would look lost to the other.
+        world.all_gather(None)
 
 
 def resolver(cluster: Cluster) -> tf.distribute.cluster_resolver.ClusterResolver:
@@ -87,7 +126,7 @@ class Element:
         return float(self.variable[self.position])
 
 
-def by_shard(variables: Variables, gradients: Sequence[tf.Tensor]) -> tuple[Variables, list[tf.Tensor]]:
+def by_shard(variables: mlp.Variables, gradients: Sequence[tf.Tensor]) -> tuple[mlp.Variables, list[tf.Tensor]]:
     """The parts of the variables, each on one server, and the matching parts of the gradients."""
     parts = [shards(parameter) for parameter in variables.parameters]
     pieces = [
@@ -95,7 +134,7 @@ def by_shard(variables: Variables, gradients: Sequence[tf.Tensor]) -> tuple[Vari
         for gradient, parameter_shards in zip(gradients, parts, strict=True)
     ]
     momenta = [shard for momentum in variables.momenta for shard in shards(momentum)]
-    return Variables(list(chain(*parts)), momenta), list(chain(*pieces))
+    return mlp.Variables(list(chain(*parts)), momenta), list(chain(*pieces))
 
 
 def shards(variable: tf.Variable) -> Sequence[tf.Variable]:

@@ -1,7 +1,7 @@
 """Weights, optimizer state and step in one safetensors file, replaced atomically."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +9,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from common.contract.mlp import State
-from common.contract.task import Task
+from common.contract.task import MEASURED_FIELDS, Task
 from common.errors import UserError
 from common.files import write_atomically
-
-_MATHS_FIELDS = (
-    *("preset", "dimensions", "activation", "bias", "learning_rate", "final_learning_rate", "decay_steps"),
-    *("momentum", "weight_decay", "seed"),
-)
 
 
 @dataclass(frozen=True)
@@ -70,4 +65,5 @@ def read_checkpoint(path: Path, task: Task, global_batch: int) -> Checkpoint:
 
 
 def _maths(task: Task) -> str:
-    return json.dumps({name: getattr(task, name) for name in _MATHS_FIELDS})
+    names = [each.name for each in fields(task) if each.name not in (*MEASURED_FIELDS, "data_dir")]
+    return json.dumps({name: getattr(task, name) for name in names})

@@ -30,6 +30,10 @@ class Collective(StrEnum):
     BARRIER = "barrier"
 
 
+def _others(ranks: int) -> float:
+    return (ranks - 1) / ranks
+
+
 @dataclass(frozen=True)
 class Meaning:
     """The meaning of a collective among N ranks.
@@ -37,26 +41,14 @@ class Meaning:
     The root is rank 0. send_receive goes from rank 0 to the last rank, or backwards for a message that says so.
     """
 
-    parts_in: bool
-    """Whether a rank's input is one N-th of the size."""
     results: Callable[[Parts, int], np.ndarray | None]
     """A rank's result, of all ranks' inputs and the rank; None where the rank gets nothing."""
-    bus_factor: Callable[[int], float]
+    bus_factor: Callable[[int], float] = lambda ranks: 1.0
     """nccl-tests' factor from size over seconds to "bus bandwidth", by the number of ranks."""
-    is_cut: bool
+    is_cut: bool = False
     """Whether the size must be divided among the ranks."""
-
-
-def _whole(ranks: int) -> float:
-    return 1.0
-
-
-def _others(ranks: int) -> float:
-    return (ranks - 1) / ranks
-
-
-def _twice_others(ranks: int) -> float:
-    return 2 * (ranks - 1) / ranks
+    parts_in: bool = False
+    """Whether a rank's input is one N-th of the size."""
 
 
 def _total(parts: Parts) -> np.ndarray:
@@ -64,32 +56,25 @@ def _total(parts: Parts) -> np.ndarray:
     return np.sum(parts, axis=0, dtype=parts[0].dtype)
 
 
-def _cut(whole: np.ndarray, rank: int, ranks: int) -> np.ndarray:
-    return np.split(whole, ranks)[rank]
+def _cut(whole: np.ndarray, rank: int, parts: Parts) -> np.ndarray:
+    return np.split(whole, len(parts))[rank]
 
 
 MEANINGS = {
-    Collective.SEND_RECEIVE: Meaning(
-        False, lambda parts, rank: parts[0] if rank == len(parts) - 1 else None, _whole, is_cut=False
-    ),
-    Collective.BROADCAST: Meaning(False, lambda parts, rank: parts[0], _whole, is_cut=False),
-    Collective.SCATTER: Meaning(False, lambda parts, rank: _cut(parts[0], rank, len(parts)), _others, is_cut=True),
+    Collective.SEND_RECEIVE: Meaning(lambda parts, rank: parts[0] if rank == len(parts) - 1 else None),
+    Collective.BROADCAST: Meaning(lambda parts, rank: parts[0]),
+    Collective.SCATTER: Meaning(lambda parts, rank: _cut(parts[0], rank, parts), _others, is_cut=True),
     Collective.GATHER: Meaning(
-        True, lambda parts, rank: np.concatenate(parts) if rank == 0 else None, _others, is_cut=True
+        lambda parts, rank: None if rank else np.concatenate(parts), _others, is_cut=True, parts_in=True
     ),
-    Collective.ALL_GATHER: Meaning(True, lambda parts, rank: np.concatenate(parts), _others, is_cut=True),
-    Collective.REDUCE: Meaning(False, lambda parts, rank: _total(parts) if rank == 0 else None, _whole, is_cut=False),
-    Collective.REDUCE_SCATTER: Meaning(
-        False, lambda parts, rank: _cut(_total(parts), rank, len(parts)), _others, is_cut=True
-    ),
-    Collective.ALL_REDUCE: Meaning(False, lambda parts, rank: _total(parts), _twice_others, is_cut=False),
+    Collective.ALL_GATHER: Meaning(lambda parts, rank: np.concatenate(parts), _others, is_cut=True, parts_in=True),
+    Collective.REDUCE: Meaning(lambda parts, rank: None if rank else _total(parts)),
+    Collective.REDUCE_SCATTER: Meaning(lambda parts, rank: _cut(_total(parts), rank, parts), _others, is_cut=True),
+    Collective.ALL_REDUCE: Meaning(lambda parts, rank: _total(parts), lambda ranks: 2 * _others(ranks)),
     Collective.ALL_TO_ALL: Meaning(
-        False,
-        lambda parts, rank: np.concatenate([_cut(part, rank, len(parts)) for part in parts]),
-        _others,
-        is_cut=True,
+        lambda parts, rank: np.concatenate([_cut(part, rank, parts) for part in parts]), _others, is_cut=True
     ),
-    Collective.BARRIER: Meaning(False, lambda parts, rank: None, _whole, is_cut=False),
+    Collective.BARRIER: Meaning(lambda parts, rank: None),
 }
 
 

@@ -50,7 +50,8 @@ def load(task: Task) -> Dataset:
     """
     source = _mnist_source(task) if task.preset == "mnist" else {}
     _check_dimensions(task)
-    key = hashlib.sha256(repr((_LAYOUT_VERSION, task.preset, _shape_key(task), sorted(source.items()))).encode())
+    shape = task.dimensions[0], task.dimensions[-1]
+    key = hashlib.sha256(repr((_LAYOUT_VERSION, task.preset, shape, sorted(source.items()))).encode())
     folder = cache_folder() / "data" / f"{task.preset}-{key.hexdigest()[:16]}"
     try:
         # A whole folder needs no lock, so another user's read-only cache serves too.
@@ -80,12 +81,8 @@ def _read(folder: Path, real: bool) -> Dataset:
     return Dataset(*arrays, real=real, sha256=digest.hexdigest())
 
 
-def _shape_key(task: Task) -> tuple[int, int]:
-    return task.dimensions[0], task.dimensions[-1]
-
-
 def _check_dimensions(task: Task) -> None:
-    inputs, classes = _shape_key(task)
+    inputs, classes = task.dimensions[0], task.dimensions[-1]
     fixed = {"digits": (64, 10), "mnist": (784, 10)}.get(task.preset)
     if fixed and fixed != (inputs, classes):
         raise UserError(
@@ -100,24 +97,21 @@ def _check_dimensions(task: Task) -> None:
 
 
 def _make(task: Task) -> dict[str, np.ndarray]:
-    inputs, classes = _shape_key(task)
+    """The preset's rows: real ones, or those that a seed gives."""
+    inputs, classes = task.dimensions[0], task.dimensions[-1]
     if task.preset == "digits":
-        return _digits()
+        from sklearn.datasets import load_digits
+
+        features, labels = load_digits(return_X_y=True)
+        return _split(np.asarray(features) / 16, np.asarray(labels), test_rows=360)
     if task.preset == "mnist":
         return _mnist(task)
-    if task.preset == "pathway":
-        return _pathway(inputs, classes)
-    return _wide(inputs, classes)
-
-
-def _digits() -> dict[str, np.ndarray]:
-    from sklearn.datasets import load_digits
-
-    features, labels = load_digits(return_X_y=True)
-    return _split(np.asarray(features) / 16, np.asarray(labels), test_rows=360)
-
-
-def _pathway(inputs: int, classes: int) -> dict[str, np.ndarray]:
+    if task.preset == "wide":
+        # Normal features, labelled by the largest of random linear scores, one for each class.
+        generator = np.random.default_rng([0, 2])
+        features = generator.standard_normal((9_000, inputs), dtype=np.float32)
+        scores = features @ generator.standard_normal((inputs, classes), dtype=np.float32)
+        return _standardised(_split(features, scores.argmax(axis=1), test_rows=900))
     from sklearn.datasets import make_classification
 
     try:
@@ -137,24 +131,19 @@ def _pathway(inputs: int, classes: int) -> dict[str, np.ndarray]:
     return _standardised(_split(np.asarray(features), np.asarray(labels), test_rows=1_000))
 
 
-def _wide(inputs: int, classes: int) -> dict[str, np.ndarray]:
-    """Normal features, labelled by the largest of `classes` random linear scores."""
-    generator = np.random.default_rng([0, 2])
-    features = generator.standard_normal((9_000, inputs), dtype=np.float32)
-    scores = features @ generator.standard_normal((inputs, classes), dtype=np.float32)
-    return _standardised(_split(features, scores.argmax(axis=1), test_rows=900))
-
-
 def _split(features: np.ndarray, labels: np.ndarray, test_rows: int) -> dict[str, np.ndarray]:
     order = np.random.default_rng([0, 3]).permutation(len(labels))
     train, test = order[test_rows:], order[:test_rows]
     return dict(zip(_NAMES, (features[train], labels[train], features[test], labels[test]), strict=True))
 
 
-def _standardised(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Training and test rows, standardised by the training rows' mean and deviation, feature by feature."""
+def _standardised(arrays: dict[str, np.ndarray], axis: int | None = 0) -> dict[str, np.ndarray]:
+    """Training and test rows, standardised by the training rows' mean and deviation, feature by feature.
+
+    Without an `axis`, by one mean and one deviation for all features.
+    """
     train = arrays["train_features"].astype(np.float64)
-    mean, deviation = train.mean(axis=0), train.std(axis=0)
+    mean, deviation = train.mean(axis), train.std(axis)
     scaled = {name: (arrays[name] - mean) / deviation for name in ("train_features", "test_features")}
     return arrays | scaled
 
@@ -186,11 +175,9 @@ def _mnist(task: Task) -> dict[str, np.ndarray]:
         features, labels = arrays[f"{part}_features"], arrays[f"{part}_labels"]
         if features.shape != (len(labels), 784) or labels.ndim != 1 or not len(labels) or labels.max() > 9:
             raise UserError(f"MNIST's {part} images and labels don't belong together: fetch the four files again.")
-    train = arrays["train_features"] / 255
-    # One mean and one deviation for all pixels, since pixels at the border are constant: their deviation is 0.
-    mean, deviation = train.mean(), train.std()
-    scaled = {name: (arrays[name] / 255 - mean) / deviation for name in ("train_features", "test_features")}
-    return arrays | scaled
+    pixels = {name: arrays[name] / 255 for name in ("train_features", "test_features")}
+    # Not feature by feature: pixels at the border are constant, so their deviation is 0.
+    return _standardised(arrays | pixels, axis=None)
 
 
 def read_idx(path: Path, expected_sha256: str | None = None) -> np.ndarray:

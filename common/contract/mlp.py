@@ -5,7 +5,7 @@ mean negative log-likelihood of a log-softmax output). Run in float64 it is the 
 must follow. Workers play no part here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -139,14 +139,24 @@ class Kink:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The results of a run of the oracle: the loss of every step, the final state, and every step's kink."""
+    """The results of a run of the oracle."""
 
-    losses: list[float]
-    state: State
-    kinks: list[Kink] = field(default_factory=list)
-    """The smallest pre-activation of each step; empty without a hidden ReLU."""
-    row_losses: list[np.ndarray] = field(default_factory=list)
+    row_losses: Sequence[np.ndarray]
     """The loss of each row of every step, (rows,)."""
+    states: list[State]
+    """The final state of each model: one, or one for each worker with gradient exchange off."""
+    kinks: list[Kink] = field(default_factory=list[Kink])
+    """The smallest pre-activation of each step; empty without a hidden ReLU."""
+
+    @property
+    def losses(self) -> list[float]:
+        """The mean loss of every step's rows."""
+        return [float(rows.mean()) for rows in self.row_losses]
+
+    @property
+    def state(self) -> State:
+        """The final state of the first model."""
+        return self.states[0]
 
     @property
     def kink(self) -> Kink | None:
@@ -165,14 +175,14 @@ def train(
 ) -> Trajectory:
     """Train from the contract's initial weights on `batches` of (features, labels), everything in `dtype`."""
     state = {name: value.astype(dtype) for name, value in initial_weights(task).items()}
-    trajectory = Trajectory([], state)
+    losses: list[np.ndarray] = []
+    smallest: list[Kink] = []
     for step, (features, labels) in enumerate(batches):
-        loss, gradients, pre_activations = loss_and_gradients(task, state, features.astype(dtype), labels)
-        trajectory.kinks.extend(kinks(task, step, pre_activations))
+        _, gradients, pre_activations = loss_and_gradients(task, state, features.astype(dtype), labels)
+        smallest += kinks(task, step, pre_activations)
         update(task, state, gradients, step)
-        trajectory.losses.append(loss)
-        trajectory.row_losses.append(row_losses(pre_activations[-1], labels))
-    return trajectory
+        losses.append(row_losses(pre_activations[-1], labels))
+    return Trajectory(losses, [state], smallest)
 
 
 def kinks(task: Task, step: int, pre_activations: list[np.ndarray]) -> list[Kink]:

@@ -8,7 +8,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from common.contract import dataset, mlp, rows
-from common.contract.mlp import Kink, State, Trajectory
+from common.contract.mlp import Kink, Trajectory
 from common.contract.task import Task
 from common.contract.work import Alone
 
@@ -71,18 +71,6 @@ class Deviation:
         return losses_are and weights_are and self.examples == self.expected_examples
 
 
-@dataclass(frozen=True)
-class AloneTrajectory:
-    """The oracle's results of workers with gradient exchange off."""
-
-    losses: np.ndarray
-    """The loss of every shard, (workers, steps)."""
-    states: list[State]
-    """The final state of each worker; a single state for a single model."""
-    kinks: list[Kink] = dataclasses.field(default_factory=list)
-    """The smallest pre-activation of each step, over all workers; empty without a hidden ReLU."""
-
-
 def run_oracle(task: Task, global_batch: int, steps: int, dtype: type[np.floating] = np.float64) -> Trajectory:
     """Train `steps` steps of `global_batch` rows on one core; pathway takes about 10 ms a step.
 
@@ -95,14 +83,18 @@ def run_oracle(task: Task, global_batch: int, steps: int, dtype: type[np.floatin
 
 def run_alone(
     task: Task, global_batch: int, steps: int, workers: int, alone: Alone, dtype: type[np.floating] = np.float64
-) -> AloneTrajectory:
-    """Train with gradient exchange off, on one core. `dtype` as for `run_oracle`."""
+) -> Trajectory:
+    """Train with gradient exchange off, on one core; a step's rows are those of all workers, in their order.
+
+    `dtype` as for `run_oracle`.
+    """
     data = dataset.load(task)
     initial = {name: value.astype(dtype) for name, value in mlp.initial_weights(task).items()}
     states = [dict(initial) for _ in range(1 if alone is Alone.FIRST_PART else workers)]
     owners = owners_of(task, workers) if alone is Alone.OWN_PARAMETERS else {}
     factor = 1 / workers if alone in (Alone.OWN_PART, Alone.FIRST_PART) else 1.0
-    losses, kinks = np.empty((workers, steps)), []
+    losses: list[np.ndarray] = []
+    kinks: list[Kink] = []
     with threadpool_limits(1):
         for step, batch in enumerate(_batches(task, data, global_batch, steps)):
             shards = list(zip(*(np.split(part, workers) for part in batch), strict=True))
@@ -110,7 +102,8 @@ def run_alone(
                 mlp.loss_and_gradients(task, states[worker % len(states)], features.astype(dtype), labels)
                 for worker, (features, labels) in enumerate(shards)
             ]
-            losses[:, step] = [loss for loss, _, _ in computed]
+            logits = np.concatenate([pre_activations[-1] for _, _, pre_activations in computed])
+            losses.append(mlp.row_losses(logits, batch[1]))
             smallest = [kink for _, _, pre_activations in computed for kink in mlp.kinks(task, step, pre_activations)]
             kinks += sorted(smallest, key=lambda kink: kink.distance)[:1]
             for worker, state in enumerate(states):
@@ -118,7 +111,7 @@ def run_alone(
                 gradients = {name: dtype(factor) * gradient for name, gradient in computed[worker][1].items()}
                 mlp.update(task, state, gradients, step)
                 state |= {name: before[name] for name, owner in owners.items() if owner != worker}
-    return AloneTrajectory(losses, states, kinks)
+    return Trajectory(losses, states, kinks)
 
 
 def owners_of(task: Task, workers: int) -> dict[str, int]:

@@ -117,9 +117,14 @@ PRESETS: dict[str, Task] = {
 }
 
 
+MEASURED_FIELDS = (
+    *("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads", "device"),
+    *("deadline_seconds", "checkpoint", "checkpoint_steps", "record"),
+)
+"""Fields of a task that don't change the maths."""
+
+
 def maths_of(task: Task) -> Task:
     """`task` with the preset's values of all fields that don't change the maths: workers, steps, measurement."""
     preset = PRESETS[task.preset]
-    measured = ("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads")
-    measured += ("device", "deadline_seconds", "checkpoint", "checkpoint_steps", "record")
-    return dataclasses.replace(task, **{name: getattr(preset, name) for name in measured})
+    return dataclasses.replace(task, **{name: getattr(preset, name) for name in MEASURED_FIELDS})

@@ -1,9 +1,11 @@
-"""The command line that each program of a folder makes of its task and of its own options."""
+"""The command lines of programs: their types, how they are parsed, and how they are written again."""
 
+import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
 from functools import cache
+from typing import TypeVar
 
 import tyro
 
@@ -13,20 +15,20 @@ from common.declarations.catalogue import strategies
 from common.declarations.strategy import Options, Strategy
 from common.errors import UserError
 
+T = TypeVar("T")
+
 
 @cache
 def command_line_type(strategy: Strategy) -> type:
-    """What tyro makes the strategy's command line of: the fields of every task, and those of its own options.
+    """The dataclass of the strategy's command line: the fields of every task, and those of the strategy's options.
 
     Raises UserError where an option has the name of a task's field.
     """
-    shared = {each.name for each in dataclasses.fields(Task)} & {
-        each.name for each in dataclasses.fields(strategy.options)
-    }
-    if shared:
+    of_task, of_strategy = ({each.name for each in dataclasses.fields(kind)} for kind in (Task, strategy.options))
+    if repeated := sorted(of_task & of_strategy):
         raise UserError(
-            f"{strategy.options.__name__} of {strategy.name} declares {', '.join(sorted(shared))}, which every "
-            "task has: give the option another name."
+            f"{strategy.options.__name__} of {strategy.name} declares {', '.join(repeated)}, which every task has: "
+            "give the option another name."
         )
     parts = [
         ("task", tyro.conf.OmitArgPrefixes[Task], dataclasses.field(default=PRESETS["digits"])),
@@ -45,17 +47,31 @@ def parse_command_line(
     for `--help` and for options that nobody has.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    default = command_line_type(strategy)(PRESETS[_preset_named_in(arguments)], strategy.options())
+    presets = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    presets.add_argument("--preset", nargs="?", const="", default="digits")
+    preset = presets.parse_known_args(arguments)[0].preset
+    if preset not in PRESETS:
+        raise UserError(f"There is no preset named '{preset}': choose one of {', '.join(PRESETS)}.")
+    default = command_line_type(strategy)(PRESETS[preset], strategy.options())
     _refuse_options_of_others(strategy, arguments)
     parsed = tyro.cli(command_line_type(strategy), description=description, default=default, args=arguments)
     return parsed.task, parsed.strategy
 
 
+def parse(kind: type[T], description: str, arguments: Sequence[str] | None = None) -> T:
+    """The sweep or the products, whichever the `kind`, that the command line asks for.
+
+    Raises UserError for a value that can't be meant.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    return tyro.cli(kind, description=description, args=arguments, config=(tyro.conf.EnumChoicesFromValues,))
+
+
 def _refuse_options_of_others(strategy: Strategy, arguments: Sequence[str]) -> None:
-    own = {*option_names(Task), *option_names(strategy.options)}
+    names = {*option_names(Task), *option_names(strategy.options)}
     for argument in arguments:
         name = argument.partition("=")[0].replace("_", "-")
-        if not name.startswith("--") or name in own:
+        if not name.startswith("--") or name in names:
             continue
         # Every folder's declarations are read only here, where a worker that starts as it should never comes.
         if owners := [other.name for other in strategies().values() if name in option_names(other.options)]:
@@ -85,15 +101,3 @@ def check_world_size(task: Task, world_size: int, launcher: str) -> None:
             f"--workers {task.workers}, but {launcher} started {world_size}: give both the same number, "
             "or leave --workers out."
         )
-
-
-def _preset_named_in(arguments: Sequence[str]) -> str:
-    name = "digits"
-    for position, argument in enumerate(arguments):
-        option, _, value = argument.partition("=")
-        if option == "--preset":
-            # As with every other option, the last one counts.
-            name = value or "".join(arguments[position + 1 : position + 2])
-            if name not in PRESETS:
-                raise UserError(f"There is no preset named '{name}': choose one of {', '.join(PRESETS)}.")
-    return name

@@ -1,12 +1,10 @@
-"""Which programs there are: strategies, libraries of collectives and ways to multiply matrices, which folders declare
-in `strategies.py`, `libraries.py` and `matrices.py`, and the probes of their families. Nothing else looks for them.
-"""
+"""The programs that there are: those that folders declare in `strategies.py`, `libraries.py` and `matrices.py`, and
+the probes of their families. Nothing else looks for them."""
 
 import dataclasses
 import importlib
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import TypeVar
 
 from common.declarations.library import Library
@@ -19,7 +17,7 @@ Program = Strategy | Library | Way
 """What can be started. A probe is started as a strategy is."""
 
 T = TypeVar("T")
-P = TypeVar("P", Library, Way)
+P = TypeVar("P", Strategy, Library, Way)
 
 
 @cache
@@ -28,19 +26,19 @@ def strategies() -> dict[str, Strategy]:
 
     Raises UserError for a declaration that can't be meant.
     """
-    folders = {path.parent.name: _declared_in(path, Strategy) for path in sorted(ROOT.glob("*_impl/strategies.py"))}
-    found: dict[str, Strategy] = {}
-    for folder, declared in sorted(folders.items(), key=lambda item: _bases_elsewhere(item[1])):
-        for strategy in declared:
-            if strategy.name in found:
-                raise UserError(
-                    f"{folder}/strategies.py and {found[strategy.name].script.partition('/')[0]}/strategies.py both "
-                    f"declare {strategy.name}: give one of them another name."
-                )
-            found[strategy.name] = strategy
-    for strategy in found.values():
-        _check(strategy, found)
-    return found
+    declared = _declared("strategies", Strategy)
+    for strategy in declared.values():
+        place = f"{strategy.script.partition('/')[0]}/strategies.py: {strategy.name}"
+        # Nothing checks the types of a folder's file before.
+        if not isinstance(strategy.launcher, Launcher):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(
+                f"{place} has the unknown launcher {strategy.launcher!r}: use common.declarations.strategy.PROCESS, or "
+                "a Launcher that the folder declares."
+            )
+        for other in filter(None, (strategy.base, *strategy.compared_with.values())):
+            if other not in declared:
+                raise UserError(f"{place} refers to {other}, which no folder declares: correct its name.")
+    return declared
 
 
 def find(name: str) -> Strategy:
@@ -65,13 +63,13 @@ def libraries() -> dict[str, Library]:
 
     Raises UserError for a declaration that can't be meant.
     """
-    return _declared_by_name("libraries.py", Library)
+    return _declared("libraries", Library)
 
 
 @cache
 def ways() -> dict[str, Way]:
     """Every way to multiply matrices by name, in the same order. Raises UserError for one that can't be meant."""
-    return _declared_by_name("matrices.py", Way)
+    return _declared("matrices", Way)
 
 
 def find_library(name: str) -> Library:
@@ -93,14 +91,14 @@ def probe_of(family: Family) -> Strategy:
 def programs() -> dict[str, Program]:
     """Everything that can be started, by name. Raises UserError where two have the same name."""
     probes = [probe_of(family) for family in families().values() if family.probe]
-    found: dict[str, Program] = {}
+    by_name: dict[str, Program] = {}
     for program in (*strategies().values(), *libraries().values(), *ways().values(), *probes):
-        if other := found.get(program.name):
+        if other := by_name.get(program.name):
             raise UserError(
                 f"{program.script} and {other.script} are both called {program.name}: give one of them another name."
             )
-        found[program.name] = program
-    return found
+        by_name[program.name] = program
+    return by_name
 
 
 def find_program(name: str) -> Program:
@@ -114,44 +112,32 @@ def _named(name: str, kind: str, declared: Mapping[str, T]) -> T:
     return declared[name]
 
 
-def _declared_by_name(file: str, kind: type[P]) -> dict[str, P]:
-    """What the folders declare in files of this name, by name."""
-    folders = list(dict.fromkeys(strategy.script.partition("/")[0] for strategy in strategies().values()))
-    found: dict[str, P] = {}
-    for path in sorted(ROOT.glob(f"*_impl/{file}"), key=lambda path: folders.index(path.parent.name)):
-        for program in _declared_in(path, kind):
-            place = f"{path.parent.name}/{file}: {program.name}"
-            if program.name in found:
-                raise UserError(f"{place} is declared twice: give one of them another name.")
+def _declared(module: str, kind: type[P]) -> dict[str, P]:
+    """The programs that the folders declare in modules of this name, by name."""
+
+    def declared_in(folder: str, module: str, kind: type[T]) -> list[T]:
+        if not (ROOT / folder / f"{module}.py").is_file():
+            return []
+        declarations = vars(importlib.import_module(f"{folder}.{module}"))
+        return [value for value in declarations.values() if isinstance(value, kind)]
+
+    def names_bases_elsewhere(folder: str) -> bool:
+        strategies = declared_in(folder, "strategies", Strategy)
+        return any(each.base not in {None, *(other.name for other in strategies)} for each in strategies)
+
+    declared: dict[str, P] = {}
+    folders = sorted(path.parent.name for path in ROOT.glob("*_impl/strategies.py"))
+    for folder in sorted(folders, key=names_bases_elsewhere):
+        for program in declared_in(folder, module, kind):
+            if other := declared.get(program.name):
+                raise UserError(
+                    f"{folder}/{module}.py and {other.script.partition('/')[0]}/{module}.py both declare "
+                    f"{program.name}: give one of them another name."
+                )
             if not (ROOT / program.script).is_file():
-                raise UserError(f"{place} has the script {program.script}, which doesn't exist: correct its name.")
-            found[program.name] = program
-    return found
-
-
-def _declared_in(path: Path, kind: type[T]) -> list[T]:
-    module = importlib.import_module(f"{path.parent.name}.{path.stem}")
-    return [value for value in vars(module).values() if isinstance(value, kind)]
-
-
-def _bases_elsewhere(declared: list[Strategy]) -> bool:
-    names = {strategy.name for strategy in declared}
-    return any(strategy.base not in {None, *names} for strategy in declared)
-
-
-def _check(strategy: Strategy, known: dict[str, Strategy]) -> None:
-    """Raises UserError when the declaration names what isn't there."""
-    place = f"{strategy.script.partition('/')[0]}/strategies.py: {strategy.name}"
-    # Nothing checks the types of a folder's file before.
-    if not isinstance(strategy.launcher, Launcher):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UserError(
-            f"{place} has the unknown launcher {strategy.launcher!r}: use common.declarations.strategy.PROCESS, or a "
-            "Launcher that the folder declares."
-        )
-    if not (ROOT / strategy.script).is_file():
-        raise UserError(
-            f"{place} has the script {strategy.script}, which doesn't exist: write it, or correct its name."
-        )
-    for other in filter(None, (strategy.base, *strategy.compared_with.values())):
-        if other not in known:
-            raise UserError(f"{place} refers to {other}, which no folder declares: correct its name.")
+                raise UserError(
+                    f"{folder}/{module}.py: {program.name} has the script {program.script}, which doesn't exist: "
+                    "write it, or correct its name."
+                )
+            declared[program.name] = program
+    return declared

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from common.declarations.strategy import Family, Launcher, Options
 
-PATARASUK = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
 THAKUR = 'Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", 2005'
 
 
@@ -29,8 +29,8 @@ class Algorithm:
 
 # Equal is only what is the same, since its mappings have no hash.
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Library:
-    """Collectives of one library over one transport: the declaration that all else derives from."""
+class Measured:
+    """What is measured alone, with no training around it."""
 
     name: str
     """What it is called on the command line and in records."""
@@ -42,6 +42,12 @@ class Library:
     launcher: Launcher
     options: Options = field(default_factory=Options)
     """What its launcher is told, such as the backend."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Library(Measured):
+    """Collectives of one library over one transport: the declaration that all else derives from."""
+
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that each of its launches has beside its family's."""
     collectives: Mapping[str, tuple[Algorithm, ...]] = field(default_factory=dict)
@@ -57,10 +63,8 @@ class Library:
     needs_gpus: bool = False
     """Whether it joins GPUs alone."""
 
-    @property
-    def most_workers(self) -> int | None:
-        """How many workers it can have: any number."""
-        return None
+    most_workers: ClassVar[int | None] = None
+    """How many workers it can have: any number."""
 
     def algorithm(self, collective: str, size_bytes: int) -> Algorithm | None:
         """How it carries out the collective at this size; None where it lacks it."""

@@ -1,13 +1,9 @@
-"""What a launch that multiplies matrices is asked for, C = A B: how large they are, how often. Its command line."""
+"""The sizes and the repetitions of a launch that multiplies matrices, C = A B."""
 
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-import tyro
-
-from common.command_line import options_of
 from common.declarations.way import Way
 from common.errors import UserError
 
@@ -35,12 +31,14 @@ class Products:
     """The whole launch is ended after this time, and a rank waits no longer than this for another one."""
     record: Path | None = None
     """File of the launch's record; none: nothing is kept."""
+    device: ClassVar[str] = "cpu"
+    """Where the matrices are: in the host's memory."""
 
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
         if not self.sizes or not all(1 <= size <= MOST_ROWS for size in self.sizes):
-            given = " ".join(map(str, self.sizes))
-            raise UserError(f"--sizes {given}: give one or more, all of them whole numbers from 1 to {MOST_ROWS}.")
+            sizes = " ".join(map(str, self.sizes))
+            raise UserError(f"--sizes {sizes}: give one or more, all of them whole numbers from 1 to {MOST_ROWS}.")
         if self.iterations < 1 or self.threads < 1:
             raise UserError("--iterations and --threads: give whole numbers above 0.")
         if min(self.warmup_iterations, self.seed) < 0:
@@ -49,21 +47,6 @@ class Products:
             raise UserError(f"--workers {self.workers}: give a whole number above 0.")
         if not 0 < self.deadline_seconds <= 86400:
             raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
-
-    @property
-    def device(self) -> str:
-        """Where the matrices are: in the host's memory."""
-        return "cpu"
-
-
-def parse_command_line(description: str, arguments: Sequence[str] | None = None) -> Products:
-    """The products that the command line asks for. Raises UserError for a value that can't be meant."""
-    return tyro.cli(Products, description=description, args=sys.argv[1:] if arguments is None else arguments)
-
-
-def to_arguments(products: Products) -> list[str]:
-    """The options that `parse_command_line` turns back into them: what differs from the defaults."""
-    return options_of(products, Products())
 
 
 def check_workers(way: Way, products: Products, workers: int) -> None:

@@ -26,36 +26,29 @@ def main() -> None:
 
 
 def with_tables(text: str) -> str:
-    """The README's text with the tables as the declarations have them."""
-    for name, lines in (("strategies", _strategies()), ("options", _options())):
+    """The README's text with the tables as the declarations have them.
+
+    Options have one row for each with the same words, and the strategies that have it, in the order of the catalogue.
+    """
+    rows = ["| strategy | file | what it is | start one by hand |", "|---|---|---|---|"]
+    having: dict[tuple[str, str], list[str]] = {}
+    for name, strategy in strategies().items():
+        rows.append(f"| `{name}` | [{strategy.script}]({strategy.script}) | {strategy.summary} | `nox -s {name}` |")
+        for each in dataclasses.fields(strategy.options):
+            option = option_name(each.name)
+            if each.default is True:
+                option = option.replace("--", "--no-", 1)
+            having.setdefault((option, _words_of(strategy.options, each.name)), []).append(f"`{name}`")
+    option_rows = ["| option | what it does | strategies |", "|---|---|---|"]
+    for (option, words), names in having.items():
+        others = [f"`{name}`" for name in strategies() if f"`{name}`" not in names]
+        having_it = f"all but {', '.join(others)}" if len(others) < len(names) / 2 else ", ".join(names)
+        option_rows.append(f"| `{option}` | {words} | {having_it} |")
+    for name, lines in (("strategies", rows), ("options", option_rows)):
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         table = "\n".join([begin, *lines, end])
         text = re.sub(f"{begin}.*?{end}", lambda _, table=table: table, text, flags=re.DOTALL)
     return text
-
-
-def _strategies() -> list[str]:
-    rows = ["| strategy | file | what it is | start one by hand |", "|---|---|---|---|"]
-    for name, strategy in strategies().items():
-        rows.append(f"| `{name}` | [{strategy.script}]({strategy.script}) | {strategy.summary} | `nox -s {name}` |")
-    return rows
-
-
-def _options() -> list[str]:
-    """One row for each option with the same words, and the strategies that have it, in the order of the catalogue."""
-    having: dict[tuple[str, str], list[str]] = {}
-    for name, strategy in strategies().items():
-        for each in dataclasses.fields(strategy.options):
-            written = option_name(each.name)
-            if each.default is True:
-                written = written.replace("--", "--no-", 1)
-            having.setdefault((written, _words_of(strategy.options, each.name)), []).append(f"`{name}`")
-    rows = ["| option | what it does | strategies |", "|---|---|---|"]
-    for (written, words), names in having.items():
-        others = [f"`{name}`" for name in strategies() if f"`{name}`" not in names]
-        shown = f"all but {', '.join(others)}" if len(others) < len(names) / 2 else ", ".join(names)
-        rows.append(f"| `{written}` | {words} | {shown} |")
-    return rows
 
 
 @cache

@@ -12,23 +12,23 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from common.command_line import check_choices, option_name
+from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.errors import UserError
 
-if TYPE_CHECKING:
-    from common.contract.task import Task
-
 CONVENIENCE_OF = "convenience of"
-"""Relation to the strategy that distributes by the same means, with a loop of one's own in place of a library's."""
+"""Relation to the same distribution with a hand-written loop."""
 
 ONE_PROCESS_OF = "one process of"
-"""Relation to the strategy that keeps in a process each what this one keeps in the threads of one process."""
+"""Relation to the strategy with a process for each replica, where this one has all replicas in one process."""
 
 SHARDING_OF = "sharding of"
-"""Relation to the strategy whose every process holds all that this one divides among the workers to save memory."""
+"""Relation to the strategy that keeps everything whole in each process, where this one divides it to save memory."""
+
+PATARASUK = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
 
 
 def option(
@@ -108,40 +108,30 @@ class Traffic:
     """How many times these bytes the library sends between CPUs, where it takes another algorithm there."""
 
 
-def no_formula(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def no_formula(*_: object) -> Traffic:
     """The traffic of a strategy that declares none: a formula that nobody has chosen would be a claim."""
     return Traffic(None, "no formula is declared")
 
 
-def no_formula_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: Options) -> Traffic:
-    """The traffic between hosts of a strategy that declares none."""
-    return Traffic(None, "no formula is declared")
-
-
-def nothing_sent(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def nothing_sent(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic of replicas that share the memory of one process."""
     return Traffic(0.0, "nothing, within one process")
 
 
-def ring_all_reduce(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def ring_all_reduce(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic of a ring all-reduce of gradients as large as the parameters: 2 (N - 1) times their bytes.
 
-    Each of N workers sends 2 (N - 1) / N times the bytes (Patarasuk & Yuan, 2009, equation 1).
+    Each of N workers sends 2 (N - 1) / N times the bytes to the next one in the order of the ranks (Patarasuk & Yuan,
+    2009, equation 1). The ranks of a host follow one another, so as many workers send to another host as there are
+    hosts.
     """
+    if hosts > 1:
+        formula = (
+            "2 H (N - 1) / N times the bytes of the gradients from host to host, by a ring all-reduce over H hosts"
+        )
+        return Traffic(2.0 * hosts * (workers - 1) / workers * parameter_bytes, formula, PATARASUK)
     formula = "2 (N - 1) times the bytes of the gradients, by a ring all-reduce"
-    source = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
-    return Traffic(2.0 * (workers - 1) * parameter_bytes, formula, source)
-
-
-def ring_between_hosts(parameter_bytes: int, workers: int, hosts: int, options: Options) -> Traffic:
-    """The traffic between hosts of a ring all-reduce, in which as many workers send to another host as there are hosts.
-
-    Each worker sends 2 (N - 1) / N times the bytes of the gradients to the next one in the order of the ranks, and the
-    ranks of a host follow one another.
-    """
-    formula = "2 H (N - 1) / N times the bytes of the gradients from host to host, by a ring all-reduce over H hosts"
-    source = 'Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009'
-    return Traffic(2.0 * hosts * (workers - 1) / workers * parameter_bytes, formula, source)
+    return Traffic(2.0 * (workers - 1) * parameter_bytes, formula, PATARASUK)
 
 
 def halved(traffic: Traffic) -> Traffic:
@@ -214,33 +204,29 @@ MPIRUN_SIGNAL = r"noticed that process rank (?P<rank>\d+)[^(]+\ssignal\s(?P<sign
 
 
 def mpirun(launch: Launch) -> list[str]:
-    """The command line of mpirun: the environment's own, else the system's, which leaves pinning and crowding to us.
+    """The command line of mpirun: the environment's own, else the system's, which leaves pinning to us.
 
     Raises UserError when there is none.
     """
-    found = shutil.which("mpirun", path=launch.python.parent) or shutil.which("mpirun")
-    if not found:
+    program = shutil.which("mpirun", path=launch.python.parent) or shutil.which("mpirun")
+    if not program:
         environment = launch.python.parent.parent.name
         raise UserError(f"There is no mpirun: run `nox -s {environment}` once, or install Open MPI.")
-    crowding = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
-    # In a network namespace of its own the launch is root of that namespace, which Open MPI refuses unless asked.
-    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    world = [*_mpi_hosts(launch), "-np", str(launch.workers)]
-    return [found, *crowding, *root, *world, str(launch.python), *launch.script]
+    command = [program, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
+    if os.geteuid() == 0:
+        # In a network namespace of its own the launch is root of that namespace, which Open MPI refuses unless asked.
+        command.append("--allow-run-as-root")
+    if launch.hosts:
+        # Where the ranks are, the only network that MPI may use between hosts, and the variables that ranks need.
+        command += ["--host", ",".join(f"{host.name}:{host.workers}" for host in launch.hosts)]
+        command += ["--mca", "btl_tcp_if_include", launch.hosts[0].network]
+        command += [word for name in launch.variables for word in ("-x", name)]
+    return [*command, "-np", str(launch.workers), str(launch.python), *launch.script]
 
 
 def mpirun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     """mpirun on the first host, which starts the others' workers by ssh. Raises UserError when there is none."""
     return [[mpirun(launch)], *([] for _ in launch.hosts[1:])]
-
-
-def _mpi_hosts(launch: Launch) -> list[str]:
-    """Where mpirun puts the ranks, the only network that it may use between hosts, and what it hands on to them."""
-    if not launch.hosts:
-        return []
-    slots = ",".join(f"{host.name}:{host.workers}" for host in launch.hosts)
-    network = ["--mca", "btl_tcp_if_include", launch.hosts[0].network]
-    return ["--host", slots, *network, *(word for name in launch.variables for word in ("-x", name))]
 
 
 # Equal is only what is the same, since its mappings have no hash.
@@ -251,7 +237,7 @@ class Probe:
     script: str
     """Its program, from the repository's root."""
     like: str
-    """The strategy of the family that it is started like: by the same launcher, with the same options, in its world."""
+    """A strategy of the family: the probe is started by the same launcher, with the same options."""
     operation: str
     """What exchanges as many bytes as the gradients have among its workers, in words."""
     products: bool = True
@@ -269,13 +255,13 @@ class Family:
     environment: str
     """The dependency group that they run in, and the Nox session that installs it."""
     imports: str
-    """The module that is there where the environment is."""
+    """A module that the environment brings."""
     packages: tuple[str, ...]
     """Distributions whose versions the record notes."""
     variables: tuple[str, ...] = ()
-    """How the names of those environment variables begin that its libraries alone obey."""
+    """Prefixes of the environment variables that only its libraries obey."""
     colors: tuple[str, str, str]
-    """What the strategies are drawn in, from dark to light."""
+    """The colours of the strategies in figures, from dark to light."""
     settings: Callable[[int, int, str], Mapping[str, str]] = lambda deadline_seconds, threads, interface: {}
     """Environment variables of a launch with this deadline and so many threads per worker, whose workers reach one
     another by this network interface."""
@@ -289,10 +275,6 @@ class Family:
     """A module that runs a strategy's script and leaves the messages of a step (`common.records.trace`)."""
     traced_with: Mapping[str, object] = field(default_factory=dict)
     """The values of a strategy's options with which the tracer sees it."""
-
-
-def no_check(task: Task, options: Options, workers: int, gpus: int) -> None:
-    """Refuse nothing."""
 
 
 # Equal is only what is the same, since its mappings have no hash.
@@ -315,11 +297,10 @@ class Strategy:
     processes_beside: Callable[[Options], int] = lambda options: 0
     """How many processes it has beside its workers, such as servers: each takes a core as a worker does."""
     base: str | None = None
-    """The strategy that distributes nothing, which speed-up is over; None: this is one."""
-    traffic: Callable[[int, int, Options], Traffic] = no_formula
-    """By formula, from the bytes of all parameters, the number of workers and the options."""
-    traffic_between_hosts: Callable[[int, int, int, Options], Traffic] = no_formula_between_hosts
-    """What goes from host to host: from the bytes of all parameters, the numbers of workers and hosts, the options."""
+    """The baseline of its speed-up, a strategy that distributes nothing; None: this is one."""
+    traffic: Callable[[int, int, Options, int], Traffic] = no_formula
+    """By formula, from the bytes of all parameters, the number of workers, the options and the number of hosts. Of
+    several hosts it is what goes from host to host."""
     copies: tuple[int, int, int] | None = None
     """Copies of the parameters, of their gradients and of the momentum that the processes of two workers hold together
     between steps; None: as many as its `work` takes, one for each replica."""
@@ -327,7 +308,7 @@ class Strategy:
     """Bytes of one copy of those parameters that every worker holds although the model is divided among them."""
     synchronous_with: Mapping[str, object] = field(default_factory=dict)
     """The values of its options with which every step sees the gradients of all workers; empty: it always does."""
-    check: Callable[[Task, Options, int, int], None] = no_check
+    check: Callable[[Task, Options, int, int], object] = lambda task, options, workers, gpus: None
     """Raises UserError where the task and the options can't be had with so many workers and local GPUs."""
     alone: Alone | None = None
     """What it computes with --no-exchange; None where that isn't a run that an oracle could follow."""

@@ -1,8 +1,6 @@
-"""What a launch of the laboratory measures: which collectives, at which sizes, how often. Its command line."""
+"""The collectives, the sizes and the repetitions that a launch of the laboratory measures."""
 
 import re
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +8,6 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from common.command_line import options_of
 from common.contract.collectives import Collective
 from common.errors import UserError
 
@@ -94,26 +91,15 @@ class Sweep:
         """The sizes, in ascending order."""
         if self.sizes:
             return sorted({_bytes_of("--sizes", size) for size in self.sizes})
-        found, last = [_bytes_of("--min-bytes", self.min_bytes)], _bytes_of("--max-bytes", self.max_bytes)
-        while found[-1] <= last:
-            found.append(found[-1] * self.step_factor)
-        return found[:-1]
-
-
-def parse_command_line(description: str, arguments: Sequence[str] | None = None) -> Sweep:
-    """The sweep that the command line asks for. Raises UserError for a value that can't be meant."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    return tyro.cli(Sweep, description=description, args=given, config=(tyro.conf.EnumChoicesFromValues,))
-
-
-def to_arguments(sweep: Sweep) -> list[str]:
-    """The options that `parse_command_line` turns back into it: what differs from the defaults."""
-    return options_of(sweep, Sweep())
+        sizes, last = [_bytes_of("--min-bytes", self.min_bytes)], _bytes_of("--max-bytes", self.max_bytes)
+        while sizes[-1] <= last:
+            sizes.append(sizes[-1] * self.step_factor)
+        return sizes[:-1]
 
 
 def _bytes_of(option: str, text: str) -> int:
     """Bytes of a size as a user gives it. Raises UserError for one that can't be."""
-    found = re.fullmatch(r"([1-9]\d{0,15})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(r"([1-9]\d{0,15})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE)
+    if not match:
         raise UserError(f"{option} {text} isn't a size: give bytes, such as 8, 4K or 64M.")
-    return int(found[1]) * _UNITS[found[2].upper()]
+    return int(match[1]) * _UNITS[match[2].upper()]

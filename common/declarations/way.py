@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from common.declarations.strategy import Family, Launcher, Options
+from common.declarations.library import Measured
 
 
-# Equal is only what is the same, as with strategies.
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Way:
+class Way(Measured):
     """A way to compute C = A B: the declaration that all else derives from."""
 
-    name: str
-    """What it is called on the command line and in records."""
-    title: str
-    """The name in prose, such as `by rows over MPI`."""
     kind: Literal["naive", "alone", "rows", "reduction"]
     """The triple loop in one process; the framework's own product in one process, which is the base of the others; the
     rows of A dealt out to workers; its columns dealt out with the rows of B, and whole-size products added up."""
-    script: str
-    """Its program, from the repository's root."""
-    family: Family
-    launcher: Launcher
-    options: Options = field(default_factory=Options)
-    """What its launcher is told, such as the backend."""
 
     @property
     def is_distributed(self) -> bool:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
+from common.command_line import options_of
 from common.contract.rows import share_of
 from common.contract.task import PRESETS, Task
-from common.declarations import arguments, sweep
+from common.declarations import arguments
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
 from common.declarations.strategy import Options, Strategy, has_exchange, label
@@ -186,7 +187,7 @@ class PlannedSweep:
             limits=swept,
             options=self.library.options,
             # A script that its launcher starts on several hosts doesn't know how many ranks there are by default.
-            arguments=[*sweep.to_arguments(swept), "--workers", str(swept.workers)],
+            arguments=[*options_of(swept, Sweep()), "--workers", str(swept.workers)],
             files=[cells_path(record).name],
             hosts=self.hosts or 1,
             bandwidth_bits_per_second=self.bandwidth_bits_per_second,

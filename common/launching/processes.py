@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import IO
+from typing import IO, NoReturn
 
 import psutil
 
-from common.errors import LaunchFailedError, UserError, print_failure, print_note
+from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_failure, print_note
 from common.launching.ending import TIMED_OUT_STATUS
 from common.paths import ROOT
 
@@ -106,6 +106,32 @@ def run_group(
             _, remaining = end_all(lambda: psutil.Process().children(recursive=True))
             if remaining:
                 raise LaunchFailedError(what_remains(remaining))
+
+
+def run_tasks(
+    tasks: Mapping[str, Mapping[str, str]],
+    environment: dict[str, str],
+    deadline_seconds: float,
+    waited_for: int | None = None,
+    restarted: Collection[int] = (),
+) -> NoReturn:
+    """Run this process's command line again for each task, and exit as the tasks did.
+
+    This is for frameworks without a launcher. `tasks` has the environment variables of each by its name, such as
+    `worker 1`. The other arguments are those of `run_group`. Raises LaunchFailedError where a task failed.
+    """
+    exit_on_signals()
+    # Where a program runs the script in its place, that program runs in all tasks.
+    command = [sys.executable, *sys.orig_argv[1:]]
+    commands = [["env", *map("=".join, variables.items()), *command] for variables in tasks.values()]
+    outcome = run_group(commands, environment, deadline_seconds, waited_for, restarted)
+    if outcome.timed_out:
+        print_failure(f"the deadline of {deadline_seconds:g} s ended it.")
+        sys.exit(TIMED_OUT_STATUS)
+    if outcome.failed is None or outcome.status == REFUSED_STATUS:
+        sys.exit(outcome.status)
+    ending = f"signal {-outcome.status}" if outcome.status < 0 else f"status {outcome.status}"
+    raise LaunchFailedError(f"{[*tasks][outcome.failed]} ended with {ending}, so all processes were ended.")
 
 
 def _wait_for_one(running: Mapping[int, subprocess.Popen[bytes]], deadline: float) -> int | None:

@@ -7,9 +7,7 @@ from common.contract import dataset
 from common.contract.checkpoint import read_checkpoint
 from common.contract.rows import share_of
 from common.contract.task import Task
-from common.declarations import arguments as strategy_arguments
-from common.declarations import products as way_arguments
-from common.declarations import sweep as library_arguments
+from common.declarations import arguments as command_lines
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
 from common.declarations.products import Products, check_workers
@@ -43,12 +41,12 @@ def parse(program: Program, arguments: Sequence[str]) -> Request:
     match program:
         case Strategy():
             description = f"{program.name}: {program.summary}."
-            limits, options = strategy_arguments.parse_command_line(program, description, arguments)
+            limits, options = command_lines.parse_command_line(program, description, arguments)
         case Library():
-            limits = library_arguments.parse_command_line(f"{program.name}: {program.title}.", arguments)
+            limits = command_lines.parse(Sweep, f"{program.name}: {program.title}.", arguments)
             options = program.options
         case Way():
-            limits = way_arguments.parse_command_line(f"{program.name}: {program.title}.", arguments)
+            limits = command_lines.parse(Products, f"{program.name}: {program.title}.", arguments)
             options = program.options
     return Request(limits, limits.workers or program.most_workers or 2, options)
 

@@ -57,11 +57,7 @@ def declared(
     """
     launch_site = launch_site or site()
     hosts = len(launch_site.hosts) if launch_site else 1
-    parameter_bytes = mlp.parameter_bytes(task)
-    if hosts > 1:
-        traffic = strategy.traffic_between_hosts(parameter_bytes, world_size, hosts, options)
-    else:
-        traffic = strategy.traffic(parameter_bytes, world_size, options)
+    traffic = strategy.traffic(mlp.parameter_bytes(task), world_size, options, hosts)
     synchronous = strategy.is_synchronous(options)
     return (launch_site.facts() if launch_site else {}) | {
         "strategy": strategy.name,

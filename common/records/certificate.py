@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import structs
 
-from common.contract import mlp, oracle, oracles
+from common.contract import mlp, oracle, oracle_cache
 from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
 from common.contract.task import Task, maths_of
@@ -141,7 +141,7 @@ def trajectory_of(record: Record) -> Trajectory:
     """
     task = record.task
     _check(record, maths_of(task))
-    return oracles.of_batch(maths_of(task), record.examples_per_step, task.steps, bool(record.checkpoint))
+    return oracle_cache.of_batch(maths_of(task), record.examples_per_step, task.steps, bool(record.checkpoint))
 
 
 def with_weights_found(record: Record, folder: Path) -> Record:
@@ -216,10 +216,10 @@ def _deviation(record: Record, task: Task, folder: Path) -> tuple[Deviation, np.
         )
     if record.alone not in Alone.__members__:
         raise UserError(f"It names an oracle that this program doesn't know ({record.alone}): use the one that ran it.")
-    alone = oracles.of_workers_alone(
+    alone = oracle_cache.of_workers_alone(
         maths, record.examples_per_step, task.steps, record.world_size, Alone[record.alone], bool(record.checkpoint)
     )
-    return deviation.deviation_alone(record, task, folder, alone), alone.losses.mean(axis=0)
+    return deviation.deviation_alone(record, task, folder, alone), np.array(alone.losses)
 
 
 def _check(record: Record, maths: Task) -> None:
@@ -231,7 +231,7 @@ def _check(record: Record, maths: Task) -> None:
             f"Its oracle would take {operations:.0e} operations on {mlp.parameter_bytes(maths):.0e} bytes of "
             f"parameters, of which {MOST_OPERATIONS:.0e} and {MOST_PARAMETER_BYTES:.0e} are tried: launch less."
         )
-    if record.data_sha256 and record.data_sha256 != oracles.data_digest(maths):
+    if record.data_sha256 and record.data_sha256 != oracle_cache.data_digest(maths):
         raise UserError("The rows of this launch aren't those of the data set on this machine.")
 
 

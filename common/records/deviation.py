@@ -10,13 +10,13 @@ from safetensors.numpy import load_file
 
 from common.contract import mlp
 from common.contract.mlp import Kink, Trajectory
-from common.contract.oracle import LOSS_TOLERANCE, AloneTrajectory, Deviation, loss_deviations, weight_deviation
+from common.contract.oracle import LOSS_TOLERANCE, Deviation, loss_deviations, weight_deviation
 from common.contract.task import Task
 from common.errors import UserError
 from common.records.training import Record
 
 
-def deviation_alone(record: Record, task: Task, folder: Path, oracle: AloneTrajectory) -> Deviation:
+def deviation_alone(record: Record, task: Task, folder: Path, oracle: Trajectory) -> Deviation:
     """How far `record`, of a launch of `task` without exchange, is from what `run_alone` computed in as many steps.
 
     Its weights deviate infinitely where it has kept some, but not those of every replica.
@@ -30,7 +30,8 @@ def deviation_alone(record: Record, task: Task, folder: Path, oracle: AloneTraje
         names = mlp.parameter_names(task)
         expected = [{name: state[name] for name in names} for state in oracle.states]
         weights = max(map(weight_deviation, kept, expected))
-    return _deviation(record, task, oracle.losses.mean(axis=0), oracle.losses, weights, oracle.kinks)
+    losses = oracle.shard_losses(record.world_size)
+    return _deviation(record, task, losses.mean(axis=0), losses, weights, oracle.kinks)
 
 
 def deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> Deviation:

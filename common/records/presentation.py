@@ -76,8 +76,8 @@ def of_catalogue(records: Iterable[Header] = ()) -> Presentation:
     for name, strategy in strategies.items():
         for each in options[name]:
             key = name_of(name, label(each))
-            formulas[key] = _formula(strategy.traffic(1, 2, each))
-            between_hosts[key] = _formula(strategy.traffic_between_hosts(1, 2, 2, each))
+            formulas[key] = _formula(strategy.traffic(1, 2, each, 1))
+            between_hosts[key] = _formula(strategy.traffic(1, 2, each, 2))
     return Presentation(
         colors={each.title: list(each.colors) for each in catalogue.families().values()},
         titles={each.name: each.title for each in (*libraries.values(), *ways.values())},

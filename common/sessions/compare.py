@@ -22,7 +22,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.contract import oracles
+from common.contract import oracle_cache
 from common.contract.rows import share_of
 from common.contract.task import maths_of
 from common.declarations import catalogue
@@ -201,9 +201,9 @@ def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
             share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
             maths, with_state = maths_of(task), bool(task.checkpoint)
             if has_exchange(launch.options) and (is_synchronous or with_state):
-                oracles.of_batch(maths, share.global_batch, task.steps, with_state=with_state)
+                oracle_cache.of_batch(maths, share.global_batch, task.steps, with_state=with_state)
             elif not has_exchange(launch.options) and (alone := strategy.alone):
-                oracles.of_workers_alone(maths, share.global_batch, task.steps, launch.workers, alone, with_state)
+                oracle_cache.of_workers_alone(maths, share.global_batch, task.steps, launch.workers, alone, with_state)
 
 
 def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:

@@ -16,8 +16,9 @@ from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
+from common.command_line import options_of
 from common.declarations.catalogue import ways
-from common.declarations.products import Products, check_workers, to_arguments
+from common.declarations.products import Products, check_workers
 from common.declarations.way import Way
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
@@ -94,7 +95,7 @@ class Planned:
             program=self.way,
             limits=products,
             options=self.way.options,
-            arguments=to_arguments(products),
+            arguments=options_of(products, Products()),
             files=[path.name],
         )
 

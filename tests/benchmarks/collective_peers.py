@@ -25,7 +25,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.declarations.sweep import Sweep, to_arguments
+from common.command_line import options_of
+from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError, UserError, exit_with_one_line
 from common.launching import supervision
 from common.measurement import machine
@@ -97,7 +98,7 @@ def launch_of(name: str, folder: Path) -> pd.DataFrame:
     peer, log, found = PEERS[name], folder / "launch.log", folder / "means"
     found.unlink(missing_ok=True)
     sweep = Sweep(workers=RANKS, device="cpu", seed=random.randrange(2**31), record=found)
-    arguments = ["-m", "common.launching.launch", "--runner", peer.runner, peer.library, *to_arguments(sweep)]
+    arguments = ["-m", "common.launching.launch", "--runner", peer.runner, peer.library, *options_of(sweep, Sweep())]
     # NumPy asks for huge pages from 4 MiB on. Who gets them, and when, is chance, and shared memory is faster in them.
     variables = {PEER: name, "PYTHONPATH": str(folder), "NUMPY_MADVISE_HUGEPAGE": "0"}
     status = supervision.start(arguments, ROOT, log, sweep.deadline_seconds, variables)

@@ -26,7 +26,6 @@ from common.declarations.strategy import (
     nothing_sent,
     option,
     ring_all_reduce,
-    ring_between_hosts,
 )
 from common.measurement.record import declared
 from common.records.files import from_json, write_record
@@ -60,21 +59,20 @@ def family(title: str, *colors: str) -> Family:
 def strategy(name: str, framework: str, of_family: Family, **facts: object) -> Strategy:
     """A strategy over the base of its framework, which is called `amber_single` where the framework is amber."""
     base = None if name == f"{framework}_single" else f"{framework}_single"
-    known = {"script": "made_up.py", "summary": "", "options": MadeUpOptions, "base": base}
-    known |= {"traffic": ring_all_reduce, "traffic_between_hosts": ring_between_hosts}
+    known = {"script": "made_up.py", "summary": "", "options": MadeUpOptions, "base": base, "traffic": ring_all_reduce}
     return Strategy(name=name, framework=framework, family=of_family, **known | facts)
 
 
-def rounded_ring(parameter_bytes: int, workers: int, options: Options) -> Traffic:
-    traffic = ring_all_reduce(parameter_bytes, workers, options)
+def rounded_ring(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
+    traffic = ring_all_reduce(parameter_bytes, workers, options, hosts)
     return traffic if options.rounding == "none" else halved(traffic)
 
 
-def twice(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def twice(parameter_bytes: int, *_: object) -> Traffic:
     return Traffic(2.0 * parameter_bytes, "twice the bytes of the gradients", "Somebody, 2014")
 
 
-def cut(parameter_bytes: int, workers: int, options: Options) -> Traffic:
+def cut(*_: object) -> Traffic:
     return Traffic(None, "none where it depends on how the model is cut")
 
 

@@ -39,7 +39,7 @@ def main() -> None:
 def is_right(strategy: tf.distribute.MirroredStrategy, collective: Collective) -> bool:
     """Whether every device has what NumPy computes."""
     messages = Messages(collective, 4096, "float32", RANKS, seed=0)
-    operation = reductions.prepare(strategy, collective, messages.elements, "float32")
+    operation = reductions.Collectives(strategy).prepare(collective, messages.elements, "float32")
     operation.load([messages.of(rank, 0) for rank in range(RANKS)])
     operation.run()
     expected = [messages.expected(rank, 0) for rank in range(RANKS)]

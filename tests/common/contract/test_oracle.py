@@ -44,8 +44,9 @@ def test_without_exchange_the_kink_of_any_worker_counts():
 def test_one_model_takes_the_first_shards_part():
     one_model, of_parts = (run_alone(TASK, 64, 100, 2, alone) for alone in (Alone.FIRST_PART, Alone.OWN_PART))
     [state], [first, _] = one_model.states, of_parts.states
-    assert np.array_equal(one_model.losses[0], of_parts.losses[0])
-    assert not np.isclose(one_model.losses[1], of_parts.losses[1]).any(where=np.arange(100) > 0)
+    losses, losses_of_parts = one_model.shard_losses(2), of_parts.shard_losses(2)
+    assert np.array_equal(losses[0], losses_of_parts[0])
+    assert not np.isclose(losses[1], losses_of_parts[1]).any(where=np.arange(100) > 0)
     assert all(np.array_equal(state[name], first[name]) for name in first)
 
 
@@ -156,7 +157,7 @@ def test_the_certificate_takes_the_first_seed_without_a_kink_at_any_global_batch
 
     def known(task, global_batch, steps):
         assert steps == 100
-        return Trajectory([], {}, [Kink(nearest[task.seed, global_batch], 0, 0, 0)])
+        return Trajectory([], [], [Kink(nearest[task.seed, global_batch], 0, 0, 0)])
 
     monkeypatch.setattr(oracle, "run_oracle", known)
     found = certificate_task(dataclasses.replace(BASE, seed=5), [64, 128])
@@ -188,7 +189,7 @@ def test_a_certificate_for_which_no_seed_will_do_is_a_failure(monkeypatch):
 
     def with_a_kink(task, global_batch, steps):
         tried.append(task.seed)
-        return Trajectory([], {}, [Kink(0.0, 0, 0, 0)])
+        return Trajectory([], [], [Kink(0.0, 0, 0, 0)])
 
     monkeypatch.setattr(oracle, "run_oracle", with_a_kink)
     with pytest.raises(RuntimeError, match="Every seed from 0 on"):

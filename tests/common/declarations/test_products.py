@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 
-from common.declarations.products import Products, check_workers, parse_command_line, to_arguments
+from common.command_line import options_of
+from common.declarations.arguments import parse
+from common.declarations.products import Products, check_workers
 from common.declarations.strategy import PROCESS
 from common.declarations.way import Way
 from tests.common.conftest import NUMPY
@@ -25,7 +27,7 @@ SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", ki
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(arguments, said, refusal):
-    assert said in refusal(lambda: parse_command_line("help", arguments))
+    assert said in refusal(lambda: parse(Products, "help", arguments))
 
 
 def test_one_worker_distributes_nothing(refusal):
@@ -43,4 +45,4 @@ def test_a_product_in_one_process_has_no_workers(refusal):
 
 def test_the_arguments_of_products_give_them_back():
     products = Products(sizes=(8, 16), iterations=3, seed=5, workers=2)
-    assert parse_command_line("help", to_arguments(products)) == products
+    assert parse(Products, "help", options_of(products, Products())) == products

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from common.command_line import options_of
 from common.contract.collectives import Collective
-from common.declarations.sweep import Sweep, Type, parse_command_line, to_arguments
+from common.declarations.arguments import parse
+from common.declarations.sweep import Sweep, Type
 from common.errors import UserError
 
 SIZE = st.builds(
@@ -43,7 +45,7 @@ def sweeps(draw):
 
 
 def parsed(line):
-    return parse_command_line("Collectives.", line.split())
+    return parse(Sweep, "Collectives.", line.split())
 
 
 def test_the_short_options_are_those_of_nccl_tests():
@@ -130,9 +132,9 @@ def test_an_option_that_is_not_there_ends_with_the_usual_status(capsys):
 @settings(max_examples=40)
 @given(sweeps())
 def test_the_options_of_a_sweep_are_read_as_the_same_sweep(sweep):
-    assert parse_command_line("Collectives.", to_arguments(sweep)) == sweep
+    assert parse(Sweep, "Collectives.", options_of(sweep, Sweep())) == sweep
 
 
 def test_only_what_differs_from_the_defaults_is_an_option():
-    assert to_arguments(Sweep()) == []
-    assert to_arguments(Sweep(workers=4, check=False)) == ["--no-check", "--workers", "4"]
+    assert options_of(Sweep(), Sweep()) == []
+    assert options_of(Sweep(workers=4, check=False), Sweep()) == ["--no-check", "--workers", "4"]

@@ -221,6 +221,30 @@ def test_signals_are_held_in_the_main_thread_alone_which_is_where_python_acts_on
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+TASKS = """
+import os, sys
+from common.errors import exit_with_one_line
+from common.launching.processes import run_tasks
+if "ENDING" in os.environ:
+    sys.exit(int(os.environ["ENDING"]))
+tasks = {"worker 0": {"ENDING": "0"}, "worker 1": {"ENDING": sys.argv[1]}}
+exit_with_one_line(lambda: run_tasks(tasks, dict(os.environ), 30))
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "line"),
+    [
+        ("0", 0, ""),
+        ("2", 2, ""),
+        ("3", 1, "lockstep: failed: worker 1 ended with status 3, so all processes were ended.\n"),
+    ],
+)
+def test_a_script_without_a_launcher_runs_once_for_each_task_and_ends_as_they_did(ending, status, line):
+    result = subprocess.run(python(TASKS, ending), cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (status, line)
+
+
 def test_free_ports_are_all_different_and_nobody_listens_on_them():
     ports = free_ports(20)
     assert len(set(ports)) == 20

@@ -54,8 +54,8 @@ def alone_record(alone: Alone, workers: int = 2, factor: float = 1.0, **fields):
     """The record of a launch without exchange that follows its oracle in float64, but for a factor of its losses."""
     task = dataclasses.replace(TASK, workers=workers)
     trajectory = run_alone(task, 64 * workers, 60, workers, alone)
-    shard_losses = (factor * trajectory.losses).tolist()
-    losses = (factor * trajectory.losses.mean(axis=0)).tolist()
+    shard_losses = (factor * trajectory.shard_losses(workers)).tolist()
+    losses = (factor * np.array(trajectory.losses)).tolist()
     record = varied("amber_ring", workers, exchange=False)
     return changed(record, **{"alone": alone.name, "losses": losses, "shard_losses": shard_losses} | fields)
 

@@ -13,7 +13,6 @@ from common.contract.oracle import (
     LOSS_TOLERANCE,
     WEIGHT_BOUND,
     WEIGHT_TOLERANCE,
-    AloneTrajectory,
     certificate_task,
     run_alone,
     run_oracle,
@@ -182,7 +181,7 @@ def test_workers_that_exchange_nothing_have_momentum_weight_decay_and_schedule_a
 
 def test_workers_of_whom_one_leaves_no_losses_follow_nothing(make_record, tmp_path):
     record = make_record(losses=[2.0] * 2, shard_losses=[[1.0] * 2], examples_by_rank=[64])
-    expected = AloneTrajectory(np.array([[1.0] * 2, [3.0] * 2]), [{}, {}])
+    expected = Trajectory(np.array([[1.0, 3.0]] * 2), [{}, {}])
     found = deviation_alone(record, Task(steps=2, warmup_steps=1), tmp_path, expected)
     assert (found.loss, found.shard, found.weights) == (0.0, INFINITE, None)
 
@@ -190,7 +189,7 @@ def test_workers_of_whom_one_leaves_no_losses_follow_nothing(make_record, tmp_pa
 def test_workers_of_whom_one_leaves_no_weights_follow_nothing(make_record, tmp_path):
     shard_losses = [[1.0] * 2, [3.0] * 2]
     record = make_record(losses=[2.0] * 2, shard_losses=shard_losses, checkpoint="weights.safetensors")
-    expected = AloneTrajectory(np.array(shard_losses), [{}, {}])
+    expected = Trajectory(np.array([[1.0, 3.0]] * 2), [{}, {}])
     found = deviation_alone(record, Task(steps=2, warmup_steps=1), tmp_path, expected)
     assert (found.loss, found.shard, found.weights) == (0.0, 0.0, INFINITE)
 
@@ -245,7 +244,7 @@ def test_workers_that_do_exchange_are_caught(numpy_launch, tmp_path):
 def hand_made():
     """A task without checkpoint, and an oracle of 120 losses for it, the same for each of four rows."""
     task = Task(steps=120, warmup_steps=10)
-    return task, Trajectory([2.0] * 120, {}, row_losses=[np.full(4, 2.0)] * 120)
+    return task, Trajectory([np.full(4, 2.0)] * 120, [{}])
 
 
 @pytest.fixture
@@ -336,9 +335,7 @@ def test_the_examples_of_all_processes_are_counted(deviation_with):
 
 def test_a_resumed_launch_is_compared_from_its_first_step_on(make_record, tmp_path):
     task = Task(steps=40, warmup_steps=10)
-    expected = Trajectory(
-        [float(step + 1) for step in range(40)], {}, row_losses=[np.full(4, step + 1.0) for step in range(40)]
-    )
+    expected = Trajectory([np.full(4, step + 1.0) for step in range(40)], [{}])
     losses = [float(step + 1) for step in range(30, 40)]
     record = make_record(losses=losses, shard_losses=[losses] * 2, shards=2, first_step=30, examples_by_rank=[320, 320])
     assert deviation(record, task, tmp_path, expected).follows
@@ -393,7 +390,7 @@ def test_an_oracle_that_is_too_short_is_a_mistake(hand_made, make_record, tmp_pa
     task, expected = hand_made
     record = make_record(losses=[2.0] * 120, examples_by_rank=[3840, 3840])
     with pytest.raises(ValueError, match="has 119 steps"):
-        deviation(record, task, tmp_path, dataclasses.replace(expected, losses=[2.0] * 119))
+        deviation(record, task, tmp_path, dataclasses.replace(expected, row_losses=expected.row_losses[:119]))
 
 
 @pytest.mark.parametrize("content", [None, b"", b"damaged"])

@@ -11,7 +11,7 @@ from common.contract import mlp
 from common.contract.mlp import parameter_bytes
 from common.contract.task import Task
 from common.contract.work import Work
-from common.declarations.strategy import Options, Traffic, ring_all_reduce, ring_between_hosts
+from common.declarations.strategy import Options, Traffic, ring_all_reduce
 from common.measurement import machine, startup
 from common.measurement.machine import Placement
 from common.measurement.record import Part, declared, of_launch, wire_bytes
@@ -88,7 +88,7 @@ def test_the_formula_is_of_the_models_bytes_the_workers_and_the_options(declare)
     strategy, task = declare(traffic=traffic), Task(dimensions=(64, 7, 10))
     options = strategy.options(prefetch=2)
     assert declared(strategy, task, options, 3)["formula_bytes_per_step"] is None
-    assert asked == [(mlp.parameter_bytes(task), 3, options)]
+    assert asked == [(mlp.parameter_bytes(task), 3, options, 1)]
 
 
 def test_a_launch_that_does_not_wait_for_all_gradients_is_declared_asynchronous(declare):
@@ -151,7 +151,7 @@ def test_a_coordinators_clock_alone_does_not_tell_what_all_hosts_sent(monkeypatc
 
 
 def test_over_several_hosts_the_formula_is_that_of_what_goes_from_host_to_host(declare):
-    strategy = declare(traffic=ring_all_reduce, traffic_between_hosts=ring_between_hosts)
+    strategy = declare(traffic=ring_all_reduce)
     parameters = parameter_bytes(Task())
     for count, expected in ((1, 6), (2, 3), (4, 6)):
         known = declared(strategy, Task(), Options(), 4, told(count))

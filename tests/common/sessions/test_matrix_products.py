@@ -8,8 +8,9 @@ import sys
 import pytest
 from rich.console import Console
 
+from common.declarations.arguments import parse
 from common.declarations.catalogue import find_program, ways
-from common.declarations.products import parse_command_line
+from common.declarations.products import Products
 from common.launching import launch, supervision
 from common.launching.supervision import run_planned
 from common.measurement import machine
@@ -34,7 +35,7 @@ def started(monkeypatch):
     def start(arguments, root, log_path, deadline_seconds, variables):
         assert arguments[:2] == ["-m", "common.launching.launch"]
         assert (root, deadline_seconds) == (ROOT, 120.0)
-        way, products = find_program(arguments[2]), parse_command_line("help", arguments[3:])
+        way, products = find_program(arguments[2]), parse(Products, "help", arguments[3:])
         found.append((way, products))
         log_path.write_text(ended["log"])
         if ended["status"] == 0:
