@@ -21,9 +21,8 @@ import horovod.torch as hvd
 import torch
 
 from common.contract import mlp
-from common.declarations.arguments import check_world_size, parse_command_line
-from common.measurement import ceiling, machine
-from common.measurement.world import World
+from common.declarations.arguments import parse_command_line
+from common.measurement import ceiling
 from horovod_impl import torch_mlp
 from horovod_impl.strategies import TORCH
 
@@ -34,31 +33,18 @@ def main() -> None:
     world.prepare(task, options)
     with world.one_line_when_nobody_answers():
         hvd.init()
-    options = world.settle(options, hvd)
-    check_world_size(task, hvd.size(), "the launcher")
-    placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
     device = torch_mlp.choose_device(task, hvd.local_rank(), hvd.local_size())
-    horovod_world = World(
-        placement=placement,
-        rank=hvd.rank(),
-        size=hvd.size(),
-        backend=world.carrier_of(hvd, device.type),
-        device=torch_mlp.device_name(device),
-        all_gather=partial(hvd.allgather_object, name="ceiling"),
-        synchronize=partial(torch_mlp.synchronize, device),
-    )
+    synchronize = partial(torch_mlp.synchronize, device)
+    _, horovod_world = world.join(hvd, task, options, torch_mlp.device_name(device), synchronize)
     gradients = torch.zeros(mlp.parameter_bytes(task) // 4, device=device)
     all_reduce = partial(hvd.allreduce_, gradients, name="gradients")
     exchange = ceiling.clock(all_reduce, horovod_world) if hvd.size() > 1 else []
     if hvd.rank() == 0:
-        ceiling.finish(TORCH, task, horovod_world, [], exchange, _facts())
+        # The libraries by which this build of Horovod can exchange.
+        built = {"Gloo": hvd.gloo_built(), "MPI": hvd.mpi_built(), "NCCL": hvd.nccl_built()}
+        facts = {"built with": ", ".join(name for name, is_built in built.items() if is_built)}
+        ceiling.finish(TORCH, task, horovod_world, [], exchange, facts)
     hvd.shutdown()
-
-
-def _facts() -> dict[str, str]:
-    """The libraries by which this build of Horovod can exchange."""
-    built = {"Gloo": hvd.gloo_built(), "MPI": hvd.mpi_built(), "NCCL": bool(hvd.nccl_built())}
-    return {"built with": ", ".join(name for name, is_built in built.items() if is_built)}
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,15 +31,15 @@ from rich.table import Table
 
 from common.errors import require_framework
 from common.launching.processes import exit_on_signals, run_group
+from horovod_impl.world import controller_of
 
 FRAMEWORKS = ("torch", "tensorflow")
 CONTROLLERS = ("gloo", "mpi")
 LIMIT_SECONDS = 180
 """Longest duration of a launch. On 2 cores without other load a launch takes about 10 s."""
 
-FLOATS = ("float16", "float32", "float64")
-NUMBERS = (*FLOATS, "int32", "int64")
-NO_VALUES = ("no values",)
+NUMBERS = ("float16", "float32", "float64", "int32", "int64")
+NO_VALUES = "no values"
 
 Results = Iterator[tuple[Any, Any]]
 """Pairs of Horovod's result and NumPy's."""
@@ -69,33 +70,15 @@ class World:
         return np.split(array, self.size)[self.rank]
 
 
-def all_reduce_sum(world: World) -> Results:
-    """Every rank gets the sum."""
-    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Sum, name=world.name), sum(world.values)
+def all_reduce(world: World, operation: str, reduce: Callable[[list[np.ndarray]], np.ndarray]) -> Results:
+    """Every rank gets what one of Horovod's operations makes of all inputs."""
+    result = world.hvd.allreduce(world.tensor(world.local), op=getattr(world.hvd, operation), name=world.name)
+    yield result, reduce(world.values)
 
 
-def all_reduce_average(world: World) -> Results:
-    """Every rank gets the mean."""
-    mean = (sum(world.values) // world.size) if world.local.dtype.kind == "i" else sum(world.values) / world.size
-    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Average, name=world.name), mean
-
-
-def all_reduce_min(world: World) -> Results:
-    """Every rank gets the least of each element."""
-    least = np.minimum.reduce(world.values)
-    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Min, name=world.name), least
-
-
-def all_reduce_max(world: World) -> Results:
-    """Every rank gets the greatest of each element."""
-    greatest = np.maximum.reduce(world.values)
-    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Max, name=world.name), greatest
-
-
-def all_reduce_product(world: World) -> Results:
-    """Every rank gets the product."""
-    product = math.prod(world.values)
-    yield world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Product, name=world.name), product
+def mean(values: list[np.ndarray]) -> np.ndarray:
+    """Return the mean of each element, a whole number of whole numbers."""
+    return sum(values) // len(values) if values[0].dtype.kind == "i" else sum(values) / len(values)
 
 
 def grouped_all_reduce(world: World) -> Results:
@@ -158,9 +141,9 @@ def process_sets(world: World) -> Results:
     last = world.size - 1
     groups = [list(range(last)), [last]]
     sets = [world.hvd.add_process_set(ranks) for ranks in groups]
-    group, ranks = next((s, ranks) for s, ranks in zip(sets, groups, strict=True) if world.rank in ranks)
-    total = world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Sum, name=world.name, process_set=group)
-    yield total, sum(world.values[rank] for rank in ranks)
+    group = int(world.rank == last)
+    total = world.hvd.allreduce(world.tensor(world.local), op=world.hvd.Sum, name=world.name, process_set=sets[group])
+    yield total, sum(world.values[rank] for rank in groups[group])
     yield [world.hvd.remove_process_set(s) for s in sets], [True, True]
 
 
@@ -182,33 +165,26 @@ def barrier(world: World) -> Results:
     yield bool(left >= arrivals.max()), True
 
 
-# Each collective, with the types of values to try.
-COLLECTIVES: dict[Callable[[World], Results], Sequence[str]] = {
-    all_reduce_sum: NUMBERS,
-    all_reduce_average: NUMBERS,
-    all_reduce_min: NUMBERS,
-    all_reduce_max: NUMBERS,
-    all_reduce_product: NUMBERS,
-    grouped_all_reduce: NUMBERS,
-    all_gather: NUMBERS,
-    grouped_all_gather: NUMBERS,
-    broadcast: NUMBERS,
-    all_to_all: NUMBERS,
-    reduce_scatter: NUMBERS,
-    grouped_reduce_scatter: NUMBERS,
-    process_sets: NUMBERS,
-    join: NUMBERS,
-    barrier: NO_VALUES,
+COLLECTIVES: dict[str, Callable[[World], Results]] = {
+    "all_reduce_sum": partial(all_reduce, operation="Sum", reduce=sum),
+    "all_reduce_average": partial(all_reduce, operation="Average", reduce=mean),
+    "all_reduce_min": partial(all_reduce, operation="Min", reduce=np.minimum.reduce),
+    "all_reduce_max": partial(all_reduce, operation="Max", reduce=np.maximum.reduce),
+    "all_reduce_product": partial(all_reduce, operation="Product", reduce=math.prod),
+    "grouped_all_reduce": grouped_all_reduce,
+    "all_gather": all_gather,
+    "grouped_all_gather": grouped_all_gather,
+    "broadcast": broadcast,
+    "all_to_all": all_to_all,
+    "reduce_scatter": reduce_scatter,
+    "grouped_reduce_scatter": grouped_reduce_scatter,
+    "process_sets": process_sets,
+    "join": join,
+    "barrier": barrier,
 }
 
 # Collectives that Horovod lacks for a framework, and its messages.
 UNSUPPORTED = {("tensorflow", "barrier"): "module 'horovod.tensorflow' has no attribute 'barrier'"}
-
-
-def values_of(rank: int, size: int, values: str) -> np.ndarray:
-    """Return the rank's input: multiples of 1/4, or of the world's size for integers."""
-    drawn = np.random.default_rng(rank).integers(-8, 9, size=(size * 6, 3))
-    return (drawn * size if values.startswith("int") else drawn / 4).astype(values)
 
 
 def outcome(collective: Callable[[World], Results], world: World, words: str | None) -> str:
@@ -250,57 +226,56 @@ def check_here(framework: str) -> bool:
         return make_tensor(np.ascontiguousarray(array))
 
     hvd.init()
-    controller = "mpi" if hvd.mpi_enabled() else "gloo"
     outcomes = {}
-    for collective, types in COLLECTIVES.items():
-        for values in types:
-            inputs = [] if types is NO_VALUES else [values_of(r, hvd.size(), values) for r in range(hvd.size())]
-            name = f"{collective.__name__}.{values}"
-            world = World(hvd, tensor, hvd.rank(), hvd.size(), name, inputs)
-            words = UNSUPPORTED.get((framework, collective.__name__))
-            outcomes[collective.__name__, values] = outcome(collective, world, words)
+    for name, collective in COLLECTIVES.items():
+        for values in [NO_VALUES] if name == "barrier" else NUMBERS:
+            inputs = [] if values == NO_VALUES else [input_of(rank, hvd.size(), values) for rank in range(hvd.size())]
+            world = World(hvd, tensor, hvd.rank(), hvd.size(), f"{name}.{values}", inputs)
+            outcomes[name, values] = outcome(collective, world, UNSUPPORTED.get((framework, name)))
     if hvd.rank() == 0:
-        print_table(f"horovod.{framework}, {controller}, {hvd.size()} processes", outcomes)
-    for (name, values), result in outcomes.items():
-        if result.startswith("wrong"):
-            print(f"{name} {values} is {result}", flush=True)
+        print_table(f"horovod.{framework}, {controller_of(hvd)}, {hvd.size()} processes", outcomes)
+    wrong = [
+        f"{name} {values} is {result}" for (name, values), result in outcomes.items() if result.startswith("wrong")
+    ]
+    for line in wrong:
+        print(line, flush=True)
     hvd.shutdown()
-    return not any(result.startswith("wrong") for result in outcomes.values())
+    return not wrong
+
+
+def input_of(rank: int, size: int, values: str) -> np.ndarray:
+    """Return the rank's input: multiples of 1/4, or of the world's size for integers."""
+    drawn = np.random.default_rng(rank).integers(-8, 9, size=(size * 6, 3))
+    return (drawn * size if values.startswith("int") else drawn / 4).astype(values)
 
 
 def print_table(title: str, outcomes: dict[tuple[str, str], str]) -> None:
     """Print one row per collective, one column per type of values, and below them unsupported collectives."""
     console = Console(width=120, color_system=None)
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for column in ("", *NUMBERS, *NO_VALUES):
-        table.add_column(column)
-    for collective in COLLECTIVES:
-        name = collective.__name__
-        cells = [outcomes.get((name, values), "").partition(":")[0] for values in (*NUMBERS, *NO_VALUES)]
+    table = Table("", *NUMBERS, NO_VALUES, title=title, title_justify="left", box=None, pad_edge=False)
+    for name in COLLECTIVES:
+        cells = [outcomes.get((name, values), "").partition(":")[0] for values in (*NUMBERS, NO_VALUES)]
         table.add_row(name.replace("_", " "), *cells)
     console.print(table)
-    names_by_reason = {result: [] for result in outcomes.values() if result.startswith("unsupported")}
     for (name, values), result in outcomes.items():
-        if result in names_by_reason:
-            names_by_reason[result].append(f"{name.replace('_', ' ')}, {values}")
-    for reason, names in names_by_reason.items():
-        console.print(f"{'; '.join(names)}: {reason}", soft_wrap=True)
+        if result.startswith("unsupported"):
+            console.print(f"{name.replace('_', ' ')}, {values}: {result}", soft_wrap=True)
 
 
 def launch(framework: str, controller: str) -> int:
     """Check one framework over one controller on two processes, print what rank 0 does, and return the exit status."""
-    options = [str(Path(sys.executable).with_name("horovodrun")), f"--{controller}", "-np", "2"]
+    program = Path(sys.executable)
+    command = [str(program.with_name("horovodrun")), f"--{controller}", "-np", "2"]
+    command += [str(program), str(Path(__file__).resolve()), "--framework", framework]
     # Open MPI refuses root unless asked, and complains that UCX, one of its ways to remote memory, finds no network.
     settings = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_osc": "^ucx"}
-    environment = os.environ | settings | {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    command = [*options, sys.executable, str(Path(__file__).resolve()), "--framework", framework]
+    settings |= {"TF_CPP_MIN_LOG_LEVEL": "2", "PATH": f"{program.parent}:{os.environ['PATH']}"}
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8") as output,
         tempfile.TemporaryFile("w+", encoding="utf-8") as errors,
     ):
         streams = {"stdout": output, "stderr": errors}
-        outcome = run_group([command], environment, LIMIT_SECONDS + 30, streams=streams)
+        outcome = run_group([command], os.environ | settings, LIMIT_SECONDS + 30, streams=streams)
         output.seek(0)
         errors.seek(0)
         # horovodrun writes a rank in front of each line.

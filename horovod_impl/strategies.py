@@ -88,11 +88,14 @@ def horovodrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     return [[[*command, str(launch.python), *launch.script]], *([] for _ in launch.hosts[1:])]
 
 
+HOROVODRUN_SIGNAL = r"Process name: (?P<rank>\d+)\n(?:\S+\| )?Exit code: (?P<status>129|1[3-8]\d|19[0-2])\b"
+"""How horovodrun over Gloo reports that a signal ended the process that ended first, with a shell's status."""
+
 HOROVODRUN = Launcher(
     name="horovodrun",
     command=horovodrun,
     across_hosts=horovodrun_across_hosts,
-    signal_reports=(MPIRUN_SIGNAL,),
+    signal_reports=(HOROVODRUN_SIGNAL, MPIRUN_SIGNAL),
 )
 
 

@@ -4,10 +4,11 @@ The file is in the Trace Event Format of chrome://tracing: each tensor is a `pid
 events, whose `ts` count microseconds (Horovod's docs/timeline.rst names the phases).
 """
 
+import dataclasses
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -62,21 +63,10 @@ class Exchange:
     """Counted from 1: each tensor is exchanged once in every step."""
 
 
-class _Part(NamedTuple):
-    """The events of one tensor in one step."""
-
-    negotiation: Event
-    all_reduce: Event
-    """The all-reduce, without queueing and copies."""
-    whole: Event
-    """The event around all others after the negotiation."""
-    step: int
-
-
 def summarise(path: Path) -> list[Phase]:
     """How long, in seconds over a whole timeline, at least one gradient was in each phase: as a record's `phases`."""
     spans: dict[str, list[Span]] = {name: [] for name in MEANINGS}
-    for events in _spans_by_tensor(_read(path)):
+    for events in _events_by_tensor(path):
         agreed = None
         for name, begin, end, _ in events:
             if name.startswith(NEGOTIATION):
@@ -94,62 +84,45 @@ def summarise(path: Path) -> list[Phase]:
 
 def exchanges(path: Path) -> list[Exchange]:
     """The all-reduces of a whole timeline, in the order in which they began."""
-    parts = []
-    for events in _spans_by_tensor(_read(path)):
+    parts: list[tuple[Event, Exchange]] = []
+    for events in _events_by_tensor(path):
         negotiations = [event for event in events if event.name.startswith(NEGOTIATION)]
-        all_reduces = [
-            event for event in events if event.name.endswith(f"_{WHOLE}") and not event.name.startswith(NEGOTIATION)
-        ]
-        wholes = [event for event in events if event.name == WHOLE]
+        others = [event for event in events if not event.name.startswith(NEGOTIATION)]
+        all_reduces = [event for event in others if event.name.endswith(f"_{WHOLE}")]
+        wholes = [event for event in others if event.name == WHOLE]
         # A truncated file lacks the end of the last event.
         steps = zip(negotiations, all_reduces, wholes, strict=False)
-        parts += [_Part(*step_events, step) for step, step_events in enumerate(steps, start=1)]
-    parts.sort(key=lambda part: part.all_reduce.begin)
-    return [_fused(group) for group in _overlapping(parts)]
+        for step, (negotiation, all_reduce, whole) in enumerate(steps, start=1):
+            data_type, shape = whole.arguments["dtype"], json.loads(whole.arguments["shape"])
+            size_bytes = math.prod(shape) * np.dtype(data_type).itemsize
+            parts.append((all_reduce, Exchange((negotiation.begin, whole.end), size_bytes, data_type, step)))
+    fused: list[Exchange] = []
+    end = float("-inf")
+    for all_reduce, part in sorted(parts, key=lambda part: part[0].begin):
+        # Horovod begins an exchange after the end of all parts of the one before.
+        if all_reduce.begin >= end:
+            fused.append(part)
+        else:
+            first = fused.pop()
+            span = (max(first.span[0], part.span[0]), max(first.span[1], part.span[1]))
+            size_bytes = first.size_bytes + part.size_bytes
+            fused.append(dataclasses.replace(first, span=span, size_bytes=size_bytes))
+        end = max(end, all_reduce.end)
+    return fused
 
 
-def _overlapping(parts: list[_Part]) -> list[list[_Part]]:
-    """The parts of each exchange. Horovod begins an exchange after the end of all parts of the one before."""
-    groups, end = [], float("-inf")
-    for part in parts:
-        if part.all_reduce.begin >= end:
-            groups.append([])
-        groups[-1].append(part)
-        end = max(end, part.all_reduce.end)
-    return groups
-
-
-def _fused(parts: list[_Part]) -> Exchange:
-    tensors = [part.whole.arguments for part in parts]
-    sizes = [math.prod(json.loads(tensor["shape"])) * np.dtype(tensor["dtype"]).itemsize for tensor in tensors]
-    span = (max(part.negotiation.begin for part in parts), max(part.whole.end for part in parts))
-    return Exchange(span, sum(sizes), tensors[0]["dtype"], parts[0].step)
-
-
-def _read(path: Path) -> list[dict]:
-    """The events of a timeline; none where nothing was exchanged.
-
-    A truncated file ends with a comma, or without the list's closing bracket.
-    """
-    text = path.read_text(encoding="utf-8")
-    if not text.strip(" \n["):
-        return []
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return json.loads(text.rstrip().rstrip(",") + "]")
-
-
-def _spans_by_tensor(events: Iterable[dict]) -> Iterator[list[Event]]:
+def _events_by_tensor(path: Path) -> Iterator[list[Event]]:
     """The events of every tensor that was all-reduced, in the order of their begins."""
-    open_spans, spans = defaultdict(list), defaultdict(list)
-    for event in events:
+    text = path.read_text(encoding="utf-8").strip(" \n[,]")
+    open_spans, events = defaultdict(list), defaultdict(list)
+    # A truncated file ends with a comma, or without the list's closing bracket.
+    for event in json.loads(f"[{text}]"):
         tensor = event.get("pid")
         if event.get("ph") == "B":
             open_spans[tensor].append((event["name"], event["ts"] / 1e6))
         elif event.get("ph") == "E" and open_spans[tensor]:
             name, begin = open_spans[tensor].pop()
-            spans[tensor].append(Event(name, begin, event["ts"] / 1e6, event.get("args", {})))
-    for tensor_events in spans.values():
+            events[tensor].append(Event(name, begin, event["ts"] / 1e6, event.get("args", {})))
+    for tensor_events in events.values():
         if any(event.name == WHOLE for event in tensor_events):
             yield sorted(tensor_events, key=lambda event: event.begin)

@@ -6,7 +6,6 @@ differ from step to step. The trace has the most frequent sequence of messages a
 """
 
 from collections import Counter
-from collections.abc import Callable
 
 from common.contract.collectives import Collective
 from common.errors import UserError
@@ -24,22 +23,23 @@ LIBRARIES = {"gloo": OVER_GLOO, "mpi": OVER_MPI}
 
 def main() -> None:
     """Run the script that the first argument names, as if the user had started that script."""
-    Run.export_with = checking_options(Run.export_with)
-    Run.finish = writing_the_trace(Run.finish)
-    run_script()
-
-
-def checking_options(export_with: Callable[..., None]) -> Callable[..., None]:
-    """A `Run.export_with` that first raises UserError for a run without messages to replay.
-
-    Scripts call `export_with` before the first step.
-    """
+    export_with, finish = Run.export_with, Run.finish
 
     def check_and_export_with(run: Run, *arguments: object, **named: object) -> None:
+        # Scripts call this before the first step.
         check(run)
         export_with(run, *arguments, **named)
 
-    return check_and_export_with
+    def finish_and_trace(run: Run, *arguments: object, **named: object) -> None:
+        finish(run, *arguments, **named)
+        if run.world.rank == 0:
+            exchanges = timeline.exchanges(run.record_path.with_suffix(".trace"))
+            library = LIBRARIES[run.world.backend].name
+            trace = trace_of(exchanges, strategy=run.strategy.name, workers=run.world.size, library=library)
+            write_record(trace_path(run.record_path), trace)
+
+    Run.export_with, Run.finish = check_and_export_with, finish_and_trace
+    run_script()
 
 
 def check(run: Run) -> None:
@@ -55,20 +55,6 @@ def check(run: Run) -> None:
             f"{run.world.backend} carries the gradients, and the libraries of Horovod's collectives here are over "
             f"{' and '.join(LIBRARIES)}: add --device cpu."
         )
-
-
-def writing_the_trace(finish: Callable[..., None]) -> Callable[..., None]:
-    """A `Run.finish` after which rank 0 writes the messages of a step beside the record."""
-
-    def finish_and_trace(run: Run, *arguments: object, **named: object) -> None:
-        finish(run, *arguments, **named)
-        if run.world.rank == 0:
-            exchanges = timeline.exchanges(run.record_path.with_suffix(".trace"))
-            library = LIBRARIES[run.world.backend].name
-            trace = trace_of(exchanges, strategy=run.strategy.name, workers=run.world.size, library=library)
-            write_record(trace_path(run.record_path), trace)
-
-    return finish_and_trace
 
 
 def trace_of(exchanges: list[Exchange], *, strategy: str, workers: int, library: str) -> Trace:

@@ -20,10 +20,8 @@ import torch
 from horovod.common.exceptions import HorovodInternalError
 from torch.nn.functional import cross_entropy
 
-from common.declarations.arguments import check_world_size, parse_command_line
-from common.measurement import machine
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from common.measurement.world import World
 from horovod_impl import torch_inputs, torch_mlp
 from horovod_impl.strategies import TORCH
 
@@ -35,22 +33,11 @@ def main() -> None:
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.
     with world.one_line_when_nobody_answers():
         hvd.init()
-    options = world.settle(options, hvd)
-    check_world_size(task, hvd.size(), "the launcher")
-    placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
     # 2. Pin one GPU per process by local rank, where there are GPUs.
     device = torch_mlp.choose_device(task, hvd.local_rank(), hvd.local_size())
+    synchronize = partial(torch_mlp.synchronize, device)
+    options, horovod_world = world.join(hvd, task, options, torch_mlp.device_name(device), synchronize)
 
-    horovod_world = World(
-        placement=placement,
-        rank=hvd.rank(),
-        size=hvd.size(),
-        backend=world.carrier_of(hvd, device.type),
-        device=torch_mlp.device_name(device),
-        # Without a name Horovod uses the value's type, and hangs where the ranks' types differ.
-        all_gather=partial(hvd.allgather_object, name="run"),
-        synchronize=partial(torch_mlp.synchronize, device),
-    )
     with world.one_line_when_it_breaks(HorovodInternalError):
         _train(Run(TORCH, task, options, horovod_world), device)
     hvd.shutdown()
@@ -83,7 +70,7 @@ def _train(run: Run, device: torch.device) -> None:
         lambda: torch_mlp.export_state(task, model, optimizer), lambda: torch_mlp.held_bytes(model, optimizer)
     )
 
-    with world.traced(run, hvd):
+    with world.traced(run, hvd) as phases:
         for batch in run.steps():
             features, labels = load(batch)
             optimizer.zero_grad()
@@ -92,7 +79,7 @@ def _train(run: Run, device: torch.device) -> None:
             optimizer.step()
             schedule.step()
             run.observe(loss.detach(), rows=len(labels))
-    run.finish(phases=world.phases(run))
+    run.finish(phases=phases)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Keras 3 `compile` and `fit` with Horovod: Keras's SGD averages the gradients over all workers before it applies them.
 
 As published, `horovod.tensorflow.keras.DistributedOptimizer` averages in methods that Keras 3 doesn't call. It trains
-without an error, but every worker for itself. The build here mends that optimizer and its broadcast (edits in
+without an error, but every worker for itself. The build here mends that optimizer and its broadcast (patches in
 horovod_impl/building). The optimizer below shows how little an optimizer takes. It averages by Adasum too, which
 Horovod's refuses.
 
@@ -27,10 +27,8 @@ import horovod.tensorflow as hvd
 import keras
 import tensorflow as tf
 
-from common.declarations.arguments import check_world_size, parse_command_line
-from common.measurement import machine
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from common.measurement.world import World
 from horovod_impl import tensorflow_fit, tensorflow_mlp
 from horovod_impl.strategies import KERAS
 
@@ -45,20 +43,9 @@ def main() -> None:
     # 2. Pin one GPU per process by local rank, where there are GPUs. This must precede TensorFlow's first operation,
     # which may be in the next line.
     devices = tensorflow_mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
-    options = world.settle(options, hvd)
-    check_world_size(task, hvd.size(), "the launcher")
-    placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
+    synchronize = tf.test.experimental.sync_devices
+    options, horovod_world = world.join(hvd, task, options, tensorflow_mlp.device_name(devices), synchronize)
 
-    horovod_world = World(
-        placement=placement,
-        rank=hvd.rank(),
-        size=hvd.size(),
-        backend=world.carrier_of(hvd, "cpu" if devices[0].startswith("/cpu") else "gpu"),
-        device=tensorflow_mlp.device_name(devices),
-        # Without a name Horovod uses the value's type, and hangs where the ranks' types differ.
-        all_gather=partial(hvd.allgather_object, name="run"),
-        synchronize=tf.test.experimental.sync_devices,
-    )
     # A lost worker ends an operation on the others with one of these errors: at once, or after Horovod has stopped.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
         _train(Run(KERAS, task, options, horovod_world), tf.distribute.OneDeviceStrategy(devices[0]))
@@ -99,10 +86,10 @@ def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
         lambda: tensorflow_fit.export_state(task, model), lambda: tensorflow_mlp.held_bytes(variables, one_device)
     )
     batches, clock = tensorflow_fit.create_batches(task, run), tensorflow_fit.Clock(run)
-    with world.traced(run, hvd):
+    with world.traced(run, hvd) as phases:
         # Every worker's `fit` gets rows of its own.
         model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=[clock])
-    run.finish(examples=tensorflow_fit.count_examples(model), phases=world.phases(run))
+    run.finish(examples=tensorflow_fit.count_examples(model), phases=phases)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ To start it: `horovodrun -np 4 python horovod_impl/train_tensorflow.py --preset 
 """
 
 import sys
-from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
@@ -20,10 +19,8 @@ if __name__ == "__main__":
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from common.declarations.arguments import check_world_size, parse_command_line
-from common.measurement import machine
+from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from common.measurement.world import World
 from horovod_impl import tensorflow_inputs, tensorflow_mlp
 from horovod_impl.strategies import TENSORFLOW
 
@@ -38,20 +35,9 @@ def main() -> None:
     # 2. Pin one GPU per process by local rank, where there are GPUs. This must precede TensorFlow's first operation,
     # which may be in the next line.
     devices = tensorflow_mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
-    options = world.settle(options, hvd)
-    check_world_size(task, hvd.size(), "the launcher")
-    placement = machine.pin(task, hvd.local_rank(), hvd.local_size())
+    synchronize = tf.test.experimental.sync_devices
+    options, horovod_world = world.join(hvd, task, options, tensorflow_mlp.device_name(devices), synchronize)
 
-    horovod_world = World(
-        placement=placement,
-        rank=hvd.rank(),
-        size=hvd.size(),
-        backend=world.carrier_of(hvd, "cpu" if devices[0].startswith("/cpu") else "gpu"),
-        device=tensorflow_mlp.device_name(devices),
-        # Without a name Horovod uses the value's type, and hangs where the ranks' types differ.
-        all_gather=partial(hvd.allgather_object, name="run"),
-        synchronize=tf.test.experimental.sync_devices,
-    )
     # A lost worker ends an operation on the others with one of these errors: at once, or after Horovod has stopped.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
         _train(Run(TENSORFLOW, task, options, horovod_world), tf.distribute.OneDeviceStrategy(devices[0]))
@@ -99,11 +85,11 @@ def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
         lambda: tensorflow_mlp.held_bytes(variables, one_device),
     )
 
-    with world.traced(run, hvd):
+    with world.traced(run, hvd) as phases:
         for batches in run.grouped_steps(options.steps_per_call):
             losses, rows = train_steps(batches)
             run.observe(losses, rows, steps=len(batches))
-    run.finish(phases=world.phases(run))
+    run.finish(phases=phases)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Horovod's settings, controller, timeline and errors, for programs around their loops.
+"""Horovod's settings, world, timeline and errors, for programs around their loops.
 
 The parameter `hvd` is horovod.torch or horovod.tensorflow, which have the same names for all of these.
 """
@@ -10,27 +10,34 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
+from common.command_line import option_name
 from common.contract.task import Task
+from common.declarations.arguments import check_world_size
 from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_refusal, require_framework
 from common.launching.processes import end_at_deadline
+from common.measurement import machine
 from common.measurement.run import Run
+from common.measurement.world import World
 from common.records.training import Phase
 from horovod_impl import timeline
 from horovod_impl.strategies import HorovodOptions
 
-VARIABLES = {
-    "HOROVOD_FUSION_THRESHOLD": "--fusion-megabytes",
-    "HOROVOD_CYCLE_TIME": "--cycle-milliseconds",
-    "HOROVOD_AUTOTUNE": "--autotune",
-    "HOROVOD_HIERARCHICAL_ALLREDUCE": "--hierarchical-all-reduce",
-    "HOROVOD_TIMELINE": "--trace",
+VARIABLES: dict[str, tuple[str, Callable[..., str]]] = {
+    "HOROVOD_FUSION_THRESHOLD": ("fusion_megabytes", lambda megabytes: str(int(megabytes * 2**20))),
+    "HOROVOD_CYCLE_TIME": ("cycle_milliseconds", str),
+    "HOROVOD_AUTOTUNE": ("autotune", lambda _: "1"),
+    "HOROVOD_HIERARCHICAL_ALLREDUCE": ("hierarchical_all_reduce", lambda _: "1"),
+    # `hvd.start_timeline` begins the timeline.
+    "HOROVOD_TIMELINE": ("trace", lambda _: "DYNAMIC"),
 }
-"""Horovod's environment variables, which it reads once, and the options that set them and are recorded."""
+"""Horovod's environment variables, which it reads once, each with the option that sets it, and its value by that of
+the option."""
 
 _WHERE = ("Graph execution error", "Detected at node", "File ", "[[", "0 successful operations")
 """The prefixes of TensorFlow's lines that say where in a graph an operation failed, around the reason."""
@@ -59,10 +66,14 @@ def prepare(task: Task | Sweep, options: HorovodOptions) -> None:
 
     Raises UserError where the user has set one of them, since no record would show it.
     """
-    for variable, option in VARIABLES.items():
+    for variable, (name, value_for) in VARIABLES.items():
         if os.environ.get(variable):
-            raise UserError(f"{variable} is set, which no record would show: unset it, and use {option} instead.")
-    os.environ |= variables_of(options)
+            raise UserError(
+                f"{variable} is set, which no record would show: unset it, and use {option_name(name)} instead."
+            )
+        value = getattr(options, name)
+        if value is not None and value is not False:
+            os.environ[variable] = value_for(value)
     # MPI waits for a stalled worker without end. Horovod's own limit for a connection is 30 s, and it has none for a
     # stalled worker. It accepts a limit that isn't shorter than the time until its first warning.
     end_at_deadline(task.deadline_seconds)
@@ -76,25 +87,33 @@ def prepare(task: Task | Sweep, options: HorovodOptions) -> None:
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
 
 
-def variables_of(options: HorovodOptions) -> dict[str, str]:
-    """Horovod's environment variables for these options."""
-    variables = {}
-    if options.fusion_megabytes is not None:
-        variables["HOROVOD_FUSION_THRESHOLD"] = str(int(options.fusion_megabytes * 2**20))
-    if options.cycle_milliseconds is not None:
-        variables["HOROVOD_CYCLE_TIME"] = str(options.cycle_milliseconds)
-    if options.autotune:
-        variables["HOROVOD_AUTOTUNE"] = "1"
-    if options.hierarchical_all_reduce:
-        variables["HOROVOD_HIERARCHICAL_ALLREDUCE"] = "1"
-    if options.trace:
-        # `hvd.start_timeline` begins the timeline.
-        variables["HOROVOD_TIMELINE"] = "DYNAMIC"
-    return variables
+def join(
+    hvd: ModuleType,
+    task: Task | Sweep,
+    options: HorovodOptions,
+    device: str = "cpu",
+    synchronize: Callable[[], object] = lambda: None,
+) -> tuple[HorovodOptions, World]:
+    """The options as `settle` returns them, and this process's world, by the name of its device.
+
+    Call it after `hvd.init()`. Raises UserError where the launcher, or the build, doesn't fit the task or the options.
+    """
+    options = settle(options, hvd)
+    check_world_size(task, hvd.size(), "the launcher")
+    return options, World(
+        placement=machine.pin(task, hvd.local_rank(), hvd.local_size()),
+        rank=hvd.rank(),
+        size=hvd.size(),
+        backend=carrier_of(hvd, device),
+        device=device,
+        # Without a name Horovod uses the value's type, and hangs where the ranks' types differ.
+        all_gather=partial(hvd.allgather_object, name="run"),
+        synchronize=synchronize,
+    )
 
 
 def settle(options: HorovodOptions, hvd: ModuleType) -> HorovodOptions:
-    """The options with Horovod's choice of a controller, where they name none. Call it after `hvd.init()`.
+    """The options with Horovod's choice of a controller, where they name none.
 
     Raises UserError where the launcher, or the build, doesn't fit the options.
     """
@@ -116,7 +135,10 @@ def settle(options: HorovodOptions, hvd: ModuleType) -> HorovodOptions:
             "--hierarchical-all-reduce: this build of Horovod has no NCCL, without which it ignores it; leave it out."
         )
     if controller == "mpi":
-        _share_cores(hvd)
+        # mpirun may have bound each rank to one core, but cores to pin are cut from those of all ranks on a host.
+        hostname = socket.gethostname()
+        cores_by_rank = hvd.allgather_object((hostname, os.sched_getaffinity(0)), name="cores")
+        os.sched_setaffinity(0, set().union(*(cores for host, cores in cores_by_rank if host == hostname)))
         return dataclasses.replace(options, backend="mpi")
     return options
 
@@ -135,32 +157,22 @@ def carrier_of(hvd: ModuleType, device: str) -> str:
     return carrier if carrier == controller else f"{carrier}, {controller} controller"
 
 
-def _share_cores(hvd: ModuleType) -> None:
-    """Allow this process the cores of all ranks on its host, from which cores to pin are cut.
-
-    mpirun may have bound each rank to one core.
-    """
-    hostname = socket.gethostname()
-    cores_by_rank = hvd.allgather_object((hostname, os.sched_getaffinity(0)), name="cores")
-    os.sched_setaffinity(0, set().union(*(cores for host, cores in cores_by_rank if host == hostname)))
-
-
 @contextlib.contextmanager
-def traced(run: Run, hvd: ModuleType) -> Iterator[None]:
-    """Have Horovod write its timeline beside the record while the block runs, where `--trace` is on."""
+def traced(run: Run, hvd: ModuleType) -> Iterator[list[Phase]]:
+    """Have Horovod write its timeline beside the record while the block runs, where `--trace` is on.
+
+    Afterwards rank 0 has the phases of the exchange in the list, which is empty without a timeline.
+    """
+    phases: list[Phase] = []
     if not run.options.trace:
-        yield
+        yield phases
         return
-    hvd.start_timeline(str(run.record_path.with_suffix(".trace")))
-    yield
+    path = run.record_path.with_suffix(".trace")
+    hvd.start_timeline(str(path))
+    yield phases
     hvd.stop_timeline()
-
-
-def phases(run: Run) -> list[Phase]:
-    """The phases of the exchange, as a record has them, by the timeline that `traced` left; none without one."""
-    if not run.options.trace or run.world.rank:
-        return []
-    return timeline.summarise(run.record_path.with_suffix(".trace"))
+    if run.world.rank == 0:
+        phases += timeline.summarise(path)
 
 
 @contextlib.contextmanager

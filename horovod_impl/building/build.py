@@ -4,7 +4,7 @@
 
 Run it with the Python of an environment that holds the `horovod` dependency group. It also needs a C++ compiler.
 Horovod is published as source only, and its last release is older than today's torch and TensorFlow. This program
-downloads that release and makes the edits listed in the folder edits. It compiles Horovod with Gloo, and with MPI if an
+downloads that release and applies the patches of the folder patches. It compiles Horovod with Gloo, and with MPI if an
 MPI C++ compiler is on PATH. It keeps the wheel below ~/.cache/lockstep/horovod, so that the next environment with the
 same versions has it in seconds. An interrupted build goes on when this program runs again.
 
@@ -36,17 +36,15 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # A script's path begins wit
 from common.environments.durations import with_parts
 from common.errors import UserError
 from common.files import cache_folder, locked
-from horovod_impl.building import cuda
+from horovod_impl.building import cuda, patching
 from horovod_impl.building.compilation import (
     ARCHIVE_SHA256,
     VERSION,
-    addition_texts,
     compile_libraries,
     pack_wheel,
     prepare_source,
     timed,
 )
-from horovod_impl.building.edits import EDITS
 
 # The packages that compile Horovod, and those that its Python files import.
 BUILD_REQUIREMENTS = ("pip", "setuptools", "cmake", "ninja", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi")
@@ -106,11 +104,15 @@ def build_ingredients() -> dict[str, str]:
     """Return everything that the wheel depends on, by name; raise UserError if a requirement is missing."""
     for name in BUILD_REQUIREMENTS:
         installed_version(name)
-    setting = re.compile("HOROVOD_.*|CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS")
+    setting, cuda_versions = re.compile("HOROVOD_.*|CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS"), ""
+    if for_gpus := cuda.wheel_folders():
+        toolkit, nccl = for_gpus
+        cuda_versions = describe_tool([shlex.quote(str(toolkit / "bin" / "nvcc"))])
+        cuda_versions += (nccl / "include" / "nccl.h").read_text(encoding="utf-8")
     return {
         "archive": ARCHIVE_SHA256,
-        "edits": json.dumps([(edit.path, edit.old, edit.new) for edit in EDITS]),
-        "additions": json.dumps(addition_texts()),
+        "edits": json.dumps([patch.diff for patch in patching.PATCHES]),
+        "additions": json.dumps(patching.addition_texts()),
         "torch": installed_version("torch"),
         "tensorflow": installed_version("tensorflow", "tensorflow-cpu"),
         "python": f"{platform.python_version()} {sysconfig.get_config_var('SOABI')}",
@@ -119,19 +121,10 @@ def build_ingredients() -> dict[str, str]:
         # A wrapper's --version is the version of its compiler; -show shows the MPI that it compiles and links for.
         "mpi": describe_tool(["mpicxx", "mpic++"], "-show"),
         "mpirun": describe_tool(["mpirun"]),
-        "cuda": cuda_versions(),
+        "cuda": cuda_versions,
         "machine": f"{platform.machine()} {cpu_features()}",
         "settings": json.dumps({name: value for name, value in os.environ.items() if setting.fullmatch(name)}),
     }
-
-
-def cuda_versions() -> str:
-    """Return the versions of CUDA's compiler and of NCCL, or '' if this isn't a build for GPUs."""
-    if not (for_gpus := cuda.wheel_folders()):
-        return ""
-    toolkit, nccl = for_gpus
-    header = (nccl / "include" / "nccl.h").read_text(encoding="utf-8")
-    return f"{describe_tool([shlex.quote(str(toolkit / 'bin' / 'nvcc'))])}{header}"
 
 
 def cache_key(ingredients: Mapping[str, str]) -> str:
@@ -215,7 +208,7 @@ def run_pip(*arguments: str) -> str:
 
 
 def install(wheel: Path, with_mpi: bool, seconds: dict[str, float]) -> None:
-    """Install `wheel` and try it with both frameworks; raise UserError, with Horovod uninstalled, if it fails.
+    """Install `wheel` and load it with both frameworks; raise UserError, with Horovod uninstalled, if it fails.
 
     The duration of either step is noted in `seconds`.
     """
@@ -224,25 +217,20 @@ def install(wheel: Path, with_mpi: bool, seconds: dict[str, float]) -> None:
         if reason := run_pip("install", "--no-deps", "--no-index", "--force-reinstall", str(wheel)):
             raise UserError(f"pip could not install {wheel}: {reason}")
     with timed("loading", seconds):
-        ensure_loads(wheel, with_mpi)
-
-
-def ensure_loads(wheel: Path, with_mpi: bool) -> None:
-    """Try the Horovod installed from `wheel` with both frameworks; uninstall it and raise UserError if it fails."""
-    for framework in ("torch", "tensorflow"):
-        with_nccl = framework == "torch" and cuda.wheel_folders() is not None
-        check = (
-            f"import horovod.{framework} as hvd; built = bool(hvd.gloo_built()), bool(hvd.mpi_built()), "
-            f"bool(hvd.nccl_built()); assert built == (True, {with_mpi}, {with_nccl}), built"
-        )
-        trial = subprocess.run([sys.executable, "-c", check], capture_output=True, encoding="utf-8")
-        if trial.returncode:
-            run_pip("uninstall", "--yes", "horovod")
-            reason = (trial.stderr.strip().splitlines() or ["no message"])[-1]
-            raise UserError(
-                f"Horovod does not load with {framework} and was uninstalled: remove {wheel.parent} and run this again "
-                f"to build it anew; the reason was: {reason}"
+        for framework in ("torch", "tensorflow"):
+            with_nccl = framework == "torch" and cuda.wheel_folders() is not None
+            check = (
+                f"import horovod.{framework} as hvd; built = bool(hvd.gloo_built()), bool(hvd.mpi_built()), "
+                f"bool(hvd.nccl_built()); assert built == (True, {with_mpi}, {with_nccl}), built"
             )
+            trial = subprocess.run([sys.executable, "-c", check], capture_output=True, encoding="utf-8")
+            if trial.returncode:
+                run_pip("uninstall", "--yes", "horovod")
+                reason = (trial.stderr.strip().splitlines() or ["no message"])[-1]
+                raise UserError(
+                    f"Horovod does not load with {framework} and was uninstalled: remove {wheel.parent} and run this "
+                    f"again to build it anew; the reason was: {reason}"
+                )
 
 
 def build_and_install() -> dict[str, float]:

@@ -17,9 +17,7 @@ from pathlib import Path
 
 from common.environments.durations import in_words
 from common.errors import UserError
-from horovod_impl.building import cuda
-from horovod_impl.building.edits import ADDITIONS, EDITS
-from horovod_impl.building.edits.edit import Edit
+from horovod_impl.building import cuda, patching
 
 VERSION = "0.28.1"
 ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
@@ -40,32 +38,6 @@ def timed(step: str, seconds: dict[str, float]) -> Iterator[None]:
     yield
     seconds[step] = time.monotonic() - started
     print(f"{step} took {in_words(seconds[step])}", flush=True)
-
-
-def addition_texts() -> dict[str, str]:
-    """Return the text of each file that is added to Horovod's source, by its path there."""
-    return {path: (Path(__file__).parent / name).read_text(encoding="utf-8") for name, path in ADDITIONS.items()}
-
-
-def apply_edits(source: Path, edits: Sequence[Edit]) -> None:
-    """Make `edits` in the tree at `source`; raise UserError at the first with another number of occurrences."""
-    for edit in edits:
-        file = source / edit.path
-        text = file.read_text(encoding="utf-8") if file.exists() else ""
-        occurrences = text.count(edit.old)
-        if occurrences != edit.times:
-            raise UserError(
-                f"The edit of Horovod's {edit.path} that replaces {edit.old.strip()!r} ({edit.why}) no longer applies, "
-                f"since the text occurs {occurrences} times instead of {edit.times}: bring the edits up to date."
-            )
-        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
-
-
-def add_files(source: Path) -> None:
-    """Write the files that addition_texts lists into the tree at `source`."""
-    for path, text in addition_texts().items():
-        (source / path).parent.mkdir(parents=True, exist_ok=True)
-        (source / path).write_text(text, encoding="utf-8")
 
 
 def full_disk(log: Path) -> str:
@@ -113,8 +85,7 @@ def prepare_source(building: Path, log: Path, seconds: dict[str, float]) -> Path
             with timed("downloading", seconds):
                 prepared = download_source(Path(scratch), log)
             with timed("editing", seconds):
-                apply_edits(prepared, EDITS)
-                add_files(prepared)
+                patching.edit(prepared)
             prepared.rename(source)
     return source
 
@@ -181,7 +152,7 @@ def configure_command(source: Path, objects: Path, environment: Path, compiler: 
     """Return the command that configures the build of `source` in `objects`, for the environment linked there."""
     folders = ["$ORIGIN/../../torch/lib", "$ORIGIN/../../tensorflow", "$ORIGIN/../../../.."]
     if for_gpus := cuda.wheel_folders():
-        folders += cuda.run_time_paths(for_gpus[0])
+        folders += ["$ORIGIN/../../nvidia/nccl/lib", f"$ORIGIN/../../nvidia/{for_gpus[0].name}/lib"]
     environment_mpi = with_mpi and (environment / "include" / "mpi.h").exists()
     command = [
         str(scripts(environment) / "cmake"),

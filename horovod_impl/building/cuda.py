@@ -37,11 +37,6 @@ def wheel_folders() -> tuple[Path, Path] | None:
     return toolkit, nccl
 
 
-def run_time_paths(toolkit: Path) -> list[str]:
-    """Return the folders of the wheels' libraries, relative to Horovod's own."""
-    return ["$ORIGIN/../../nvidia/nccl/lib", f"$ORIGIN/../../nvidia/{toolkit.name}/lib"]
-
-
 def assemble_toolkit(folder: Path, toolkit: Path, nccl: Path) -> Mapping[str, str]:
     """Make a CUDA toolkit of links to the wheels' files in `folder`; return Horovod's settings for building with it.
 

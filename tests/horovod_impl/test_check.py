@@ -74,9 +74,10 @@ def test_every_collective_is_right(framework, controller):
     assert "Available Controllers:" in output
     assert f"horovod.{framework}, {controller}, 2 processes" in output
     rows = {line[:24].strip(): line[24:].split() for line in output.splitlines()}
-    for collective, types in check.COLLECTIVES.items():
-        refused = (framework, collective.__name__) in check.UNSUPPORTED
-        assert rows[collective.__name__.replace("_", " ")] == ["unsupported" if refused else "ok"] * len(types)
+    for name in check.COLLECTIVES:
+        refused = (framework, name) in check.UNSUPPORTED
+        types = 1 if name == "barrier" else 5
+        assert rows[name.replace("_", " ")] == ["unsupported" if refused else "ok"] * types
 
 
 QUICK = ("a sum that is off by one", "something that Horovod refuses", "a rank that never comes")

@@ -191,10 +191,9 @@ def disturbed(name, controller, disturb, deadline_seconds, folder):
 @pytest.mark.parametrize(("strategy", "controller"), LAUNCHES)
 def test_a_worker_that_is_killed_ends_its_launch_before_the_deadline(strategy, controller, tmp_path):
     reason = disturbed(strategy, controller, psutil.Process.kill, DEADLINE_SECONDS, tmp_path).reason
-    if controller == "mpi":
-        assert reason == "rank 1 ended with signal 9, so all processes were ended."
-    else:
-        assert reason.startswith("Horovod lost a worker (")
+    # Which of the two processes has which rank isn't known over Gloo.
+    ranks = (1,) if controller == "mpi" else (0, 1)
+    assert reason in {f"rank {rank} ended with signal 9, so all processes were ended." for rank in ranks}
 
 
 @pytest.mark.parametrize(("strategy", "controller"), LAUNCHES)

@@ -1,4 +1,4 @@
-"""What Horovod brings for Keras works with Keras 3 in the build here, as its edits make it."""
+"""What Horovod brings for Keras works with Keras 3 in the build here, as its patches make it."""
 
 import ast
 

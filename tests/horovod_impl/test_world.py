@@ -66,10 +66,20 @@ def test_mpi_gives_way_to_the_thread_that_computes_unless_the_user_says_otherwis
     assert environment["OMPI_MCA_mpi_yield_when_idle"] == said
 
 
+OPTIONS = {
+    "HOROVOD_FUSION_THRESHOLD": "--fusion-megabytes",
+    "HOROVOD_CYCLE_TIME": "--cycle-milliseconds",
+    "HOROVOD_AUTOTUNE": "--autotune",
+    "HOROVOD_HIERARCHICAL_ALLREDUCE": "--hierarchical-all-reduce",
+    "HOROVOD_TIMELINE": "--trace",
+}
+"""By Horovod's environment variable the option that sets it."""
+
+
 @pytest.mark.parametrize("variable", world.VARIABLES)
 def test_a_setting_that_no_record_would_show_is_refused_with_the_option_that_shows_it(variable, environment):
     environment[variable] = "1"
-    with pytest.raises(UserError, match=f"{variable} is set.*use {world.VARIABLES[variable]} instead"):
+    with pytest.raises(UserError, match=f"{variable} is set.*use {OPTIONS[variable]} instead"):
         world.prepare(Task(), HorovodOptions())
 
 
@@ -115,6 +125,23 @@ def test_what_carries_the_tensors_is_told_from_the_controller(module, device, op
     if operations:
         environment["HOROVOD_CPU_OPERATIONS"] = operations
     assert world.carrier_of(module, device) == carrier
+
+
+def test_a_process_joins_the_world_that_the_launcher_started(monkeypatch):
+    module = hvd(rank=lambda: 5, size=lambda: 6, local_rank=lambda: 1, local_size=lambda: 2)
+    module.allgather_object = lambda value, name: [value, name]
+    monkeypatch.setattr(world.machine, "pin", lambda task, rank, size: (task.threads, rank, size))
+    options, joined = world.join(module, Task(batch=96, workers=6), HorovodOptions(), "a GPU", lambda: "synchronized")
+    assert options == HorovodOptions()
+    assert (joined.rank, joined.size, joined.placement) == (5, 6, (1, 1, 2))
+    assert (joined.backend, joined.device, joined.synchronize()) == ("gloo", "a GPU", "synchronized")
+    # Without a name Horovod would wait for ever where the values' types differ.
+    assert joined.all_gather("value") == ["value", "run"]
+
+
+def test_another_number_of_workers_than_asked_for_is_refused():
+    with pytest.raises(UserError, match="--workers 2, but the launcher started 6"):
+        world.join(hvd(size=lambda: 6), Task(workers=2), HorovodOptions())
 
 
 def test_a_lost_worker_is_said_in_one_line():

@@ -147,9 +147,8 @@ def make_record(
 
 def presentation(declaration: Strategy, options: Options | None, told: Site | None) -> dict[str, object]:
     """What records held of a made-up strategy's declaration that a session keeps once for all of them."""
-    is_over_hosts = told is not None and len(told.hosts) > 1
-    hosts, of_bytes = ((2,), declaration.traffic_between_hosts) if is_over_hosts else ((), declaration.traffic)
-    traffic = of_bytes(1, 2, *hosts, options or MadeUpOptions())
+    hosts = 2 if told is not None and len(told.hosts) > 1 else 1
+    traffic = declaration.traffic(1, 2, options or MadeUpOptions(), hosts)
     colors = list(declaration.family.colors)
     return {"colors": colors, "formula": traffic.formula, "formula_source": traffic.source}
 

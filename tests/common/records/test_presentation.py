@@ -29,12 +29,10 @@ HEADER = {
 CODE = "# The line that makes it distributed.\nmeet()"
 
 
-def traffic(parameter_bytes, workers, options):
+def traffic(parameter_bytes, workers, options, hosts=1):
+    if hosts > 1:
+        return Traffic(None, "from host to host")
     return Traffic(None, f"{options.codec} of three", "A paper, 1999")
-
-
-def between_hosts(parameter_bytes, workers, hosts, options):
-    return Traffic(None, "from host to host")
 
 
 def tree(formula, from_bytes=0):
@@ -48,7 +46,6 @@ def declared(declare, catalogue_of, tmp_path, monkeypatch):
     strategy = declare(
         script=f"{tmp_path}/loop.py",
         traffic=traffic,
-        traffic_between_hosts=between_hosts,
         variants=({"codec": "fp16"},),
     )
     catalogue_of(strategy)

@@ -1,9 +1,9 @@
 """build.py: what is built anew, what is refused and in which words, what is left behind. Nothing is compiled."""
 
 import base64
-import dataclasses
 import errno
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -22,13 +22,24 @@ from common.environments.durations import in_words
 from common.errors import UserError
 from common.files import locked
 from common.paths import ROOT
-from horovod_impl.building import build, compilation, cuda
-from horovod_impl.building.edits import ADDITIONS, EDITS
-from horovod_impl.building.edits.edit import Edit
+from horovod_impl.building import build, compilation, cuda, patching
+from horovod_impl.building.patching import ADDITIONS, PATCHES, Patch
 
 DISTRIBUTIONS = ("torch", "tensorflow-cpu", *build.BUILD_REQUIREMENTS)
 TOOLS = ("c++", "mpicxx", "mpirun", "nvcc")
-EDIT = Edit("folder/file.txt", "old words", "new words", why="the words have changed")
+PATCHED_FILE = "folder/file.txt"
+DIFF = f"""{PATCHED_FILE}
++++ b/{PATCHED_FILE}
+@@ -2,3 +2,3 @@
+ before
+-old words
++new words
+
+@@ -9 +9,2 @@
+ nine
++ten"""
+PATCH = Patch("words.patch", "the words have changed", DIFF)
+PATCHED = ["one", "before", "old words", "", "five", "six", "seven", "eight", "nine", ""]
 
 
 def write_tool(folder, name, version="1.0"):
@@ -44,12 +55,42 @@ def write_wheel(folder, content="content " * 1000):
     return wheel
 
 
-def write_source(root, edits=EDITS):
-    for edit in edits:
-        file = root / edit.path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text((file.read_text(encoding="utf-8") if file.exists() else "") + f"{edit.old}\n" * edit.times)
+def changes_of(patch):
+    """The path and the lines of each file's part of the patch."""
+    for change in patch.diff.split("\n--- a/"):
+        path, _, *lines = change.split("\n")
+        yield path, lines
+
+
+def write_source(root):
+    """A source of stand-ins, in which the lines that the patches name are where the patches look for them.
+
+    The patches are undone one after another, last first, in files of which nothing is known.
+    """
+    texts = {path: [f"line {number}" for number in range(3000)] for patch in PATCHES for path, _ in changes_of(patch)}
+    for patch in reversed(PATCHES):
+        for path, lines in changes_of(patch):
+            starts = [number for number, line in enumerate(lines) if line.startswith("@@")]
+            for first, end in reversed(list(itertools.pairwise([*starts, len(lines)]))):
+                position = int(lines[first].partition("+")[2].split()[0].partition(",")[0]) - 1
+                hunk = lines[first + 1 : end]
+                replaced = sum(not line.startswith("-") for line in hunk)
+                texts[path][position : position + replaced] = [line[1:] for line in hunk if not line.startswith("+")]
+    for path, text in texts.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("\n".join(text), encoding="utf-8")
     return root
+
+
+def missing_lines(source):
+    """The lines that a patch adds and that aren't in the tree at `source`."""
+    return [
+        (patch.name, line)
+        for patch in PATCHES
+        for path, lines in changes_of(patch)
+        for line in lines
+        if line.startswith("+") and line[1:] not in (source / path).read_text(encoding="utf-8").split("\n")
+    ]
 
 
 @pytest.fixture
@@ -93,42 +134,64 @@ def refusal(tools, distributions):
     return line
 
 
-def test_an_edit_replaces_its_text(tmp_path):
-    source = write_source(tmp_path, [EDIT])
-    compilation.apply_edits(source, [EDIT])
-    assert (source / EDIT.path).read_text(encoding="utf-8") == "new words\n"
+def patched(root, lines):
+    """The lines of a file after PATCH."""
+    (root / PATCHED_FILE).parent.mkdir(parents=True)
+    (root / PATCHED_FILE).write_text("\n".join(lines), encoding="utf-8")
+    PATCH.apply(root)
+    return (root / PATCHED_FILE).read_text(encoding="utf-8").split("\n")
 
 
-def test_an_edit_of_a_text_that_occurs_several_times_replaces_all_of_them(tmp_path):
-    edit = dataclasses.replace(EDIT, times=2)
-    source = write_source(tmp_path, [edit])
-    compilation.apply_edits(source, [edit])
-    assert (source / EDIT.path).read_text(encoding="utf-8") == "new words\nnew words\n"
-    with pytest.raises(UserError, match="3 times instead of 2"):
-        compilation.apply_edits(write_source(tmp_path / "other", [edit, EDIT]), [edit])
+def test_a_patch_replaces_and_adds_lines(tmp_path):
+    expected = ["one", "before", "new words", "", "five", "six", "seven", "eight", "nine", "ten", ""]
+    assert patched(tmp_path, PATCHED) == expected
 
 
-@pytest.mark.parametrize(("copies", "times"), [([], 0), ([EDIT, EDIT], 2)])
-def test_an_edit_that_no_longer_applies_is_refused_by_name(tmp_path, copies, times):
+@pytest.mark.parametrize(
+    ("lines", "number", "line"),
+    [
+        ([], 2, "before"),
+        (["one", "before", "other words", *PATCHED[3:]], 3, "old words"),
+        (["one", "otherwise", *PATCHED[2:]], 2, "before"),
+        (["zero", *PATCHED], 2, "before"),
+        ([*PATCHED[:3], "three", *PATCHED[4:]], 4, ""),
+        (PATCHED[:8], 9, "nine"),
+    ],
+    ids=["no text", "another text", "other lines before", "another place", "other lines after", "too short"],
+)
+def test_a_patch_that_no_longer_applies_is_refused_by_name(tmp_path, lines, number, line):
     with pytest.raises(UserError) as refused:
-        compilation.apply_edits(write_source(tmp_path, copies), [EDIT])
-    for part in (EDIT.path, repr(EDIT.old), EDIT.why, f"{times} times"):
+        patched(tmp_path, lines)
+    for part in (PATCH.name, PATCHED_FILE, PATCH.reason, f"line {number} isn't {line!r}: bring the patches up to date"):
         assert part in str(refused.value)
 
 
-def test_each_edit_of_horovod_leaves_nothing_of_what_it_replaces(tmp_path):
+def test_a_patch_of_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(UserError, match=f"{PATCH.name} of Horovod's {PATCHED_FILE}"):
+        PATCH.apply(tmp_path)
+
+
+def test_the_patches_of_horovod_fit_one_another(tmp_path):
     source = write_source(tmp_path)
-    compilation.apply_edits(source, EDITS)
-    assert [edit.path for edit in EDITS if edit.old in (source / edit.path).read_text(encoding="utf-8")] == []
+    assert missing_lines(source) != []
+    patching.edit(source)
+    assert missing_lines(source) == []
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.name)
+def test_each_patch_says_why(patch):
+    assert patch.reason.endswith(".")
+    assert len(patch.reason.split()) > 4
+    assert all(lines[0].startswith("@@") for _, lines in changes_of(patch))
 
 
 def test_files_of_ours_are_added_where_nothing_was(tmp_path):
-    compilation.add_files(tmp_path)
+    patching.edit(write_source(tmp_path))
     for name, path in ADDITIONS.items():
         assert (tmp_path / path).read_text(encoding="utf-8") == (Path(build.__file__).parent / name).read_text(
             encoding="utf-8"
         )
-    assert not set(ADDITIONS.values()) & {edit.path for edit in EDITS}
+    assert not set(ADDITIONS.values()) & {path for patch in PATCHES for path, _ in changes_of(patch)}
 
 
 @pytest.mark.parametrize("name", ["c++", "mpicxx", "mpirun"])
@@ -149,8 +212,8 @@ def change_version_of(name):
 
 CHANGES = {
     "the archive": lambda monkeypatch, _: monkeypatch.setattr(build, "ARCHIVE_SHA256", "0" * 64),
-    "an edit": lambda monkeypatch, _: monkeypatch.setattr(build, "EDITS", (*build.EDITS, EDIT)),
-    "a file of ours": lambda monkeypatch, _: monkeypatch.setattr(build, "addition_texts", lambda: {"x.h": "text"}),
+    "a patch": lambda monkeypatch, _: monkeypatch.setattr(patching, "PATCHES", (*PATCHES, PATCH)),
+    "a file of ours": lambda monkeypatch, _: monkeypatch.setattr(patching, "addition_texts", lambda: {"x.h": "text"}),
     "torch": change_version_of("torch"),
     "TensorFlow": change_version_of("tensorflow-cpu"),
     "CMake": change_version_of("cmake"),
@@ -329,7 +392,7 @@ def test_what_is_compiled_is_the_edited_source(directory, steps):
     with pytest.raises(UserError):
         build.build_wheel(directory, False, {})
     source = directory / "building" / "source"
-    assert [edit for edit in EDITS if edit.old in (source / edit.path).read_text(encoding="utf-8")] == []
+    assert missing_lines(source) == []
     assert [path for path in ADDITIONS.values() if not (source / path).exists()] == []
 
 
@@ -390,7 +453,7 @@ def test_the_last_line_sums_the_steps_up(monkeypatch, capsys):
 
 
 def test_a_source_that_was_not_prepared_to_its_end_is_prepared_anew(directory, steps, monkeypatch):
-    monkeypatch.setattr(compilation, "add_files", lambda source: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(patching, "addition_texts", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         build.build_wheel(directory, False, {})
     assert not (directory / "building" / "source").exists()
