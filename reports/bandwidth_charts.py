@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import pandas as pd
 
-from reports import bandwidth_figures, blocks, chart_parts, speed_charts
+from reports import blocks, chart_parts, speed_charts
 from reports.chart_parts import (
     DASHES,
     DOTS,
@@ -25,7 +25,8 @@ from reports.chart_parts import (
     table,
     told,
 )
-from reports.figures import Style
+from reports.charts import sweep as bandwidth_figures
+from reports.charts.style import Style
 
 _DASHES = [6.4, 2.6]
 _OF_A_LAUNCH = {

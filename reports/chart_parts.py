@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import altair as alt
 import numpy as np
 
-from reports.figures import Style
+from reports.charts.style import Style
 
 MOST_POINTS = 2_000
 """Launches, or points of lines, that a chart draws; of more it draws some, and says which."""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from common.contract.oracle import LOSS_TOLERANCE
 from common.records.certificate import Comparison
-from reports import blocks, chart_parts, deviation_figures
+from reports import blocks, chart_parts
 from reports.certificate import step_deviations
 from reports.chart_parts import (
     BAND,
@@ -28,7 +28,8 @@ from reports.chart_parts import (
     table,
     told,
 )
-from reports.figures import Style
+from reports.charts import deviation as deviation_figures
+from reports.charts.style import Style
 
 _STEPS_OF_A_LINE = (25, 100)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.

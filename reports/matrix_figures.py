@@ -15,8 +15,9 @@ from common.records import matrix_rows
 from common.records.files import read_records
 from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Row
-from reports import figures, speed_figures
-from reports.figures import Style
+from reports.charts import speed as speed_charts
+from reports.charts import style
+from reports.charts.style import Style
 
 _PANEL_HEIGHT = 92.0  # Millimetres.
 
@@ -29,13 +30,13 @@ def products(rows: Sequence[Row]) -> bytes:
     """
     groups = matrix_rows.by_way(rows)
     looks = _looks(groups)
-    handles = [figures.line_handle(_label(own), look) for own, look in zip(groups, looks, strict=True)]
+    handles = [style.line_handle(_label(own), look) for own, look in zip(groups, looks, strict=True)]
     if any(row.seconds.low is not None for row in rows):
-        handles.append(figures.mark_handle("|", 7, 1.8, "95 % interval of the median"))
-    below = figures.legend_height(handles)
+        handles.append(style.mark_handle("|", 7, 1.8, "95 % interval of the median"))
+    below = style.legend_height(handles)
     height = _PANEL_HEIGHT + 15 + below
-    with matplotlib.rc_context(figures.SETTINGS):
-        figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
+    with matplotlib.rc_context(style.SETTINGS):
+        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
         bottom = (10 + below) / height
         axes = figure.add_axes((0.075, bottom, 0.915, 1 - 5 / height - bottom))
         for own, look in zip(groups, looks, strict=True):
@@ -45,20 +46,20 @@ def products(rows: Sequence[Row]) -> bytes:
         axes.set_yscale("log")
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
-        speed_figures.plain_log_axis(axes)
+        speed_charts.plain_log_axis(axes)
         axes.grid(axis="y")
         axes.set_axisbelow(True)
         axes.set_xlabel("rows and columns of the matrices")
         axes.set_title("C = A B: milliseconds of one product")
-        figures.draw_legend(figure, handles)
-        return figures.svg(figure)
+        style.draw_legend(figure, handles)
+        return style.svg(figure)
 
 
 def _looks(groups: Sequence[Sequence[Row]]) -> list[Style]:
     """What distributes in its family's hue, what is one process in grey."""
     names = [f"{own[0].title}, {own[0].workers}" for own in groups]
     colors = [own[0].colors if own[0].workers > 1 else () for own in groups]
-    found = figures.styles(dict(zip(names, colors, strict=True)))
+    found = style.styles(dict(zip(names, colors, strict=True)))
     return [found[name] for name in names]
 
 
@@ -68,7 +69,7 @@ def _label(own: Sequence[Row]) -> str:
     if any(row.oversubscribed for row in own):
         name += " \N{DAGGER}"
     fitted = matrix_rows.exponent(own) if first.workers == 1 else None
-    return figures.literal(name) + (f":\nsize^{fitted.value.value:.2f}" if fitted else "")
+    return style.literal(name) + (f":\nsize^{fitted.value.value:.2f}" if fitted else "")
 
 
 def _draw(axes: Axes, own: Sequence[Row], look: Style) -> None:

@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from reports import blocks, chart_parts, figures, scaling_figures
+from reports import blocks, chart_parts
 from reports.chart_parts import (
     INK,
     NUMBERS_PIXELS,
@@ -23,6 +23,8 @@ from reports.chart_parts import (
     rounded,
     told,
 )
+from reports.charts import steps as scaling_figures
+from reports.charts import style as figures
 
 OF_A_PART = {"part": "key", "per step": "said", "95 % interval": "interval", "n": "n"}
 """The tooltip of a part, from the columns of `divided`."""

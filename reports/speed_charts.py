@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import pandas as pd
 
-from reports import blocks, chart_parts, speed_figures
+from reports import blocks, chart_parts
 from reports.chart_parts import (
     DASHES,
     DOTS,
@@ -31,7 +31,8 @@ from reports.chart_parts import (
     table,
     told,
 )
-from reports.figures import Style
+from reports.charts import speed as speed_figures
+from reports.charts.style import Style
 from reports.findings import crowded
 
 _MARGIN = 0.25  # Octaves of workers left free on either side of a plot.

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from reports import blocks, chart_parts, figures, scaling_charts, strategy_figures
+from reports import blocks, chart_parts, scaling_charts
 from reports.chart_parts import (
     DOTS,
     FAINT,
@@ -28,6 +28,8 @@ from reports.chart_parts import (
     table,
     told,
 )
+from reports.charts import strategy as strategy_figures
+from reports.charts import style as figures
 
 Rows = list[dict[str, object]]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import vl_convert
 
-from reports import chart_parts, charts
+from reports import altair_of, chart_parts
 from reports.blocks import Block
 from reports.chart_parts import Chart, Key, Panel
 from reports.material import Drawings
@@ -35,7 +35,7 @@ def build(content: Mapping[str, object], drawings: Drawings, images: Mapping[str
 
     `images` are what the `drawings` draw, as SVG, for those that have no chart.
     """
-    figures = {name: charts.chart_of(draw) or images[name] for name, draw in drawings.items()}
+    figures = {name: altair_of.chart_of(draw) or images[name] for name, draw in drawings.items()}
     parts, title = [], ""
     for position, block in enumerate(content["blocks"]):
         title = block["text"] if block["kind"] == "heading" else title

@@ -5,13 +5,14 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 
 from common.records.training import Record
-from reports import bandwidths, figures, summaries
+from reports import bandwidths, summaries
+from reports.charts import style
 from tests.reports.records import AMBER, named
 
 
-def looks_of(names: list[str]) -> dict[str, figures.Style]:
+def looks_of(names: list[str]) -> dict[str, style.Style]:
     """A look for each of these strategies, all of one family."""
-    return figures.styles(dict.fromkeys(names, AMBER.colors))
+    return style.styles(dict.fromkeys(names, AMBER.colors))
 
 
 def words(svg: str) -> list[str]:

@@ -10,20 +10,12 @@ import pandas as pd
 import pytest
 from msgspec import structs
 
-from reports import (
-    certificate,
-    chart_parts,
-    charts,
-    deviation_charts,
-    deviation_figures,
-    scaling,
-    scaling_figures,
-    speed_figures,
-    strategy_figures,
-    strategy_pages,
-    summaries,
-)
+from reports import altair_of, certificate, chart_parts, deviation_charts, scaling, strategy_pages, summaries
 from reports.chart_parts import Chart
+from reports.charts import deviation as deviation_figures
+from reports.charts import speed as speed_figures
+from reports.charts import steps as scaling_figures
+from reports.charts import strategy as strategy_figures
 from reports.material import gather
 from reports.results import Results
 from tests.changes import changed
@@ -34,13 +26,13 @@ from tests.reports.records import make_record, named, over_hosts, varied
 def of_speed(*records, draw=speed_figures.curves) -> Chart:
     launches = summaries.launches(named(*records))
     looks = looks_of(launches["strategy"].tolist())
-    return charts.chart_of(partial(draw, summaries.cells(launches), launches, looks))
+    return altair_of.chart_of(partial(draw, summaries.cells(launches), launches, looks))
 
 
 def of_losses(tmp_path, *records) -> Chart:
     comparisons = certificate.compare(Results(tmp_path, named(*records), None))
     names = [comparison.strategy for comparison in comparisons]
-    return charts.chart_of(partial(deviation_figures.losses, comparisons, looks_of(names)))
+    return altair_of.chart_of(partial(deviation_figures.losses, comparisons, looks_of(names)))
 
 
 def of_residuals(**logs: list[float]) -> Chart:
@@ -48,7 +40,7 @@ def of_residuals(**logs: list[float]) -> Chart:
         {"strategy": name, "other": "base", "rounds": [*range(1, len(each) + 1)], "logs": each}
         for name, each in logs.items()
     ]
-    return charts.chart_of(partial(deviation_figures.residuals, pd.DataFrame(rows)))
+    return altair_of.chart_of(partial(deviation_figures.residuals, pd.DataFrame(rows)))
 
 
 def of_parts(milliseconds: float = 4.0, workers: tuple[int, ...] = (2,), alone: float = 3.0) -> Chart:
@@ -60,13 +52,13 @@ def of_parts(milliseconds: float = 4.0, workers: tuple[int, ...] = (2,), alone: 
             records.append(varied(f"amber_{index}", count, (alone,) * 3, exchange=False))
     launches = summaries.launches(named(*records))
     table = scaling.table(summaries.cells(launches), launches, None).assign(products_seconds=1e-3)
-    return charts.chart_of(partial(scaling_figures.scaling, table))
+    return altair_of.chart_of(partial(scaling_figures.scaling, table))
 
 
 def of_sweep(*records) -> Chart:
     """The chart of three bandwidths between two hosts, beside these records."""
     swept = [over_hosts(milliseconds=(time,) * 3, megabits=100 / time) for time in (1.0, 5.0, 20.0)]
-    return charts.chart_of(drawing_of_sweep(*records, *swept))
+    return altair_of.chart_of(drawing_of_sweep(*records, *swept))
 
 
 def of_page(*records, **changed) -> Chart:
@@ -75,7 +67,7 @@ def of_page(*records, **changed) -> Chart:
     material = gather(results)
     strategy_pages.section(material, results, summaries.regimes(material.launches))
     draw = next(draw for draw in material.drawings.values() if draw.func is strategy_figures.strategy)
-    return charts.chart_of(partial(draw.func, *draw.args, **draw.keywords | changed))
+    return altair_of.chart_of(partial(draw.func, *draw.args, **draw.keywords | changed))
 
 
 def columns_of(chart: Chart) -> set[str]:
@@ -125,12 +117,12 @@ def test_a_key_that_chooses_picks_out_marks(each):
 
 
 def test_every_chart_draws_what_a_figure_of_the_same_name_draws():
-    names = {draw.__name__: make.__name__ for draw, make in charts._CHARTS.items()}
+    names = {draw.__name__: make.__name__ for draw, make in altair_of._CHARTS.items()}
     assert names.pop("multiples") == "curves"
     assert names == {
         name: name for name in ("headline", "curves", "losses", "residuals", "scaling", "strategy", "sweep")
     }
-    assert charts.chart_of(partial(len, "of something else")) is None
+    assert altair_of.chart_of(partial(len, "of something else")) is None
 
 
 def test_every_marker_has_a_shape():

@@ -11,8 +11,9 @@ import typst
 
 from common.contract.task import PRESETS
 from common.declarations.strategy import CONVENIENCE_OF
-from reports import document, speed_figures
+from reports import document
 from reports.blocks import DASH
+from reports.charts import speed as speed_charts
 from reports.material import Drawings
 from reports.results import Results, read_results
 from tests.reports.pieces import headings, table_under
@@ -179,7 +180,7 @@ def test_pairs_are_tested_by_the_rounds_and_the_margin_of_the_plan(tmp_path):
 def test_more_strategies_than_one_panel_tells_apart_have_a_panel_each(tmp_path):
     records = [make_record(f"amber_{index}", workers) for index in range(9) for workers in (1, 2)]
     _, drawings = document.compose(Results(tmp_path, named(*records), None))
-    assert next(draw for name, draw in drawings.items() if name.startswith("curves")).func is speed_figures.multiples
+    assert next(draw for name, draw in drawings.items() if name.startswith("curves")).func is speed_charts.multiples
 
 
 def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path):

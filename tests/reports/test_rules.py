@@ -15,8 +15,9 @@ from common.contract.task import PRESETS
 from common.records.training import Record
 from common.sessions import calibration
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import document, rules, sections, speed_figures, summaries
+from reports import document, rules, sections, summaries
 from reports.blocks import DASH
+from reports.charts import speed as speed_charts
 from reports.material import Drawings, gather
 from reports.results import Results
 from reports.rules import Rule
@@ -212,7 +213,7 @@ def test_bounds_stand_beside_what_was_measured(composed):
 def marks(*milliseconds: float) -> int:
     """How many marks and ticks the first figure has on a launch of so many milliseconds a step each."""
     launches = summaries.launches(named(*(make_record(milliseconds=(each,) * 4) for each in milliseconds)))
-    return speed_figures.headline(summaries.cells(launches), launches, looks_of(["amber_ring"])).count(b"<use")
+    return speed_charts.headline(summaries.cells(launches), launches, looks_of(["amber_ring"])).count(b"<use")
 
 
 def test_every_launch_is_a_mark():

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from common.records.training import Record
-from reports import bandwidth_figures, charts
+from reports import altair_of
 from reports.chart_parts import Chart
+from reports.charts import sweep
 from tests.reports.drawings import drawing_of_sweep, words
 from tests.reports.records import MadeUpOptions, over_hosts
 
@@ -32,7 +33,7 @@ def drawn(*records: Record) -> str:
 
 
 def chart(*records: Record) -> Chart:
-    return charts.chart_of(drawing(*records))
+    return altair_of.chart_of(drawing(*records))
 
 
 def test_it_has_a_panel_for_each_number_of_hosts_and_either_measure():
@@ -64,7 +65,7 @@ def test_every_launch_is_a_mark_in_both_rows():
 
 
 def test_other_maths_is_dashed_and_the_same_maths_is_not():
-    dashes = bandwidth_figures.DASHES[1][0] * 1.2  # Of a line of this width.
+    dashes = sweep.DASHES[1][0] * 1.2  # Of a line of this width.
     changed = [*swept(), *swept(options=MadeUpOptions(rounding="half"))]
     assert f"stroke-dasharray: {dashes:g}" in drawn(*changed)
     assert f"stroke-dasharray: {dashes:g}" not in drawn(*swept())

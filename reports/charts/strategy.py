@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from reports import blocks, figures
+from reports import blocks
+from reports.charts import style
 
 WINDOW_QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Of the windows of a bar, in ascending order."""
@@ -43,7 +44,7 @@ _LEFT = 9.0  # Where the panels of processor use begin.
 _LEAST_TICKS_APART = 6.0
 _MOST_TIMES_MEDIAN = 2.2  # Windows are drawn up to so many times the largest median.
 _LEAST_RANGE = 0.1  # Of the largest median.
-_MEDIAN = {"color": figures.INK, "markerfacecolor": "white", "markeredgewidth": 0.4}  # The mark of a launch's median.
+_MEDIAN = {"color": style.INK, "markerfacecolor": "white", "markeredgewidth": 0.4}  # The mark of a launch's median.
 _PRINT = 5.9  # Points.
 _STEPS = [1, 2, 2.5, 5, 10]  # Of an axis, times powers of ten.
 
@@ -74,7 +75,7 @@ def strategy(
     start-up and each window of the launches shown: its `group`, the `part` (empty for a window), rank, `start` and
     `end` in seconds and the `cores` kept busy. `absent` says by the name of a table why it has no rows.
     """
-    with matplotlib.rc_context(figures.SETTINGS | {"hatch.linewidth": 0.35, "font.size": 6.2, "xtick.labelsize": 5.9}):
+    with matplotlib.rc_context(style.SETTINGS | {"hatch.linewidth": 0.35, "font.size": 6.2, "xtick.labelsize": 5.9}):
         figure = Figure(figsize=(_WIDTH / 25.4, height / 25.4))
         page = _Page(figure, height)
         # The parts of a step and the mark of its end stand in two columns, those of a start-up in one.
@@ -94,7 +95,7 @@ def strategy(
             _draw_processors(page, processors, groups, top, height - top - _TITLE - _AXIS)
         else:
             page.words(0.0, top - 1.0, absent["processors"], _WIDTH)
-        return figures.svg(figure)
+        return style.svg(figure)
 
 
 def range_of_windows(windows: pd.DataFrame) -> tuple[float, float]:
@@ -123,7 +124,7 @@ class _Page:
         return axes
 
     def text(self, x: float, y: float, text: str, **how: object) -> None:
-        self._ground.text(x, y, figures.literal(text), **{"fontsize": _PRINT, "va": "center"} | how)
+        self._ground.text(x, y, style.literal(text), **{"fontsize": _PRINT, "va": "center"} | how)
 
     def title(self, x: float, text: str, y: float = 0.0) -> None:
         self.text(x, y + 1.8, text, fontsize=6.9)
@@ -136,7 +137,7 @@ class _Page:
                 lines.append("")
             lines[-1] = f"{lines[-1]} {word}".strip()
         for place, line in enumerate(lines):
-            self.text(x, y + 3 * place, line, color=figures.FAINT)
+            self.text(x, y + 3 * place, line, color=style.FAINT)
 
     def key(
         self, x: float, y: float, entries: Sequence[tuple[str, dict[str, object]]], columns: int, pitch: float
@@ -147,7 +148,7 @@ class _Page:
             if "marker" in look:
                 self._ground.plot([left + 1.2], [top], linestyle="none", **look)
             else:
-                edge = {"edgecolor": figures.INK, "linewidth": 0.3}
+                edge = {"edgecolor": style.INK, "linewidth": 0.3}
                 self._ground.add_patch(Rectangle((left, top - 0.9), 2.4, 1.8, **edge | look))
             self.text(left + 3.2, top, text, fontsize=5.5)
 
@@ -175,7 +176,7 @@ def _row_panel(page: _Page, name: str, rows: int, row: float) -> Axes:
 
 def _name_rows(page: _Page, groups: pd.DataFrame, row: float) -> None:
     for place, group in enumerate(groups.to_dict("records")):
-        color = figures.FAINT if group["crowded"] else figures.INK
+        color = style.FAINT if group["crowded"] else style.INK
         first, _, rest = group["label"].partition("\n")
         middle = _TITLE + row * (place + 0.5)
         mark = "\N{DAGGER}" if group["crowded"] else ""
@@ -200,7 +201,7 @@ def _draw_windows(page: _Page, axes: Axes, windows: pd.DataFrame, groups: pd.Dat
         marks += [(median, y + 0.16) for median in row["medians"] if median <= high]
         row_height = (bottom - _TITLE) / len(groups)
         said = f"n = {row['n']}{' »' if row['quantiles'][-1] > high else ''}"
-        page.text(left + width + 1.2, _TITLE + row_height * (y + 0.5), said, fontsize=5.5, color=figures.FAINT)
+        page.text(left + width + 1.2, _TITLE + row_height * (y + 0.5), said, fontsize=5.5, color=style.FAINT)
     for exchange, bars in drawn.items():
         _draw_quantiles(axes, bars, filled=exchange)
     axes.plot(*zip(*marks, strict=True), linestyle="none", marker="d", markersize=1.9, **_MEDIAN)
@@ -230,39 +231,39 @@ def _draw_quantiles(axes: Axes, bars: Sequence[tuple[float, Sequence[float], str
         hatch = None if filled or whiteness else "//////"
         axes.add_collection(PolyCollection(boxes, hatch=hatch, **looks), autolim=False)
     middles = [[(quantiles[3], y - 0.17), (quantiles[3], y + 0.17)] for y, quantiles, _ in bars]
-    axes.add_collection(LineCollection(middles, colors=figures.INK, linewidths=0.9), autolim=False)
+    axes.add_collection(LineCollection(middles, colors=style.INK, linewidths=0.9), autolim=False)
 
 
 def _draw_parts(page: _Page, axes: Axes, parts: pd.DataFrame, groups: pd.DataFrame, bottom: float) -> None:
     """The ideal step, then what it takes beyond it: right of zero what takes time, left of it what saves some."""
-    ends, measured, boxes = [0.0], {}, {part: [] for part in figures.PARTS}
+    ends, measured, boxes = [0.0], {}, {part: [] for part in style.PARTS}
     for group, own in parts.groupby("group"):
-        spans, right = figures.stacked(own)
+        spans, right = style.stacked(own)
         for part, (start, end) in spans.items():
             boxes[part].append(_box(start, end, group - 0.3, group + 0.3))
         measured[group] = 1000 * own["measured_seconds"].iloc[0]
         ends += [right, *(start for start, _ in spans.values())]
     for part, drawn in boxes.items():
         color, hatch = _part_look(part)
-        looks = {"facecolors": color, "edgecolors": figures.INK, "linewidths": 0.3, "hatch": hatch}
+        looks = {"facecolors": color, "edgecolors": style.INK, "linewidths": 0.3, "hatch": hatch}
         if drawn:
             axes.add_collection(PolyCollection(drawn, **looks), autolim=False)
     lines = [[(each, group - 0.4), (each, group + 0.4)] for group, each in measured.items()]
-    axes.add_collection(LineCollection(lines, colors=figures.INK, linewidths=1.3), autolim=False)
+    axes.add_collection(LineCollection(lines, colors=style.INK, linewidths=1.3), autolim=False)
     axes.set_xlim(1.02 * min(ends), 1.02 * max(ends))
-    axes.axvline(0, color=figures.FAINT, linewidth=0.6)
+    axes.axvline(0, color=style.FAINT, linewidth=0.6)
     _finish_bars(page, axes, "parts", {group: blocks.number(each) for group, each in measured.items()}, bottom, groups)
     page.title(_PANELS["parts"][0], "the step divided, ms")
     shown = {"ideal", *parts["part"]}
-    known = [part for part in figures.PARTS if part in shown]
+    known = [part for part in style.PARTS if part in shown]
     key = [(part, dict(zip(("facecolor", "hatch"), _part_look(part), strict=True))) for part in known]
-    key.append(("measured", {"marker": "|", "markersize": 5, "markeredgewidth": 1.3, "color": figures.INK}))
+    key.append(("measured", {"marker": "|", "markersize": 5, "markeredgewidth": 1.3, "color": style.INK}))
     page.key(_PANELS["parts"][0], bottom + _AXIS, key, 2, 21.0)
 
 
 def _part_look(part: str) -> tuple[str, str]:
-    """Its color and hatch in `figures.PARTS`, but with fewer dots, each of which is a path of its own."""
-    color, hatch = figures.PARTS[part]
+    """Its color and hatch in `style.PARTS`, but with fewer dots, each of which is a path of its own."""
+    color, hatch = style.PARTS[part]
     return color, hatch.replace("....", "..")
 
 
@@ -276,7 +277,7 @@ def _draw_startups(page: _Page, axes: Axes, startups: pd.DataFrame, groups: pd.D
             ends[row["group"]] = start + max(0.0, row[part])
             drawn.append(_box(start, ends[row["group"]], row["group"] - 0.3, row["group"] + 0.3))
             faces.append(_paler(groups["color"].iloc[row["group"]], whiteness))
-        looks = {"facecolors": faces, "edgecolors": figures.INK, "linewidths": 0.3, "hatch": hatch}
+        looks = {"facecolors": faces, "edgecolors": style.INK, "linewidths": 0.3, "hatch": hatch}
         axes.add_collection(PolyCollection(drawn, **looks), autolim=False)
     axes.set_xlim(0, 1.02 * max(ends.values()) or 1.0)
     _finish_bars(page, axes, "startups", {group: blocks.number(end) for group, end in ends.items()}, bottom, groups)
@@ -322,7 +323,7 @@ def _draw_processors(page: _Page, processors: pd.DataFrame, groups: pd.DataFrame
         title = f"processor use, {row['label']}".replace("\n", ", ")
         page.title(left, _shortened(title, int((right - left) / 1.35)), top)
         lines = [[(left, value), (right, value)] for value in heights]
-        grid = {"colors": [figures.FAINT, *["#e4e4e4"] * (len(lines) - 1)], "linewidths": 0.6, "zorder": 0.5}
+        grid = {"colors": [style.FAINT, *["#e4e4e4"] * (len(lines) - 1)], "linewidths": 0.6, "zorder": 0.5}
         axes.add_collection(LineCollection(lines, **grid), autolim=False)
         scales = _scales(own, left, right)
         ticks += _ticks(scales)
@@ -360,7 +361,7 @@ def _draw_launch(
     for row in beginning.to_dict("records"):
         whiteness, hatch = STARTUP_LOOKS[row["part"]]
         start, end = (_placed(row[name], scales[0]) for name in ("start", "end"))
-        looks = {"facecolor": _paler(color, whiteness), "edgecolor": figures.INK, "linewidth": 0.3, "hatch": hatch}
+        looks = {"facecolor": _paler(color, whiteness), "edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch}
         axes.add_patch(Rectangle((start, 0), end - start, row["cores"], **looks))
     ranks = [*dict.fromkeys(windows["rank"])]
     for place, rank in enumerate(ranks):
@@ -372,7 +373,7 @@ def _draw_launch(
     if len(scales) > 1:
         (*_, end), (_, _, start, _) = scales
         breaks = [[(x, 0), (x, axes.get_ylim()[1])] for x in (end + 0.2 * (start - end), end + 0.8 * (start - end))]
-        looks = {"colors": figures.FAINT, "linewidths": 0.5, "linestyles": (0, (1, 1.5))}
+        looks = {"colors": style.FAINT, "linewidths": 0.5, "linestyles": (0, (1, 1.5))}
         axes.add_collection(LineCollection(breaks, **looks), autolim=False)
 
 

@@ -16,9 +16,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from common.contract.oracle import LOSS_TOLERANCE
 from common.records.certificate import Comparison
-from reports import figures
 from reports.certificate import step_deviations
-from reports.figures import Style
+from reports.charts import style
+from reports.charts.style import Style
 
 MOST_RESIDUALS_NAMED = 3
 _MOST_LINES_BESIDE = 20  # Lines of labels that stand apart at the right of a plot; a legend below it holds more.
@@ -29,16 +29,16 @@ def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
 
     Of the launches of one strategy and worker count the one that deviates most is drawn.
     """
-    with matplotlib.rc_context(figures.SETTINGS):
+    with matplotlib.rc_context(style.SETTINGS):
         names = sorted({comparison.strategy for comparison in comparisons})
         lines = sum(1 + name.count(", ") for name in names) + 2
         beside = lines <= _MOST_LINES_BESIDE
-        break_label = _broken if beside else figures.wrapped
+        break_label = _broken if beside else style.wrapped
         handles = [Line2D([], [], color="#c9c9c9", linewidth=4.5, label="oracle (NumPy, float64)")]
-        handles += [figures.line_handle(break_label(name), looks[name]) for name in names]
-        below = 0.0 if beside else figures.legend_height(handles)
+        handles += [style.line_handle(break_label(name), looks[name]) for name in names]
+        below = 0.0 if beside else style.legend_height(handles)
         height = max(46.0, 12 + 3.1 * lines) if beside else 60 + below
-        figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
+        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
         bottom, top = (10 + below) / height, 1 - 5 / height
         left = figure.add_axes((0.06, bottom, 0.345 if beside else 0.42, top - bottom))
         right = figure.add_axes((0.475, bottom, 0.31, top - bottom) if beside else (0.56, bottom, 0.43, top - bottom))
@@ -59,8 +59,8 @@ def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
                 **{"fontsize": 6, "handlelength": 2.4},
             )
         else:
-            figures.draw_legend(figure, handles)
-        return figures.svg(figure)
+            style.draw_legend(figure, handles)
+        return style.svg(figure)
 
 
 def _draw_losses(left: Axes, right: Axes, comparison: Comparison, look: Style, phase: float, steps: int) -> None:
@@ -79,13 +79,13 @@ def _finish_deviation_axis(axes: Axes, steps: int) -> None:
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, 5e-11), max(high, 5e-5))
-    axes.hlines(LOSS_TOLERANCE, 0, steps, color=figures.INK, linewidth=0.9)
+    axes.hlines(LOSS_TOLERANCE, 0, steps, color=style.INK, linewidth=0.9)
     axes.text(0, LOSS_TOLERANCE * 1.25, "tolerated", fontsize=6, va="bottom")
 
 
 def _broken(name: str) -> str:
     """A strategy's name with each option of its label on a line of its own."""
-    return figures.literal(name).replace(", ", ",\n")
+    return style.literal(name).replace(", ", ",\n")
 
 
 def residuals(comparisons: pd.DataFrame) -> bytes:
@@ -96,14 +96,14 @@ def residuals(comparisons: pd.DataFrame) -> bytes:
     lines = []
     for row in comparisons.to_dict("records"):
         percent = 100 * np.expm1(np.array(row["logs"]) - np.mean(row["logs"]))
-        lines.append((figures.literal(f"{row['strategy']} over\n{row['other']}"), np.array(row["rounds"]), percent))
+        lines.append((style.literal(f"{row['strategy']} over\n{row['other']}"), np.array(row["rounds"]), percent))
     lines.sort(key=lambda line: np.abs(line[2]).max())
-    with matplotlib.rc_context(figures.SETTINGS):
-        figure = Figure(figsize=(figures.WIDTH, 62 * figures.MILLIMETRE))
+    with matplotlib.rc_context(style.SETTINGS):
+        figure = Figure(figsize=(style.WIDTH, 62 * style.MILLIMETRE))
         axes = figure.add_axes((0.085, 0.16, 0.69, 0.8))
-        axes.axhline(0, color=figures.FAINT, linewidth=0.6)
+        axes.axhline(0, color=style.FAINT, linewidth=0.6)
         for position, (_, rounds, percent) in enumerate(lines):
-            color, width = (figures.INK, 0.9) if len(lines) - position <= MOST_RESIDUALS_NAMED else (figures.GREY, 0.6)
+            color, width = (style.INK, 0.9) if len(lines) - position <= MOST_RESIDUALS_NAMED else (style.GREY, 0.6)
             axes.plot(rounds, percent, color=color, linewidth=width, marker="o", markersize=2.4)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
@@ -112,7 +112,7 @@ def residuals(comparisons: pd.DataFrame) -> bytes:
         axes.grid(axis="y")
         axes.set_axisbelow(True)
         _name_farthest(axes, lines[-MOST_RESIDUALS_NAMED:])
-        return figures.svg(figure)
+        return style.svg(figure)
 
 
 def _name_farthest(axes: Axes, lines: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> None:
@@ -124,7 +124,7 @@ def _name_farthest(axes: Axes, lines: Sequence[tuple[str, np.ndarray, np.ndarray
     to_fraction = axes.transData + axes.transAxes.inverted()
     natural = [to_fraction.transform((x, y))[1] for _, x, y in ends]
     for (name, x, y), height in zip(ends, _spread(natural, [2] * len(ends), line=0.065), strict=True):
-        _label_at_right(axes, name, (x, y), height, figures.INK)
+        _label_at_right(axes, name, (x, y), height, style.INK)
 
 
 def _label_at_right(axes: Axes, name: str, point: tuple[float, float], height: float, color: str) -> None:

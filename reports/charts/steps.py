@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from reports import blocks, figures
+from reports import blocks
+from reports.charts import style
 
 LONGEST_BAR = 2.5  # Times the median bar.
 
@@ -27,17 +28,15 @@ def scaling(table: pd.DataFrame) -> bytes:
     bars = table.groupby("workers")["strategy"].nunique()
     pitch = min(_BAR_PITCH, _MOST_BARS_HEIGHT / bars.sum())
     shown = {"ideal", *table["part"]}
-    handles = [_part_handle(part) for part in figures.PARTS if part in shown]
-    handles.append(figures.mark_handle("|", 7, 1.4, "measured step"))
+    handles = [_part_handle(part) for part in style.PARTS if part in shown]
+    handles.append(style.mark_handle("|", 7, 1.4, "measured step"))
     if table["products_seconds"].notna().any():
-        handles.append(figures.mark_handle("^", 3.4, 0.6, "the framework's products alone"))
-    below = figures.legend_height(handles) + 4
+        handles.append(style.mark_handle("^", 3.4, 0.6, "the framework's products alone"))
+    below = style.legend_height(handles) + 4
     height = pitch * bars.sum() + 11 * len(bars) + below
-    left = (
-        (6 + 1.25 * min(figures.LONGEST_NAME, table["strategy"].str.len().max())) * figures.MILLIMETRE / figures.WIDTH
-    )
-    with matplotlib.rc_context(figures.SETTINGS | {"hatch.linewidth": 0.4}):
-        figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
+    left = (6 + 1.25 * min(style.LONGEST_NAME, table["strategy"].str.len().max())) * style.MILLIMETRE / style.WIDTH
+    with matplotlib.rc_context(style.SETTINGS | {"hatch.linewidth": 0.4}):
+        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
         top = height
         for workers, rows in table.groupby("workers"):
             bottom = top - 5 - pitch * bars[workers]
@@ -46,22 +45,22 @@ def scaling(table: pd.DataFrame) -> bytes:
             _draw_bars(axes, rows)
             top = bottom - 6
         axes.set_xlabel("milliseconds per step")
-        figures.draw_legend(figure, handles)
-        return figures.svg(figure)
+        style.draw_legend(figure, handles)
+        return style.svg(figure)
 
 
 def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
     """The bars of one number of workers, from the top; one that is far longer than most is cut."""
-    bars = [(name, own.iloc[0], *figures.stacked(own)) for name, own in rows.groupby("strategy")]
+    bars = [(name, own.iloc[0], *style.stacked(own)) for name, own in rows.groupby("strategy")]
     ends = [end for *_, end in bars]
     limit = min(max(ends), LONGEST_BAR * float(np.median(ends)))
     for position, (_, cell, spans, end) in enumerate(bars):
         _draw_bar(axes, position, spans, alpha=0.4 if cell["oversubscribed"] else 1.0)
         measured = 1000 * cell["measured_seconds"]
-        axes.plot([measured] * 2, [position - 0.46, position + 0.46], color=figures.INK, linewidth=1.4)
+        axes.plot([measured] * 2, [position - 0.46, position + 0.46], color=style.INK, linewidth=1.4)
         if not math.isnan(cell["products_seconds"]):
             place = (1000 * cell["products_seconds"], position + 0.4)
-            look = {"color": figures.INK, "markerfacecolor": "white", "markeredgewidth": 0.6}
+            look = {"color": style.INK, "markerfacecolor": "white", "markeredgewidth": 0.6}
             axes.plot(*place, marker="^", markersize=3.4, **look)
         said = f"{blocks.number(measured)} ms{' »' if end > limit else ''}"
         place = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
@@ -74,27 +73,27 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
 def _name_bars(axes: Axes, bars: Sequence[tuple[str, bool]]) -> None:
     """The axes of bars, each of which has a name and may be crowded."""
     axes.set_ylim(len(bars) - 0.5, -0.5)
-    shown = [(figures.shortened(name), is_crowded) for name, is_crowded in bars]
-    names = [figures.literal(f"{name}\N{DAGGER}" if is_crowded else name) for name, is_crowded in shown]
+    shown = [(style.shortened(name), is_crowded) for name, is_crowded in bars]
+    names = [style.literal(f"{name}\N{DAGGER}" if is_crowded else name) for name, is_crowded in shown]
     axes.set_yticks(range(len(bars)), names, fontsize=6.5)
     for label, (_, is_crowded) in zip(axes.get_yticklabels(), bars, strict=True):
-        label.set_color(figures.FAINT if is_crowded else figures.INK)
+        label.set_color(style.FAINT if is_crowded else style.INK)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.axvline(0, color=figures.FAINT, linewidth=0.6)
+    axes.axvline(0, color=style.FAINT, linewidth=0.6)
     axes.grid(axis="x")
     axes.set_axisbelow(True)
 
 
 def _draw_bar(axes: Axes, position: int, spans: Mapping[str, tuple[float, float]], alpha: float) -> None:
     for part, (start, end) in spans.items():
-        if end - start < figures.LEAST_MILLISECONDS:
+        if end - start < style.LEAST_MILLISECONDS:
             continue
-        color, hatch = figures.PARTS[part]
-        edge = {"edgecolor": figures.INK, "linewidth": 0.3, "hatch": hatch}
+        color, hatch = style.PARTS[part]
+        edge = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch}
         axes.barh(position, end - start, left=start, height=0.7, color=color, alpha=alpha, **edge)
 
 
 def _part_handle(part: str) -> Patch:
-    color, hatch = figures.PARTS[part]
-    return Patch(facecolor=color, edgecolor=figures.INK, linewidth=0.3, hatch=hatch, label=part)
+    color, hatch = style.PARTS[part]
+    return Patch(facecolor=color, edgecolor=style.INK, linewidth=0.3, hatch=hatch, label=part)

@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from common.records.collective_rows import CaseFit, Row
-from reports import figures, speed_figures
-from reports.figures import Style
+from reports.charts import speed, style
+from reports.charts.style import Style
 
 _TIMES_HEIGHT, _RESIDUALS_HEIGHT, _GAP = 88.0, 24.0, 3.0  # Millimetres.
 _MOST_TICKS = 14
@@ -30,18 +30,18 @@ def times(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Styl
     (fitted - measured) / measured in percent.
     """
     handles = _legend(rows, fits, looks)
-    below = figures.legend_height(handles)
+    below = style.legend_height(handles)
     residuals = _GAP + _RESIDUALS_HEIGHT if fits else 0.0
     height = 5 + _TIMES_HEIGHT + residuals + 10 + below
-    with matplotlib.rc_context(figures.SETTINGS):
-        figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
+    with matplotlib.rc_context(style.SETTINGS):
+        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
         upper = figure.add_axes((0.075, (10 + below + residuals) / height, 0.915, _TIMES_HEIGHT / height))
         for library, own in _by_library(rows).items():
             _draw(upper, own, looks[library])
         _draw_pieces(upper, fits, looks)
         upper.set_yscale("log")
         upper.set_title("microseconds from the last rank's arrival to the last result")
-        speed_figures.plain_log_axis(upper)
+        speed.plain_log_axis(upper)
         panels = [upper]
         if fits:
             lower = figure.add_axes((0.075, (10 + below) / height, 0.915, _RESIDUALS_HEIGHT / height))
@@ -51,8 +51,8 @@ def times(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Styl
         for axes in panels:
             _size_axis(axes, sorted({row.size_bytes for row in rows}))
         panels[-1].set_xlabel("size in bytes, as nccl-tests counts it")
-        figures.draw_legend(figure, handles)
-        return figures.svg(figure)
+        style.draw_legend(figure, handles)
+        return style.svg(figure)
 
 
 def in_words(size_bytes: int) -> str:
@@ -108,7 +108,7 @@ def _draw_residuals(axes: Axes, fits: Sequence[CaseFit], looks: Mapping[str, Sty
         largest = max(largest, *map(abs, percents))
         sizes = [size * 2**look.shift for size in each.fit.size_bytes]
         axes.plot(sizes, percents, color=look.color, marker=look.marker, markersize=2.6, linewidth=0.5)
-    axes.axhline(0, color=figures.FAINT, linewidth=0.6, zorder=1)
+    axes.axhline(0, color=style.FAINT, linewidth=0.6, zorder=1)
     axes.set_ylim(-1.12 * largest, 1.12 * largest)
     axes.set_ylabel("residual, %")
 
@@ -129,12 +129,12 @@ def _legend(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, St
     handles = []
     for library, own in _by_library(rows).items():
         crowded = " \N{DAGGER}" if any(row.oversubscribed for row in own) else ""
-        handles.append(figures.line_handle(figures.wrapped(library) + crowded, looks[library]))
+        handles.append(style.line_handle(style.wrapped(library) + crowded, looks[library]))
     if fits:
         label = "alpha + size / beta, fitted"
-        handles.append(Line2D([], [], color=figures.INK, linewidth=0.7, linestyle=_DOTS, label=label))
+        handles.append(Line2D([], [], color=style.INK, linewidth=0.7, linestyle=_DOTS, label=label))
     if any(row.seconds.low is not None for row in rows):
-        handles.append(figures.mark_handle("|", 7, 1.8, "95 % interval of the median"))
+        handles.append(style.mark_handle("|", 7, 1.8, "95 % interval of the median"))
     if any(row.oversubscribed for row in rows):
-        handles.append(figures.mark_handle("o", 3.4, 0.8, "\N{DAGGER} more threads than cores"))
+        handles.append(style.mark_handle("o", 3.4, 0.8, "\N{DAGGER} more threads than cores"))
     return handles

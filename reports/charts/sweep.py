@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from reports import figures, speed_figures
-from reports.figures import Style
+from reports.charts import speed, style
+from reports.charts.style import Style
 
 MEASURES = {"seconds": "ms per step", "samples_per_second": "samples per second"}
 """What a row of panels shows, by the column of its medians."""
@@ -31,11 +31,11 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
     logarithmic. Each base alone is a level line, the ring's lower bound a dotted one; other maths is dashed.
     """
     handles = _legend(cells, looks)
-    below = figures.legend_height(handles)
+    below = style.legend_height(handles)
     groups = panels(cells)
     height = 2 * _PANEL_HEIGHT + 15 + below
-    with matplotlib.rc_context(figures.SETTINGS):
-        figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
+    with matplotlib.rc_context(style.SETTINGS):
+        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
         grid = figure.add_gridspec(
             *(2, len(groups)),
             **{"left": 0.075, "right": 0.99, "top": 1 - 5 / height, "bottom": (10 + below) / height},
@@ -52,13 +52,13 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
                 axes.set_title(f"{title}: {said}" if not place else title)
                 axes.set_yscale("log")
                 axes.set_ylim(*ends_of_axis)
-                speed_figures.plain_log_axis(axes)
+                speed.plain_log_axis(axes)
                 _bandwidth_axis(axes, cells)
                 axes.tick_params(labelleft=place == 0, labelbottom=row == 1)
                 if row == 1:
                     axes.set_xlabel("Mbit/s from host to host")
-        figures.draw_legend(figure, handles)
-        return figures.svg(figure)
+        style.draw_legend(figure, handles)
+        return style.svg(figure)
 
 
 def panels(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -87,7 +87,7 @@ def limits(cells: pd.DataFrame, launches: pd.DataFrame, measure: str) -> pd.Seri
 
 def in_words(bits_per_second: float) -> str:
     """A bandwidth in Mbit/s as it stands at a tick."""
-    return speed_figures.short(float(f"{bits_per_second / 1e6:.2g}"))
+    return speed.short(float(f"{bits_per_second / 1e6:.2g}"))
 
 
 def intervals(cells: pd.DataFrame, measure: str) -> tuple[pd.Series, pd.Series]:
@@ -136,7 +136,7 @@ def _draw_bounds(axes: Axes, cells: pd.DataFrame, measure: str, looks: Mapping[s
     if measure == "seconds":
         bound = cells.drop_duplicates("bandwidth_bits_per_second").sort_values("bandwidth_bits_per_second")
         x, y = bound["bandwidth_bits_per_second"] / 1e6, 1000 * bound["bound_seconds"]
-        axes.plot(x, y, color=figures.INK, linewidth=1.0, linestyle=DOTS, zorder=2.8)
+        axes.plot(x, y, color=style.INK, linewidth=1.0, linestyle=DOTS, zorder=2.8)
 
 
 def _bandwidth_axis(axes: Axes, cells: pd.DataFrame) -> None:
@@ -166,7 +166,7 @@ def _shifted(rows: pd.DataFrame, look: Style) -> pd.Series:
 
 
 def _base_color(base: str, looks: Mapping[str, Style]) -> str:
-    return looks[base].color if base in looks else figures.FAINT
+    return looks[base].color if base in looks else style.FAINT
 
 
 def _legend(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[Line2D]:
@@ -174,15 +174,15 @@ def _legend(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[Line2D]:
     for own, group in cells.groupby("own"):
         same, look = group["same_maths"].all(), looks[own]
         drawn = Style(look.color, look.marker, "-" if same else DASHES, look.shift)
-        handles.append(figures.line_handle(figures.wrapped(own), drawn))
+        handles.append(style.line_handle(style.wrapped(own), drawn))
     for base in bases(cells)["base"]:
-        name = f"one host alone: {figures.literal(base)}"
+        name = f"one host alone: {style.literal(base)}"
         handles.append(Line2D([], [], color=_base_color(base, looks), linewidth=0.9, label=name))
     handles.append(
-        Line2D([], [], color=figures.INK, linewidth=1.0, linestyle=DOTS, label="the ring's lower bound on the link")
+        Line2D([], [], color=style.INK, linewidth=1.0, linestyle=DOTS, label="the ring's lower bound on the link")
     )
     if cells["oversubscribed"].any():
-        handles.append(figures.mark_handle("o", 3.4, 0.6, "more threads than cores"))
+        handles.append(style.mark_handle("o", 3.4, 0.6, "more threads than cores"))
     if cells["low_seconds"].notna().any():
-        handles.append(figures.mark_handle("|", 7, 1.8, "95 % interval of the median"))
+        handles.append(style.mark_handle("|", 7, 1.8, "95 % interval of the median"))
     return handles

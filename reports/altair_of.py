@@ -3,19 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from reports import (
-    bandwidth_charts,
-    bandwidth_figures,
-    deviation_charts,
-    deviation_figures,
-    scaling_charts,
-    scaling_figures,
-    speed_charts,
-    speed_figures,
-    strategy_charts,
-    strategy_figures,
-)
+from reports import bandwidth_charts, deviation_charts, scaling_charts, speed_charts, strategy_charts
 from reports.chart_parts import Chart
+from reports.charts import deviation as deviation_figures
+from reports.charts import speed as speed_figures
+from reports.charts import steps as scaling_figures
+from reports.charts import strategy as strategy_figures
+from reports.charts import sweep as bandwidth_figures
 
 
 def chart_of(draw: Callable[[], bytes]) -> Chart | None:

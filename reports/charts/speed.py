@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from reports import blocks, figures
-from reports.figures import Style
+from reports import blocks
+from reports.charts import style
+from reports.charts.style import Style
 from reports.findings import crowded
 
 MOST_CURVES = 8  # Strategies that one panel can tell apart.
@@ -41,15 +42,15 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style
     ideals = _ideals(cells)
     handles = [_ideal_handle(base, looks) for base in ideals]
     handles += [
-        figures.mark_handle("o", 2.2, 0.6, "one launch"),
-        figures.mark_handle("|", 7, 1.8, "95 % interval of the median"),
+        style.mark_handle("o", 2.2, 0.6, "one launch"),
+        style.mark_handle("|", 7, 1.8, "95 % interval of the median"),
     ]
-    below = figures.legend_height(handles)
+    below = style.legend_height(handles)
     height = pitch * len(names) + 15 + below
-    left = (5 + 1.27 * min(figures.LONGEST_NAME, max(map(len, names)))) * figures.MILLIMETRE / figures.WIDTH
+    left = (5 + 1.27 * min(style.LONGEST_NAME, max(map(len, names)))) * style.MILLIMETRE / style.WIDTH
     panel = (0.995 - left) / len(counts)
-    with matplotlib.rc_context(figures.SETTINGS):
-        figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
+    with matplotlib.rc_context(style.SETTINGS):
+        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
         bottom, span = (8 + below) / height, pitch * len(names) / height
         for position, workers in enumerate(counts):
             axes = figure.add_axes((left + position * panel, bottom, panel - _NUMBERS_WIDTH, span))
@@ -57,7 +58,7 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style
             shown = (cells[cells["workers"] == workers], launches[launches["workers"] == workers])
             _draw_rates(axes, *shown, looks, places, workers * max(ideals.values(), default=0.0))
             for base, rate in ideals.items():
-                color = looks[base].color if base in looks else figures.FAINT
+                color = looks[base].color if base in looks else style.FAINT
                 axes.axvline(workers * rate, color=color, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
             is_crowded = workers in crowded(cells)
             axes.set_title(blocks.workers(int(workers)) + (" \N{DAGGER}" if is_crowded else ""), pad=3)
@@ -66,13 +67,13 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style
             axes.set_yticks([])
             if not position:
                 axes.set_yticks(
-                    range(len(names)), [figures.literal(figures.shortened(name)) for name in names], fontsize=6.5
+                    range(len(names)), [style.literal(style.shortened(name)) for name in names], fontsize=6.5
                 )
                 for label, name in zip(axes.get_yticklabels(), names, strict=True):
                     label.set_color(looks[name].color)
                 axes.tick_params(axis="y", length=0)
-        figures.draw_legend(figure, handles)
-        return figures.svg(figure)
+        style.draw_legend(figure, handles)
+        return style.svg(figure)
 
 
 def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
@@ -122,7 +123,7 @@ def _draw_rates(
             **{"markeredgewidth": 0.8},
         )
         said = f"{row['samples_per_second']:,.0f}"
-        color = figures.FAINT if row["oversubscribed"] else figures.INK
+        color = style.FAINT if row["oversubscribed"] else style.INK
         axes.annotate(
             *(said, (1.0, place)),
             **{"xycoords": ("axes fraction", "data"), "xytext": (21, 0), "textcoords": "offset points"},
@@ -138,18 +139,18 @@ def _draw_rates(
 
 
 def _ideal_handle(base: str, looks: dict[str, Style]) -> Line2D:
-    color = looks[base].color if base in looks else figures.FAINT
-    label = f"ideal: N times {figures.literal(base)}"
+    color = looks[base].color if base in looks else style.FAINT
+    label = f"ideal: N times {style.literal(base)}"
     return Line2D([], [], color=color, linewidth=0.9, linestyle=(0, (1, 2)), label=label)
 
 
 def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
     """Throughput, speed-up over either base, and efficiency by workers for one regime, with every launch."""
-    with matplotlib.rc_context(figures.SETTINGS):
+    with matplotlib.rc_context(style.SETTINGS):
         handles = _legend(cells, looks)
-        below = figures.legend_height(handles)
+        below = style.legend_height(handles)
         height = 121 + below
-        figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
+        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
         bottom = (12 + below) / height
         grid = figure.add_gridspec(2, 2, left=0.075, right=0.99, top=0.955, bottom=bottom, hspace=0.36, wspace=0.2)
         panels = [figure.add_subplot(grid[row, column]) for row in range(2) for column in range(2)]
@@ -165,8 +166,8 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style])
         panels[3].set_title("speed-up over one worker of the same strategy")
         for axes in panels[2:]:
             axes.set_xlabel("workers")
-        figures.draw_legend(figure, handles)
-        return figures.svg(figure)
+        style.draw_legend(figure, handles)
+        return style.svg(figure)
 
 
 def multiples(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Style]) -> bytes:
@@ -177,19 +178,17 @@ def multiples(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Styl
     names = in_order_of_speed(cells)
     rows = math.ceil(len(names) / _PANELS_BESIDE)
     handles = [
-        figures.mark_handle("o", 2.6, 0.6, "one launch"),
-        Line2D([], [], color=figures.GREY, linewidth=0.6, label="the others"),
+        style.mark_handle("o", 2.6, 0.6, "one launch"),
+        Line2D([], [], color=style.GREY, linewidth=0.6, label="the others"),
     ]
-    handles += [
-        Line2D([], [], color=figures.INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times its base")
-    ]
-    below = figures.legend_height(handles)
+    handles += [Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times its base")]
+    below = style.legend_height(handles)
     # A title of more than two lines needs more room than there is between panels.
-    lines = max(1 + figures.wrapped(name, _LONGEST_TITLE).count("\n") for name in names)
+    lines = max(1 + style.wrapped(name, _LONGEST_TITLE).count("\n") for name in names)
     above = _TITLE_LINE * max(0, lines - 2)
     height = rows * (_PANEL_HEIGHT + above) + 12 + below
-    with matplotlib.rc_context(figures.SETTINGS):
-        figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
+    with matplotlib.rc_context(style.SETTINGS):
+        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
         grid = figure.add_gridspec(
             *(rows, _PANELS_BESIDE),
             **{"left": 0.06, "right": 0.995, "top": 1 - (5 + above) / height, "bottom": (11 + below) / height},
@@ -199,10 +198,10 @@ def multiples(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Styl
         first = None
         for place, name in enumerate(names):
             axes = figure.add_subplot(grid[divmod(place, _PANELS_BESIDE)], sharex=first, sharey=first)
-            axes.add_collection(LineCollection(lines, colors=figures.GREY, linewidths=0.5, zorder=1))
+            axes.add_collection(LineCollection(lines, colors=style.GREY, linewidths=0.5, zorder=1))
             own = (cells[cells["strategy"] == name], launches[launches["strategy"] == name])
             _draw_multiple(axes, *own, looks[name])
-            axes.set_title(figures.wrapped(name, _LONGEST_TITLE), fontsize=6.2, color=looks[name].color, pad=2)
+            axes.set_title(style.wrapped(name, _LONGEST_TITLE), fontsize=6.2, color=looks[name].color, pad=2)
             is_last = place + _PANELS_BESIDE >= len(names)
             axes.tick_params(labelsize=5.8, labelleft=place % _PANELS_BESIDE == 0, labelbottom=is_last)
             if first is None:
@@ -212,8 +211,8 @@ def multiples(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, Styl
                 axes.set_ylim(0.8 * cells["samples_per_second"].min(), 1.3 * _largest_ideal(cells))
                 plain_log_axis(axes)
         figure.text(0.06, (3.5 + below) / height, "samples per second of all workers, by workers", fontsize=6.5)
-        figures.draw_legend(figure, handles)
-        return figures.svg(figure)
+        style.draw_legend(figure, handles)
+        return style.svg(figure)
 
 
 def _draw_multiple(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: Style) -> None:
@@ -228,7 +227,7 @@ def _draw_multiple(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look
     axes.plot(ordered["workers"], ordered["samples_per_second"], color=look.color, linewidth=1.3)
     known = ordered.dropna(subset=["base_samples_per_second"])
     ideal = known["workers"] * known["base_samples_per_second"]
-    axes.plot(known["workers"], ideal, color=figures.INK, linewidth=0.9, linestyle=(0, (1, 2)))
+    axes.plot(known["workers"], ideal, color=style.INK, linewidth=0.9, linestyle=(0, (1, 2)))
     axes.grid(axis="y")
     axes.set_axisbelow(True)
 
@@ -245,7 +244,7 @@ def _draw_throughput(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, lo
     workers = np.array(sorted(cells["workers"].unique()))
     bases = cells.dropna(subset=["base"]).drop_duplicates("base")
     for base, speed in zip(bases["base"], bases["base_samples_per_second"], strict=True):
-        color = looks[base].color if base in looks else figures.FAINT
+        color = looks[base].color if base in looks else style.FAINT
         axes.plot(workers, workers * speed, color=color, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1.5)
     _workers_axis(axes, cells)
     axes.set_yscale("log")
@@ -263,10 +262,10 @@ def _draw_ratio(
     _draw_medians(axes, cells, ratio, looks, intervals=False)
     workers = np.array(sorted(cells["workers"].unique()))
     ideal = np.ones(len(workers)) if per_worker else workers
-    axes.plot(workers, ideal, color=figures.INK, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
+    axes.plot(workers, ideal, color=style.INK, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
     _workers_axis(axes, cells)
     if ratio.notna().sum() == 0:
-        axes.text(0.5, 0.4, "the base wasn't measured", transform=axes.transAxes, ha="center", color=figures.FAINT)
+        axes.text(0.5, 0.4, "the base wasn't measured", transform=axes.transAxes, ha="center", color=style.FAINT)
     if per_worker:
         axes.set_ylim(0, max(1.1, 1.06 * float(np.nan_to_num(points.max()))))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
@@ -349,12 +348,12 @@ def short(value: float) -> str:
 
 
 def _legend(cells: pd.DataFrame, looks: dict[str, Style]) -> list[Line2D]:
-    handles = [figures.line_handle(figures.wrapped(name), looks[name]) for name in sorted(cells["strategy"].unique())]
+    handles = [style.line_handle(style.wrapped(name), looks[name]) for name in sorted(cells["strategy"].unique())]
     handles.append(
-        Line2D([], [], color=figures.INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times the base")
+        Line2D([], [], color=style.INK, linewidth=0.9, linestyle=(0, (1, 2)), label="ideal: N times the base")
     )
     if cells["oversubscribed"].any():
-        handles.append(figures.mark_handle("o", 3.4, 0.6, "\N{DAGGER} more threads than cores"))
+        handles.append(style.mark_handle("o", 3.4, 0.6, "\N{DAGGER} more threads than cores"))
     if cells["low_seconds"].notna().any():
-        handles.append(figures.mark_handle("|", 7, 1.8, "95 % interval of the median"))
+        handles.append(style.mark_handle("|", 7, 1.8, "95 % interval of the median"))
     return handles

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from reports import strategy_figures, strategy_pages, summaries
+from reports import strategy_pages, summaries
+from reports.charts import strategy
 from reports.material import gather
 from reports.results import Results
 from tests.reports.drawings import height_of, words
@@ -93,6 +94,6 @@ def test_crowded_rows_are_marked_and_texts_are_never_read_as_formulas():
 
 def test_a_figure_is_as_high_as_it_is_asked_to_be():
     draw = drawing(BASE, *RING)
-    for height in strategy_figures.heights(2, processors=True):
+    for height in strategy.heights(2, processors=True):
         svg = partial(draw.func, *draw.args, **draw.keywords | {"height": height})().decode()
         assert height_of(svg) == pytest.approx(height / 25.4 * 72)

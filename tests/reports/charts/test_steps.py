@@ -4,7 +4,8 @@ import math
 
 import pandas as pd
 
-from reports import scaling, scaling_figures, summaries
+from reports import scaling, summaries
+from reports.charts import steps
 from tests.reports.drawings import height_of, words
 from tests.reports.records import make_record, named, varied
 
@@ -22,7 +23,7 @@ def parts_of_steps(strategies: int = 1, workers: tuple[int, ...] = (2,), millise
 
 def drawn_parts(launches: pd.DataFrame, products_seconds: float = math.nan) -> str:
     found = scaling.table(summaries.cells(launches), launches, None)
-    return scaling_figures.scaling(found.assign(products_seconds=products_seconds)).decode()
+    return steps.scaling(found.assign(products_seconds=products_seconds)).decode()
 
 
 def test_what_the_products_alone_take_is_marked_where_a_probe_tells():

@@ -4,18 +4,19 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from reports import speed_figures, summaries
+from reports import summaries
+from reports.charts import speed
 from tests.reports.drawings import height_of, looks_of, words
 from tests.reports.records import make_record, named, varied
 
 
-def drawn(*records, kind=speed_figures.headline) -> str:
+def drawn(*records, kind=speed.headline) -> str:
     launches = summaries.launches(named(*records))
     looks = looks_of(launches["strategy"].tolist())
     return kind(summaries.cells(launches), launches, looks).decode()
 
 
-@pytest.mark.parametrize("kind", [speed_figures.headline, speed_figures.curves])
+@pytest.mark.parametrize("kind", [speed.headline, speed.curves])
 def test_a_figure_is_svg_without_pixels_and_names_its_strategies(kind):
     svg = drawn(make_record("amber_single"), make_record("amber_ring", 2), kind=kind)
     assert ElementTree.fromstring(svg).tag.endswith("svg")
@@ -23,7 +24,7 @@ def test_a_figure_is_svg_without_pixels_and_names_its_strategies(kind):
     assert {"amber_single", "amber_ring"} <= set(words(svg))
 
 
-@pytest.mark.parametrize("kind", [speed_figures.headline, speed_figures.curves])
+@pytest.mark.parametrize("kind", [speed.headline, speed.curves])
 def test_the_same_input_gives_the_same_bytes(kind):
     records = (make_record("amber_single"), make_record("amber_ring", 2))
     assert drawn(*records, kind=kind) == drawn(*records, kind=kind)
@@ -35,7 +36,7 @@ def test_the_headline_has_an_ideal_line_for_each_measured_base():
     assert "ideal: N times amber_single" not in words(drawn(make_record("amber_ring", 1), make_record("amber_ring", 2)))
 
 
-@pytest.mark.parametrize(("kind", "mark"), [(speed_figures.headline, "4 workers †"), (speed_figures.curves, "4†")])
+@pytest.mark.parametrize(("kind", "mark"), [(speed.headline, "4 workers †"), (speed.curves, "4†")])
 def test_more_threads_than_cores_are_marked_on_the_plot(kind, mark):
     records = [make_record("amber_ring", workers) for workers in (1, 2, 4)]
     assert mark in words(drawn(*records, kind=kind))
@@ -54,7 +55,7 @@ def test_strategies_stand_in_the_order_of_their_speed_where_there_is_a_core_for_
     fast = [make_record("amber_library", count, (time,) * 3) for count, time in ((1, 2.0), (2, 3.0), (4, 9.0))]
     alone = make_record("amber_single", 1, (0.5,) * 3)
     cells = summaries.cells(summaries.launches(named(*slow, *fast, alone)))
-    assert speed_figures.in_order_of_speed(cells) == ["amber_library", "amber_ring", "amber_single"]
+    assert speed.in_order_of_speed(cells) == ["amber_library", "amber_ring", "amber_single"]
 
 
 def test_a_ground_is_shaded_only_where_every_strategy_has_more_threads_than_cores():
@@ -70,7 +71,7 @@ def test_every_launch_is_a_point():
     assert many.count("<use") - few.count("<use") == 6
 
 
-@pytest.mark.parametrize("kind", [speed_figures.headline, speed_figures.curves])
+@pytest.mark.parametrize("kind", [speed.headline, speed.curves])
 def test_with_many_strategies_the_figure_grows_and_names_every_one(kind):
     names = [f"amber_{index:02d}" for index in range(24)]
     svg = drawn(*(make_record(name, workers) for name in names for workers in (1, 2)), kind=kind)
@@ -82,13 +83,13 @@ def test_with_many_strategies_the_figure_grows_and_names_every_one(kind):
 def test_many_strategies_have_a_panel_each_with_the_others_in_grey():
     names = [f"amber_{index:02d}" for index in range(12)]
     records = [make_record(name, workers) for name in names for workers in (1, 2)]
-    svg = drawn(make_record("amber_single"), *records, kind=speed_figures.multiples)
+    svg = drawn(make_record("amber_single"), *records, kind=speed.multiples)
     assert {*names, "amber_single", "the others", "ideal: N times its base"} <= set(words(svg))
-    assert svg == drawn(make_record("amber_single"), *records, kind=speed_figures.multiples)
-    assert height_of(drawn(*records[:8], kind=speed_figures.multiples)) < height_of(svg)
+    assert svg == drawn(make_record("amber_single"), *records, kind=speed.multiples)
+    assert height_of(drawn(*records[:8], kind=speed.multiples)) < height_of(svg)
 
 
-@pytest.mark.parametrize("kind", [speed_figures.headline, speed_figures.curves])
+@pytest.mark.parametrize("kind", [speed.headline, speed.curves])
 def test_a_label_is_a_curve_of_its_own(kind):
     svg = drawn(make_record("cobalt_replicas", 2), varied("cobalt_replicas", 2, compiled=True), kind=kind)
     assert "cobalt_replicas" in words(svg)
