@@ -21,7 +21,7 @@ from reports.charts import collective_times, style
 from reports.charts.style import Style
 from reports.collective_sections import grouped, world
 from reports.document import typeset
-from reports.drawing import draw_all
+from reports.drawing import draw_all, narrow
 from reports.material import Drawings
 from reports.results import digest_of, noted_command
 
@@ -246,9 +246,9 @@ def write_report(results: Path, out: Path = Path("reports/out/collectives.pdf"))
     for path in (out, page_file):
         ensure_writable(path)
     content, drawings = compose(session)
-    images = draw_all(drawings)
+    images = draw_all(drawings | narrow(drawings))
     write_atomically(out, typeset(session.started_at, content, images))
-    write_atomically(page_file, web_page.build(content, drawings, images))
+    write_atomically(page_file, web_page.build(content, images))
     print(f"{out} and {page_file}: {len(session.records)} records")
 
 

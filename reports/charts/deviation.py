@@ -3,151 +3,165 @@
 Each function returns one SVG, the same bytes for the same input.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from common.contract.oracle import LOSS_TOLERANCE
 from common.records.certificate import Comparison
+from reports import blocks
 from reports.certificate import step_deviations
-from reports.charts import style
+from reports.charts import layout, style, svg
 from reports.charts.style import Style
 
-MOST_RESIDUALS_NAMED = 3
-_MOST_LINES_BESIDE = 20  # Lines of labels that stand apart at the right of a plot; a legend below it holds more.
+_MOST_RESIDUALS_NAMED = 3
+_PANEL_HEIGHT, _NAMES_WIDTH = 50.0, 40.0  # Millimetres.
+_STEPS_OF_A_LINE = (25, 100)  # The fewest and the most that are drawn.
+_LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
 
 
-def losses(comparisons: Sequence[Comparison], looks: dict[str, Style]) -> bytes:
+def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
     """Loss curves on the oracle's, and their relative deviation from it, of launches that share one oracle.
 
-    Of the launches of one strategy and worker count the one that deviates most is drawn.
+    Of the launches of one strategy and worker count the one that deviates most is drawn. Of very many steps some are
+    left out, and of the deviations of those the largest is drawn.
     """
+    names = sorted({comparison.strategy for comparison in comparisons})
+    oracle = max((comparison.oracle_losses for comparison in comparisons), key=len)
+    every = math.ceil(len(oracle) / float(np.clip(layout.MOST_POINTS / len(comparisons), *_STEPS_OF_A_LINE)))
+    handles = [Line2D([], [], color=style.GREY, linewidth=4.5, label="oracle (NumPy, float64)")]
+    handles += [layout.line_handle(name, looks[name]) for name in names]
+    note = f"Drawn is one loss of every {every} steps, and their largest deviation." if every > 1 else ""
     with matplotlib.rc_context(style.SETTINGS):
-        names = sorted({comparison.strategy for comparison in comparisons})
-        lines = sum(1 + name.count(", ") for name in names) + 2
-        beside = lines <= _MOST_LINES_BESIDE
-        break_label = _broken if beside else style.wrapped
-        handles = [Line2D([], [], color="#c9c9c9", linewidth=4.5, label="oracle (NumPy, float64)")]
-        handles += [style.line_handle(break_label(name), looks[name]) for name in names]
-        below = 0.0 if beside else style.legend_height(handles)
-        height = max(46.0, 12 + 3.1 * lines) if beside else 60 + below
-        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
-        bottom, top = (10 + below) / height, 1 - 5 / height
-        left = figure.add_axes((0.06, bottom, 0.345 if beside else 0.42, top - bottom))
-        right = figure.add_axes((0.475, bottom, 0.31, top - bottom) if beside else (0.56, bottom, 0.43, top - bottom))
-        oracle = max((comparison.oracle_losses for comparison in comparisons), key=len)
-        left.plot(oracle, color="#c9c9c9", linewidth=4.5, solid_capstyle="round", zorder=1)
-        for position, comparison in enumerate(comparisons):
-            _draw_losses(left, right, comparison, looks[comparison.strategy], position / len(comparisons), len(oracle))
+        heights = [_PANEL_HEIGHT] * (1 if width > style.NARROW else 2)
+        figure, panels = layout.panels(2, width, heights, left=11, between=13, handles=handles, note=note)
+        left, right = panels
+        steps = range(0, len(oracle), every)
+        left.plot(steps, [oracle[step] for step in steps], color=style.GREY, linewidth=4.5, solid_capstyle="round")
+        for place, comparison in enumerate(comparisons):
+            _draw_run(left, right, comparison, looks[comparison.strategy], place / len(comparisons), every)
         left.set_title("loss, the mean over the global batch")
         right.set_title("relative deviation from the oracle")
-        _finish_deviation_axis(right, len(oracle))
-        for axes in (left, right):
+        right.set_yscale("log")
+        low, high = right.get_ylim()
+        right.set_ylim(max(low, 5e-11), max(high, 5e-5))
+        right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"1e{round(math.log10(value))}"))
+        right.axhline(LOSS_TOLERANCE, color=style.INK, linewidth=0.9)
+        right.text(0, LOSS_TOLERANCE * 1.25, "tolerated", fontsize=6, va="bottom")
+        for axes in panels:
+            svg.panel(axes, axes.get_title(loc="left"))
             axes.set_xlabel("step")
             axes.grid(axis="y")
             axes.set_xlim(-0.02 * len(oracle), 1.02 * len(oracle))
-        if beside:
-            figure.legend(
-                **{"handles": handles, "loc": "upper left", "bbox_to_anchor": (0.79, 1.0), "frameon": False},
-                **{"fontsize": 6, "handlelength": 2.4},
-            )
-        else:
-            style.draw_legend(figure, handles)
-        return style.svg(figure)
+        return svg.svg(figure)
 
 
-def _draw_losses(left: Axes, right: Axes, comparison: Comparison, look: Style, phase: float, steps: int) -> None:
+def _draw_run(left: Axes, right: Axes, comparison: Comparison, look: Style, phase: float, every: int) -> None:
     """One launch in both panels, its markers shifted by `phase` so that curves on one another all stay visible."""
-    every = max(1, steps // 6)
-    marks = {"marker": look.marker, "markersize": 3, "markevery": (int(phase * every), every), "color": look.color}
-    shown = comparison.losses[: len(comparison.oracle_losses)]
-    x = comparison.first_step + np.arange(len(shown))
-    left.plot(x, shown, linewidth=0.7, **marks)
-    deviations = step_deviations(comparison)
-    # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
-    right.plot(x, np.maximum(deviations, 1e-10), linewidth=0.7, alpha=0.85, **marks)
+    shown, deviations = comparison.losses[: len(comparison.oracle_losses)], step_deviations(comparison)
+    starts = range(0, len(deviations), every)
+    worst = [np.nanmax([_LOWEST_DEVIATION, *deviations[start : start + every]]) for start in starts]
+    x = [comparison.first_step + start for start in starts]
+    apart = max(1, len(x) // 6)
+    tip = {
+        "strategy": comparison.strategy,
+        "workers": comparison.workers,
+        "launch": comparison.launch,
+        "largest deviation of a loss": blocks.tiny(comparison.loss),
+        "deviation of the weights": blocks.tiny(comparison.weights),
+        "verdict": comparison.verdict,
+    }
+    for axes, values in ((left, [shown[start] for start in starts]), (right, worst)):
+        [line] = axes.plot(x, values, color=look.color, linestyle=look.line, linewidth=0.8, marker=look.marker)
+        line.set(markersize=3, markevery=(int(phase * apart), apart), alpha=0.85)
+        svg.mark(line, [comparison.strategy], tip)
 
 
-def _finish_deviation_axis(axes: Axes, steps: int) -> None:
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    axes.set_ylim(max(low, 5e-11), max(high, 5e-5))
-    axes.hlines(LOSS_TOLERANCE, 0, steps, color=style.INK, linewidth=0.9)
-    axes.text(0, LOSS_TOLERANCE * 1.25, "tolerated", fontsize=6, va="bottom")
-
-
-def _broken(name: str) -> str:
-    """A strategy's name with each option of its label on a line of its own."""
-    return style.literal(name).replace(", ", ",\n")
-
-
-def residuals(comparisons: pd.DataFrame) -> bytes:
+def residuals(comparisons: pd.DataFrame, width: float = style.WIDTH) -> bytes:
     """The log ratio of each pair in each round, less the pair's mean: a line for each row of `Ranking.comparisons`.
 
-    The three lines with the farthest points are drawn in ink and named.
+    The three lines with the farthest points are drawn in ink and named. Of very many pairs the farthest are drawn.
     """
-    lines = []
+    pairs = []
     for row in comparisons.to_dict("records"):
         percent = 100 * np.expm1(np.array(row["logs"]) - np.mean(row["logs"]))
-        lines.append((style.literal(f"{row['strategy']} over\n{row['other']}"), np.array(row["rounds"]), percent))
-    lines.sort(key=lambda line: np.abs(line[2]).max())
+        pairs.append((row, np.array(row["rounds"]), percent))
+    # The farthest last, which draws it over the others.
+    pairs.sort(key=lambda pair: (np.abs(pair[2]).max(), pair[0]["strategy"], pair[0]["other"]))
+    most = max(1, layout.MOST_POINTS // max(len(percent) for *_, percent in pairs))
+    note = f"Drawn are the {most} of {len(pairs)} pairs that leave their mean farthest." if len(pairs) > most else ""
     with matplotlib.rc_context(style.SETTINGS):
-        figure = Figure(figsize=(style.WIDTH, 62 * style.MILLIMETRE))
-        axes = figure.add_axes((0.085, 0.16, 0.69, 0.8))
+        figure, [axes] = layout.panels(
+            1, width, [_PANEL_HEIGHT], left=13, between=0, right=_NAMES_WIDTH, above=3, note=note
+        )
         axes.axhline(0, color=style.FAINT, linewidth=0.6)
-        for position, (_, rounds, percent) in enumerate(lines):
-            color, width = (style.INK, 0.9) if len(lines) - position <= MOST_RESIDUALS_NAMED else (style.GREY, 0.6)
-            axes.plot(rounds, percent, color=color, linewidth=width, marker="o", markersize=2.4)
+        svg.panel(axes, "ratio of a pair over its mean, by rounds")
+        drawn = pairs[-most:]
+        for place, (row, rounds, percent) in enumerate(drawn, start=1):
+            is_named = place > len(drawn) - _MOST_RESIDUALS_NAMED
+            color, thickness = (style.INK, 0.9) if is_named else (style.FAINT, 0.5)
+            [line] = axes.plot(rounds, percent, color=color, linewidth=thickness, marker="o", markersize=2.4)
+            svg.mark(line, [_pair(row)], *_tips(row, rounds, percent))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
         axes.set_xlabel("round")
         axes.set_ylabel("ratio of a pair over its mean")
         axes.grid(axis="y")
         axes.set_axisbelow(True)
-        _name_farthest(axes, lines[-MOST_RESIDUALS_NAMED:])
-        return style.svg(figure)
+        _name_farthest(axes, drawn[-_MOST_RESIDUALS_NAMED:])
+        return svg.svg(figure)
 
 
-def _name_farthest(axes: Axes, lines: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> None:
-    """The names of these lines at the right, each joined to its farthest point."""
-    places = [int(np.argmax(np.abs(percent))) for _, _, percent in lines]
-    ends = [(name, rounds[place], percent[place]) for (name, rounds, percent), place in zip(lines, places, strict=True)]
+def _pair(row: Mapping[str, object]) -> str:
+    return f"{row['strategy']} over {row['other']}"
+
+
+def _tips(row: Mapping[str, object], rounds: np.ndarray, percent: np.ndarray) -> list[dict[str, object]]:
+    """What the mouse shows of the rounds of a pair."""
+    about = {"pair": _pair(row), "mean ratio": f"{np.exp(np.mean(row['logs'])):.3f}", "rounds (n)": len(percent)}
+    return [
+        about | {"round": each, "off its mean": blocks.signed_percent(value / 100, digits=2)}
+        for each, value in zip(rounds, percent, strict=True)
+    ]
+
+
+def _name_farthest(axes: Axes, pairs: Sequence[tuple[Mapping[str, object], np.ndarray, np.ndarray]]) -> None:
+    """The names of these pairs at the right, each joined to its farthest point."""
+    ends = []
+    for row, rounds, percent in pairs:
+        place = int(np.argmax(np.abs(percent)))
+        ends.append((row, rounds[place], percent[place]))
     ends.sort(key=lambda end: end[2])
     axes.set_ylim(axes.get_ylim())
     to_fraction = axes.transData + axes.transAxes.inverted()
     natural = [to_fraction.transform((x, y))[1] for _, x, y in ends]
-    for (name, x, y), height in zip(ends, _spread(natural, [2] * len(ends), line=0.065), strict=True):
-        _label_at_right(axes, name, (x, y), height, style.INK)
-
-
-def _label_at_right(axes: Axes, name: str, point: tuple[float, float], height: float, color: str) -> None:
-    """A name beside the plot, at this share of its height, with a line to a point."""
-    axes.annotate(
-        name,
-        xy=point,
-        xytext=(1.035, height),
-        textcoords="axes fraction",
-        va="center",
-        fontsize=6.8,
-        color=color,
-        annotation_clip=False,
-        arrowprops={
-            "arrowstyle": "-",
-            "color": color,
-            "linewidth": 0.4,
-            "alpha": 0.5,
-            "relpos": (0, 0.5),
-            "shrinkA": 1,
-            "shrinkB": 3,
-        },
-    )
+    for (row, x, y), height in zip(ends, _spread(natural, [2] * len(ends), line=0.065), strict=True):
+        name = axes.annotate(
+            style.literal(f"{row['strategy']} over\n{row['other']}"),
+            xy=(x, y),
+            xytext=(1.035, height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=6.8,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": style.INK,
+                "linewidth": 0.4,
+                "alpha": 0.5,
+                "relpos": (0, 0.5),
+                "shrinkA": 1,
+                "shrinkB": 3,
+            },
+        )
+        svg.button(name, _pair(row))
 
 
 def _spread(positions: Sequence[float], lines: Sequence[int], line: float = 0.048) -> list[float]:

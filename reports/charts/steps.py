@@ -1,24 +1,28 @@
 """The figure of what steps consist of: the ideal one, then what they take beyond it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
 
 from reports import blocks
-from reports.charts import style
+from reports.charts import layout, style, svg
+from reports.charts.style import DAGGER
 
-LONGEST_BAR = 2.5  # Times the median bar.
+HALO = [withStroke(linewidth=2.8, foreground=style.PAPER)]
+"""What lets a line of ink stand out from whatever it crosses."""
 
+_LONGEST_BAR = 2.5  # Times the median bar.
 _BAR_PITCH, _MOST_BARS_HEIGHT = 4.4, 150.0  # Millimetres.
+_LETTER, _LONGEST_NAME = 1.25, 24  # Millimetres; characters of a name on a narrow page.
 
 
-def scaling(table: pd.DataFrame) -> bytes:
+def scaling(table: pd.DataFrame, width: float = style.WIDTH) -> bytes:
     """A bar for each strategy, a panel for each number of workers: the ideal step, then what it takes beyond it.
 
     `table` are the rows of `scaling.table` of one regime, with `products_seconds`, what the framework's products alone
@@ -27,73 +31,101 @@ def scaling(table: pd.DataFrame) -> bytes:
     """
     bars = table.groupby("workers")["strategy"].nunique()
     pitch = min(_BAR_PITCH, _MOST_BARS_HEIGHT / bars.sum())
-    shown = {"ideal", *table["part"]}
-    handles = [_part_handle(part) for part in style.PARTS if part in shown]
-    handles.append(style.mark_handle("|", 7, 1.4, "measured step"))
+    handles = part_handles({"ideal", *table["part"]})
+    handles.append(layout.mark_handle("|", 7, 1.4, "measured step"))
     if table["products_seconds"].notna().any():
-        handles.append(style.mark_handle("^", 3.4, 0.6, "the framework's products alone"))
-    below = style.legend_height(handles) + 4
-    height = pitch * bars.sum() + 11 * len(bars) + below
-    left = (6 + 1.25 * min(style.LONGEST_NAME, table["strategy"].str.len().max())) * style.MILLIMETRE / style.WIDTH
+        handles.append(layout.mark_handle("^", 3.4, 0.6, "the framework's products alone"))
+    longest = style.LONGEST_NAME if width > style.NARROW else _LONGEST_NAME
     with matplotlib.rc_context(style.SETTINGS | {"hatch.linewidth": 0.4}):
-        figure = Figure(figsize=(style.WIDTH, height * style.MILLIMETRE))
-        top = height
-        for workers, rows in table.groupby("workers"):
-            bottom = top - 5 - pitch * bars[workers]
-            axes = figure.add_axes((left, bottom / height, 0.9 - left, pitch * bars[workers] / height))
-            axes.set_title(f"{workers} worker{'s' if workers > 1 else ''}", pad=3)
-            _draw_bars(axes, rows)
-            top = bottom - 6
-        axes.set_xlabel("milliseconds per step")
-        style.draw_legend(figure, handles)
-        return style.svg(figure)
+        figure, panels = layout.panels(
+            len(bars),
+            width,
+            [pitch * count for count in bars],
+            left=6 + _LETTER * min(longest, table["strategy"].str.len().max()),
+            between=0,
+            right=14,
+            handles=handles,
+        )
+        for axes, (workers, rows) in zip(panels, table.groupby("workers"), strict=True):
+            axes.set_title(blocks.workers(int(workers)), pad=3)
+            svg.panel(axes, f"{blocks.workers(int(workers))}: milliseconds per step")
+            _draw_bars(axes, rows, longest)
+        panels[-1].set_xlabel("milliseconds per step")
+        return svg.svg(figure)
 
 
-def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
+def part_handles(parts: Iterable[str]) -> list[Patch]:
+    """The entries of these parts of a step in a legend, in their order; each picks its part out."""
+    handles = []
+    for part, (color, hatch) in style.PARTS.items():
+        if part in parts:
+            look = {"facecolor": color, "hatch": hatch, "edgecolor": style.INK, "linewidth": 0.3}
+            handles.append(Patch(**look, label=part, gid=part))
+    return handles
+
+
+def draw_parts(
+    axes: Axes, cell: pd.DataFrame, place: float, keys: Sequence[str], about: Mapping[str, object], alpha: float = 1.0
+) -> tuple[float, float]:
+    """A bar of the parts of one step, from the rows of `scaling.table` on it, and its ends, in milliseconds."""
+    rows = {row["part"]: row for row in cell.to_dict("records")}
+    rows["ideal"] = {"seconds": cell["ideal_seconds"].iloc[0]}
+    spans, right = style.stacked(cell)
+    for part, (start, end) in spans.items():
+        if end - start >= style.LEAST_MILLISECONDS:
+            color, hatch = style.PARTS[part]
+            look = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch}
+            [bar] = axes.barh(place, end - start, left=start, height=0.7, color=color, alpha=alpha, **look)
+            svg.mark(bar, [part, *keys], {**about, "part": part, **_tip_of_part(rows[part])})
+    return min(0.0, *(start for start, _ in spans.values())), right
+
+
+def _tip_of_part(row: Mapping[str, object]) -> dict[str, object]:
+    """What the mouse shows of a part of a step."""
+    low, high, n = (row.get(name, math.nan) for name in ("low", "high", "n"))
+    interval = blocks.DASH if math.isnan(low) else f"{blocks.interval_in_milliseconds(low, high)} ms"
+    values = {"per step": f"{blocks.milliseconds(row['seconds'])} ms", "95 % interval": interval}
+    signed = {name: value.replace("-", "\N{MINUS SIGN}") for name, value in values.items()}
+    return signed | {"n": blocks.DASH if math.isnan(n) else f"{n:.0f}"}
+
+
+def _draw_bars(axes: Axes, rows: pd.DataFrame, longest: int) -> None:
     """The bars of one number of workers, from the top; one that is far longer than most is cut."""
-    bars = [(name, own.iloc[0], *style.stacked(own)) for name, own in rows.groupby("strategy")]
-    ends = [end for *_, end in bars]
-    limit = min(max(ends), LONGEST_BAR * float(np.median(ends)))
-    for position, (_, cell, spans, end) in enumerate(bars):
-        _draw_bar(axes, position, spans, alpha=0.4 if cell["oversubscribed"] else 1.0)
-        measured = 1000 * cell["measured_seconds"]
-        axes.plot([measured] * 2, [position - 0.46, position + 0.46], color=style.INK, linewidth=1.4)
-        if not math.isnan(cell["products_seconds"]):
-            place = (1000 * cell["products_seconds"], position + 0.4)
-            look = {"color": style.INK, "markerfacecolor": "white", "markeredgewidth": 0.6}
-            axes.plot(*place, marker="^", markersize=3.4, **look)
-        said = f"{blocks.number(measured)} ms{' »' if end > limit else ''}"
-        place = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
-        axes.annotate(said, (min(end, limit), position), fontsize=6.2, **place)
-    below_zero = min(0.0, *(start for _, _, spans, _ in bars for start, _ in spans.values()))
-    axes.set_xlim(1.02 * below_zero, 1.01 * limit)
-    _name_bars(axes, [(name, bool(cell["oversubscribed"])) for name, cell, *_ in bars])
+    groups = [(str(name), cell) for name, cell in rows.groupby("strategy")]
+    lengths = [style.stacked(cell)[1] for _, cell in groups]
+    limit, left = min(max(lengths), _LONGEST_BAR * float(np.median(lengths))), 0.0
+    for place, (name, cell) in enumerate(groups):
+        step = cell.iloc[0]
+        is_crowded = bool(step["oversubscribed"])
+        about = {"strategy": name, "workers": f"{step['workers']}{DAGGER * is_crowded}"}
+        start, end = draw_parts(axes, cell, place, [name], about, alpha=0.4 if is_crowded else 1.0)
+        left = min(left, start)
+        measured, products = 1000 * step["measured_seconds"], 1000 * step["products_seconds"]
+        said = f"{blocks.number(measured)} ms"
+        [line] = axes.plot([measured] * 2, [place - 0.42, place + 0.42], color=style.INK, linewidth=1.4)
+        line.set(path_effects=HALO, solid_capstyle="butt")
+        svg.mark(line, [name], about | {"measured step": said, "launches (n)": step["measured_n"]})
+        if not math.isnan(products):
+            [triangle] = axes.plot(products, place + 0.36, "^", color=style.INK, markersize=3.8, clip_on=False)
+            triangle.set(markerfacecolor=style.PAPER, markeredgewidth=0.7, zorder=4)
+            svg.mark(triangle, [name], about | {"the framework's products alone": f"{blocks.number(products)} ms"})
+        where = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
+        number = axes.annotate(said + " »" * bool(end > limit), (min(end, limit), place), fontsize=6.2, **where)
+        svg.mark(number, [name])
+    axes.set_xlim(1.02 * left, 1.01 * limit)
+    axes.set_ylim(len(groups) - 0.4, -0.6)
+    _name_bars(axes, [(name, bool(cell["oversubscribed"].iloc[0])) for name, cell in groups], longest)
 
 
-def _name_bars(axes: Axes, bars: Sequence[tuple[str, bool]]) -> None:
+def _name_bars(axes: Axes, bars: Sequence[tuple[str, bool]], longest: int) -> None:
     """The axes of bars, each of which has a name and may be crowded."""
-    axes.set_ylim(len(bars) - 0.5, -0.5)
-    shown = [(style.shortened(name), is_crowded) for name, is_crowded in bars]
-    names = [style.literal(f"{name}\N{DAGGER}" if is_crowded else name) for name, is_crowded in shown]
+    names = [style.literal(style.shortened(name, longest)) + DAGGER * is_crowded for name, is_crowded in bars]
     axes.set_yticks(range(len(bars)), names, fontsize=6.5)
-    for label, (_, is_crowded) in zip(axes.get_yticklabels(), bars, strict=True):
+    for label, (name, is_crowded) in zip(axes.get_yticklabels(), bars, strict=True):
         label.set_color(style.FAINT if is_crowded else style.INK)
+        svg.button(label, name)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.axvline(0, color=style.FAINT, linewidth=0.6)
     axes.grid(axis="x")
     axes.set_axisbelow(True)
-
-
-def _draw_bar(axes: Axes, position: int, spans: Mapping[str, tuple[float, float]], alpha: float) -> None:
-    for part, (start, end) in spans.items():
-        if end - start < style.LEAST_MILLISECONDS:
-            continue
-        color, hatch = style.PARTS[part]
-        edge = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch}
-        axes.barh(position, end - start, left=start, height=0.7, color=color, alpha=alpha, **edge)
-
-
-def _part_handle(part: str) -> Patch:
-    color, hatch = style.PARTS[part]
-    return Patch(facecolor=color, edgecolor=style.INK, linewidth=0.3, hatch=hatch, label=part)

@@ -1,6 +1,5 @@
 """What figures are drawn with in tests, and what stands on them, read from their SVG."""
 
-import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 
@@ -9,6 +8,8 @@ from reports import bandwidths, summaries
 from reports.charts import style
 from tests.reports.records import AMBER, named
 
+SVG = "{http://www.w3.org/2000/svg}"
+
 
 def looks_of(names: list[str]) -> dict[str, style.Style]:
     """A look for each of these strategies, all of one family."""
@@ -16,8 +17,8 @@ def looks_of(names: list[str]) -> dict[str, style.Style]:
 
 
 def words(svg: str) -> list[str]:
-    """The texts of a figure, which stand beside their outlines as comments."""
-    return re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)
+    """The texts of a figure, line by line."""
+    return ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
 def height_of(svg: str) -> float:

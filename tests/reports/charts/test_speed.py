@@ -5,7 +5,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from reports import summaries
-from reports.charts import speed
+from reports.charts import layout, speed
+from tests.reports.charts.read_marks import read
 from tests.reports.drawings import height_of, looks_of, words
 from tests.reports.records import make_record, named, varied
 
@@ -64,11 +65,54 @@ def test_a_ground_is_shaded_only_where_every_strategy_has_more_threads_than_core
     assert not [word for word in words(svg) if "†" in word]
 
 
-def test_every_launch_is_a_point():
-    few, many = (
-        drawn(*[make_record("amber_ring", 1, (2 + index / 9,) * 3) for index in range(count)]) for count in (3, 9)
-    )
-    assert many.count("<use") - few.count("<use") == 6
+@pytest.mark.parametrize("kind", [speed.headline, speed.curves, speed.multiples])
+def test_every_launch_is_a_mark_in_every_panel(kind):
+    records = [make_record("amber_ring", workers, (2 + index / 9,) * 3) for index in range(9) for workers in (1, 2)]
+    marks = read(drawn(make_record("amber_single"), *records, kind=kind).encode())
+    launches = [mark.tip["launch (n = 1)"] for mark in marks if "launch (n = 1)" in mark.tip]
+    assert len(launches) == 19 * (4 if kind is speed.curves else 1)
+    assert len({*launches}) == 19
+
+
+def test_medians_say_their_numbers():
+    records = [make_record("amber_ring", 2, (time,) * 3) for time in (2.0, 2.2, 2.4)]
+    marks = read(drawn(make_record("amber_single"), *records, kind=speed.headline).encode())
+    [median] = [mark.tip for mark in marks if "samples/s, median" in mark.tip and mark.keys == ["amber_ring"]]
+    # 128 rows in 2.2 ms are 58,182 samples/s; amber_single's 64 in 2 ms are 32,000.
+    assert (median["samples/s, median"], median["ms per step"], median["launches (n)"]) == ("58,182", "2.20", "3")
+    assert (median["speed-up"], median["efficiency"]) == ("1.82", "91 %")
+    assert median["95 % interval"] == "none: too few launches"
+
+
+def test_a_ratio_over_a_base_that_was_not_measured_is_said_instead_of_drawn():
+    svg = drawn(make_record("amber_ring", 2), make_record("amber_ring", 4), kind=speed.curves)
+    assert words(svg).count("the base wasn't measured") == 3
+    assert {mark.panel for mark in read(svg.encode())} == {"samples per second"}
+
+
+def test_crowded_launches_and_medians_have_a_dagger_where_the_mouse_is():
+    svg = drawn(*(make_record("amber_ring", workers) for workers in (1, 2, 4)))
+    assert {mark.tip["workers"] for mark in read(svg.encode()) if "workers" in mark.tip} == {"1", "2", "4†"}
+
+
+def test_of_very_many_launches_the_slowest_the_fastest_and_some_between_are_drawn(monkeypatch):
+    monkeypatch.setattr(layout, "MOST_POINTS", 5)
+    records = [make_record("amber_ring", 1, (2.0 + index / 100,) * 3) for index in range(20)]
+    svg = drawn(*records, kind=speed.headline)
+    said = [mark.tip["ms per step"] for mark in read(svg.encode()) if "launch (n = 1)" in mark.tip]
+    assert len(said) == 5
+    assert {"2.00", "2.19"} <= {*said}
+    note = "Drawn are 5 launches of each strategy and number of workers, from the slowest to the fastest."
+    assert note in words(svg)
+    assert note not in words(drawn(*records[:5], kind=speed.headline))
+
+
+@pytest.mark.parametrize("name", ["');alert('x", "<script>&\"'", "$\\frac{1}{0}$", "bell\x07 and\nline"])
+def test_a_name_that_looks_like_code_is_text_and_nothing_else(name):
+    svg = drawn(make_record(name), make_record(name, 2), kind=speed.curves)
+    shown = name.replace("\x07", "\N{REPLACEMENT CHARACTER}")
+    assert shown in "\n".join(words(svg))
+    assert shown.replace("\n", " ") in {"\n".join(mark.keys) for mark in read(svg.encode())}
 
 
 @pytest.mark.parametrize("kind", [speed.headline, speed.curves])
