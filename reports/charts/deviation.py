@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from common.contract.oracle import LOSS_TOLERANCE
 from common.records.certificate import Comparison
@@ -22,7 +22,8 @@ from reports.charts import layout, style, svg
 from reports.charts.style import Style
 
 _MOST_RESIDUALS_NAMED = 3
-_PANEL_HEIGHT, _NAMES_WIDTH = 50.0, 40.0  # Millimetres.
+_LOSSES_HEIGHTS = (32.0, 44.0)  # Millimetres of a panel on a wide and on a narrow page.
+_RESIDUALS_HEIGHT, _NAMES_WIDTH = 50.0, 40.0
 _STEPS_OF_A_LINE = (25, 100)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
 
@@ -40,7 +41,7 @@ def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width:
     handles += [layout.line_handle(name, looks[name]) for name in names]
     note = f"Drawn is one loss of every {every} steps, and their largest deviation." if every > 1 else ""
     with matplotlib.rc_context(style.SETTINGS):
-        heights = [_PANEL_HEIGHT] * (1 if width > style.NARROW else 2)
+        heights = [_LOSSES_HEIGHTS[0]] if width > style.NARROW else [_LOSSES_HEIGHTS[1]] * 2
         figure, panels = layout.panels(2, width, heights, left=11, between=13, handles=handles, note=note)
         left, right = panels
         steps = range(0, len(oracle), every)
@@ -52,6 +53,7 @@ def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width:
         right.set_yscale("log")
         low, high = right.get_ylim()
         right.set_ylim(max(low, 5e-11), max(high, 5e-5))
+        right.yaxis.set_minor_locator(NullLocator())
         right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"1e{round(math.log10(value))}"))
         right.axhline(LOSS_TOLERANCE, color=style.INK, linewidth=0.9)
         right.text(0, LOSS_TOLERANCE * 1.25, "tolerated", fontsize=6, va="bottom")
@@ -99,7 +101,7 @@ def residuals(comparisons: pd.DataFrame, width: float = style.WIDTH) -> bytes:
     note = f"Drawn are the {most} of {len(pairs)} pairs that leave their mean farthest." if len(pairs) > most else ""
     with matplotlib.rc_context(style.SETTINGS):
         figure, [axes] = layout.panels(
-            1, width, [_PANEL_HEIGHT], left=13, between=0, right=_NAMES_WIDTH, above=3, note=note
+            1, width, [_RESIDUALS_HEIGHT], left=13, between=0, right=_NAMES_WIDTH, above=3, note=note
         )
         axes.axhline(0, color=style.FAINT, linewidth=0.6)
         svg.panel(axes, "ratio of a pair over its mean, by rounds")

@@ -96,8 +96,10 @@ def test_the_page_has_every_figure_once_within_its_width_and_asks_nobody_for_any
 def test_the_text_of_figures_is_as_large_as_can_be_read_and_stays_within_them(look):
     for figure in shown(look.page).all():
         boxes = figure.locator("text").evaluate_all(
-            "texts => texts.map(text => [text.getBoundingClientRect(), parseFloat(getComputedStyle(text).fontSize)"
-            " * Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b), text.textContent]).map(([box, size, text]) => [box.left, box.right, size, text])"
+            """texts => texts.map(text => {
+                const { a, b } = text.getScreenCTM(), { left, right } = text.getBoundingClientRect();
+                return [left, right, parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b), text.textContent];
+            })"""
         )
         box = figure.bounding_box()
         for left, right, size, text in boxes:
@@ -216,7 +218,7 @@ def test_a_total_stays_below_whatever_the_table_is_sorted_by(look):
 @on_a_desk
 def test_a_bar_of_windows_tells_its_numbers_under_the_mouse(look):
     panel = shown(look.page).locator("[aria-label='windows, ms per step']").first
-    panel.locator("[data-key] path[d$=z]").first.hover()
+    panel.locator("[data-key] path[d$=z]").first.hover(position={"x": 4, "y": 4})
     tooltip = look.page.locator("#tooltip")
     expect(tooltip).to_contain_text("middle half")
     expect(tooltip).to_contain_text("launches (n)")
