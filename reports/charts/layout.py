@@ -70,9 +70,9 @@ def mark_handle(marker: str, size: float, edge: float, label: str) -> Line2D:
     return Line2D([], [], marker=marker, markersize=size, markeredgewidth=edge, label=label, **look)
 
 
-def line_handle(name: str, look: Style, *, has_marker: bool = True) -> Line2D:
+def line_handle(name: str, look: Style) -> Line2D:
     """The line of a strategy with its name, which picks it out, for a legend."""
-    line = Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker if has_marker else "")
+    line = Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker)
     line.set(markersize=3.4, label=style.wrapped(name), gid=name)
     return line
 

@@ -295,7 +295,8 @@ def multiples(
     """
     launches, note = _thinned(launches)
     names = in_order_of_speed(cells)
-    columns = max(1, int(_PANELS_BESIDE * width / style.WIDTH))
+    rows = math.ceil(len(names) / max(1, int(_PANELS_BESIDE * width / style.WIDTH)))
+    columns = math.ceil(len(names) / rows)
     handles = [
         layout.mark_handle("o", 2.6, 0.6, "one launch"),
         Line2D([], [], color=style.GREY, linewidth=0.6, label="the others"),
@@ -307,7 +308,7 @@ def multiples(
         figure, panels = layout.panels(
             len(names),
             width,
-            [_PANEL_HEIGHT] * math.ceil(len(names) / columns),
+            [_PANEL_HEIGHT] * rows,
             left=11,
             between=1.5,
             above=3 + _TITLE_LINE * lines,

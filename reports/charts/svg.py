@@ -73,20 +73,20 @@ def svg(figure: Figure) -> bytes:
 
 
 def _shorten(element: Element) -> None:
-    """Round coordinates to what can be seen, and leave out what is so without being said."""
+    """Round coordinates to what can be seen, and leave out what holds anyway."""
     for name in {"d", "x", "y", "width", "height", "viewBox", "transform"} & element.attrib.keys():
         value = _NUMBER.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), element.get(name, ""))
         element.set(name, re.sub(r"\s*([A-Za-z])\s*", r"\1", value).strip() if name == "d" else value)
     if element.get("transform", "").startswith("rotate(-0 "):
         del element.attrib["transform"]
-    told = dict(each.split(": ", 1) for each in element.get("style", "").split("; ") if each)
-    told |= {"fill": element.attrib.pop("fill")} if "fill" in element.attrib else {}
+    properties = dict(each.split(": ", 1) for each in element.get("style", "").split("; ") if each)
+    properties |= {"fill": element.attrib.pop("fill")} if "fill" in element.attrib else {}
     # Unlike that of a whole element, its fill's and its stroke's opacity can be said once for many.
-    opacity = told.pop("opacity", None)
-    told |= {"fill-opacity": opacity, "stroke-opacity": opacity} if opacity else {}
+    opacity = properties.pop("opacity", None)
+    properties |= {"fill-opacity": opacity, "stroke-opacity": opacity} if opacity else {}
     if element.tag == "text":
-        told = {name: value for name, value in told.items() if value != _ROOT.get(name)}
-    _set_css(element, told)
+        properties = {name: value for name, value in properties.items() if value != _ROOT.get(name)}
+    _set_css(element, properties)
 
 
 def _css(properties: Mapping[str, str]) -> str:
@@ -186,7 +186,7 @@ def _flatten(element: Element) -> None:
 def inlined(image: bytes, place: str, label: str) -> str:
     """A figure's SVG as a part of a page that follows the page's light or dark theme.
 
-    `place` is told by no other figure of the page: names begin with it. `label` says what the figure shows.
+    Names begin with `place`, which no other figure of the page has. `label` says what the figure shows.
     """
     root = ElementTree.fromstring(image)
     for element in root.iter():

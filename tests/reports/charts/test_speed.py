@@ -1,13 +1,14 @@
 """The figures of speed: vectors, the same for the same input, and with all that must be on them."""
 
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 
 import pytest
 
 from reports import summaries
-from reports.charts import layout, speed
+from reports.charts import layout, speed, style
 from tests.reports.charts.read_marks import read
-from tests.reports.drawings import height_of, looks_of, words
+from tests.reports.drawings import SVG, height_of, looks_of, words
 from tests.reports.records import make_record, named, varied
 
 
@@ -122,6 +123,21 @@ def test_with_many_strategies_the_figure_grows_and_names_every_one(kind):
     assert set(names) <= set(words(svg))
     few = drawn(*(make_record("amber_00", workers) for workers in (1, 2)), kind=kind)
     assert height_of(svg) > height_of(few)
+
+
+@pytest.mark.parametrize("width", [style.WIDTH, style.NARROW])
+def test_small_panels_share_the_numbers_at_the_left_of_their_row_and_at_the_bottom_of_their_column(width):
+    records = [make_record(f"amber_{index:02d}", workers) for index in range(12) for workers in (1, 2)]
+    root = ElementTree.fromstring(drawn(*records, kind=partial(speed.multiples, width=width)))
+    has_text = {name: [] for name in ("xtick", "ytick")}
+    for panel in root.iter(f"{SVG}g"):
+        if panel.get("aria-label"):
+            for name, flags in has_text.items():
+                ticks = [each for each in panel.iter(f"{SVG}g") if each.get("class") == name]
+                flags.append(any([*each.iter(f"{SVG}text")] for each in ticks))
+    columns = 4 if width == style.WIDTH else 2
+    assert has_text["ytick"] == [place % columns == 0 for place in range(12)]
+    assert has_text["xtick"] == [place >= 12 - columns for place in range(12)]
 
 
 def test_many_strategies_have_a_panel_each_with_the_others_in_grey():
