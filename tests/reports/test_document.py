@@ -324,6 +324,10 @@ def test_strategies_of_one_framework_over_different_bases_are_named_one_by_one(t
     ]
 
 
+def test_the_text_of_figures_is_text_in_the_pdf_in_the_font_that_they_were_laid_out_for(pdf):
+    assert re.search(rb"/BaseFont */[A-Z]{6}\+DejaVuSans\b", pdf)
+
+
 def test_the_pdf_is_tagged_to_the_standard_for_accessible_documents(pdf):
     assert b"/StructTreeRoot" in pdf
     assert b"pdfuaid" in pdf
