@@ -10,7 +10,7 @@ from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from reports import bandwidths, side_by_side, tables, web_page
 from reports.document import compose, typeset
-from reports.drawing import draw_all
+from reports.drawing import draw_all, narrow
 from reports.material import gather
 from reports.results import newest_comparison, read_results
 
@@ -43,11 +43,8 @@ def write_report(
         ensure_writable(path)
     # Records last as long as the process: the garbage collector needn't walk through them again and again.
     gc.freeze()
-    with ThreadPoolExecutor(1) as thread:
-        # What the page embeds is bundled by another thread, outside of Python, until the figures are drawn.
-        thread.submit(web_page.scripts_of_charts)
-        material = gather(found)
-        content, drawings = compose(found, material, other)
+    material = gather(found)
+    content, drawings = compose(found, material, other)
     if headline and "headline.svg" not in drawings:
         raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
     if sweep and bandwidths.FILE not in drawings:
@@ -55,9 +52,9 @@ def write_report(
             f"No virtual hosts were measured with {bandwidths.FEWEST} bandwidths, so there is no figure to draw: leave "
             "--sweep out."
         )
-    images = draw_all(drawings)
+    images = draw_all(drawings | narrow(drawings))
     with ThreadPoolExecutor(1) as thread:
-        page = thread.submit(web_page.build, content, drawings, images)
+        page = thread.submit(web_page.build, content, images)
         pdf = typeset(found.started_at, content, images)
     write_atomically(out, pdf)
     write_atomically(page_file, page.result())

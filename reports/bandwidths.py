@@ -10,8 +10,9 @@ from common.contract import mlp
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
 from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import bandwidth_figures, blocks, figures, pairs, summaries
+from reports import blocks, pairs, summaries
 from reports.blocks import Block
+from reports.charts import style, sweep
 
 FEWEST = 3
 """Bandwidths that make a sweep."""
@@ -200,15 +201,15 @@ def _loss_after(losses: list[list[float | None]], steps: int) -> float:
     return math.nan if None in reached else float(pd.Series(reached, dtype=float).median())
 
 
-def _looks(found: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Record]) -> dict[str, figures.Style]:
+def _looks(found: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Record]) -> dict[str, style.Style]:
     """One style for each strategy with its options, whatever its hosts, and for each base."""
     strategies = {*found["strategy"], *found["base"].dropna()}
     shown = launches[launches["strategy"].isin(strategies)].drop_duplicates("strategy")
     names = summaries.without_hosts(shown)
-    return figures.styles({name: records[launch].colors for name, launch in zip(names, shown["launch"], strict=True)})
+    return style.styles({name: records[launch].colors for name, launch in zip(names, shown["launch"], strict=True)})
 
 
-def drawing(rows: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, figures.Style]) -> partial:
+def drawing(rows: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style]) -> partial:
     """How the sweep of one regime is drawn: `rows` of `table`, and the launches of `summaries` that they rest on."""
     shown = _one_world(rows)
     points = launches[launches["exchange"].astype(bool)].merge(
@@ -216,7 +217,7 @@ def drawing(rows: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, figu
         on=["regime", "strategy", "workers"],
         suffixes=("_asked", ""),
     )
-    return partial(bandwidth_figures.sweep, shown, points, dict(looks))
+    return partial(sweep.sweep, shown, points, dict(looks))
 
 
 def _about() -> str:

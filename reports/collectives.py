@@ -15,12 +15,13 @@ from common.records.collectives import CollectivesRecord
 from common.records.presentation import read_presented
 from common.sessions.folder import kept_variables, variables_in_words
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, collective_figures, collective_sections, figures, web_page
+from reports import blocks, collective_sections, web_page
 from reports.blocks import Block
+from reports.charts import collective_times, style
+from reports.charts.style import Style
 from reports.collective_sections import grouped, world
 from reports.document import typeset
-from reports.drawing import draw_all
-from reports.figures import Style
+from reports.drawing import draw_all, narrow
 from reports.material import Drawings
 from reports.results import digest_of, noted_command
 
@@ -57,7 +58,7 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
     records = session.records
     rows = collective_rows.rows(records)
     fits, compared = collective_rows.fits(rows), collective_rows.comparisons(rows)
-    looks = figures.styles({each.library: each.colors for each in records.values()})
+    looks = style.styles({each.library: each.colors for each in records.values()})
     drawings: Drawings = {}
     parts = [*_first_page(rows, fits, compared), blocks.contents()]
     for collective, of_all in grouped(rows, lambda row: row.case.collective).items():
@@ -100,7 +101,7 @@ def _measured(
     sized = [row for row in rows if row.size_bytes]
     if sized:
         file = f"times-{len(drawings) + 1}.svg"
-        drawings[file] = partial(collective_figures.times, sized, fits, dict(looks))
+        drawings[file] = partial(collective_times.times, sized, fits, dict(looks))
         parts.append(blocks.figure(file, _caption(case, sized, fits), _alternative(case, sized, fits)))
     parts += [collective_sections.sizes_table(rows)]
     # A barrier has no data of its own to send.
@@ -245,9 +246,9 @@ def write_report(results: Path, out: Path = Path("reports/out/collectives.pdf"))
     for path in (out, page_file):
         ensure_writable(path)
     content, drawings = compose(session)
-    images = draw_all(drawings)
+    images = draw_all(drawings | narrow(drawings))
     write_atomically(out, typeset(session.started_at, content, images))
-    write_atomically(page_file, web_page.build(content, drawings, images))
+    write_atomically(page_file, web_page.build(content, images))
     print(f"{out} and {page_file}: {len(session.records)} records")
 
 

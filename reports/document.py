@@ -31,6 +31,7 @@ from reports import (
     summaries,
 )
 from reports.blocks import Block
+from reports.charts import svg
 from reports.drawing import draw_all
 from reports.material import Drawings, Material, gather, regime_names
 from reports.results import Results
@@ -56,9 +57,9 @@ def typeset(started_at: Iterable[str], content: dict[str, object], images: Mappi
         **images,
     }
     timestamp = int(max(map(datetime.fromisoformat, started_at), default=datetime(1980, 1, 1, tzinfo=UTC)).timestamp())
-    # Only the fonts inside the wheel: another machine's fonts would make another PDF. PDF/UA-1 (ISO 14289-1) is what
+    # Only the fonts inside the wheels: another machine's fonts would make another PDF. PDF/UA-1 (ISO 14289-1) is what
     # screen readers need: tags, a title, alternative texts, headings without gaps; the compiler refuses anything less.
-    fonts = typst.Fonts(include_system_fonts=False)
+    fonts = typst.Fonts(include_system_fonts=False, font_paths=[svg.FONT_FILE.parent])
     settings = [{"font_paths": fonts, "sys_inputs": {"closer": str(closer)}} for closer in _SPACINGS]
     # Where the pages end is known before there is a PDF, which takes its time.
     fitting = (each for each in settings if not _has_nearly_empty_page(files, each))

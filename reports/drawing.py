@@ -5,8 +5,10 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from common.launching.processes import end_with_parent
+from reports.charts import style
 from reports.material import Drawings
 
 _MOST_PROCESSES = 2
@@ -24,6 +26,16 @@ def draw_all(drawings: Drawings) -> dict[str, bytes]:
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(processes, fork, initializer=end_with_parent, initargs=(os.getpid(),)) as pool:
         return dict(zip(drawings, pool.map(_draw, drawings.values()), strict=True))
+
+
+def narrow(drawings: Drawings) -> Drawings:
+    """The same figures for a narrow page, by `narrow_name`."""
+    return {narrow_name(name): partial(draw, width=style.NARROW) for name, draw in drawings.items()}
+
+
+def narrow_name(name: str) -> str:
+    """The file's name of the figure for a narrow page."""
+    return f"narrow-{name}"
 
 
 def _draw(draw: Callable[[], bytes]) -> bytes:

@@ -8,20 +8,10 @@ import pandas as pd
 from common.records import manifest
 from common.sessions import calibration
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import (
-    bandwidths,
-    blocks,
-    ceilings,
-    certificate,
-    disturbances,
-    findings,
-    ranking,
-    scaling,
-    speed_figures,
-    summaries,
-)
+from reports import bandwidths, blocks, ceilings, certificate, disturbances, findings, ranking, scaling, summaries
 from reports.blocks import Block, listed
 from reports.cautions import cautions
+from reports.charts import speed as speed_charts
 from reports.material import Material
 from reports.results import Results
 
@@ -93,13 +83,13 @@ def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
     fastest = summaries.over_fastest_links(shown)
     only = " Of several links the fastest." if len(fastest) < len(shown) else ""
     shown = fastest
-    names = speed_figures.in_order_of_speed(shown)
+    names = speed_charts.in_order_of_speed(shown)
     if len(names) > MOST_ROWS:
         only += f" The fastest {MOST_ROWS} of {len(names)}; the tables have all."
         shown = shown[shown["strategy"].isin(names[:MOST_ROWS])]
     launches = summaries.with_exchange(material.launches, regime)
     launches = launches[launches["strategy"].isin(shown["strategy"])]
-    material.drawings["headline.svg"] = partial(speed_figures.headline, shown, launches, material.looks)
+    material.drawings["headline.svg"] = partial(speed_charts.headline, shown, launches, material.looks)
     crowded = " Hollow, on grey: more threads than cores." if shown["oversubscribed"].any() else ""
     many = f"n = {blocks.span(shown['n'])} launches each."
     caption = (

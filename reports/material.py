@@ -14,7 +14,6 @@ from reports import (
     certificate,
     disturbances,
     exchanges,
-    figures,
     hosts,
     memory,
     pairs,
@@ -24,7 +23,8 @@ from reports import (
     scaling,
     summaries,
 )
-from reports.figures import Style
+from reports.charts import style
+from reports.charts.style import Style
 from reports.ranking import Ranking
 from reports.results import Results
 
@@ -90,7 +90,7 @@ def gather(results: Results) -> Material:
             "ceilings": ceilings.steps(results, launches, split),
             "hosts": hosts.table(launches, results.records),
             "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
-            "looks": figures.styles({record.name: record.colors for record in results.records.values()}),
+            "looks": style.styles({record.name: record.colors for record in results.records.values()}),
         }
     asynchronous = comparing.result()
     return Material(

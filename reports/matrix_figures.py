@@ -6,7 +6,6 @@ from pathlib import Path
 import matplotlib
 import tyro
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from common.errors import UserError, exit_with_one_line
@@ -15,8 +14,8 @@ from common.records import matrix_rows
 from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Row
 from common.records.presentation import read_presented
-from reports import figures, speed_figures
-from reports.figures import Style
+from reports.charts import layout, style, svg
+from reports.charts.style import Style
 
 _PANEL_HEIGHT = 92.0  # Millimetres.
 
@@ -29,15 +28,15 @@ def products(rows: Sequence[Row]) -> bytes:
     """
     groups = matrix_rows.by_way(rows)
     looks = _looks(groups)
-    handles = [figures.line_handle(_label(own), look) for own, look in zip(groups, looks, strict=True)]
+    handles = []
+    for own, look in zip(groups, looks, strict=True):
+        handle = layout.line_handle(own[0].title, look)
+        handle.set_label(_label(own))
+        handles.append(handle)
     if any(row.seconds.low is not None for row in rows):
-        handles.append(figures.mark_handle("|", 7, 1.8, "95 % interval of the median"))
-    below = figures.legend_height(handles)
-    height = _PANEL_HEIGHT + 15 + below
-    with matplotlib.rc_context(figures.SETTINGS):
-        figure = Figure(figsize=(figures.WIDTH, height * figures.MILLIMETRE))
-        bottom = (10 + below) / height
-        axes = figure.add_axes((0.075, bottom, 0.915, 1 - 5 / height - bottom))
+        handles.append(layout.mark_handle("|", 7, 1.8, "95 % interval of the median"))
+    with matplotlib.rc_context(style.SETTINGS):
+        figure, [axes] = layout.panels(1, style.WIDTH, [_PANEL_HEIGHT], left=13, between=0, handles=handles)
         for own, look in zip(groups, looks, strict=True):
             _draw(axes, own, look)
         sizes = sorted({row.size for row in rows})
@@ -45,20 +44,19 @@ def products(rows: Sequence[Row]) -> bytes:
         axes.set_yscale("log")
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
-        speed_figures.plain_log_axis(axes)
+        layout.plain_log_axis(axes)
         axes.grid(axis="y")
         axes.set_axisbelow(True)
         axes.set_xlabel("rows and columns of the matrices")
         axes.set_title("C = A B: milliseconds of one product")
-        figures.draw_legend(figure, handles)
-        return figures.svg(figure)
+        return svg.svg(figure)
 
 
 def _looks(groups: Sequence[Sequence[Row]]) -> list[Style]:
     """What distributes in its family's hue, what is one process in grey."""
     names = [f"{own[0].title}, {own[0].workers}" for own in groups]
     colors = [own[0].colors if own[0].workers > 1 else () for own in groups]
-    found = figures.styles(dict(zip(names, colors, strict=True)))
+    found = style.styles(dict(zip(names, colors, strict=True)))
     return [found[name] for name in names]
 
 
@@ -68,7 +66,7 @@ def _label(own: Sequence[Row]) -> str:
     if any(row.oversubscribed for row in own):
         name += " \N{DAGGER}"
     fitted = matrix_rows.exponent(own) if first.workers == 1 else None
-    return figures.literal(name) + (f":\nsize^{fitted.value.value:.2f}" if fitted else "")
+    return style.literal(name) + (f":\nsize^{fitted.value.value:.2f}" if fitted else "")
 
 
 def _draw(axes: Axes, own: Sequence[Row], look: Style) -> None:
@@ -84,7 +82,7 @@ def _draw(axes: Axes, own: Sequence[Row], look: Style) -> None:
         if row.seconds.low is not None:
             ends = (1000 * row.seconds.low, 1000 * row.seconds.high)
             axes.vlines(row.size * aside, *ends, color=look.color, linewidth=2.2, alpha=0.5)
-    fill = "white" if any(row.oversubscribed for row in own) else look.color
+    fill = style.PAPER if any(row.oversubscribed for row in own) else look.color
     axes.plot(
         *([row.size * aside for row in own], [1000 * row.seconds.median for row in own]),
         **{"color": look.color, "linestyle": look.line, "marker": look.marker, "markersize": 3.8},

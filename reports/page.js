@@ -1,66 +1,59 @@
 "use strict";
-// What the page does: its charts, their legends, the order of its tables, the list of its chapters.
+// What the page does: its figures answer, its tables are sorted, the list of its chapters folds up.
 
 const narrow = matchMedia("(max-width: 74.99rem)");
-const config = JSON.parse(document.getElementById("config").textContent);
+const tooltip = document.body.appendChild(document.createElement("dl"));
+tooltip.id = "tooltip";
 
-async function drawCharts() {
-  for (const figure of document.querySelectorAll("figure.chart")) {
-    const { data, panels } = JSON.parse(figure.querySelector("script").textContent);
-    const datasets = Object.fromEntries(Object.entries(data).map(([name, columns]) => [name, rowsOf(columns)]));
-    const plots = figure.querySelectorAll(".plot");
-    const views = [];
-    for (const [index, panel] of panels.entries()) {
-      views.push(await embed(plots[index], { ...panel, datasets }));
-    }
-    connect(figure, views);
-  }
-  document.documentElement.dataset.drawn = "all";
-}
-
-function rowsOf(columns) {
-  const names = Object.keys(columns);
-  const length = names.length ? columns[names[0]].length : 0;
-  return Array.from({ length }, (_, index) => Object.fromEntries(names.map((name) => [name, columns[name][index]])));
-}
-
-async function embed(plot, specification) {
-  const tooltip = { theme: "page", disableDefaultStyle: true };
-  const options = { renderer: "svg", actions: false, ast: true, defaultStyle: false, config, tooltip };
-  const { view } = await vegaEmbed(plot, specification, options);
-  // Names beside bars leave at least half of the width to the bars.
-  const limitLabels = () => {
-    view.signal("label_limit", Math.max(90, Math.min(300, 0.4 * plot.clientWidth))).resize().runAsync();
-  };
-  new ResizeObserver(limitLabels).observe(plot);
-  return view;
-}
-
-// What the mouse is on is picked out in all plots of a figure; a click keeps it so until the next one.
-function connect(figure, views) {
-  const buttons = figure.querySelectorAll(".legend button");
+// What the mouse is on is picked out in all of its figure; a click, or a key on a name, keeps it so until the next one.
+function connect(figure) {
+  const marks = figure.querySelectorAll("[data-key]");
+  const names = figure.querySelectorAll("[data-pick]");
   let kept = "";
-  let shown = "";
+  const keyAt = (target) =>
+    target.closest("[data-pick]")?.dataset.pick ?? target.closest("[data-key]")?.dataset.key.split("\n")[0] ?? kept;
   const show = (key) => {
-    if (key === shown) return;
-    shown = key;
-    for (const view of views) view.signal("chosen", key).runAsync();
+    for (const mark of marks) mark.classList.toggle("faded", key !== "" && !mark.dataset.key.split("\n").includes(key));
   };
   const keep = (key) => {
     kept = key === kept ? "" : key;
-    for (const button of buttons) button.setAttribute("aria-pressed", String(button.value === kept));
+    for (const name of names) name.setAttribute("aria-pressed", String(name.dataset.pick === kept));
     show(kept);
   };
-  for (const button of buttons) {
-    button.addEventListener("click", () => keep(button.value));
-    button.addEventListener("pointerenter", () => show(button.value));
-    button.addEventListener("pointerleave", () => show(kept));
+  figure.addEventListener("click", ({ target }) => keep(keyAt(target)));
+  figure.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") keep(kept);
+    if (!["Enter", " "].includes(event.key) || !event.target.dataset.pick) return;
+    event.preventDefault();
+    keep(event.target.dataset.pick);
+  });
+  figure.addEventListener("pointerover", (event) => {
+    show(keyAt(event.target));
+    tell(event);
+  });
+  figure.addEventListener("pointerleave", () => {
+    show(kept);
+    tooltip.replaceChildren();
+  });
+}
+
+// The numbers of a mark, beside the mouse: those of all in its group first.
+function tell({ target, clientX, clientY }) {
+  const lines = [];
+  for (let mark = target.closest("[data-tip]"); mark; mark = mark.parentElement.closest("[data-tip]")) {
+    lines.unshift(...mark.dataset.tip.split("\n"));
   }
-  for (const view of views) {
-    view.addEventListener("pointerover", (_, item) => show(item?.datum?.key ?? kept));
-    view.addEventListener("pointerout", () => show(kept));
-    view.addEventListener("click", (_, item) => keep(item?.datum?.key ?? kept));
-  }
+  const parts = lines.flatMap((line) => [line.split(": ", 1)[0], line.slice(line.indexOf(": ") + 2)]);
+  tooltip.replaceChildren(
+    ...parts.map((text, index) => {
+      const part = document.createElement(index % 2 ? "dd" : "dt");
+      part.textContent = text;
+      return part;
+    }),
+  );
+  const { width, height } = tooltip.getBoundingClientRect();
+  tooltip.style.left = `${Math.max(4, Math.min(clientX + 14, document.documentElement.clientWidth - width - 4))}px`;
+  tooltip.style.top = `${clientY + 16 + height < innerHeight ? clientY + 16 : Math.max(4, clientY - height - 12)}px`;
 }
 
 // A first click on a header sorts upwards, a second one downwards, a third one restores the order.
@@ -117,4 +110,4 @@ function foldContents() {
 foldContents();
 narrow.addEventListener("change", foldContents);
 document.querySelectorAll("table").forEach(makeSortable);
-drawCharts();
+document.querySelectorAll("figure.chart").forEach(connect);

@@ -12,8 +12,9 @@ import pandas as pd
 from common.records.certificate import ALL_REASONS, ASYNCHRONOUS, DEVIATES, OTHER_MATHS, REASONS
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, judge_all, smallest_difference
-from reports import blocks, deviation_figures, pairs, summaries
+from reports import blocks, pairs, summaries
 from reports.blocks import Block, listed
+from reports.charts import deviation
 
 _OTHER_MATHS, _ASYNCHRONOUS = REASONS[OTHER_MATHS], REASONS[ASYNCHRONOUS]
 _CROWDED = "for more threads than cores"
@@ -202,7 +203,7 @@ def section(ranking: Ranking, names: Mapping[str, str], drawings: dict[str, Call
                 parts.append(_table(family, ranking.margin))
     main = [(name, _main_family(_of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
     name, shown = next((name, family) for name, family in main if len(family))
-    drawings["residuals.svg"] = partial(deviation_figures.residuals, shown)
+    drawings["residuals.svg"] = partial(deviation.residuals, shown)
     caption = (
         f"Residuals, {_workers(shown)}, {name}: how far the ratio of each pair was off its mean in each round, "
         f"{_rounds(shown)}. Lines that rise or fall together show a drift that rounds don't take out, a point far from "

@@ -7,8 +7,9 @@ from functools import partial
 import pandas as pd
 
 from common.statistics.intervals import FEWEST_LAUNCHES, median_interval
-from reports import blocks, pairs, scaling_figures, summaries
+from reports import blocks, pairs, summaries
 from reports.blocks import Block, listed
+from reports.charts import steps
 
 COMPUTING, ROWS, WAITING, EXCHANGE = "computing", "rows", "slowest rank", "exchange"
 UNDIVIDED, REST = "not divided", "the rest"
@@ -322,7 +323,7 @@ def _figure(
         only = f" Only {blocks.workers(workers)}; the table has all."
     keys = ["regime", "strategy", "workers"]
     shown = shown.merge(ceilings[[*keys, "products_seconds"]], on=keys, how="left")
-    drawings["scaling.svg"] = partial(scaling_figures.scaling, shown)
+    drawings["scaling.svg"] = partial(steps.scaling, shown)
     products = ""
     if shown["products_seconds"].notna().any():
         products = " A triangle marks what the framework's own matrix products take, by its probe (n = 1)."

@@ -13,9 +13,11 @@ from common.records.training import Record
 from common.sessions import calibration
 from common.sessions.folder import variables_in_words
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, certificate, deviation_figures, findings, ranking, speed_figures, summaries
+from reports import blocks, certificate, findings, ranking, summaries
 from reports.blocks import Block
 from reports.cautions import cautions
+from reports.charts import deviation
+from reports.charts import speed as speed_charts
 from reports.material import Material
 from reports.results import Results
 
@@ -38,8 +40,8 @@ def curves(material: Material, name: str, is_first: bool) -> list[Block]:
         return [*parts, blocks.text("Only one number of workers was measured here, so there is no curve to draw.")]
     file, points = f"curves-{len(material.drawings)}.svg", summaries.with_exchange(material.launches, name)
     points = points[points["strategy"].isin(shown["strategy"])]
-    is_many = shown["strategy"].nunique() > speed_figures.MOST_CURVES
-    draw = speed_figures.multiples if is_many else speed_figures.curves
+    is_many = shown["strategy"].nunique() > speed_charts.MOST_CURVES
+    draw = speed_charts.multiples if is_many else speed_charts.curves
     material.drawings[file] = partial(draw, shown, points, material.looks)
     what = "Throughput, a panel for each strategy" if is_many else "Throughput, speed-up and efficiency"
     whose = " of a strategy on as many hosts" if shown["placement"].any() else ""
@@ -179,9 +181,7 @@ def certificate_section(material: Material) -> list[Block]:
             if key not in worst or member.loss > worst[key].loss:
                 worst[key] = member
         file = f"losses-{len(material.drawings)}.svg"
-        material.drawings[file] = partial(
-            deviation_figures.losses, [worst[key] for key in sorted(worst)], material.looks
-        )
+        material.drawings[file] = partial(deviation.losses, [worst[key] for key in sorted(worst)], material.looks)
         workers = ", ".join(str(count) for count in sorted({member.workers for member in members}))
         spread = any(member.hosts > 1 for member in members)
         caption = (

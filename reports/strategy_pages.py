@@ -11,8 +11,9 @@ import pandas as pd
 from common.records import metrics
 from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, scaling, strategy_figures, summaries
+from reports import blocks, scaling, summaries
 from reports.blocks import Block
+from reports.charts import strategy as strategy_charts
 from reports.material import Material, regime_names
 from reports.results import Results
 
@@ -90,16 +91,16 @@ def _page(shared: _Shared, strategy: str, launches: pd.DataFrame, room: float) -
     shortest = _HEIGHTS["table"] + _HEIGHTS["header"] + lines * _HEIGHTS["row"] + 3 * _HEIGHTS["note"]
     here = summaries.over_fastest_links(launches[launches["regime"] == regime])
     groups, left_out = _groups(here, _MOST_GROUPS)
-    while len(groups) > 1 and strategy_figures.heights(len(groups), processors=True)[0] > free - shortest:
+    while len(groups) > 1 and strategy_charts.heights(len(groups), processors=True)[0] > free - shortest:
         groups, left_out = _groups(here, len(groups) - 1)
     drawn = _drawn(shared, groups, here, regime)
-    least, most = strategy_figures.heights(len(groups), len(drawn["processors"]) > 0)
+    least, most = strategy_charts.heights(len(groups), len(drawn["processors"]) > 0)
     tables = _tables(shared, launches, free - least)
     caption = _caption(shared.names[regime], drawn, left_out)
     free += _CAPTION_LINES * _HEIGHTS["caption line"] - _lines([caption], "caption line")
     height = float(np.clip(free - sum(map(_height, tables)), least, most))
     file, rows = f"strategy-{len(shared.material.drawings)}.svg", _rows(shared, groups)
-    shared.material.drawings[file] = partial(strategy_figures.strategy, rows, **drawn, height=round(height, 1))
+    shared.material.drawings[file] = partial(strategy_charts.strategy, rows, **drawn, height=round(height, 1))
     figure = blocks.figure(file, caption, _alternative(strategy, shared.names[regime], rows, drawn))
     return [*head, figure, *tables, settings]
 
@@ -193,7 +194,7 @@ def _rows(shared: _Shared, groups: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(shared: _Shared, groups: pd.DataFrame, launches: pd.DataFrame, regime: str) -> dict[str, object]:
-    """The tables of `strategy_figures.strategy`, and why those are empty that are."""
+    """The tables of `strategy_charts.strategy`, and why those are empty that are."""
     place_of = {key: place for place, key in enumerate(zip(groups["strategy"], groups["workers"], strict=True))}
     windows, startups, middle = [], [], {}
     for (name, workers, exchange), own in launches.groupby(["strategy", "workers", "exchange"], sort=False):
@@ -230,14 +231,14 @@ def _parts(shared: _Shared, place_of: Mapping[tuple[str, int], int], regime: str
 
 def _distribution(launches: pd.DataFrame, records: Sequence[Record]) -> dict[str, object]:
     values = [1000 * value for record in records for value in metrics.window_seconds_per_step(record)]
-    quantiles = np.quantile(values, strategy_figures.WINDOW_QUANTILES).tolist()
+    quantiles = np.quantile(values, strategy_charts.WINDOW_QUANTILES).tolist()
     medians = (1000 * launches["seconds"]).tolist()
     return {"n": len(records), "count": len(values), "quantiles": quantiles, "medians": medians}
 
 
 def _startup(place: int, records: Sequence[Record]) -> list[dict[str, object]]:
     """The medians of the parts of the start-up, of those records that tell them."""
-    names = strategy_figures.STARTUP_PARTS
+    names = strategy_charts.STARTUP_PARTS
     told = [record.startup_seconds for record in records if record.startup_seconds]
     if not told:
         return []
@@ -258,7 +259,7 @@ def _processor_use(place: int, record: Record) -> list[dict[str, object]]:
     """How many cores the process of each rank kept busy: in each part of the start-up, of one rank, and each window."""
     rows, start = [], 0.0
     if record.startup_seconds and record.startup_processor_seconds:
-        for part in strategy_figures.STARTUP_PARTS:
+        for part in strategy_charts.STARTUP_PARTS:
             seconds = getattr(record.startup_seconds, part)
             if seconds > 0:
                 cores = getattr(record.startup_processor_seconds, part) / seconds

@@ -261,7 +261,7 @@ COLUMNS: dict[str, dict[str, str]] = {
     "deviations": {
         "launch": "stem of the record's file",
         "strategy": _LAUNCH["strategy"],
-        "own": "the strategy with its own options, whatever its hosts",
+        "without_hosts": "the strategy with its own options, whatever its hosts",
         **{name: _LAUNCH[name] for name in ("hosts", "workers", "exchange", "preset", "scaling")},
         "maths": "what of the task decides the maths, as options of the command line",
         "global_batch": _LAUNCH["global_batch"],

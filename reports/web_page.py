@@ -1,57 +1,45 @@
-"""The report as one HTML file that needs nothing else: what `document` composed, with charts that answer to the mouse.
+"""The report as one HTML file that needs nothing else: what `document` composed, with figures that answer to the mouse.
 
 How it looks is in `page.css`, what it does in `page.js`. Every text of a record is escaped, and the page's own policy
-keeps the browser from loading anything, and from running any script but the two that are written here.
+keeps the browser from loading anything, and from running any script but that one.
 """
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from html import escape
 from pathlib import Path
 
-import vl_convert
-
-from reports import chart_parts, charts
+from reports import drawing
 from reports.blocks import Block
-from reports.chart_parts import Chart, Key, Panel
-from reports.material import Drawings
+from reports.charts import style, svg
 
 _SHORT_CELL = 26  # Characters.
 _ROWS_OF_A_LONG_TABLE = 25  # From so many on a table scrolls below its header.
 
 
-@cache
-def scripts_of_charts() -> str:
-    """Vega-Lite, Vega and what embeds them, as one script: seconds of work that needs no records."""
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-
-
-def build(content: Mapping[str, object], drawings: Drawings, images: Mapping[str, bytes]) -> bytes:
+def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
     """The page of what `document.compose` gave: the same bytes for the same input.
 
-    `images` are what the `drawings` draw, as SVG, for those that have no chart.
+    `images` are what its figures and the narrow ones of `drawing.narrow` draw, as SVG.
     """
-    figures = {name: charts.chart_of(draw) or images[name] for name, draw in drawings.items()}
     parts, title = [], ""
     for position, block in enumerate(content["blocks"]):
         title = block["text"] if block["kind"] == "heading" else title
-        parts.append(_written(block, position, title, figures))
-    scripts = [scripts_of_charts(), _beside("page.js")]
+        parts.append(_written(block, position, title, images))
+    script = _beside("page.js")
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">
+<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
 <title>{escape(f"{content['title']}: {content['subtitle']}")}</title>
 <style>
-{_beside("page.css")}</style>
+{_font(images)}{_beside("page.css")}</style>
 </head>
 <body>
 <a class="skip" href="#content">Skip to the content</a>
@@ -63,18 +51,24 @@ def build(content: Mapping[str, object], drawings: Drawings, images: Mapping[str
 {_contents(content["blocks"])}
 <main id="content">
 {"".join(parts)}</main>
-<script type="application/json" id="config">{_json(chart_parts.CONFIG)}</script>
-{"".join(f"<script>{script}</script>" for script in scripts)}
+<script>{script}</script>
 </body>
 </html>
 """.encode()
 
 
-def _policy(scripts: Iterable[str]) -> str:
-    """What the browser may do with the page: run these scripts, by their digests, and show what is in it."""
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed}"
+def _policy(script: str) -> str:
+    """What the browser may do with the page: run this script, by its digest, and show what is in it."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def _font(images: Mapping[str, bytes]) -> str:
+    """The rule that gives the figures their font; nothing where there are none."""
+    if not images:
+        return ""
+    data = base64.b64encode(svg.font([*images.values()])).decode()
+    return f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{data}); }}\n'
 
 
 def _contents(blocks: Sequence[Block]) -> str:
@@ -93,7 +87,7 @@ def _anchor(block: Block, position: int) -> str:
     return f"{position}-" + "-".join(re.findall("[a-z0-9]+", block["text"].lower()))
 
 
-def _written(block: Block, position: int, title: str, figures: Mapping[str, Chart | bytes]) -> str:
+def _written(block: Block, position: int, title: str, images: Mapping[str, bytes]) -> str:
     """A block as HTML; `title` is that of the heading above it."""
     match block["kind"]:
         case "heading":
@@ -116,7 +110,7 @@ def _written(block: Block, position: int, title: str, figures: Mapping[str, Char
         case "code":
             return _code(block)
         case "figure":
-            return _figure(block, figures[block["file"]])
+            return _figure(block, position, images)
         case "table":
             return _table(block, title)
         case "contents" | "new_page":
@@ -140,62 +134,15 @@ def _code(block: Block) -> str:
     )
 
 
-def _figure(block: Block, shown: Chart | bytes) -> str:
-    """A chart with its legend and its data, or an image."""
+def _figure(block: Block, position: int, images: Mapping[str, bytes]) -> str:
+    """A figure for wide windows and the same for narrow ones, of which the page shows one."""
+    shown = {"wide": block["file"], "narrow": drawing.narrow_name(block["file"])}
     told = block["alt"] or block["caption"]
-    if isinstance(shown, bytes):
-        source = f"data:image/svg+xml;base64,{base64.b64encode(shown).decode()}"
-        image = f'<img src="{source}" alt="{escape(told)}">'
-        return f"<figure>\n{image}\n<figcaption>{escape(block['caption'])}</figcaption>\n</figure>\n"
-    data = {name: _columns(rows) for name, rows in shown.data.items()}
-    drawn = {"data": data, "panels": [panel.specification for panel in shown.panels if panel.specification]}
-    place = f'style="--columns: {shown.columns}" role="group" aria-label="{escape(told)}"'
-    return (
-        f'<figure class="chart">\n{_legend(shown.keys)}'
-        f'<div class="panels" {place}>\n{"".join(map(_panel, shown.panels))}</div>\n'
-        f'<script type="application/json">{_json(drawn)}</script>\n'
-        f"<figcaption>{escape(' '.join(filter(None, [block['caption'], shown.note])))}</figcaption>\n</figure>\n"
-    )
-
-
-def _columns(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
-    """A table by its columns, whose names then stand there once."""
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
-
-
-def _panel(panel: Panel) -> str:
-    """The place of a plot below its title, with the legend that it alone has, or why there is no plot."""
-    title = f'<p class="title">{escape(panel.title)}</p>\n' if panel.title else ""
-    if panel.specification is None:
-        return f'<div class="panel">\n{title}<p class="absent">{escape(panel.absent)}</p>\n</div>\n'
-    plot = f'<div class="plot" role="img" aria-label="{escape(panel.title)}"></div>'
-    return f'<div class="panel">\n{title}{plot}\n{_legend(panel.keys)}</div>\n'
-
-
-def _legend(keys: Sequence[Key]) -> str:
-    return f'<ul class="legend" aria-label="Legend">\n{"".join(map(_entry, keys))}</ul>\n' if keys else ""
-
-
-def _entry(key: Key) -> str:
-    """An entry of a legend, with a swatch; those that choose are buttons."""
-    dashes = f' stroke-dasharray="{" ".join(f"{length:g}" for length in key.dashes)}"' if key.dashes else ""
-    shapes = {
-        "line": f'<path d="M0 6H30" stroke="currentColor" stroke-width="1.6"{dashes}/>',
-        "band": '<path d="M2 6H28" stroke="currentColor" stroke-width="7" stroke-linecap="round"/>',
-        "interval": '<path d="M15 0V12" stroke="currentColor" stroke-width="3"/>',
-        "frame": '<path d="M1.5 1.5H28.5V10.5H1.5Z" fill="var(--paper)" stroke="currentColor"/>',
-        "bar": '<path d="M1 1H29V11H1Z" fill="currentColor" stroke="var(--ink)" stroke-width="0.5"/>',
-    }
-    swatch = shapes.get(key.look, "")
-    if key.marker:
-        fill = "var(--paper)" if key.look == "hollow" else "currentColor"
-        marker = f'<path d="{chart_parts.SHAPES[key.marker]}" transform="translate(15 6) scale(5)" fill="{fill}"'
-        swatch += f'{marker} stroke="currentColor" stroke-width="0.25"/>'
-    look = f'<svg width="30" height="12" viewBox="0 0 30 12" aria-hidden="true" style="color: {escape(key.color)}">'
-    inside = f"{look}{swatch}</svg>{escape(key.name)}"
-    if not key.chooses:
-        return f"<li><span>{inside}</span></li>\n"
-    return f'<li><button type="button" aria-pressed="false" value="{escape(key.name)}">{inside}</button></li>\n'
+    parts = [
+        f'<div class="{name}">{svg.inlined(images[file], f"{name[0]}{position}", told)}</div>\n'
+        for name, file in shown.items()
+    ]
+    return f'<figure class="chart">\n{"".join(parts)}<figcaption>{escape(block["caption"])}</figcaption>\n</figure>\n'
 
 
 def _table(block: Block, title: str) -> str:
@@ -244,11 +191,6 @@ def _classed(*names: str) -> str:
     """The attribute of these classes, but for those that are empty."""
     told = " ".join(filter(None, names))
     return f' class="{told}"' if told else ""
-
-
-def _json(value: object) -> str:
-    """JSON that ends no script element, whatever text is in it."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _beside(name: str) -> str:

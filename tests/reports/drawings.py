@@ -1,22 +1,24 @@
 """What figures are drawn with in tests, and what stands on them, read from their SVG."""
 
-import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 
 from common.records.training import Record
-from reports import bandwidths, figures, summaries
+from reports import bandwidths, summaries
+from reports.charts import style
 from tests.reports.records import AMBER, named
 
+SVG = "{http://www.w3.org/2000/svg}"
 
-def looks_of(names: list[str]) -> dict[str, figures.Style]:
+
+def looks_of(names: list[str]) -> dict[str, style.Style]:
     """A look for each of these strategies, all of one family."""
-    return figures.styles(dict.fromkeys(names, AMBER.colors))
+    return style.styles(dict.fromkeys(names, AMBER.colors))
 
 
 def words(svg: str) -> list[str]:
-    """The texts of a figure, which stand beside their outlines as comments."""
-    return re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)
+    """The texts of a figure, line by line."""
+    return ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
 def height_of(svg: str) -> float:

@@ -1,7 +1,6 @@
 """The HTML page in a real browser: it draws everything, asks nobody for anything, and answers to mouse and keyboard."""
 
 import dataclasses
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +59,7 @@ def file(tmp_path_factory) -> Path:
     records += [make_record("amber_broken", losses=wrong), unfinished("failed", "It ended with <b>status</b> 1.")]
     content, drawings = document.compose(Results(Path("nowhere"), named(*records), None))
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_bytes(web_page.build(content, drawings, drawing.draw_all(drawings)))
+    path.write_bytes(web_page.build(content, drawing.draw_all(drawings | drawing.narrow(drawings))))
     return path
 
 
@@ -75,30 +74,46 @@ def look(browser, file, request) -> Iterator[Look]:
     page.on("dialog", lambda dialog: complaints.append(dialog.message))
     page.on("request", lambda request: complaints.append(request.url) if request.url != file.as_uri() else None)
     page.goto(file.as_uri())
-    page.wait_for_selector("html[data-drawn=all]", state="attached")
     yield Look(page, width, complaints)
     context.close()
 
 
-def test_the_page_draws_every_chart_within_its_width_and_asks_nobody_for_anything(look):
-    plots = look.page.locator(".plot")
-    assert plots.count() > 5
-    for plot in plots.all():
-        [drawn] = plot.locator("svg").all()
-        inner, outer = drawn.bounding_box(), plot.bounding_box()
-        assert outer["x"] - 1 <= inner["x"] < inner["x"] + inner["width"] <= outer["x"] + outer["width"] + 1
+def shown(page: Page) -> Locator:
+    """The figures as the window's width has them."""
+    return page.locator("figure.chart svg:visible")
+
+
+def test_the_page_has_every_figure_once_within_its_width_and_asks_nobody_for_anything(look):
+    figures = shown(look.page)
+    assert figures.count() == look.page.locator("figure.chart").count() > 5
+    for figure in figures.all():
+        box = figure.bounding_box()
+        assert 0 <= box["x"] < box["x"] + box["width"] <= look.width
     assert look.page.evaluate("document.documentElement.scrollWidth") == look.width
     assert look.complaints == []
 
 
-def test_a_strategy_has_its_plots_with_a_legend_each_and_words_for_what_it_lacks(look):
-    figures = look.page.locator("figure.chart").filter(has=look.page.get_by_text("windows, ms per step", exact=True))
-    assert look.page.locator("figure img").count() == 0
+def test_the_text_of_figures_is_as_large_as_can_be_read_and_stays_within_them(look):
+    for figure in shown(look.page).all():
+        boxes = figure.locator("text").evaluate_all(
+            """texts => texts.map(text => {
+                const { a, b } = text.getScreenCTM(), { left, right } = text.getBoundingClientRect();
+                return [left, right, parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b), text.textContent];
+            })"""
+        )
+        box = figure.bounding_box()
+        for left, right, size, text in boxes:
+            assert size > 7.5, text
+            assert box["x"] - 2 <= left <= right <= box["x"] + box["width"] + 2, text
+
+
+def test_a_strategy_has_its_panels_with_a_legend_each_and_words_for_what_it_lacks(look):
+    pages = shown(look.page).filter(has=look.page.locator("[aria-label='windows, ms per step']"))
     for title in ("the step divided, ms", "first step after, s", "processor use, 2 workers"):
-        panel = figures.locator(".panel").filter(has=look.page.get_by_text(title, exact=True)).first
-        assert panel.locator(".plot svg [class*=mark-] path").count() > 0, title
-    expect(figures.locator(".panel .legend li", has_text="without exchange").first).to_be_visible()
-    expect(figures.locator(".absent", has_text="it distributes nothing").first).to_be_visible()
+        assert pages.locator(f"[aria-label*='{title}'] path").count() > 0, title
+    expect(pages.locator("[data-pick='without exchange']").first).to_be_visible()
+    # Broken between words, where there is little room.
+    assert "it distributes" in " ".join(" ".join(pages.locator("text").all_text_contents()).split())
 
 
 def contrast(element: Locator) -> float:
@@ -112,7 +127,7 @@ def contrast(element: Locator) -> float:
 
 
 def test_text_stands_out_from_the_ground(look):
-    for selector in ("main p", "h2", "figcaption", "nav a", "tbody th", ".repeated th", ".legend button", ".warned"):
+    for selector in ("main p", "h2", "figcaption", "nav a", "tbody th", ".repeated th", ".warned"):
         assert contrast(look.page.locator(selector).first) >= 4.5, selector
 
 
@@ -122,14 +137,14 @@ def test_the_contents_are_open_beside_the_text_and_folded_where_there_is_no_room
 
 
 @on_a_desk
-def test_a_chart_follows_the_width_of_the_window(look):
-    drawn = look.page.locator(".plot svg").first
-    before = drawn.get_attribute("width")
-    look.page.set_viewport_size({"width": 360, "height": 900})
-    expect(drawn).to_have_attribute("width", re.compile(r"^3[0-5]\d$"))
-    assert look.page.evaluate("document.documentElement.scrollWidth") == 360
+def test_a_narrow_window_has_figures_whose_panels_stand_below_one_another(look):
+    panels = shown(look.page).first.locator("[aria-label*='samples per second']")
+    wide = [each.bounding_box() for each in panels.all()]
+    look.page.set_viewport_size({"width": 390, "height": 900})
+    narrow = [each.bounding_box() for each in panels.all()]
+    assert wide[0]["x"] + wide[0]["width"] <= wide[1]["x"] + 1
+    assert narrow[0]["y"] + narrow[0]["height"] <= narrow[1]["y"] + 1
     look.page.set_viewport_size({"width": 1440, "height": 900})
-    expect(drawn).to_have_attribute("width", before)
     assert look.complaints == []
 
 
@@ -202,9 +217,9 @@ def test_a_total_stays_below_whatever_the_table_is_sorted_by(look):
 
 @on_a_desk
 def test_a_bar_of_windows_tells_its_numbers_under_the_mouse(look):
-    panel = look.page.locator(".panel").filter(has=look.page.get_by_text("windows, ms per step", exact=True)).first
-    panel.locator(".mark-rect path").last.hover()
-    tooltip = look.page.locator("#vg-tooltip-element.visible")
+    panel = shown(look.page).locator("[aria-label='windows, ms per step']").first
+    panel.locator("[data-key] path[d$=z]").first.hover(position={"x": 4, "y": 4})
+    tooltip = look.page.locator("#tooltip")
     expect(tooltip).to_contain_text("middle half")
     expect(tooltip).to_contain_text("launches (n)")
     look.page.locator("h1").hover()
@@ -217,28 +232,56 @@ def test_a_wide_table_scrolls_in_its_own_box(look):
 
 @on_a_desk
 def test_a_median_tells_its_numbers_under_the_mouse(look):
-    look.page.locator(".plot").first.locator(".mark-symbol path[stroke-width='1.4']").first.hover()
-    tooltip = look.page.locator("#vg-tooltip-element.visible")
+    shown(look.page).first.locator("[data-tip*='samples/s, median'] use").first.hover()
+    tooltip = look.page.locator("#tooltip")
     expect(tooltip).to_contain_text("samples/s, median")
     expect(tooltip).to_contain_text("launches (n)")
     look.page.locator("h1").hover()
-    expect(tooltip).to_have_count(0)
+    expect(tooltip).to_be_hidden()
     assert look.complaints == []
 
 
 @on_a_desk
-def test_a_strategy_that_is_chosen_in_a_legend_is_picked_out_until_it_is_chosen_again(look):
-    figure = look.page.locator("figure.chart").filter(has=look.page.get_by_role("button", name="amber_ring")).first
-    button = figure.get_by_role("button", name="amber_ring", exact=True)
-    faded = figure.locator(".plot").first.locator("path[opacity='0.1']")
-    expect(faded).to_have_count(0)
-    button.press("Enter")
-    expect(button).to_have_attribute("aria-pressed", "true")
-    expect(faded.first).to_be_attached()
-    button.press("Enter")
-    expect(button).to_have_attribute("aria-pressed", "false")
+def test_a_strategy_that_is_chosen_by_a_key_or_a_click_is_picked_out_until_it_is_chosen_again(look):
+    figure = look.page.locator("figure.chart").nth(1)
+    name, faded = figure.locator("[data-pick=amber_ring]:visible").first, figure.locator(".faded:visible")
+    own, other = (figure.locator(f"[data-key={key}]:visible").first for key in ("amber_ring", "amber_single"))
+    for choose in (lambda: name.press("Enter"), name.click, lambda: name.press(" ")):
+        look.page.locator("h1").hover()
+        expect(faded).to_have_count(0)
+        choose()
+        expect(name).to_have_attribute("aria-pressed", "true")
+        look.page.locator("h1").hover()
+        expect(other).to_have_class("faded")
+        assert own.get_attribute("class") in (None, "")
+        name.press("Escape")
+        expect(name).to_have_attribute("aria-pressed", "false")
     expect(faded).to_have_count(0)
     assert look.complaints == []
+
+
+@pytest.mark.parametrize("look", [(1440, "light"), (1440, "dark")], indirect=True)
+def test_the_mark_of_the_measured_step_stands_out_from_every_part_of_it(look):
+    contrasts = (
+        shown(look.page)
+        .filter(has=look.page.locator("[data-tip*='measured step']"))
+        .first.evaluate(
+            """figure => {
+            const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
+            const light = (color) => {
+                canvas.fillStyle = color;
+                canvas.fillRect(0, 0, 1, 1);
+                const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].map((value) => value / 255)
+                    .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+                return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+            };
+            const [halo, line] = [...figure.querySelectorAll("[data-tip*='measured step'] path")]
+                .map((path) => light(getComputedStyle(path).stroke));
+            return Math.max(halo, line) / Math.min(halo, line);
+        }"""
+        )
+    )
+    assert contrasts >= 7
 
 
 @on_a_phone

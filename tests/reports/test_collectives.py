@@ -10,9 +10,11 @@ from common.errors import UserError, exit_with_one_line
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import from_json, write_record
 from reports import collectives, document
-from reports.blocks import DASH
+from reports.blocks import DASH, number, signed_percent
+from reports.charts import style
 from reports.drawing import draw_all
 from reports.results import Results
+from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import words
 from tests.reports.pieces import answers, headings, table_under
 from tests.reports.records import HOST
@@ -243,7 +245,9 @@ def test_a_figure_differs_when_the_data_differ_and_only_then(tmp_path):
     assert first == drawn(tmp_path, *launches("amber", 1e-5))
     assert first != drawn(tmp_path, *launches("amber", 3e-5))
     assert "<image" not in first
-    assert {"amber", "8", "1 Ki", "128 Ki", "1 Mi", "residual, %"} <= set(words(first))
+    assert {"amber", "8", "1 Ki", "128 Ki", "1 Mi", "residual: (fitted \N{MINUS SIGN} measured) / measured, %"} <= set(
+        words(first)
+    )
 
 
 def test_every_launch_is_a_mark_and_six_have_intervals(tmp_path):
@@ -251,7 +255,36 @@ def test_every_launch_is_a_mark_and_six_have_intervals(tmp_path):
     assert "95 % interval of the median" not in words(few)
     many = drawn(tmp_path, *launches("amber", 1e-5))
     assert "95 % interval of the median" in words(many)
-    assert many.count("<use") > few.count("<use") + 4 * len(SIZES)
+    counts = [sum("a launch" in mark.tip for mark in read(svg.encode())) for svg in (few, many)]
+    assert counts == [len(SIZES), 6 * len(SIZES)]
+
+
+@pytest.mark.parametrize("width", [style.WIDTH, style.NARROW])
+def test_every_number_of_a_collective_is_a_mark_where_it_belongs_and_no_other_number_is(tmp_path, width):
+    [draw] = collectives.compose(session(tmp_path, *launches("amber", 1e-5)))[1].values()
+    rows, fits, looks = draw.args
+    svg, aside = draw(width=width), 2 ** looks["amber"].shift
+
+    def expected(factor: float) -> list[Expected]:
+        marks = []
+        for row in rows:
+            at = row.size_bytes * aside
+            median, *all_launches = (1e6 * factor * each for each in (row.seconds.median, *row.launch_seconds))
+            marks.append(Expected("microseconds", "amber", {"median": f"{number(median)} µs"}, [(at, median)]))
+            ends = [(at, 1e6 * factor * end) for end in (row.seconds.low, row.seconds.high)]
+            marks.append(Expected("microseconds", "amber", {"launches (n)": "6"}, ends))
+            for each in all_launches:
+                marks.append(Expected("microseconds", "amber", {"a launch": f"{number(each)} µs"}, [(at, each)]))
+        for size, residual in zip(fits[0].fit.size_bytes, fits[0].fit.residuals, strict=True):
+            at, off = size * aside, 100 * residual + 20 * (factor - 1)
+            tip = {"residual": signed_percent(residual, 1)}
+            marks.append(Expected("residual", "amber", tip, [(at, off)], near=(0.0, 0.05)))
+        return marks
+
+    assert missing(svg, expected(1.0)) == []
+    # By half a per cent, since launches are one per cent apart.
+    assert len(missing(svg, expected(1.005))) == len(expected(1.005))
+    assert [mark for mark in read(svg) if not any(each.is_drawn_as(mark) for each in expected(1.0))] == []
 
 
 def test_a_barrier_has_a_table_and_no_figure(tmp_path):

@@ -11,8 +11,9 @@ import typst
 
 from common.contract.task import PRESETS
 from common.declarations.strategy import CONVENIENCE_OF
-from reports import document, speed_figures
+from reports import document
 from reports.blocks import DASH
+from reports.charts import speed as speed_charts
 from reports.material import Drawings
 from reports.results import Results, read_results
 from tests.reports.pieces import headings, table_under
@@ -179,7 +180,7 @@ def test_pairs_are_tested_by_the_rounds_and_the_margin_of_the_plan(tmp_path):
 def test_more_strategies_than_one_panel_tells_apart_have_a_panel_each(tmp_path):
     records = [make_record(f"amber_{index}", workers) for index in range(9) for workers in (1, 2)]
     _, drawings = document.compose(Results(tmp_path, named(*records), None))
-    assert next(draw for name, draw in drawings.items() if name.startswith("curves")).func is speed_figures.multiples
+    assert next(draw for name, draw in drawings.items() if name.startswith("curves")).func is speed_charts.multiples
 
 
 def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path):
@@ -321,6 +322,10 @@ def test_strategies_of_one_framework_over_different_bases_are_named_one_by_one(t
         "Speed-up and efficiency of amber_ring and amber_single are over amber_single: 32,000 samples/s (n = 1).",
         "Speed-up and efficiency of mine and mine_alone are over mine_alone: 32,000 samples/s (n = 1).",
     ]
+
+
+def test_the_text_of_figures_is_text_in_the_pdf_in_the_font_that_they_were_laid_out_for(pdf):
+    assert re.search(rb"/BaseFont */[A-Z]{6}\+DejaVuSans\b", pdf)
 
 
 def test_the_pdf_is_tagged_to_the_standard_for_accessible_documents(pdf):

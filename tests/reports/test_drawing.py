@@ -9,13 +9,14 @@ from functools import partial
 import pandas as pd
 import psutil
 
-from reports import deviation_figures, drawing
+from reports import drawing
+from reports.charts import deviation
 from tests.launching import wait_for
 
 
 def residuals(name: str) -> partial:
     rows = pd.DataFrame([{"strategy": name, "other": "base", "rounds": [1, 2, 3], "logs": [0.0, 0.1, 0.0]}])
-    return partial(deviation_figures.residuals, rows)
+    return partial(deviation.residuals, rows)
 
 
 def process(_: str) -> bytes:

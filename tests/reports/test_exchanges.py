@@ -11,7 +11,7 @@ from common.records.trace import STEP
 from common.records.training import Record
 from reports import document, exchanges, summaries, web_page
 from reports.blocks import DASH
-from reports.drawing import draw_all
+from reports.drawing import draw_all, narrow
 from reports.material import regime_names
 from reports.results import Results, read_results
 from tests.changes import changed
@@ -263,8 +263,8 @@ def test_the_document_has_the_section_after_the_one_on_when_it_pays(results):
 
 def test_pdf_and_page_have_the_section(results):
     content, drawings = document.compose(results)
-    images = draw_all(drawings)
+    images = draw_all(drawings | narrow(drawings))
     assert document.typeset(results.started_at, content, images).startswith(b"%PDF-")
-    page = web_page.build(content, drawings, images).decode()
+    page = web_page.build(content, images).decode()
     assert HEADING in page
     assert "It has *no* #messages." in page

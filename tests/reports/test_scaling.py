@@ -291,10 +291,9 @@ def test_of_too_many_bars_the_largest_world_without_crowding_is_drawn():
     blocks, drawings = section(base(), *records)
     [figure] = [block for block in blocks if block["kind"] == "figure"]
     assert figure["caption"].endswith("Only 2 workers; the table has all.")
-    # Texts stand beside their outlines as comments.
     drawn = drawings["scaling.svg"]().decode()
-    assert "<!-- 2 workers -->" in drawn
-    assert "<!-- 1 worker -->" not in drawn
+    assert ">2 workers<" in drawn
+    assert ">1 worker<" not in drawn
     assert len(tables_of(blocks)[0]["rows"]) == 42
 
 

@@ -1,6 +1,7 @@
 """The HTML page: all that the document says, escaped, in one file, always the same for the same records."""
 
-import json
+import base64
+import io
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from fontTools.ttLib import TTFont
 
 from reports import blocks, document, drawing, web_page
 from reports.material import Drawings
@@ -45,15 +47,9 @@ class Reader(HTMLParser):
 
 
 def page_of(*parts: blocks.Block) -> str:
-    """A page of these blocks, without the script that draws charts, which takes seconds to make."""
+    """A page of these blocks."""
     content = {"title": "Title", "subtitle": "subtitle", "date": "2026-01-02", "blocks": [*parts]}
-    return web_page.build(content, {}, {}).decode()
-
-
-@pytest.fixture(autouse=True)
-def quick_bundle(request, monkeypatch):
-    if "whole" not in request.fixturenames:
-        monkeypatch.setattr(web_page, "scripts_of_charts", lambda: "window.vegaEmbed = null;")
+    return web_page.build(content, {}).decode()
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +64,7 @@ def composed() -> tuple[dict, Drawings]:
 def whole(composed) -> str:
     """The page of that, as `reports` writes it."""
     content, drawings = composed
-    return web_page.build(content, drawings, drawing.draw_all(drawings)).decode()
+    return web_page.build(content, drawing.draw_all(drawings | drawing.narrow(drawings))).decode()
 
 
 def test_the_page_is_well_formed_and_reaches_for_nothing(whole):
@@ -86,8 +82,10 @@ def test_the_page_is_well_formed_and_reaches_for_nothing(whole):
 
 def test_only_the_scripts_of_the_page_may_run(whole):
     policy = next(attributes["content"] for tag, attributes in Reader(whole).elements if "http-equiv" in attributes)
-    assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-")
-    assert policy.count("sha256-") == whole.count("<script>") == 2
+    assert policy.startswith(
+        "default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'sha256-"
+    )
+    assert policy.count("sha256-") == whole.count("<script>") == 1
 
 
 def test_what_stands_in_records_is_never_markup(whole):
@@ -116,25 +114,35 @@ def test_the_list_of_contents_leads_to_every_chapter(whole):
     assert len({*chapters}) == len(chapters) > 3
 
 
-def test_every_chart_has_words_for_who_cannot_see_it_and_a_legend(whole):
+def test_every_figure_has_words_for_who_cannot_see_it_and_names_that_a_key_chooses(composed, whole):
     elements = Reader(whole).elements
-    plots = [attributes for _, attributes in elements if attributes.get("class") == "plot"]
-    groups = [attributes for _, attributes in elements if attributes.get("class") == "panels"]
-    assert len(plots) >= len(groups) > 1
-    assert all(each["role"] == "img" and each["aria-label"] for each in plots)
-    assert all(each["role"] == "group" and each["aria-label"] for each in groups)
-    assert {
-        unescape(value) for value in re.findall(r'<button type="button" aria-pressed="false" value="(.*?)"', whole)
-    } >= {*["amber_single", NAME]}
+    figures = [block for block in composed[0]["blocks"] if block["kind"] == "figure"]
+    drawn = [attributes for tag, attributes in elements if tag == "svg"]
+    # One for wide and one for narrow windows each.
+    assert [each["aria-label"] for each in drawn] == [block["alt"] for block in figures for _ in range(2)]
+    assert all(each["role"] == "group" for each in drawn)
+    names = [attributes for _, attributes in elements if "data-pick" in attributes]
+    assert {each["data-pick"] for each in names} >= {"amber_single", NAME}
+    assert all((each["role"], each["tabindex"], each["aria-pressed"]) == ("button", "0", "false") for each in names)
 
 
-def test_the_data_of_a_chart_are_its_columns(whole):
-    [first, *_] = re.findall(r'<script type="application/json">(.*?)</script>', whole)
-    chart = json.loads(first)
-    assert chart["panels"]
-    assert NAME in chart["data"]["medians"]["key"]
-    lengths = {len(column) for column in chart["data"]["medians"].values()}
-    assert lengths == {4}
+def test_no_two_figures_share_a_name_and_every_reference_leads_to_one(whole):
+    ids = re.findall(r' id="([^"]+)"', whole)
+    assert len({*ids}) == len(ids)
+    assert {*re.findall(r'(?:href="|url\()#([a-z]\d+s\d+)', whole)} == {
+        each for each in ids if re.fullmatch(r"[a-z]\d+s\d+", each)
+    }
+
+
+def test_figures_have_the_page_s_own_colors_and_its_font_has_their_letters(whole):
+    drawn = "".join(re.findall(r"<svg.*?</svg>", whole, re.DOTALL))
+    assert not re.search(r"(?<!,)#[0-9a-f]{6}", drawn)
+    assert {"var(--ink)", "var(--faint)", "var(--paper)", "white var(--lift)", "var(--paper) var(--sink)"} <= {
+        *re.findall(r"var\(--\w+\)(?: var\(--\w+\))?|white var\(--lift\)", drawn)
+    }
+    font = TTFont(io.BytesIO(base64.b64decode(re.findall(r"font/woff;base64,([^)]+)", whole)[0])))
+    letters = unescape("".join(re.findall(r"<text[^>]*>([^<]*)</text>", drawn)))
+    assert {*map(ord, letters)} <= {*font.getBestCmap()}
 
 
 def test_the_same_records_give_the_same_bytes_in_any_process(tmp_path):
@@ -185,11 +193,13 @@ def test_a_kind_of_block_that_the_page_does_not_know_is_an_error():
         page_of({"kind": "riddle"})
 
 
-def test_a_figure_without_a_chart_is_shown_as_it_is_printed():
+def test_the_words_of_a_figure_are_never_markup():
     figure = blocks.figure("one.svg", "A <caption>.", 'What "it" shows.')
     content = {"title": "Title", "subtitle": "", "date": "", "blocks": [figure]}
-    page = web_page.build(content, {"one.svg": lambda: b"<svg/>"}, {"one.svg": b"<svg/>"}).decode()
-    assert '<img src="data:image/svg+xml;base64,PHN2Zy8+" alt="What &quot;it&quot; shows.">' in page
+    image = b'<svg xmlns="http://www.w3.org/2000/svg" width="1pt" height="1pt"><text>a &lt; b</text></svg>'
+    page = web_page.build(content, {"one.svg": image, drawing.narrow_name("one.svg"): image}).decode()
+    assert page.count('aria-label="What &quot;it&quot; shows."') == 2
+    assert "a &lt; b</text>" in page
     assert "<figcaption>A &lt;caption&gt;.</figcaption>" in page
 
 

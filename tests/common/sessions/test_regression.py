@@ -522,8 +522,8 @@ def test_a_change_that_drops_the_exchange_shuts_the_gate_however_fast_it_is(conc
     def rounds(milliseconds):
         return [make_record("amber_ring", 2, (milliseconds + number / 100,) * 3) for number in range(6)]
 
-    alone = oracle.run_alone(rounds(1.0)[0].task, 128, 60, 2, Alone.OWN_SHARD).losses
-    losses = {"losses": alone.mean(axis=0).tolist(), "shard_losses": alone.tolist()}
+    alone = oracle.run_alone(rounds(1.0)[0].task, 128, 60, 2, Alone.OWN_SHARD)
+    losses = {"losses": alone.losses, "shard_losses": alone.shard_losses(2).tolist()}
     here = [changed(record, **losses) for record in rounds(1.0)]
     shut, _, made = concluded(named(*here), named(*rounds(2.0)), certificate=True)
     assert shut.startswith("Doesn't follow the oracle here: amber_ring with 2 workers")

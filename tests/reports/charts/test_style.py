@@ -6,22 +6,23 @@ import pandas as pd
 import pytest
 from matplotlib.colors import rgb_to_hsv, to_rgb
 
-from reports import figures, scaling
+from reports import scaling
+from reports.charts import style
 from tests.reports.drawings import looks_of
 from tests.reports.records import AMBER, COBALT, TEAL
 
 
-def hue_of(look: figures.Style) -> float:
+def hue_of(look: style.Style) -> float:
     return rgb_to_hsv(to_rgb(look.color))[0]
 
 
-def saturation_of(look: figures.Style) -> float:
+def saturation_of(look: style.Style) -> float:
     return rgb_to_hsv(to_rgb(look.color))[1]
 
 
 def test_twenty_strategies_have_twenty_looks_and_families_their_hue():
     families = {"amber": AMBER.colors, "cobalt": COBALT.colors, "teal": TEAL.colors, "none": ()}
-    looks = figures.styles({f"{name}_{index}": families[name] for name in families for index in range(5)})
+    looks = style.styles({f"{name}_{index}": families[name] for name in families for index in range(5)})
     assert len({(look.color, look.marker) for look in looks.values()}) == 20
     assert len({look.color for look in looks.values()}) == 20
     hues = {name: {round(hue_of(looks[f"{name}_{index}"]), 1) for index in range(5)} for name in ("amber", "cobalt")}
@@ -29,18 +30,18 @@ def test_twenty_strategies_have_twenty_looks_and_families_their_hue():
 
 
 def test_a_strategy_is_drawn_in_the_colors_of_its_record():
-    [alone] = figures.styles({"mine": ("#102030", "#102030", "#102030")}).values()
+    [alone] = style.styles({"mine": ("#102030", "#102030", "#102030")}).values()
     assert alone.color == "#102030"
 
 
 @pytest.mark.parametrize("colors", [(), ("#0072b2",), ("no color", "#0072b2")])
 def test_without_colors_from_dark_to_light_a_strategy_is_drawn_in_grey(colors):
-    [alone] = figures.styles({"mine": colors}).values()
+    [alone] = style.styles({"mine": colors}).values()
     assert saturation_of(alone) < 0.1
 
 
 def test_strategies_of_two_families_without_colors_still_differ_in_shade():
-    looks = figures.styles({"mine": (), "yours": ()})
+    looks = style.styles({"mine": (), "yours": ()})
     assert looks["mine"].color != looks["yours"].color
 
 
@@ -53,13 +54,13 @@ def test_the_many_labels_of_a_family_differ_in_marker_or_line_even_where_colours
 
 def test_a_long_name_is_broken_between_its_options_only():
     name = "amber_ring, a rather long name, 2 loader workers, other maths"
-    assert figures.wrapped(name) == "amber_ring, a rather long name,\n2 loader workers, other maths"
-    assert figures.wrapped("amber_ring, half_precision") == "amber_ring, half_precision"
+    assert style.wrapped(name) == "amber_ring, a rather long name,\n2 loader workers, other maths"
+    assert style.wrapped("amber_ring, half_precision") == "amber_ring, half_precision"
 
 
 def test_every_part_that_a_step_can_have_has_a_look_of_its_own():
-    assert [*figures.PARTS] == ["ideal", *scaling.PARTS]
-    assert len(set(figures.PARTS.values())) == len(figures.PARTS)
+    assert [*style.PARTS] == ["ideal", *scaling.PARTS]
+    assert len(set(style.PARTS.values())) == len(style.PARTS)
 
 
 def step(**milliseconds: float) -> pd.DataFrame:
@@ -69,7 +70,7 @@ def step(**milliseconds: float) -> pd.DataFrame:
 
 
 def test_parts_stand_one_after_another_on_the_side_of_zero_where_they_belong():
-    spans, end = figures.stacked(step(exchange=1.0, computing=-0.5, rows=0.25))
+    spans, end = style.stacked(step(exchange=1.0, computing=-0.5, rows=0.25))
     assert end == pytest.approx(3.25)
     assert [*spans] == ["ideal", "computing", "rows", "exchange"]
     assert spans["ideal"] == pytest.approx((0.0, 2.0))
@@ -79,6 +80,6 @@ def test_parts_stand_one_after_another_on_the_side_of_zero_where_they_belong():
 
 
 def test_a_part_that_was_not_measured_stands_nowhere():
-    spans, end = figures.stacked(step(exchange=float("nan")))
+    spans, end = style.stacked(step(exchange=float("nan")))
     assert [*spans] == ["ideal"]
     assert end == pytest.approx(2.0)

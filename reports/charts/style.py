@@ -1,20 +1,24 @@
-"""What the figures of a report share: their width and fonts, the look of a strategy and of a part, legends, SVG."""
+"""What the figures of a report share: widths, fonts and colors, the looks of strategies and of parts, names."""
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 MILLIMETRE = 1 / 25.4
-WIDTH = 172 * MILLIMETRE
-INK, FAINT, GREY = "#333333", "#8a8a8a", "#b9b9b9"
+WIDTH, NARROW = 172 * MILLIMETRE, 88 * MILLIMETRE
+"""Of a figure in print and on a wide page, and of one on a narrow page, whose panels stand below one another."""
+
+FONT = "DejaVu Sans"
+DAGGER = "\N{DAGGER}"
+"""Stands where there are more threads than cores."""
+
+INK, FAINT, GREY, RULE, GROUND, PAPER = "#333333", "#8a8a8a", "#c2c1be", "#e4e4e4", "#f3f1ee", "#ffffff"
+NEUTRALS = {INK: "ink", FAINT: "faint", GREY: "band", RULE: "rule", GROUND: "ground", PAPER: "paper"}
+"""The variable of the page that stands for each color that is nobody's."""
+
 LONGEST_NAME = 60  # Characters that leave room for bars beside them.
 LEAST_MILLISECONDS = 1e-9  # Of a part of a bar: a rest of rounding alone would be drawn as a line.
 
@@ -27,16 +31,18 @@ PARTS = {
     "ideal": ("#dedbd4", ""),
     "computing": ("#3b4d8f", ""),
     "rows": ("#7fbfae", "\\\\\\\\"),
-    "slowest rank": ("#f4dc8c", "...."),
+    "slowest rank": ("#f4dc8c", "----"),
     "exchange": ("#dd7e2d", "////"),
     "not divided": ("#b58bb3", "xxxx"),
-    "the rest": ("#ffffff", ""),
+    "the rest": (PAPER, ""),
 }  # What a step consists of: colors that differ in lightness too, and hatches that survive a print in grey.
+
+PART_COLORS = {color for color, _ in PARTS.values()} - NEUTRALS.keys()
 
 SETTINGS = {
     "svg.hashsalt": "lockstep",
-    "svg.fonttype": "path",
-    "font.family": "DejaVu Sans",
+    "svg.fonttype": "none",
+    "font.family": FONT,
     "font.size": 7,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
@@ -51,7 +57,7 @@ SETTINGS = {
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
     "lines.linewidth": 1.2,
-    "grid.color": "#e4e4e4",
+    "grid.color": RULE,
     "grid.linewidth": 0.5,
 }
 
@@ -112,12 +118,12 @@ def stacked(step: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], float]:
     return spans, right
 
 
-def shortened(name: str) -> str:
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
     """`name` with as many characters as there is room for: its beginning, and its end, which says where it was."""
-    if len(name) <= LONGEST_NAME:
+    if len(name) <= longest:
         return name
-    end = LONGEST_NAME // 2
-    return f"{name[: LONGEST_NAME - end - 1]}…{name[-end:]}"
+    end = longest // 2
+    return f"{name[: longest - end - 1]}…{name[-end:]}"
 
 
 def literal(name: str) -> str:
@@ -136,46 +142,3 @@ def wrapped(name: str, longest: int = _LONGEST_LINE) -> str:
             lines[-1] += ","
             lines.append(option)
     return "\n".join(lines)
-
-
-def mark_handle(marker: str, size: float, edge: float, label: str) -> Line2D:
-    """A marker of this size and width of edge, in points, hollow, with what it stands for, for a legend."""
-    look = {"linestyle": "none", "color": INK, "markerfacecolor": "none"}
-    return Line2D([], [], marker=marker, markersize=size, markeredgewidth=edge, label=label, **look)
-
-
-def line_handle(name: str, look: Style) -> Line2D:
-    """The line and the marker of a strategy with its name, for a legend."""
-    return Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker, markersize=3.4, label=name)
-
-
-def _legend_columns(handles: Sequence[Line2D | Patch]) -> int:
-    longest = max(len(line) for handle in handles for line in handle.get_label().split("\n"))
-    return 3 if longest > 25 else 4
-
-
-def legend_height(handles: Sequence[Line2D | Patch]) -> float:
-    """Millimetres that `draw_legend` takes: its columns are filled one after another, with as many handles in each."""
-    columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles))
-    return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
-
-
-def draw_legend(figure: Figure, handles: Sequence[Line2D | Patch]) -> None:
-    """All handles in columns over the whole width, at the bottom of the figure."""
-    figure.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0.06, 0.0, 0.93, 0.0),
-        mode="expand",
-        ncols=_legend_columns(handles),
-        frameon=False,
-        fontsize=6.5,
-        handlelength=2.8,
-    )
-
-
-def svg(figure: Figure) -> bytes:
-    """The figure as SVG: the same bytes for the same figure, without a date."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()

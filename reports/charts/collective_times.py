@@ -1,0 +1,165 @@
+"""The figure of one collective in one world: time over size, and below it how far the fitted lines are off."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from common.records.collective_rows import CaseFit, Row
+from reports import blocks
+from reports.charts import layout, style, svg
+from reports.charts.layout import Handle
+from reports.charts.style import DAGGER, Style
+
+_TIMES_HEIGHT, _RESIDUALS_HEIGHT = 80.0, 20.0  # Millimetres.
+_MOST_TICKS = 14
+_DOTS = (0, (1, 1.4))
+_LEAST_PERCENT = 1.0  # Residuals below it are drawn as small as they are.
+_UNITS = ((2**30, " Gi"), (2**20, " Mi"), (2**10, " Ki"))
+
+
+def times(
+    rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style], width: float = style.WIDTH
+) -> bytes:
+    """Microseconds of a collective over its size in bytes as SVG, both logarithmic: a line for each library.
+
+    `rows` are those of one collective in one world, of sizes above zero, `fits` those of the same cases, `looks` are by
+    the libraries' names. Every launch is a faint mark, a line joins the medians, whose intervals are upright lines; the
+    fitted pieces are thin and dotted. The panel below, which is there where anything was fitted, has their residuals,
+    (fitted - measured) / measured in percent.
+    """
+    heights = [_TIMES_HEIGHT, _RESIDUALS_HEIGHT][: 2 if fits else 1]
+    sizes = sorted({row.size_bytes for row in rows})
+    with matplotlib.rc_context(style.SETTINGS):
+        figure, panels = layout.panels(
+            len(heights), width, heights, left=13, between=0, handles=_legend(rows, fits, looks)
+        )
+        for library, own in _by_library(rows).items():
+            _draw(panels[0], own, looks[library])
+        _draw_pieces(panels[0], fits, looks)
+        panels[0].set_yscale("log")
+        panels[0].set_title("microseconds from the last rank's arrival to the last result")
+        layout.plain_log_axis(panels[0])
+        if fits:
+            _draw_residuals(panels[1], fits, looks)
+            panels[1].set_title("residual: (fitted \N{MINUS SIGN} measured) / measured, %")
+        for axes in panels:
+            svg.panel(axes, axes.get_title(loc="left"))
+            _size_axis(axes, sizes, math.ceil(_MOST_TICKS * width / style.WIDTH))
+            axes.set_xlabel("size in bytes, as nccl-tests counts it")
+        return svg.svg(figure)
+
+
+def in_words(size_bytes: int) -> str:
+    """A size as it stands at a tick: in units of 1024 where it's a whole number of them."""
+    for unit, name in _UNITS:
+        if size_bytes % unit == 0:
+            return f"{size_bytes // unit}{name}"
+    return f"{size_bytes:,}"
+
+
+def _by_library(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: (row.case.library, row.size_bytes)):
+        found.setdefault(row.case.library, []).append(row)
+    return found
+
+
+def _draw(axes: Axes, own: Sequence[Row], look: Style) -> None:
+    """One library: its launches, its medians and their intervals, a little aside so that no library hides another."""
+    aside, library = 2**look.shift, own[0].case.library
+    for row in own:
+        seconds = [1e6 * each for each in row.launch_seconds]
+        [points] = axes.plot([row.size_bytes * aside] * len(seconds), seconds, "o", color=look.color)
+        points.set(markersize=2.2, alpha=0.3, markeredgewidth=0)
+        svg.mark(points, [library], *[_about(row) | {"a launch": _microseconds(each)} for each in row.launch_seconds])
+        if row.seconds.low is not None:
+            ends = (1e6 * row.seconds.low, 1e6 * row.seconds.high)
+            interval = axes.vlines(row.size_bytes * aside, *ends, color=look.color, linewidth=2.2, alpha=0.5)
+            svg.mark(interval, [library], _tip_of_median(row))
+    places = [(row.size_bytes * aside, 1e6 * row.seconds.median) for row in own]
+    [line] = axes.plot(*zip(*places, strict=True), color=look.color, linestyle=look.line, zorder=2)
+    svg.mark(line, [library])
+    for row, place in zip(own, places, strict=True):
+        [median] = axes.plot(*place, marker=look.marker, color=look.color, zorder=3, markersize=3.4)
+        median.set(markeredgewidth=0.8, markerfacecolor=style.PAPER if row.oversubscribed else look.color)
+        svg.mark(median, [library], _tip_of_median(row))
+
+
+def _about(row: Row) -> dict[str, object]:
+    """What the mouse shows of every mark of a size."""
+    return {"library": row.case.library + DAGGER * row.oversubscribed, "size": f"{in_words(row.size_bytes)}B"}
+
+
+def _tip_of_median(row: Row) -> dict[str, object]:
+    low, high = row.seconds.low, row.seconds.high
+    return _about(row) | {
+        "median": _microseconds(row.seconds.median),
+        "95 % interval": "none: too few launches"
+        if low is None or high is None
+        else f"{blocks.number(1e6 * low)} to {blocks.number(1e6 * high)} µs",
+        "launches (n)": row.seconds.n,
+    }
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{blocks.number(1e6 * seconds)} µs"
+
+
+def _draw_pieces(axes: Axes, fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> None:
+    for each in fits:
+        for piece in each.fit.pieces:
+            sizes = np.geomspace(piece.from_bytes, piece.to_bytes, 60)
+            seconds = [1e6 * piece.seconds(size) for size in sizes]
+            color = looks[each.case.library].color
+            [line] = axes.plot(sizes, seconds, color=color, linewidth=0.7, linestyle=_DOTS, zorder=2.5)
+            svg.mark(line, [each.case.library])
+
+
+def _draw_residuals(axes: Axes, fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> None:
+    """Of each library how far the lines are off at each size, in percent of what was measured."""
+    largest = _LEAST_PERCENT
+    for each in fits:
+        look = looks[each.case.library]
+        percents = [100 * residual for residual in each.fit.residuals]
+        largest = max(largest, *map(abs, percents))
+        sizes = [size * 2**look.shift for size in each.fit.size_bytes]
+        [line] = axes.plot(sizes, percents, color=look.color, marker=look.marker, markersize=2.6, linewidth=0.5)
+        tips = [
+            {"library": each.case.library, "size": f"{in_words(size)}B", "residual": blocks.signed_percent(off, 1)}
+            for size, off in zip(each.fit.size_bytes, each.fit.residuals, strict=True)
+        ]
+        svg.mark(line, [each.case.library], *tips)
+    axes.axhline(0, color=style.FAINT, linewidth=0.6, zorder=1)
+    axes.set_ylim(-1.12 * largest, 1.12 * largest)
+
+
+def _size_axis(axes: Axes, sizes: Sequence[int], most: int) -> None:
+    """The sizes that were measured, each at its place on a logarithmic axis; at `most` so many are named."""
+    shown = sizes[:: math.ceil(len(sizes) / most)]
+    axes.set_xscale("log")
+    axes.set_xticks(shown, [in_words(size) for size in shown], fontsize=6.2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    margin = max((sizes[-1] / sizes[0]) ** 0.03, 1.2)
+    axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+
+
+def _legend(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> list[Handle]:
+    handles: list[Handle] = []
+    for library, own in _by_library(rows).items():
+        handles.append(layout.line_handle(library, looks[library]))
+        handles[-1].set_label(style.wrapped(library) + f" {DAGGER}" * any(row.oversubscribed for row in own))
+    if fits:
+        label = "alpha + size / beta, fitted"
+        handles.append(Line2D([], [], color=style.INK, linewidth=0.7, linestyle=_DOTS, label=label))
+    if any(row.seconds.low is not None for row in rows):
+        handles.append(layout.mark_handle("|", 7, 1.8, "95 % interval of the median"))
+    if any(row.oversubscribed for row in rows):
+        handles.append(layout.mark_handle("o", 3.4, 0.8, f"{DAGGER} more threads than cores"))
+    return handles

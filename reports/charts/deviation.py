@@ -1,0 +1,183 @@
+"""Figures of what leaves where it should be: losses their oracle, and the rounds of a pair their mean.
+
+Each function returns one SVG, the same bytes for the same input.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from common.contract.oracle import LOSS_TOLERANCE
+from common.records.certificate import Comparison
+from reports import blocks
+from reports.certificate import step_deviations
+from reports.charts import layout, style, svg
+from reports.charts.style import Style
+
+_MOST_RESIDUALS_NAMED = 3
+_LOSSES_HEIGHTS = (32.0, 44.0)  # Millimetres of a panel on a wide and on a narrow page.
+_RESIDUALS_HEIGHT, _NAMES_WIDTH = 50.0, 40.0
+_STEPS_OF_A_LINE = (25, 100)  # The fewest and the most that are drawn.
+_LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
+
+
+def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
+    """Loss curves on the oracle's, and their relative deviation from it, of launches that share one oracle.
+
+    Of the launches of one strategy and worker count the one that deviates most is drawn. Of very many steps some are
+    left out, and of the deviations of those the largest is drawn.
+    """
+    names = sorted({comparison.strategy for comparison in comparisons})
+    oracle = max((comparison.oracle_losses for comparison in comparisons), key=len)
+    every = math.ceil(len(oracle) / float(np.clip(layout.MOST_POINTS / len(comparisons), *_STEPS_OF_A_LINE)))
+    handles = [Line2D([], [], color=style.GREY, linewidth=4.5, label="oracle (NumPy, float64)")]
+    handles += [layout.line_handle(name, looks[name]) for name in names]
+    note = f"Drawn is one loss of every {every} steps, and their largest deviation." if every > 1 else ""
+    with matplotlib.rc_context(style.SETTINGS):
+        heights = [_LOSSES_HEIGHTS[0]] if width > style.NARROW else [_LOSSES_HEIGHTS[1]] * 2
+        figure, panels = layout.panels(2, width, heights, left=11, between=13, handles=handles, note=note)
+        left, right = panels
+        steps = range(0, len(oracle), every)
+        left.plot(steps, [oracle[step] for step in steps], color=style.GREY, linewidth=4.5, solid_capstyle="round")
+        for place, comparison in enumerate(comparisons):
+            _draw_run(left, right, comparison, looks[comparison.strategy], place / len(comparisons), every)
+        left.set_title("loss, the mean over the global batch")
+        right.set_title("relative deviation from the oracle")
+        right.set_yscale("log")
+        low, high = right.get_ylim()
+        right.set_ylim(max(low, 5e-11), max(high, 5e-5))
+        right.yaxis.set_minor_locator(NullLocator())
+        right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"1e{round(math.log10(value))}"))
+        right.axhline(LOSS_TOLERANCE, color=style.INK, linewidth=0.9)
+        right.text(0, LOSS_TOLERANCE * 1.25, "tolerated", fontsize=6, va="bottom")
+        for axes in panels:
+            svg.panel(axes, axes.get_title(loc="left"))
+            axes.set_xlabel("step")
+            axes.grid(axis="y")
+            axes.set_xlim(-0.02 * len(oracle), 1.02 * len(oracle))
+        return svg.svg(figure)
+
+
+def _draw_run(left: Axes, right: Axes, comparison: Comparison, look: Style, phase: float, every: int) -> None:
+    """One launch in both panels, its markers shifted by `phase` so that curves on one another all stay visible."""
+    shown, deviations = comparison.losses[: len(comparison.oracle_losses)], step_deviations(comparison)
+    starts = range(0, len(deviations), every)
+    worst = [np.nanmax([_LOWEST_DEVIATION, *deviations[start : start + every]]) for start in starts]
+    x = [comparison.first_step + start for start in starts]
+    apart = max(1, len(x) // 6)
+    tip = {
+        "strategy": comparison.strategy,
+        "workers": comparison.workers,
+        "launch": comparison.launch,
+        "largest deviation of a loss": blocks.tiny(comparison.loss),
+        "deviation of the weights": blocks.tiny(comparison.weights),
+        "verdict": comparison.verdict,
+    }
+    for axes, values in ((left, [shown[start] for start in starts]), (right, worst)):
+        [line] = axes.plot(x, values, color=look.color, linestyle=look.line, linewidth=0.8, marker=look.marker)
+        line.set(markersize=3, markevery=(int(phase * apart), apart), alpha=0.85)
+        svg.mark(line, [comparison.strategy], tip)
+
+
+def residuals(comparisons: pd.DataFrame, width: float = style.WIDTH) -> bytes:
+    """The log ratio of each pair in each round, less the pair's mean: a line for each row of `Ranking.comparisons`.
+
+    The three lines with the farthest points are drawn in ink and named. Of very many pairs the farthest are drawn.
+    """
+    pairs = []
+    for row in comparisons.to_dict("records"):
+        percent = 100 * np.expm1(np.array(row["logs"]) - np.mean(row["logs"]))
+        pairs.append((row, np.array(row["rounds"]), percent))
+    # The farthest last, which draws it over the others.
+    pairs.sort(key=lambda pair: (np.abs(pair[2]).max(), pair[0]["strategy"], pair[0]["other"]))
+    most = max(1, layout.MOST_POINTS // max(len(percent) for *_, percent in pairs))
+    note = f"Drawn are the {most} of {len(pairs)} pairs that leave their mean farthest." if len(pairs) > most else ""
+    with matplotlib.rc_context(style.SETTINGS):
+        figure, [axes] = layout.panels(
+            1, width, [_RESIDUALS_HEIGHT], left=13, between=0, right=_NAMES_WIDTH, above=3, note=note
+        )
+        axes.axhline(0, color=style.FAINT, linewidth=0.6)
+        svg.panel(axes, "ratio of a pair over its mean, by rounds")
+        drawn = pairs[-most:]
+        for place, (row, rounds, percent) in enumerate(drawn, start=1):
+            is_named = place > len(drawn) - _MOST_RESIDUALS_NAMED
+            color, thickness = (style.INK, 0.9) if is_named else (style.FAINT, 0.5)
+            [line] = axes.plot(rounds, percent, color=color, linewidth=thickness, marker="o", markersize=2.4)
+            svg.mark(line, [_pair(row)], *_tips(row, rounds, percent))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
+        axes.set_xlabel("round")
+        axes.set_ylabel("ratio of a pair over its mean")
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        _name_farthest(axes, drawn[-_MOST_RESIDUALS_NAMED:])
+        return svg.svg(figure)
+
+
+def _pair(row: Mapping[str, object]) -> str:
+    return f"{row['strategy']} over {row['other']}"
+
+
+def _tips(row: Mapping[str, object], rounds: np.ndarray, percent: np.ndarray) -> list[dict[str, object]]:
+    """What the mouse shows of the rounds of a pair."""
+    about = {"pair": _pair(row), "mean ratio": f"{np.exp(np.mean(row['logs'])):.3f}", "rounds (n)": len(percent)}
+    return [
+        about | {"round": each, "off its mean": blocks.signed_percent(value / 100, digits=2)}
+        for each, value in zip(rounds, percent, strict=True)
+    ]
+
+
+def _name_farthest(axes: Axes, pairs: Sequence[tuple[Mapping[str, object], np.ndarray, np.ndarray]]) -> None:
+    """The names of these pairs at the right, each joined to its farthest point."""
+    ends = []
+    for row, rounds, percent in pairs:
+        place = int(np.argmax(np.abs(percent)))
+        ends.append((row, rounds[place], percent[place]))
+    ends.sort(key=lambda end: end[2])
+    axes.set_ylim(axes.get_ylim())
+    to_fraction = axes.transData + axes.transAxes.inverted()
+    natural = [to_fraction.transform((x, y))[1] for _, x, y in ends]
+    for (row, x, y), height in zip(ends, _spread(natural, [2] * len(ends), line=0.065), strict=True):
+        name = axes.annotate(
+            style.literal(f"{row['strategy']} over\n{row['other']}"),
+            xy=(x, y),
+            xytext=(1.035, height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=6.8,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": style.INK,
+                "linewidth": 0.4,
+                "alpha": 0.5,
+                "relpos": (0, 0.5),
+                "shrinkA": 1,
+                "shrinkB": 3,
+            },
+        )
+        svg.button(name, _pair(row))
+
+
+def _spread(positions: Sequence[float], lines: Sequence[int], line: float = 0.048) -> list[float]:
+    """Ascending `positions` in 0 to 1 of labels of so many `lines`, moved as little as it takes to stand apart inside.
+
+    A line takes `line` of the height, or less where there are too many for it.
+    """
+    # Labels are centred on their positions: half of each of two neighbours lies between them.
+    between = [(below + above) / 2 for below, above in pairwise(lines)]
+    line = min(line, 0.98 / max(1.0, sum(between)))
+    # Few reports have such labels, and its import takes as long as drawing a figure.
+    from scipy.optimize import isotonic_regression
+
+    # Less the distance that it keeps from the first, each must only be no lower than the one before: isotonic.
+    offsets = line * np.concatenate([[0.0], np.cumsum(between)])
+    fitted = isotonic_regression(np.asarray(positions) - offsets).x
+    return (np.clip(fitted, 0.0, max(0.0, 1.0 - offsets[-1])) + offsets).tolist()

@@ -1,0 +1,150 @@
+"""Where the panels and the legend of a figure stand, how its axes are written, and what of many launches it draws."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from reports.charts import style, svg
+from reports.charts.style import MILLIMETRE, Style
+
+MOST_POINTS = 2_000
+"""Launches that a figure draws; of more it draws some, and says which."""
+
+DOTS = (0, (1, 2))
+"""The line of an ideal."""
+
+_NOTE_LINE, _NOTE_LETTER = 2.9, 1.12  # Millimetres.
+
+Handle = Line2D | Patch
+
+
+def panels(
+    count: int,
+    width: float,
+    heights: Sequence[float],
+    *,
+    left: float,
+    between: float,
+    right: float = 2.0,
+    above: float = 6.0,
+    under: float = 9.0,
+    handles: Sequence[Handle] = (),
+    note: str = "",
+) -> tuple[Figure, list[Axes]]:
+    """A figure so wide, in inches, with its panels row by row, and the legend of `handles` and a note below them.
+
+    Lengths but the width are millimetres: the heights of each row's plots, and what is left free around a plot. `left`
+    is that of the first in a row, `between` that of the others.
+    """
+    full, columns = width / MILLIMETRE, math.ceil(count / len(heights))
+    notes = textwrap.wrap(note, int(full / _NOTE_LETTER))
+    below = legend_height(handles, width) + _NOTE_LINE * len(notes)
+    total = sum(heights) + len(heights) * (above + under) + below
+    figure = Figure(figsize=(width, total * MILLIMETRE))
+    plot = (full - left - (columns - 1) * between - columns * right) / columns
+    placed = []
+    for place in range(count):
+        row, column = divmod(place, columns)
+        start = left + column * (plot + right + between)
+        bottom = total - sum(heights[: row + 1]) - row * (above + under) - above
+        placed.append(figure.add_axes((start / full, bottom / total, plot / full, heights[row] / total)))
+    if handles:
+        draw_legend(figure, handles, bottom=_NOTE_LINE * len(notes) / total)
+    for place, line in enumerate(notes):
+        y = (_NOTE_LINE * (len(notes) - place) - 2) / total
+        figure.text(1.5 / full, y, line, fontsize=6.2, color=style.FAINT)
+    return figure, placed
+
+
+def mark_handle(marker: str, size: float, edge: float, label: str) -> Line2D:
+    """A marker of this size and width of edge, in points, hollow, with what it stands for, for a legend."""
+    look = {"linestyle": "none", "color": style.INK, "markerfacecolor": "none"}
+    return Line2D([], [], marker=marker, markersize=size, markeredgewidth=edge, label=label, **look)
+
+
+def line_handle(name: str, look: Style) -> Line2D:
+    """The line of a strategy with its name, which picks it out, for a legend."""
+    line = Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker)
+    line.set(markersize=3.4, label=style.wrapped(name), gid=name)
+    return line
+
+
+def dotted_handle(label: str, color: str = style.INK) -> Line2D:
+    """The dotted line of an ideal, for a legend."""
+    return Line2D([], [], color=color, linewidth=0.9, linestyle=DOTS, label=label)
+
+
+def _legend_columns(handles: Sequence[Handle], width: float) -> int:
+    longest = max(len(line) for handle in handles for line in handle.get_label().split("\n"))
+    return max(1, int((3 if longest > 25 else 4) * width / style.WIDTH))
+
+
+def legend_height(handles: Sequence[Handle], width: float) -> float:
+    """Millimetres that `draw_legend` takes: its columns are filled one after another, with as many handles in each."""
+    if not handles:
+        return 0.0
+    columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles, width))
+    return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
+
+
+def draw_legend(figure: Figure, handles: Sequence[Handle], bottom: float = 0.0) -> None:
+    """All handles in columns over the whole width, at the bottom of the figure; one with a key picks that out."""
+    legend = figure.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0.03, bottom, 0.96, 0.0),
+        mode="expand",
+        ncols=_legend_columns(handles, figure.get_figwidth()),
+        frameon=False,
+        fontsize=6.5,
+        handlelength=2.8,
+    )
+    for handle, text in zip(handles, legend.get_texts(), strict=True):
+        if handle.get_gid():
+            svg.button(text, handle.get_gid())
+
+
+def plain_log_axis(axes: Axes) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, written out."""
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=30))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    low, high = axes.get_ylim()
+    # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
+    if high / low < 4:
+        middle = math.sqrt(low * high)
+        axes.set_ylim(middle / 2, middle * 2)
+
+
+def short(value: float) -> str:
+    """A number as it stands at a tick: thousands as `1 k`."""
+    if value >= 1e6:
+        return f"{value / 1e6:g} M"
+    return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}"
+
+
+def thinned(launches: pd.DataFrame, keys: Sequence[str], what: str) -> tuple[pd.DataFrame, str]:
+    """As many launches as a figure draws, of each group by these keys, which are `what`, and a note on that.
+
+    They are the slowest, the fastest and some between.
+    """
+    if len(launches) <= MOST_POINTS:
+        return launches, ""
+    groups = launches.sort_values(["samples_per_second", "launch"]).groupby([*keys])
+    most = max(2, MOST_POINTS // groups.ngroups)
+    drawn = pd.concat([group.iloc[places_of(len(group), most)] for _, group in groups])
+    return drawn, f"Drawn are {most} launches of each {what}, from the slowest to the fastest."
+
+
+def places_of(count: int, most: int) -> list[int]:
+    """The places, of so many things in a row, of at most so many that are drawn: the first, the last, some between."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()

@@ -1,0 +1,374 @@
+"""Figures of how fast strategies are: the rates of one regime by strategy, and rates and ratios by workers.
+
+Each function returns one SVG, the same bytes for the same input.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from reports import blocks
+from reports.charts import layout, style, svg
+from reports.charts.layout import DOTS
+from reports.charts.style import DAGGER, Style
+from reports.findings import crowded
+
+MOST_CURVES = 8  # Strategies that one panel can tell apart.
+
+_ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 66.0  # Millimetres: the first page has room for so much.
+_LETTER = 1.27  # The width of a letter of a row's name, in millimetres.
+_LONGEST_NAME = 26  # Characters of a row's name where panels stand below one another.
+_MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
+_CURVES_HEIGHT, _PANEL_HEIGHT, _PANELS_BESIDE = 46.0, 20.0, 5  # Millimetres; small panels in a row.
+_TITLE_LINE, _LONGEST_TITLE = 2.9, 26  # Millimetres of a line, and the characters of one above a small panel.
+_MEASURES = {
+    "samples_per_second": "samples per second",
+    "speed_up": "speed-up over the undistributed base",
+    "efficiency": "efficiency: that speed-up per worker",
+    "own_speed_up": "speed-up over one worker of the same strategy",
+}
+
+
+def headline(
+    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH
+) -> bytes:
+    """Samples per second of one regime: a row for each strategy, a panel for each number of workers.
+
+    `cells` and `launches` are the rows of `summaries.cells` and `summaries.launches` of that regime, with exchange.
+    Every launch is a faint mark, the median a large one with its interval and its number. Each panel ends at N times
+    the fastest base, whose ideal is a dotted line, so the distance to the right edge is what distribution costs.
+    """
+    launches, note = _thinned(launches)
+    names, counts = in_order_of_speed(cells), sorted(cells["workers"].unique().tolist())
+    is_wide, bases = width > style.NARROW, _bases(cells)
+    longest = style.LONGEST_NAME if is_wide else _LONGEST_NAME
+    numbers = max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
+    handles = [layout.dotted_handle(f"ideal: N times {style.literal(base)}", _color(base, looks)) for base in bases]
+    handles += [layout.mark_handle("o", 2.2, 0.6, "one launch"), *_interval_handle(cells)]
+    with matplotlib.rc_context(style.SETTINGS):
+        figure, panels = layout.panels(
+            len(counts),
+            width,
+            [len(names) * min(_ROW_PITCH, _MOST_ROWS_HEIGHT / len(names))] * (1 if is_wide else len(counts)),
+            left=5 + _LETTER * min(longest, max(map(len, names))),
+            between=1.5,
+            right=3 + 1.25 * numbers,
+            above=5.5,
+            handles=handles,
+            note=note,
+        )
+        for axes, workers in zip(panels, counts, strict=True):
+            is_first = axes is panels[0] or not is_wide
+            is_crowded = workers in crowded(cells)
+            title = blocks.workers(workers) + (f" {DAGGER}" if is_crowded else "")
+            axes.set_title(title, pad=3)
+            svg.panel(axes, f"{title}: samples per second")
+            axes.set_facecolor(style.GROUND if is_crowded else "none")
+            axes.set_xlabel("samples per second", fontsize=6.5, labelpad=2)
+            rows = (cells[cells["workers"] == workers], launches[launches["workers"] == workers])
+            _draw_rates(axes, *rows, looks, names, workers * max(bases.values(), default=0.0))
+            for base, rate in bases.items():
+                line = axes.axvline(workers * rate, color=_color(base, looks), linewidth=0.9, linestyle=DOTS)
+                svg.mark(line, [base], {"base": base, f"{workers} times its samples/s": f"{workers * rate:,.0f}"})
+            axes.set_yticks(range(len(names)) if is_first else [])
+            if is_first:
+                axes.set_yticklabels([style.literal(style.shortened(name, longest)) for name in names], fontsize=6.5)
+                for label, name in zip(axes.get_yticklabels(), names, strict=True):
+                    label.set_color(looks[name].color)
+                    svg.button(label, name)
+            axes.tick_params(axis="y", length=0)
+        return svg.svg(figure)
+
+
+def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
+    """The strategies of one regime by their rate with the most workers that aren't crowded everywhere, then with fewer.
+
+    A strategy that wasn't measured with so many stands below all that were.
+    """
+    counts = sorted(cells["workers"].unique(), reverse=True)
+    over = set(crowded(cells))
+    order = [count for count in counts if count not in over] + [count for count in counts if count in over]
+    rates = cells.pivot_table(index="strategy", columns="workers", values="samples_per_second")[order]
+    return rates.sort_values([*rates.columns], ascending=False, na_position="last").index.tolist()
+
+
+def _thinned(launches: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    return layout.thinned(launches, ["strategy", "workers"], "strategy and number of workers")
+
+
+def _bases(cells: pd.DataFrame) -> dict[str, float]:
+    """Samples per second of each base that was measured, the slowest first."""
+    measured = cells.dropna(subset=["base"]).drop_duplicates("base")
+    rates = dict(zip(measured["base"], measured["base_samples_per_second"], strict=True))
+    return dict(sorted(rates.items(), key=lambda item: (item[1], item[0])))
+
+
+def _color(base: str, looks: Mapping[str, Style]) -> str:
+    return looks[base].color if base in looks else style.FAINT
+
+
+def _interval_handle(cells: pd.DataFrame) -> list[Line2D]:
+    """The entry of intervals in a legend, where there are any."""
+    has_any = cells["low_seconds"].notna().any()
+    return [layout.mark_handle("|", 7, 1.8, "95 % interval of the median")] if has_any else []
+
+
+def _interval(cell: Mapping[str, object]) -> tuple[float, float]:
+    """The samples per second between which a cell's median lies; NaN of too few launches."""
+    return cell["global_batch"] / cell["high_seconds"], cell["global_batch"] / cell["low_seconds"]
+
+
+def _world(row: Mapping[str, object]) -> str:
+    return str(row["workers"]) + DAGGER * bool(row["oversubscribed"])
+
+
+def _tip_of_launch(launch: Mapping[str, object]) -> dict[str, object]:
+    """What the mouse shows of a launch."""
+    return {
+        "strategy": launch["strategy"],
+        "workers": _world(launch),
+        "launch (n = 1)": launch["launch"],
+        "samples/s": f"{launch['samples_per_second']:,.0f}",
+        "ms per step": blocks.milliseconds(launch["seconds"]),
+    }
+
+
+def _tip_of_median(cell: Mapping[str, object]) -> dict[str, object]:
+    """What the mouse shows of the median of a cell."""
+    low, high = _interval(cell)
+    return {
+        "strategy": cell["strategy"],
+        "workers": _world(cell),
+        "samples/s, median": f"{cell['samples_per_second']:,.0f}",
+        "95 % interval": "none: too few launches" if math.isnan(low) else f"{low:,.0f} to {high:,.0f}",
+        "ms per step": blocks.milliseconds(cell["seconds"]),
+        "speed-up": blocks.ratio(cell["speed_up"]),
+        "efficiency": blocks.percent(cell["efficiency"]),
+        "over own 1": blocks.ratio(cell["own_speed_up"]),
+        "launches (n)": cell["n"],
+    }
+
+
+def _draw_rates(
+    axes: Axes,
+    cells: pd.DataFrame,
+    launches: pd.DataFrame,
+    looks: Mapping[str, Style],
+    names: Sequence[str],
+    ideal: float,
+) -> None:
+    """One panel of the headline: the launches, intervals, medians and numbers of one number of workers."""
+    limit = 1.03 * max(ideal, launches["samples_per_second"].max())
+    axes.hlines(range(len(names)), 0, limit, color=style.RULE, linewidth=0.5, zorder=0.5)
+    for name, group in launches.groupby("strategy"):
+        points = axes.plot(group["samples_per_second"], [names.index(name)] * len(group), "o", color=looks[name].color)
+        points[0].set(markersize=2.4, alpha=0.3, markeredgewidth=0)
+        svg.mark(points[0], [name], *map(_tip_of_launch, group.to_dict("records")))
+    for cell in cells.to_dict("records"):
+        look, place, tip = looks[cell["strategy"]], names.index(cell["strategy"]), _tip_of_median(cell)
+        if not math.isnan(cell["low_seconds"]):
+            interval = axes.hlines(place, *_interval(cell), color=look.color, linewidth=2.2, alpha=0.6)
+            svg.mark(interval, [cell["strategy"]], tip)
+        [median] = axes.plot(cell["samples_per_second"], place, marker=look.marker, markersize=4.6, color=look.color)
+        median.set(markerfacecolor=style.PAPER if cell["oversubscribed"] else look.color, markeredgewidth=0.8)
+        svg.mark(median, [cell["strategy"]], tip)
+        number = axes.annotate(
+            f"{cell['samples_per_second']:,.0f}",
+            (1.0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=6.2,
+            color=style.FAINT if cell["oversubscribed"] else style.INK,
+            annotation_clip=False,
+        )
+        svg.mark(number, [cell["strategy"]])
+    axes.set_xlim(0, limit)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="x", labelsize=6.2)
+
+
+def curves(
+    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH
+) -> bytes:
+    """Throughput, speed-up over either base, and efficiency by workers for one regime, with every launch."""
+    launches, note = _thinned(launches)
+    launches = _with_ratios(launches, cells)
+    handles = [layout.line_handle(name, looks[name]) for name in sorted(cells["strategy"].unique())]
+    handles.append(layout.dotted_handle("ideal: N times the base"))
+    if cells["oversubscribed"].any():
+        handles.append(layout.mark_handle("o", 3.4, 0.6, f"{DAGGER} more threads than cores"))
+    handles += _interval_handle(cells)
+    with matplotlib.rc_context(style.SETTINGS):
+        columns = 2 if width > style.NARROW else 1
+        heights = [_CURVES_HEIGHT] * (4 // columns)
+        figure, panels = layout.panels(4, width, heights, left=13, between=12, handles=handles, note=note)
+        for axes, (measure, title) in zip(panels, _MEASURES.items(), strict=True):
+            axes.set_title(title)
+            svg.panel(axes, title)
+            _shade_oversubscribed(axes, cells)
+            _draw_measure(axes, cells, launches, looks, measure)
+            if axes in panels[-columns:]:
+                axes.set_xlabel("workers")
+        return svg.svg(figure)
+
+
+def _with_ratios(launches: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """The launches with their ratios over what those of their cells are over."""
+    bases = cells[["strategy", "workers", "base_samples_per_second", "own_samples_per_second"]]
+    beside = launches[["strategy", "workers", "samples_per_second"]].merge(
+        bases, on=["strategy", "workers"], how="left"
+    )
+    speed_up = beside["samples_per_second"] / beside["base_samples_per_second"]
+    return launches.assign(
+        speed_up=speed_up.to_numpy(),
+        efficiency=(speed_up / beside["workers"]).to_numpy(),
+        own_speed_up=(beside["samples_per_second"] / beside["own_samples_per_second"]).to_numpy(),
+    )
+
+
+def _draw_measure(
+    axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], measure: str
+) -> None:
+    """One panel of the curves: a measure of every launch and of the medians, with its ideal."""
+    workers = np.array(sorted(cells["workers"].unique()))
+    if cells[measure].notna().sum() == 0:
+        axes.text(0.5, 0.4, "the base wasn't measured", transform=axes.transAxes, ha="center", color=style.FAINT)
+    for (name, is_crowded), group in launches.dropna(subset=[measure]).groupby(["strategy", "oversubscribed"]):
+        look = looks[name]
+        [points] = axes.plot(group["workers"] * 2**look.shift, group[measure], look.marker, color=look.color, zorder=3)
+        points.set(markersize=2.6, markerfacecolor="none" if is_crowded else look.color, markeredgewidth=0.5, alpha=0.5)
+        svg.mark(points, [name], *map(_tip_of_launch, group.to_dict("records")))
+    for name, group in cells.dropna(subset=[measure]).sort_values("workers").groupby("strategy"):
+        _draw_curve(axes, str(name), group, looks[name], measure)
+    if measure == "samples_per_second":
+        for base, rate in _bases(cells).items():
+            axes.plot(workers, workers * rate, color=_color(base, looks), linewidth=0.9, linestyle=DOTS, zorder=1.5)
+    else:
+        ideal = np.ones(len(workers)) if measure == "efficiency" else workers
+        axes.plot(workers, ideal, color=style.INK, linewidth=0.9, linestyle=DOTS, zorder=1.5)
+    _workers_axis(axes, cells)
+    if measure == "efficiency":
+        axes.set_ylim(0, max(1.1, 1.06 * float(np.nan_to_num(launches[measure].max()))))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+    else:
+        axes.set_yscale("log")
+        layout.plain_log_axis(axes)
+
+
+def _draw_curve(axes: Axes, name: str, cells: pd.DataFrame, look: Style, measure: str) -> None:
+    """The medians of a strategy: a line, their marks, and of their rates the intervals."""
+    x = cells["workers"] * 2**look.shift
+    [line] = axes.plot(x, cells[measure], color=look.color, linestyle=look.line, zorder=2)
+    svg.mark(line, [name])
+    tips = [*map(_tip_of_median, cells.to_dict("records"))]
+    for is_crowded in (False, True):
+        chosen = cells["oversubscribed"].to_numpy() == is_crowded
+        if chosen.any():
+            [medians] = axes.plot(x[chosen], cells[measure][chosen], look.marker, color=look.color, zorder=4)
+            medians.set(markersize=4.2, markerfacecolor=style.PAPER if is_crowded else look.color, markeredgewidth=0.8)
+            svg.mark(medians, [name], *[tip for tip, is_chosen in zip(tips, chosen, strict=True) if is_chosen])
+    if measure == "samples_per_second" and cells["low_seconds"].notna().any():
+        known = cells["low_seconds"].notna()
+        low, high = _interval(cells[known])
+        intervals = axes.vlines(x[known], low, high, color=look.color, linewidth=1.8, alpha=0.6, zorder=2.6)
+        svg.mark(intervals, [name])
+
+
+def multiples(
+    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH
+) -> bytes:
+    """Throughput by workers for one regime, a small panel for each strategy, with those of all others in grey.
+
+    `cells` and `launches` as in `curves`, for more strategies than one panel can tell apart.
+    """
+    launches, note = _thinned(launches)
+    names = in_order_of_speed(cells)
+    rows = math.ceil(len(names) / max(1, int(_PANELS_BESIDE * width / style.WIDTH)))
+    columns = math.ceil(len(names) / rows)
+    handles = [
+        layout.mark_handle("o", 2.6, 0.6, "one launch"),
+        Line2D([], [], color=style.GREY, linewidth=0.6, label="the others"),
+        layout.dotted_handle("ideal: N times its base"),
+    ]
+    titles = [style.wrapped(name, _LONGEST_TITLE) for name in names]
+    lines = max(1 + title.count("\n") for title in titles)
+    with matplotlib.rc_context(style.SETTINGS):
+        figure, panels = layout.panels(
+            len(names),
+            width,
+            [_PANEL_HEIGHT] * rows,
+            left=11,
+            between=1.5,
+            above=3 + _TITLE_LINE * lines,
+            under=4,
+            handles=handles,
+            note=note,
+        )
+        others = [cell[["workers", "samples_per_second"]].to_numpy() for _, cell in cells.groupby("strategy")]
+        for place, (axes, name, title) in enumerate(zip(panels, names, titles, strict=True)):
+            axes.add_collection(LineCollection(others, colors=style.GREY, linewidths=0.5, zorder=1))
+            _draw_multiple(axes, cells[cells["strategy"] == name], launches[launches["strategy"] == name], looks[name])
+            svg.button(axes.set_title(title, fontsize=6.2, color=looks[name].color, pad=2), name)
+            svg.panel(axes, f"{name}: samples per second of all workers, by workers")
+            _workers_axis(axes, cells)
+            axes.set_yscale("log")
+            axes.set_ylim(0.8 * launches["samples_per_second"].min(), 1.3 * _highest(cells, launches))
+            layout.plain_log_axis(axes)
+            axes.tick_params(labelsize=5.8, labelleft=place % columns == 0, labelbottom=place + columns >= len(names))
+        figure.supylabel("samples per second of all workers", fontsize=6.5, x=0.004, ha="left")
+        return svg.svg(figure)
+
+
+def _draw_multiple(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: Style) -> None:
+    """One panel of `multiples`: a strategy's launches, its medians, and the ideal over its base."""
+    ordered = cells.sort_values("workers")
+    name = ordered["strategy"].iloc[0]
+    for is_crowded, group in launches.groupby("oversubscribed"):
+        [points] = axes.plot(group["workers"], group["samples_per_second"], "o", color=look.color)
+        points.set(markersize=2.4, markerfacecolor="none" if is_crowded else look.color, markeredgewidth=0.5, alpha=0.6)
+        svg.mark(points, [name], *map(_tip_of_launch, group.to_dict("records")))
+    [line] = axes.plot(ordered["workers"], ordered["samples_per_second"], "_-", color=look.color, linewidth=1.3)
+    line.set(markersize=5)
+    svg.mark(line, [name], *map(_tip_of_median, ordered.to_dict("records")))
+    known = ordered.dropna(subset=["base_samples_per_second"])
+    ideal = known["workers"] * known["base_samples_per_second"]
+    axes.plot(known["workers"], ideal, color=style.INK, linewidth=0.9, linestyle=DOTS)
+
+
+def _highest(cells: pd.DataFrame, launches: pd.DataFrame) -> float:
+    """The highest point that a panel of `multiples` has to show."""
+    ideals = cells["workers"] * cells["base_samples_per_second"]
+    return max(launches["samples_per_second"].max(), float(np.nan_to_num(ideals.max())))
+
+
+def _shade_oversubscribed(axes: Axes, cells: pd.DataFrame) -> None:
+    """A grey ground from halfway before the smallest oversubscribed number of workers on."""
+    over = crowded(cells)
+    if not over:
+        return
+    below = [workers for workers in cells["workers"].unique() if workers < over[0]]
+    start = math.sqrt(max(below) * over[0]) if below else over[0] * 2**-_MARGIN
+    axes.axvspan(start, over[-1] * 2**_MARGIN, color=style.GROUND, linewidth=0, zorder=0)
+
+
+def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:
+    workers = sorted(cells["workers"].unique())
+    over = crowded(cells)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(workers, [f"{count}{DAGGER}" if count in over else str(count) for count in workers])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(workers[0] * 2**-_MARGIN, workers[-1] * 2**_MARGIN)
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)

@@ -1,0 +1,131 @@
+"""The figure of what steps consist of: the ideal one, then what they take beyond it."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
+
+from reports import blocks
+from reports.charts import layout, style, svg
+from reports.charts.style import DAGGER
+
+HALO = [withStroke(linewidth=2.8, foreground=style.PAPER)]
+"""What lets a line of ink stand out from whatever it crosses."""
+
+_LONGEST_BAR = 2.5  # Times the median bar.
+_BAR_PITCH, _MOST_BARS_HEIGHT = 4.4, 150.0  # Millimetres.
+_LETTER, _LONGEST_NAME = 1.25, 24  # Millimetres; characters of a name on a narrow page.
+
+
+def scaling(table: pd.DataFrame, width: float = style.WIDTH) -> bytes:
+    """A bar for each strategy, a panel for each number of workers: the ideal step, then what it takes beyond it.
+
+    `table` are the rows of `scaling.table` of one regime, with `products_seconds`, what the framework's products alone
+    take, NaN where no probe tells; a triangle marks it. Parts below zero stand left of zero; a line marks the
+    measured step, which is the sum of all. The bar of a strategy with more threads than cores is pale.
+    """
+    bars = table.groupby("workers")["strategy"].nunique()
+    pitch = min(_BAR_PITCH, _MOST_BARS_HEIGHT / bars.sum())
+    handles = part_handles({"ideal", *table["part"]})
+    handles.append(layout.mark_handle("|", 7, 1.4, "measured step"))
+    if table["products_seconds"].notna().any():
+        handles.append(layout.mark_handle("^", 3.4, 0.6, "the framework's products alone"))
+    longest = style.LONGEST_NAME if width > style.NARROW else _LONGEST_NAME
+    with matplotlib.rc_context(style.SETTINGS | {"hatch.linewidth": 0.4}):
+        figure, panels = layout.panels(
+            len(bars),
+            width,
+            [pitch * count for count in bars],
+            left=6 + _LETTER * min(longest, table["strategy"].str.len().max()),
+            between=0,
+            right=14,
+            handles=handles,
+        )
+        for axes, (workers, rows) in zip(panels, table.groupby("workers"), strict=True):
+            axes.set_title(blocks.workers(int(workers)), pad=3)
+            svg.panel(axes, f"{blocks.workers(int(workers))}: milliseconds per step")
+            _draw_bars(axes, rows, longest)
+        panels[-1].set_xlabel("milliseconds per step")
+        return svg.svg(figure)
+
+
+def part_handles(parts: Iterable[str]) -> list[Patch]:
+    """The entries of these parts of a step in a legend, in their order; each picks its part out."""
+    handles = []
+    for part, (color, hatch) in style.PARTS.items():
+        if part in parts:
+            look = {"facecolor": color, "hatch": hatch, "edgecolor": style.INK, "linewidth": 0.3}
+            handles.append(Patch(**look, label=part, gid=part))
+    return handles
+
+
+def draw_parts(
+    axes: Axes, cell: pd.DataFrame, place: float, keys: Sequence[str], about: Mapping[str, object], alpha: float = 1.0
+) -> tuple[float, float]:
+    """A bar of the parts of one step, from the rows of `scaling.table` on it, and its ends, in milliseconds."""
+    rows = {row["part"]: row for row in cell.to_dict("records")}
+    rows["ideal"] = {"seconds": cell["ideal_seconds"].iloc[0]}
+    spans, right = style.stacked(cell)
+    for part, (start, end) in spans.items():
+        if end - start >= style.LEAST_MILLISECONDS:
+            color, hatch = style.PARTS[part]
+            look = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch}
+            [bar] = axes.barh(place, end - start, left=start, height=0.7, color=color, alpha=alpha, **look)
+            svg.mark(bar, [part, *keys], {**about, "part": part, **_tip_of_part(rows[part])})
+    return min(0.0, *(start for start, _ in spans.values())), right
+
+
+def _tip_of_part(row: Mapping[str, object]) -> dict[str, object]:
+    """What the mouse shows of a part of a step."""
+    low, high, n = (row.get(name, math.nan) for name in ("low", "high", "n"))
+    interval = blocks.DASH if math.isnan(low) else f"{blocks.interval_in_milliseconds(low, high)} ms"
+    values = {"per step": f"{blocks.milliseconds(row['seconds'])} ms", "95 % interval": interval}
+    signed = {name: value.replace("-", "\N{MINUS SIGN}") for name, value in values.items()}
+    return signed | {"n": blocks.DASH if math.isnan(n) else f"{n:.0f}"}
+
+
+def _draw_bars(axes: Axes, rows: pd.DataFrame, longest: int) -> None:
+    """The bars of one number of workers, from the top; one that is far longer than most is cut."""
+    groups = [(str(name), cell) for name, cell in rows.groupby("strategy")]
+    lengths = [style.stacked(cell)[1] for _, cell in groups]
+    limit, left = min(max(lengths), _LONGEST_BAR * float(np.median(lengths))), 0.0
+    for place, (name, cell) in enumerate(groups):
+        step = cell.iloc[0]
+        is_crowded = bool(step["oversubscribed"])
+        about = {"strategy": name, "workers": f"{step['workers']}{DAGGER * is_crowded}"}
+        start, end = draw_parts(axes, cell, place, [name], about, alpha=0.4 if is_crowded else 1.0)
+        left = min(left, start)
+        measured, products = 1000 * step["measured_seconds"], 1000 * step["products_seconds"]
+        said = f"{blocks.number(measured)} ms"
+        [line] = axes.plot([measured] * 2, [place - 0.42, place + 0.42], color=style.INK, linewidth=1.4)
+        line.set(path_effects=HALO, solid_capstyle="butt")
+        svg.mark(line, [name], about | {"measured step": said, "launches (n)": step["measured_n"]})
+        if not math.isnan(products):
+            [triangle] = axes.plot(products, place + 0.36, "^", color=style.INK, markersize=3.8, clip_on=False)
+            triangle.set(markerfacecolor=style.PAPER, markeredgewidth=0.7, zorder=4)
+            svg.mark(triangle, [name], about | {"the framework's products alone": f"{blocks.number(products)} ms"})
+        where = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
+        number = axes.annotate(said + " »" * bool(end > limit), (min(end, limit), place), fontsize=6.2, **where)
+        svg.mark(number, [name])
+    axes.set_xlim(1.02 * left, 1.01 * limit)
+    axes.set_ylim(len(groups) - 0.4, -0.6)
+    _name_bars(axes, [(name, bool(cell["oversubscribed"].iloc[0])) for name, cell in groups], longest)
+
+
+def _name_bars(axes: Axes, bars: Sequence[tuple[str, bool]], longest: int) -> None:
+    """The axes of bars, each of which has a name and may be crowded."""
+    names = [style.literal(style.shortened(name, longest)) + DAGGER * is_crowded for name, is_crowded in bars]
+    axes.set_yticks(range(len(bars)), names, fontsize=6.5)
+    for label, (name, is_crowded) in zip(axes.get_yticklabels(), bars, strict=True):
+        label.set_color(style.FAINT if is_crowded else style.INK)
+        svg.button(label, name)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.axvline(0, color=style.FAINT, linewidth=0.6)
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)

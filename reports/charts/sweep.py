@@ -1,0 +1,199 @@
+"""The figure of a sweep: what the bandwidth between hosts makes of a step, and of the samples per second."""
+
+import math
+from collections.abc import Mapping
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from reports import blocks
+from reports.charts import layout, style, svg
+from reports.charts.layout import DOTS, Handle
+from reports.charts.style import Style
+
+_MEASURES = {"seconds": "ms per step", "samples_per_second": "samples per second"}
+"""What a row of panels shows, by the column of its medians."""
+
+_DASHES = (0, (4, 1.6))
+"""Of the line of a strategy with other maths."""
+
+_PANEL_HEIGHT = 44.0  # Millimetres.
+
+
+def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
+    """A step's time, and below it the samples per second, over the bandwidth: a panel for each number of hosts.
+
+    `cells` are rows of `bandwidths.table` of one regime, with one number of workers for as many hosts, `launches` those
+    of `summaries` that they are the medians of, with their `own` and `bandwidth_bits_per_second`. Both axes are
+    logarithmic. Each base alone is a level line, the ring's lower bound a dotted one; other maths is dashed.
+    """
+    drawn, note = layout.thinned(launches, ["strategy"], "strategy and link")
+    groups = _groups(cells)
+    is_wide = width > style.NARROW
+    heights = [_PANEL_HEIGHT] * (2 if is_wide else 2 * len(groups))
+    with matplotlib.rc_context(style.SETTINGS):
+        figure, panels = layout.panels(
+            2 * len(groups), width, heights, left=13, between=7, under=10, handles=_legend(cells, looks), note=note
+        )
+        for row, (measure, said) in enumerate(_MEASURES.items()):
+            for place, (title, shown) in enumerate(groups.items()):
+                axes = panels[row * len(groups) + place]
+                own = drawn[drawn["strategy"].isin(shown["strategy"])]
+                _draw_launches(axes, own, measure, looks, title)
+                _draw_medians(axes, shown, measure, looks, title)
+                _draw_bounds(axes, shown, measure, looks)
+                axes.set_title(title if place and is_wide else f"{title}: {said}")
+                svg.panel(axes, f"{title}: {said}")
+                axes.set_yscale("log")
+                axes.set_ylim(*_limits(cells, launches, measure))
+                layout.plain_log_axis(axes)
+                _bandwidth_axis(axes, cells)
+                axes.tick_params(labelleft=not (place and is_wide))
+                axes.set_xlabel("Mbit/s from host to host")
+        return svg.svg(figure)
+
+
+def _groups(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The cells of each panel by its title, such as `2 hosts`."""
+    groups = {}
+    for (hosts, delay), shown in cells.groupby(["hosts", "delay_seconds"]):
+        each = int(shown["workers"].iloc[0]) // int(hosts)
+        title = f"{hosts} hosts" + (f", {each} workers each" if each > 1 else "")
+        groups[title + (f", {1000 * delay:g} ms delay" if delay else "")] = shown
+    return groups
+
+
+def _bases(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row for each base that was measured, by its name, with what it does alone (`base_` and the measure)."""
+    measured = cells.dropna(subset=["base"]).sort_values("base")
+    return measured.drop_duplicates("base")[["base", "base_seconds", "base_samples_per_second"]]
+
+
+def _limits(cells: pd.DataFrame, launches: pd.DataFrame, measure: str) -> tuple[float, float]:
+    """The ends of the axis of a measure that all panels share, a little beyond all that they show."""
+    shown = [cells[measure], launches[measure], cells[f"base_{measure}"]]
+    shown += [cells["bound_seconds"]] if measure == "seconds" else []
+    values = _scaled(pd.concat(shown).dropna(), measure)
+    return 0.85 * values.min(), 1.18 * values.max()
+
+
+def _scaled(values: pd.Series, measure: str) -> pd.Series:
+    """As it is drawn: times in milliseconds."""
+    return 1000 * values if measure == "seconds" else values
+
+
+def _about(row: Mapping[str, object], hosts: str) -> dict[str, object]:
+    """What the mouse shows of a launch or of a median."""
+    return {
+        "strategy": row["own"],
+        "hosts": hosts,
+        "Mbit/s": f"{row['bandwidth_bits_per_second'] / 1e6:,.4g}",
+        "ms per step": blocks.milliseconds(row["seconds"]),
+        "samples/s": f"{row['samples_per_second']:,.0f}",
+    }
+
+
+def _tip_of_median(row: Mapping[str, object], hosts: str) -> dict[str, object]:
+    low, high = row["low_seconds"], row["high_seconds"]
+    return {
+        **_about(row, hosts),
+        "95 % interval": "none: too few launches"
+        if math.isnan(low)
+        else f"{blocks.interval_in_milliseconds(low, high)} ms",
+        "times one host's": blocks.ratio(row["ratio"]),
+        "launches (n)": row["n"],
+    }
+
+
+def _draw_launches(axes: Axes, launches: pd.DataFrame, measure: str, looks: Mapping[str, Style], hosts: str) -> None:
+    """Every launch, faint, hollow where there were more threads than cores."""
+    for (own, is_crowded), group in launches.groupby(["own", "oversubscribed"]):
+        look = looks[own]
+        [points] = axes.plot(_shifted(group, look), _scaled(group[measure], measure), "o", color=look.color)
+        points.set(
+            markersize=2.4, markeredgewidth=0.4, alpha=0.35, markerfacecolor="none" if is_crowded else look.color
+        )
+        tips = [_about(row, hosts) | {"launch (n = 1)": row["launch"]} for row in group.to_dict("records")]
+        svg.mark(points, [own], *tips)
+
+
+def _draw_medians(axes: Axes, cells: pd.DataFrame, measure: str, looks: Mapping[str, Style], hosts: str) -> None:
+    """A line through the medians of each strategy, with their intervals."""
+    for own, group in cells.sort_values("bandwidth_bits_per_second").groupby("own"):
+        look, dashes = looks[own], "-" if group["same_maths"].all() else _DASHES
+        [line] = axes.plot(
+            _shifted(group, look), _scaled(group[measure], measure), color=look.color, linestyle=dashes, zorder=2
+        )
+        svg.mark(line, [own])
+        for is_crowded, part in group.groupby("oversubscribed"):
+            [medians] = axes.plot(_shifted(part, look), _scaled(part[measure], measure), look.marker, color=look.color)
+            fill = style.PAPER if is_crowded else look.color
+            medians.set(markersize=3.8, markeredgewidth=0.8, markerfacecolor=fill, zorder=3)
+            svg.mark(medians, [own], *[_tip_of_median(row, hosts) for row in part.to_dict("records")])
+        known = group.dropna(subset=["low_seconds"])
+        if len(known):
+            low, high = known["low_seconds"], known["high_seconds"]
+            if measure == "seconds":
+                low, high = 1000 * low, 1000 * high
+            else:
+                low, high = known["global_batch"] / high, known["global_batch"] / low
+            intervals = axes.vlines(_shifted(known, look), low, high, color=look.color, linewidth=1.8, alpha=0.6)
+            svg.mark(intervals, [own])
+
+
+def _draw_bounds(axes: Axes, cells: pd.DataFrame, measure: str, looks: Mapping[str, Style]) -> None:
+    """One host alone, and the least time that the link needs."""
+    for row in _bases(cells).to_dict("records"):
+        level = row[f"base_{measure}"] * (1000 if measure == "seconds" else 1)
+        line = axes.axhline(level, color=_base_color(row["base"], looks), linewidth=0.9, zorder=1.5)
+        tip = {
+            "one host alone": row["base"],
+            "ms per step": blocks.milliseconds(row["base_seconds"]),
+            "samples/s": f"{row['base_samples_per_second']:,.0f}",
+        }
+        svg.mark(line, [row["base"]], tip)
+    if measure == "seconds":
+        bound = cells.drop_duplicates("bandwidth_bits_per_second").sort_values("bandwidth_bits_per_second")
+        x, y = bound["bandwidth_bits_per_second"] / 1e6, 1000 * bound["bound_seconds"]
+        axes.plot(x, y, color=style.INK, linewidth=1.0, linestyle=DOTS, zorder=2.8)
+
+
+def _bandwidth_axis(axes: Axes, cells: pd.DataFrame) -> None:
+    """The bandwidths that were measured, each at its place on a logarithmic axis."""
+    bandwidths = sorted(cells["bandwidth_bits_per_second"].unique())
+    axes.set_xscale("log")
+    words = [layout.short(float(f"{each / 1e6:.2g}")) for each in bandwidths]
+    axes.set_xticks([each / 1e6 for each in bandwidths], words, fontsize=6.2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    margin = (bandwidths[-1] / bandwidths[0]) ** 0.05
+    axes.set_xlim(bandwidths[0] / 1e6 / margin, bandwidths[-1] / 1e6 * margin)
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+
+
+def _shifted(rows: pd.DataFrame, look: Style) -> pd.Series:
+    """Bandwidths in Mbit/s, a little aside for each strategy, so that marks on one another all stay visible."""
+    return rows["bandwidth_bits_per_second"] / 1e6 * math.exp(0.5 * look.shift)
+
+
+def _base_color(base: str, looks: Mapping[str, Style]) -> str:
+    return looks[base].color if base in looks else style.FAINT
+
+
+def _legend(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[Handle]:
+    handles: list[Handle] = []
+    for own, group in cells.groupby("own"):
+        same, look = group["same_maths"].all(), looks[own]
+        handles.append(layout.line_handle(own, Style(look.color, look.marker, "-" if same else _DASHES, look.shift)))
+    for base in _bases(cells)["base"]:
+        name = f"one host alone: {style.literal(base)}"
+        handles.append(Line2D([], [], color=_base_color(base, looks), linewidth=0.9, label=name, gid=base))
+    handles.append(layout.dotted_handle("the ring's lower bound on the link"))
+    if cells["oversubscribed"].any():
+        handles.append(layout.mark_handle("o", 3.4, 0.6, "more threads than cores"))
+    if cells["low_seconds"].notna().any():
+        handles.append(layout.mark_handle("|", 7, 1.8, "95 % interval of the median"))
+    return handles

@@ -1,0 +1,345 @@
+"""Every mark of every figure, read back from its SVG, stands where its row says, and says its row's numbers."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from reports import bandwidths, blocks, certificate, scaling, strategy_pages, summaries
+from reports.charts import deviation, speed, steps, strategy, style, sweep
+from reports.material import gather
+from reports.results import Results
+from tests.reports.charts.read_marks import Expected, missing, read
+from tests.reports.drawings import looks_of
+from tests.reports.records import make_record, named, over_hosts, varied
+
+Rows = dict[str, pd.DataFrame]
+"""What a figure is drawn from, by names of its own."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: how it is drawn from its rows, and its marks as these rows have them.
+
+    `changes` are numbers of its rows, by table and column, a change of which by 1 % changes what must be drawn.
+    """
+
+    rows: Rows
+    draw: Callable[[Rows, float], bytes]
+    expected: Callable[[Rows], list[Expected]]
+    changes: list[tuple[str, str]]
+
+
+def of_speed(draw: Callable[..., bytes], expected: Callable[[Rows], list[Expected]], columns: list[str]) -> Figure:
+    records = [make_record("amber_single", 1, (1.5 + place / 10,) * 3) for place in range(6)]
+    for workers in (1, 2, 4):
+        records += [make_record("amber_ring", workers, (2.0 + place * workers / 10,) * 3) for place in range(6)]
+    launches = summaries.launches(named(*records))
+    rows = {"cells": summaries.cells(launches), "launches": launches}
+    looks = looks_of(["amber_single", "amber_ring"])
+    return Figure(
+        rows,
+        lambda rows, width: draw(rows["cells"], rows["launches"], looks, width=width),
+        expected,
+        [("cells", column) for column in columns] + [("launches", "samples_per_second"), ("launches", "seconds")],
+    )
+
+
+def tip_of_median(cell: Mapping[str, object]) -> dict[str, str]:
+    low, high = cell["global_batch"] / cell["high_seconds"], cell["global_batch"] / cell["low_seconds"]
+    return {
+        "samples/s, median": f"{cell['samples_per_second']:,.0f}",
+        "95 % interval": f"{low:,.0f} to {high:,.0f}",
+        "ms per step": blocks.milliseconds(cell["seconds"]),
+        "speed-up": blocks.ratio(cell["speed_up"]),
+        "efficiency": blocks.percent(cell["efficiency"]),
+        "over own 1": blocks.ratio(cell["own_speed_up"]),
+        "launches (n)": str(cell["n"]),
+    }
+
+
+def tip_of_launch(launch: Mapping[str, object]) -> dict[str, str]:
+    said = {"samples/s": f"{launch['samples_per_second']:,.0f}", "ms per step": blocks.milliseconds(launch["seconds"])}
+    return said | {"launch (n = 1)": launch["launch"]}
+
+
+def rates(rows: Rows) -> list[Expected]:
+    marks = []
+    for cell in rows["cells"].to_dict("records"):
+        panel, name, rate = blocks.workers(cell["workers"]), cell["strategy"], cell["samples_per_second"]
+        low, high = cell["global_batch"] / cell["high_seconds"], cell["global_batch"] / cell["low_seconds"]
+        marks.append(Expected(panel, name, tip_of_median(cell), [(rate, None)]))
+        marks.append(Expected(panel, name, tip_of_median(cell), [(low, None), (high, None)]))
+        ideal = cell["workers"] * cell["base_samples_per_second"]
+        marks.append(Expected(panel, "amber_single", {"base": "amber_single"}, [(ideal, None)]))
+    for launch in rows["launches"].to_dict("records"):
+        panel, rate = blocks.workers(launch["workers"]), launch["samples_per_second"]
+        marks.append(Expected(panel, launch["strategy"], tip_of_launch(launch), [(rate, None)]))
+    return marks
+
+
+def by_workers(rows: Rows) -> list[Expected]:
+    marks, looks = [], looks_of(["amber_single", "amber_ring"])
+    of_cell = {(cell["strategy"], cell["workers"]): cell for cell in rows["cells"].to_dict("records")}
+    for cell in of_cell.values():
+        x = cell["workers"] * 2 ** looks[cell["strategy"]].shift
+        titles = {"samples_per_second": "samples per second", "speed_up": "speed-up over the und"}
+        titles |= {"efficiency": "efficiency", "own_speed_up": "speed-up over one"}
+        for measure, title in titles.items():
+            marks.append(Expected(title, cell["strategy"], tip_of_median(cell), [(x, cell[measure])]))
+    for launch in rows["launches"].to_dict("records"):
+        cell, rate = of_cell[launch["strategy"], launch["workers"]], launch["samples_per_second"]
+        x, speed_up = launch["workers"] * 2 ** looks[launch["strategy"]].shift, rate / cell["base_samples_per_second"]
+        values = {"samples per second": rate, "speed-up over the und": speed_up}
+        values |= {
+            "efficiency": speed_up / launch["workers"],
+            "speed-up over one": rate / cell["own_samples_per_second"],
+        }
+        for title, value in values.items():
+            # A strategy that distributes nothing has no worker of its own that another one could be set over.
+            if not math.isnan(value):
+                marks.append(Expected(title, launch["strategy"], tip_of_launch(launch), [(x, value)]))
+    return [mark for mark in marks if not math.isnan(mark.points[0][1])]
+
+
+def small_panels(rows: Rows) -> list[Expected]:
+    marks = []
+    for row, tip in [(cell, tip_of_median(cell)) for cell in rows["cells"].to_dict("records")] + [
+        (launch, tip_of_launch(launch)) for launch in rows["launches"].to_dict("records")
+    ]:
+        point = (row["workers"], row["samples_per_second"])
+        marks.append(Expected(row["strategy"], row["strategy"], tip, [point]))
+    return marks
+
+
+def of_losses() -> Figure:
+    losses = [[loss * (1 + 1e-7 * (step + 1)) for step, loss in enumerate(make_record().losses)] for _ in range(1)]
+    records = named(make_record("amber_ring", losses=losses[0]))
+    comparisons = certificate.compare(Results(Path(), records, None))
+    [comparison] = comparisons
+    deviations = certificate.step_deviations(comparison)
+    rows = pd.DataFrame({"loss": comparison.losses, "deviation": np.maximum(deviations, 1e-10)})
+
+    def expected(rows: Rows) -> list[Expected]:
+        tip = {
+            "launch": comparison.launch,
+            "largest deviation of a loss": blocks.tiny(rows["steps"]["deviation"].max()),
+        }
+        lines = {"loss, the mean": ("loss", 1e-3), "relative deviation": ("deviation", 0.0)}
+        return [
+            Expected(title, "amber_ring", tip, [*enumerate(rows["steps"][column])], near=(0.1, near))
+            for title, (column, near) in lines.items()
+        ]
+
+    draw = lambda _, width: deviation.losses(comparisons, looks_of(["amber_ring"]), width=width)  # noqa: E731
+    return Figure({"steps": rows}, draw, expected, [("steps", "deviation")])
+
+
+def of_residuals() -> Figure:
+    pairs = [("one", [0.0, 0.1, 0.3]), ("two", [0.3, 0.0, 0.05])]
+    table = pd.DataFrame(
+        [{"strategy": name, "other": "base", "rounds": [1, 2, 4], "logs": logs} for name, logs in pairs]
+    )
+    percents = {name: 100 * np.expm1(np.array(logs) - np.mean(logs)) for name, logs in pairs}
+    points = pd.DataFrame([{"pair": name, "percent": each} for name, own in percents.items() for each in own])
+
+    def expected(rows: Rows) -> list[Expected]:
+        marks = []
+        for place, row in enumerate(rows["points"].to_dict("records")):
+            key, counted = f"{row['pair']} over base", [1, 2, 4][place % 3]
+            tip = {"round": str(counted), "off its mean": blocks.signed_percent(row["percent"] / 100, digits=2)}
+            marks.append(Expected("ratio", key, tip, [(counted, row["percent"] / 100)], near=(0.02, 1e-4)))
+        return marks
+
+    draw = lambda _, width: deviation.residuals(table, width=width)  # noqa: E731
+    return Figure({"points": points}, draw, expected, [("points", "percent")])
+
+
+def of_parts() -> Figure:
+    records = [make_record("amber_single", 1, (2.0 + place / 20,) * 3) for place in range(6)]
+    for workers in (1, 2):
+        records += [make_record("amber_ring", workers, (4.0 + place / 10,) * 3) for place in range(6)]
+    records += [varied("amber_ring", 2, (1.5 + place / 30,) * 3, exchange=False) for place in range(6)]
+    launches = summaries.launches(named(*records))
+    table = scaling.table(summaries.cells(launches), launches, None).assign(products_seconds=0.9e-3)
+
+    def expected(rows: Rows) -> list[Expected]:
+        marks = []
+        for (workers, name), cell in rows["table"].groupby(["workers", "strategy"]):
+            panel, step = blocks.workers(workers), cell.iloc[0]
+            marks += parts_of(cell, panel, name)
+            measured, products = 1000 * step["measured_seconds"], 1000 * step["products_seconds"]
+            marks.append(Expected(panel, name, {"measured step": f"{blocks.number(measured)} ms"}, [(measured, None)]))
+            triangle = {"the framework's products alone": f"{blocks.number(products)} ms"}
+            marks.append(Expected(panel, name, triangle, [(products, None)]))
+        return marks
+
+    columns = ["seconds", "ideal_seconds", "measured_seconds", "products_seconds", "low", "high"]
+    draw = lambda rows, width: steps.scaling(rows["table"], width=width)  # noqa: E731
+    return Figure({"table": table}, draw, expected, [("table", column) for column in columns])
+
+
+def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Expected]:
+    """The bar of a step: each part begins where the one before it ends, on its side of zero."""
+    seconds = {"ideal": cell["ideal_seconds"].iloc[0]} | dict(zip(cell["part"], cell["seconds"], strict=True))
+    intervals = {row["part"]: (row["low"], row["high"]) for row in cell.to_dict("records")}
+    marks, left, right = [], 0.0, 0.0
+    for part in [part for part in style.PARTS if abs(seconds.get(part, 0.0)) > 1e-9]:
+        length = 1000 * seconds[part]
+        start, end = (right, right + length) if length > 0 else (left + length, left)
+        left, right = min(left, start), max(right, end)
+        low, high = intervals.get(part, (math.nan, math.nan))
+        interval = blocks.DASH if math.isnan(low) else f"{blocks.interval_in_milliseconds(low, high)} ms"
+        tip = {"per step": f"{blocks.milliseconds(seconds[part])} ms", "95 % interval": interval, "part": part}
+        tip = {name: value.replace("-", "\N{MINUS SIGN}") for name, value in tip.items()}
+        marks.append(Expected(panel, key or part, tip, [(start, None), (end, None)], near=(1e-3, 1e-3)))
+    return marks
+
+
+def of_page() -> Figure:
+    records = [make_record("amber_single", 1, (1.5,) * 3)]
+    records += [make_record("amber_ring", 2, (2.0, 2.0 + place / 10, 3.1)) for place in range(3)]
+    records.append(varied("amber_ring", 2, (1.7, 1.8, 1.95), exchange=False))
+    results = Results(Path(), named(*records), None)
+    material = gather(results)
+    strategy_pages.section(material, results, summaries.regimes(material.launches))
+    draw = next(draw for draw in material.drawings.values() if draw.func is strategy.strategy)
+    shown = dict(draw.keywords)
+    rows = {name: shown.pop(name) for name in ("windows", "parts", "startups", "processors")}
+    quantiles = [f"q{place}" for place in range(7)]
+    rows["windows"] = rows["windows"].assign(
+        **dict(zip(quantiles, zip(*rows["windows"]["quantiles"], strict=True), strict=True))
+    )
+
+    def drawn(rows: Rows, width: float) -> bytes:
+        return strategy.strategy(*draw.args, **rows, **shown, width=width)
+
+    columns = [("windows", name) for name in quantiles] + [("processors", "cores")]
+    columns += [("startups", name) for name in strategy.STARTUP_PARTS] + [
+        ("parts", "measured_seconds"),
+        ("parts", "seconds"),
+    ]
+    return Figure(rows, drawn, page_marks, columns)
+
+
+def page_marks(rows: Rows) -> list[Expected]:
+    marks = []
+    for window in rows["windows"].to_dict("records"):
+        ends = [window[f"q{place}"] for place in range(7)]
+        said, key = [blocks.number(end) for end in ends], "with exchange" if window["exchange"] else "without exchange"
+        tip = {"median": f"{said[3]} ms", "middle half": f"{said[2]} to {said[4]} ms"}
+        tip |= {"5 % to 95 %": f"{said[1]} to {said[5]} ms", "all": f"{said[0]} to {said[6]} ms"}
+        for low, high in ((0, 6), (1, 5), (2, 4), (3, 3)):
+            marks.append(Expected("windows", key, tip, [(ends[low], None), (ends[high], None)], near=(5e-4, 5e-4)))
+        for median in window["medians"]:
+            tip = {"a launch's median": f"{blocks.number(median)} ms"}
+            marks.append(Expected("windows", key, tip, [(median, None)], near=(5e-4, 5e-4)))
+    for _, cell in rows["parts"].groupby("group"):
+        measured = 1000 * cell["measured_seconds"].iloc[0]
+        marks += parts_of(cell, "the step divided")
+        tip = {"measured step": f"{blocks.number(measured)} ms"}
+        marks.append(Expected("the step divided", "", tip, [(measured, None)], near=(1e-3, 1e-3)))
+    names = {"imports": "imports", "world": "joining the world", "first_step": "the rest of the start-up"}
+    for startup in rows["startups"].to_dict("records"):
+        end = 0.0
+        for part, name in names.items():
+            start, end = end, end + startup[part]
+            tip = {"median": f"{blocks.number(startup[part])} s"}
+            marks.append(Expected("first step", name, tip, [(start, None), (end, None)], near=(1e-3, 1e-3)))
+    uses = rows["processors"]
+    for use in uses[uses["part"] != ""].to_dict("records"):
+        took = {"took": f"{blocks.number(use['end'] - use['start'])} s", "cores busy": blocks.number(use["cores"])}
+        marks.append(Expected("processor use", names[use["part"]], took, [(None, use["cores"])], near=(1e-3, 1e-3)))
+    for rank, own in uses[uses["part"] == ""].groupby("rank"):
+        least, median, most = (blocks.number(each) for each in np.quantile(own["cores"], (0, 0.5, 1)))
+        tip = {"cores busy, median": median, "least and most": f"{least} to {most}", "windows (n)": str(len(own))}
+        marks.append(Expected("processor use", f"rank {int(rank)}", tip, [(None, each) for each in own["cores"]]))
+    return marks
+
+
+def of_sweep() -> Figure:
+    records = [over_hosts("amber_single", 1, 1, (4.0,) * 3)]
+    for hosts in (2, 4):
+        for place, megabits in enumerate((10.0, 100.0, 1000.0), start=1):
+            times = [(20 / place + hosts + number / 5,) * 3 for number in range(6)]
+            records += [over_hosts(workers=hosts, hosts=hosts, milliseconds=time, megabits=megabits) for time in times]
+    stems = named(*records)
+    launches = summaries.launches(stems)
+    found = bandwidths.table(launches, summaries.cells(launches), stems, None)
+    looks = looks_of(["amber_ring", "amber_single"])
+    draw = bandwidths.drawing(found, launches, looks)
+    cells, points, _ = draw.args
+
+    def expected(rows: Rows) -> list[Expected]:
+        marks = []
+        aside = math.exp(0.5 * looks["amber_ring"].shift)
+        for row in rows["cells"].to_dict("records") + rows["launches"].to_dict("records"):
+            x = row["bandwidth_bits_per_second"] / 1e6 * aside
+            values = {"ms per step": 1000 * row["seconds"], "samples per second": row["samples_per_second"]}
+            tip = {"ms per step": blocks.milliseconds(row["seconds"]), "samples/s": f"{row['samples_per_second']:,.0f}"}
+            if "launch" in row:
+                tip["launch (n = 1)"] = row["launch"]
+            else:
+                interval = blocks.interval_in_milliseconds(row["low_seconds"], row["high_seconds"])
+                tip |= {"95 % interval": f"{interval} ms", "times one host's": blocks.ratio(row["ratio"])}
+                levels = zip(values, (1000 * row["base_seconds"], row["base_samples_per_second"]), strict=True)
+                base = {"ms per step": blocks.milliseconds(row["base_seconds"])}
+                marks += [
+                    Expected(f"{row['hosts']} hosts: {title}", "amber_single", base, [(None, level)])
+                    for title, level in levels
+                ]
+            marks += [
+                Expected(f"{row['hosts']} hosts: {title}", "amber_ring", tip, [(x, value)])
+                for title, value in values.items()
+            ]
+        return marks
+
+    columns = ["seconds", "samples_per_second", "low_seconds", "high_seconds", "base_seconds"]
+    changes = [("cells", column) for column in columns] + [("launches", "seconds"), ("launches", "samples_per_second")]
+    drawn = lambda rows, width: sweep.sweep(rows["cells"], rows["launches"], looks, width=width)  # noqa: E731
+    return Figure({"cells": cells, "launches": points}, drawn, expected, changes)
+
+
+FIGURES = {
+    "headline": lambda: of_speed(speed.headline, rates, ["samples_per_second", "low_seconds", "high_seconds"]),
+    "curves": lambda: of_speed(
+        speed.curves, by_workers, ["samples_per_second", "speed_up", "efficiency", "own_speed_up", "seconds"]
+    ),
+    "multiples": lambda: of_speed(speed.multiples, small_panels, ["samples_per_second", "seconds"]),
+    "losses": of_losses,
+    "residuals": of_residuals,
+    "scaling": of_parts,
+    "strategy": of_page,
+    "sweep": of_sweep,
+}
+
+
+@pytest.fixture(scope="module", params=FIGURES)
+def figure(request) -> Figure:
+    return FIGURES[request.param]()
+
+
+@pytest.fixture(scope="module", params=[style.WIDTH, style.NARROW], ids=["wide", "narrow"])
+def image(figure, request) -> bytes:
+    return figure.draw(figure.rows, request.param)
+
+
+def test_every_number_of_the_rows_is_a_mark_where_it_belongs_and_says_it(figure, image):
+    assert missing(image, figure.expected(figure.rows)) == []
+
+
+def test_nothing_is_a_mark_that_no_row_has(figure, image):
+    expected = figure.expected(figure.rows)
+    assert [mark for mark in read(image) if not any(each.is_drawn_as(mark) for each in expected)] == []
+
+
+def test_a_number_that_is_off_by_one_per_cent_is_not_the_one_that_is_drawn(figure, image):
+    for table, column in figure.changes:
+        rows = figure.rows[table]
+        for value in rows[column][rows[column].notna() & (rows[column] != 0)].unique():
+            changed = rows.assign(**{column: rows[column].replace(value, 1.01 * value)})
+            assert missing(image, figure.expected(figure.rows | {table: changed})), (table, column, value)
