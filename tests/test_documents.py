@@ -1,0 +1,68 @@
+"""What stands beside the code for those who pick it up: versions, the workflow, hooks and templates."""
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from common.paths import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_document_has_the_version_of_the_project():
+    [cited] = re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    newest = re.search(r"^## (\S+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    assert cited == newest[1] == PROJECT["project"]["version"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("github-workflows", ".github/workflows/*.yml"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/*.yml"),
+        ("citation-file-format", "CITATION.cff"),
+    ],
+)
+def test_what_other_programs_read_follows_their_schema(schema, files):
+    paths = [str(path) for path in ROOT.glob(files)]
+    assert paths
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *paths]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
+
+
+def test_the_workflow_runs_what_continuous_integration_runs_on_every_supported_python():
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    [listed] = re.findall(r"python: \[(.+)\]", workflow)
+    supported = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["project"]["requires-python"])
+    assert listed == ", ".join(f'"3.{minor}"' for minor in range(int(supported[1]), int(supported[2])))
+    assert "- run: .ci/run\n" in workflow
+
+
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "README.md"])
+def test_every_link_of_a_document_leads_to_a_file(document):
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / document).read_text())
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_hooks_run_programs_and_files_that_there_are():
+    entries = re.findall(r"entry: (.+)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
+    assert entries
+    for entry in entries:
+        program, *words = entry.split()
+        assert program == ".nox/tools/bin/python"
+        assert [word for word in words if "/" in word and not (ROOT / word).exists()] == []
+        module = words[words.index("-m") + 1]
+        assert any(pin.startswith(f"{module}==") for pin in PROJECT["dependency-groups"]["dev"] if isinstance(pin, str))
+
+
+def test_contributing_names_sessions_that_there_are():
+    named = set(re.findall(r"nox -s (\w+)", (ROOT / "CONTRIBUTING.md").read_text()))
+    defined = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.MULTILINE))
+    assert named >= {"compare", "contract", "lint", "tests"}
+    assert named - {"tools", "torch"} <= defined
