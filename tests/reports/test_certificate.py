@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.contract.oracle import WEIGHT_TOLERANCE
+from common.contract.oracle import LOSS_FLOOR, WEIGHT_TOLERANCE
 from common.contract.task import PRESETS
+from common.records.manifest import Differences
 from reports import certificate, findings
 from reports.material import gather
 from reports.results import Results, read_results
@@ -89,9 +90,17 @@ def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_stal
     table = certificate.asynchronous(Results(tmp_path, named(same, worse), None))
     assert abs(cell(table, "cobalt_servers", 2)["difference"]) < 1e-5
     assert cell(table, "cobalt_servers", 4)["difference"] > 0.05
-    assert table["staleness"].tolist() == [1.0, 1.0]
-    assert table["largest_staleness"].tolist() == [7, 7]
-    assert table["updates"].tolist() == [60, 60]
+    losses = table[["loss", "oracle_loss", "difference"]]
+    assert losses["difference"].tolist() == (losses["loss"] / losses["oracle_loss"] - 1).tolist()
+    alike = {"preset": "digits", "batch": 64, "seed": 3, "strategy": "cobalt_servers", "updates": 60, "note": ""}
+    alike |= {"staleness": 1.0, "largest_staleness": 7}
+    assert table.drop(columns=[*losses]).to_dict("records") == [alike | {"workers": workers} for workers in (2, 4)]
+
+
+def test_asynchronous_weights_that_are_no_numbers_are_infinitely_worse_than_the_oracles(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60, factor=math.nan)
+    record = make_record("cobalt_servers", 2, checkpoint="w.safetensors")
+    assert certificate.asynchronous(Results(tmp_path, named(record), None))["difference"].tolist() == [math.inf]
 
 
 def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_how_they_trained(tmp_path):
@@ -102,13 +111,18 @@ def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_ho
         make_record("amber_ring", 2, checkpoint="w.safetensors"),
         changed(varied("cobalt_servers", 2, exchange=False), checkpoint="w.safetensors"),
     ]
-    assert certificate.asynchronous(Results(tmp_path, named(*records), None)).empty
+    table = certificate.asynchronous(Results(tmp_path, named(*records), None))
+    assert table.empty
+    assert " ".join(table) == (
+        "preset batch seed strategy workers updates loss oracle_loss difference staleness largest_staleness note"
+    )
 
 
+@pytest.mark.filterwarnings("error")
 def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
     gone = make_record("cobalt_servers", 2, checkpoint="gone.safetensors")
     [row] = certificate.asynchronous(Results(tmp_path, named(gone), None)).to_dict("records")
-    assert math.isnan(row["loss"])
+    assert all(math.isnan(row[name]) for name in ("loss", "staleness", "largest_staleness"))
     assert "gone.safetensors" in row["note"]
 
 
@@ -124,6 +138,30 @@ def test_a_summary_keeps_launches_without_exchange_apart(tmp_path):
     records = [make_record("amber_ring", 2), varied("amber_ring", 2, exchange=False)]
     summary = certificate.summary(compared(tmp_path, *records))
     assert dict(zip(summary["exchange"], summary["verdict"], strict=True)) == {True: "follows", False: "not compared"}
+
+
+def test_a_summary_of_nothing_has_its_columns_and_no_rows():
+    summary = certificate.summary([])
+    assert summary.empty
+    assert " ".join(summary) == (
+        "preset global_batch seed strategy workers exchange "
+        "n loss shard weights examples expected other_maths verdict followed_up_to note"
+    )
+
+
+def test_a_row_has_the_number_of_its_launches_rows_that_do_not_add_up_and_every_note_once(tmp_path):
+    [comparison] = compared(tmp_path, make_record())
+    others = [dataclasses.replace(comparison, note=note) for note in ("some", "more", "some")]
+    others[1] = dataclasses.replace(others[1], examples=5)
+    [row] = certificate.summary([comparison, *others]).to_dict("records")
+    assert (row["n"], row["examples"], row["expected"], row["note"]) == (4, 5, 3840, "some; more")
+
+
+def test_a_loss_deviates_relative_to_the_oracles_or_to_a_floor_in_every_step_that_both_have(tmp_path):
+    [comparison] = compared(tmp_path, make_record())
+    losses, expected = np.array([1.5, 0.2 * LOSS_FLOOR, 9.0]), np.array([2.0, 0.1 * LOSS_FLOOR])
+    comparison = dataclasses.replace(comparison, losses=losses, oracle_losses=expected)
+    assert certificate.step_deviations(comparison) == pytest.approx([0.25, 0.1])
 
 
 def test_a_verdict_up_to_a_kink_names_its_step(tmp_path):
@@ -166,6 +204,13 @@ def test_weights_that_are_gone_are_reported_as_not_compared(tmp_path):
     [comparison] = compared(tmp_path, make_record(checkpoint="gone.safetensors"))
     assert comparison.verdict == "not compared"
     assert "gone.safetensors" in comparison.note
+
+
+def test_a_record_that_was_changed_after_its_launch_is_reported_as_not_compared(tmp_path):
+    records = named(make_record(), make_record())
+    differences = Differences(changed=("amber_ring-1w-00.json",))
+    comparisons = certificate.compare(Results(tmp_path, records, None, differences=differences))
+    assert [comparison.verdict for comparison in comparisons] == ["not compared", "follows"]
 
 
 def test_other_rows_are_reported_as_not_compared(tmp_path):

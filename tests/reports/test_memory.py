@@ -173,6 +173,7 @@ def test_sharding_is_compared_on_the_same_hosts():
         over_hosts(RING, **held),
         over_hosts("amber_sharded", memory_bytes=[process(5, peak=200)]),
     )
+    assert found["amber_ring, 2 hosts, 100 Mbit/s"]["reference"] == ""
     row = found["amber_sharded, 2 hosts, 100 Mbit/s"]
     assert row["reference"] == "amber_ring, 2 hosts, 100 Mbit/s"
     assert (row["held_factor"], row["peak_factor"]) == (0.5, 0.5)

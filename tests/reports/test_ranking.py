@@ -1,5 +1,6 @@
 """Who is called faster than whom, on made-up launches of which it is known what the tests say."""
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -130,6 +131,8 @@ def test_who_the_certificate_has_a_reason_for_is_not_ranked_where_it_has_and_nam
     found = ranking.rank(table, None, 0.05, defaultdict(str, {("a", 2): reason}))
     assert found.comparisons["workers"].tolist() == ([1] if reason else [1, 2])
     assert not_ranked(found) == (f"Not ranked: a at 2, {reason}." if reason else "")
+    row = {"regime": "weak", "workers": 2, "hosts": 1, "placement": "", "strategy": "a", "reason": reason, "n": 0}
+    assert found.unranked.to_dict("records") == ([row] if reason else [])
 
 
 def test_what_the_certificate_does_not_know_is_a_mistake():
@@ -289,6 +292,13 @@ def test_where_the_first_cannot_be_told_from_others_nobody_is_the_fastest_and_th
         f"More rounds: if they are equal, {widest} would show with 80 % power that a and the others are alike within "
         "5 % with 2 workers"
     )
+
+
+def test_no_more_rounds_are_asked_for_where_as_many_as_would_tell_were_made():
+    found = judged(launches({"a": [1.0, 1.1, 1.0, 1.2, 1.1, 1.0], "b": [1.1, 1.0, 1.2, 1.0, 1.0, 1.15]}))
+    assert len(ranking.next_steps(found, "weak")) == 1
+    made = dataclasses.replace(found, comparisons=found.comparisons.assign(most=found.comparisons["n"]))
+    assert ranking.next_steps(made, "weak") == []
 
 
 def test_who_is_alike_with_a_first_that_cannot_be_told_from_others_is_said_too():

@@ -21,9 +21,6 @@ from tests.reports.records import HOST, MadeUpOptions, make_record, named, over_
 CHECKPOINTS = {"checkpoint_steps": 10, "checkpoint": Path("w")}
 
 
-CHECKPOINTS = {"checkpoint_steps": 10, "checkpoint": Path("w")}
-
-
 def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
     [row] = table[(table["strategy"] == strategy) & (table["workers"] == workers)].to_dict("records")
     return row
@@ -143,10 +140,13 @@ def test_the_first_window_is_set_beside_the_median_of_the_later_ones(millisecond
 
 
 def test_a_cell_waited_as_long_as_its_median_launch_and_is_crowded_where_one_of_its_launches_was():
-    launches = [make_record(time_to_first_step_s=seconds, oversubscribed=seconds > 4) for seconds in (1.0, 5.0, 3.0)]
-    for count, seconds, oversubscribed in ((1, 1.0, False), (3, 3.0, True)):
+    launches = [
+        make_record(time_to_first_step_s=seconds, oversubscribed=seconds > 4, processes_beside=beside)
+        for seconds, beside in ((1.0, 1), (5.0, 2), (3.0, 0))
+    ]
+    for count, *expected in ((1, 1.0, False, 1), (3, 3.0, True, 2)):
         [row] = summaries.cells(summaries.launches(named(*launches[:count]))).to_dict("records")
-        assert (row["first_step_seconds"], row["oversubscribed"]) == (seconds, oversubscribed)
+        assert [row[name] for name in ("first_step_seconds", "oversubscribed", "processes_beside")] == expected
 
 
 def test_how_far_ranks_are_apart_is_told_by_launches_in_which_none_waits_for_another():
@@ -267,6 +267,8 @@ def test_with_a_plan_a_launch_without_exchange_is_paired_with_that_of_its_round(
     [row] = split_of(records, plan.assign(repetition=[1, 2, 3, 4, 5])).to_dict("records")
     assert (row["exposed_n"], row["compute_seconds"]) == (0, pytest.approx(0.0035))
     assert math.isnan(row["exposed_seconds"])
+    [row] = split_of(named(make_record("amber_ring", 2, wire_bytes_per_step=5.0))).to_dict("records")
+    assert math.isnan(row["compute_seconds"])
 
 
 def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_exchange_or_had_its_bytes_counted():
@@ -302,7 +304,7 @@ def test_a_launch_whose_bytes_have_no_formula_has_none():
     assert math.isnan(launch["formula_bytes"])
 
 
-def test_the_regime_shown_first_is_weak_and_has_most_numbers_of_workers_then_most_launches():
+def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_workers_then_most_launches():
     def launch(batch: int, workers: int = 1, scaling: str = "weak", exchange: bool = True) -> Record:
         task = dataclasses.replace(PRESETS["digits"], scaling=scaling, batch=batch, workers=workers)
         return make_record("amber_ring", workers, task=task, options=MadeUpOptions(exchange=exchange))
@@ -312,13 +314,12 @@ def test_the_regime_shown_first_is_weak_and_has_most_numbers_of_workers_then_mos
         *(launch(8) for _ in range(3)),
         *(launch(24, workers) for workers in (1, 2)),
         *[launch(16), launch(16, exchange=False), launch(16, exchange=False), launch(16, exchange=False)],
-        *(launch(40) for _ in range(2)),
+        *[launch(40), launch(40), launch(64)],
     )
     shown = [regime.split(";")[0].split(" --batch ") for regime in summaries.regimes(summaries.launches(records))]
-    assert [(scaling.split(":")[0], batch) for scaling, batch in shown[:4]] == [
-        *[("weak", "24"), ("weak", "8"), ("weak", "40"), ("weak", "16")],
+    assert [[scaling.split(":")[0], *batch] for scaling, *batch in shown] == [
+        *[["weak"], ["weak", "24"], ["weak", "8"], ["weak", "40"], ["weak", "16"], ["strong"]],
     ]
-    assert shown[4][0].startswith("strong")
 
 
 def test_without_launches_every_table_has_its_columns_and_no_rows():
@@ -622,6 +623,37 @@ def test_a_regime_of_virtual_hosts_says_so():
     assert summaries.regime_name(real) == "digits, weak scaling"
 
 
+def test_a_regime_is_named_in_words_with_a_batch_that_is_not_its_presets():
+    usual, small = (
+        summaries.cells(summaries.launches(named(each)))
+        for each in (
+            make_record(),
+            clocked("amber_ring", 300, 25, batch=16, scaling="strong"),
+        )
+    )
+    assert summaries.regime_in_words(usual) == "Digits, weak scaling"
+    assert summaries.regime_in_words(small) == "Digits, strong scaling, 16 rows"
+    assert summaries.regime_name(usual.assign(preset="unknown")) == "unknown, weak scaling"
+    assert summaries.batch_in_words(usual) == "64 rows per step for each worker"
+    assert summaries.batch_in_words(small) == "16 rows per step, shared by all workers"
+
+
+def test_a_regime_has_its_own_rows_with_exchange():
+    launches = summaries.launches(named(clocked("amber_ring", 300, 25), silent(2.0), make_record("amber_ring", 2)))
+    regime = launches["regime"].iloc[-1]
+    assert launches["regime"].tolist() == [launches["regime"].iloc[0], regime, regime]
+    for table in (launches, summaries.cells(launches)):
+        assert summaries.with_exchange(table, regime)[["regime", "exchange"]].to_numpy().tolist() == [[regime, True]]
+
+
+def test_launches_over_links_of_a_chosen_bandwidth_share_the_plot_of_the_longest_whatever_their_windows():
+    lengths = [dataclasses.replace(make_record().task, workers=2, steps=steps) for steps in (90, 300, 120)]
+    records = [over_hosts(megabits=10.0 * place, task=task) for place, task in enumerate(lengths, start=1)]
+    launches = summaries.launches(named(*records))
+    assert launches["task"].tolist() == ["--preset digits --scaling weak --warmup-steps 20 --window-steps 10"] * 3
+    assert launches["link_bytes_per_second"].tolist() == [record.link.bytes_per_second for record in records]
+
+
 def test_speed_ups_of_several_hosts_are_over_one_worker_on_one_host():
     alone = [over_hosts(name, 1, 1, (2.0,) * 3) for name in ("amber_single", "amber_ring")]
     found = summaries.cells(summaries.launches(named(*alone, over_hosts(milliseconds=(4.0,) * 3))))
@@ -648,6 +680,7 @@ def test_an_overview_has_the_fastest_link_of_each_number_of_hosts():
         ({}, "amber_ring"),
         ({"hosts": 1}, "amber_ring"),
         ({"hosts": 2}, "amber_ring, 2 hosts"),
+        ({"hosts": 2, "label": "compiled"}, "amber_ring, compiled, 2 hosts"),
         ({"hosts": 2, "bandwidth_bits_per_second": ""}, "amber_ring, 2 hosts"),
         ({"hosts": 2, "bandwidth_bits_per_second": "1e7"}, "amber_ring, 2 hosts, 10 Mbit/s"),
         ({"hosts": 1, "bandwidth_bits_per_second": 1e7}, "amber_ring"),

@@ -10,6 +10,7 @@ from common.contract import mlp, oracle
 from common.contract.mlp import KINK_DISTANCE, Kink, Trajectory
 from common.contract.oracle import (
     LOSS_BOUND,
+    LOSS_FLOOR,
     LOSS_TOLERANCE,
     WEIGHT_BOUND,
     WEIGHT_TOLERANCE,
@@ -269,6 +270,15 @@ def test_every_recorded_loss_counts(deviation_with, position):
     assert (found.loss, found.left_at) == (0.5, position)
     assert not found.follows
     assert deviation_with([2.0] * 120).left_at is None
+
+
+def test_losses_that_deviate_by_exactly_the_tolerance_follow(hand_made, make_record, tmp_path):
+    task, expected = hand_made
+    losses = [LOSS_TOLERANCE * LOSS_FLOOR] * 120
+    record = make_record(losses=losses, shard_losses=[losses], examples_by_rank=[7680])
+    found = deviation(record, task, tmp_path, dataclasses.replace(expected, row_losses=[np.zeros(4)] * 120))
+    assert (found.loss, found.shard, found.left_at) == (LOSS_TOLERANCE, LOSS_TOLERANCE, None)
+    assert found.follows
 
 
 @pytest.mark.parametrize("losses", [[], [2.0], [2.0] * 119, [2.0] * 121], ids=len)

@@ -21,7 +21,7 @@ from common.records import ceiling, collectives, matrix_products
 from common.records.ceiling import Ceiling, ClockedProduct
 from common.records.collectives import CollectivesRecord, Replayed
 from common.records.files import read_record, read_records, to_json, write_record
-from common.records.header import PRESENTATION, SCHEMA_VERSION, Header, Host, Link, Machine, Virtual
+from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Header, Host, Link, Machine, Virtual
 from common.records.matrix_products import MatrixRecord
 from common.records.quotation import Quotation
 from common.records.trace import Message, Trace
@@ -269,6 +269,14 @@ def test_a_task_that_lacks_a_field_is_refused_by_name(field, path, refusal):
     del values["task"][field]
     path.write_text(json.dumps(values))
     assert f"its task lacks {field}" in refusal(lambda: read_record(path, Record))
+
+
+def test_a_task_may_have_numbers_as_large_as_a_float_has_all_whole_ones(path, refusal):
+    values = to_json(KINDS["training"])
+    path.write_text(json.dumps(with_value(values, ("task", "seed"), MOST)))
+    assert read_record(path, Record).task.seed == MOST
+    path.write_text(json.dumps(with_value(values, ("task", "seed"), MOST + 1)))
+    assert "its task has too large a number of seed" in refusal(lambda: read_record(path, Record))
 
 
 ANY = st.recursive(

@@ -1,5 +1,7 @@
 """common/records/metrics.py: numbers from records, against values worked out by hand."""
 
+import math
+
 import pytest
 from hypothesis import strategies as st
 
@@ -41,3 +43,19 @@ def test_speed_up_and_efficiency_of_a_known_case():
     assert metrics.speed_up(300.0, 100.0) == 3.0
     assert metrics.efficiency(300.0, 100.0, 4) == 0.75
     assert metrics.efficiency(100.0, 100.0, 1) == 1.0
+
+
+def test_workers_pay_from_the_rows_on_at_which_they_are_as_fast_as_the_base():
+    # With 128 rows each, the base takes 4 ms, and four workers take 1.5 times that and 10 ms, for four times the rows.
+    assert metrics.fewest_batch(64, 4, 0.002, 1.5, 0.01) == pytest.approx(128)
+    assert metrics.fewest_batch(64, 4, 0.002, 1.5, -0.01) == 0.0
+
+
+@pytest.mark.parametrize("contention", [4.0, 4.5])
+def test_workers_that_slow_each_other_down_by_their_number_or_more_never_pay(contention):
+    assert metrics.fewest_batch(64, 4, 0.002, contention, 0.01) == math.inf
+
+
+@pytest.mark.parametrize(("contention", "sync_seconds"), [(math.nan, 0.01), (1.5, math.nan)])
+def test_nobody_knows_when_workers_pay_without_their_contention_or_the_time_of_their_exchange(contention, sync_seconds):
+    assert math.isnan(metrics.fewest_batch(64, 4, 0.002, contention, sync_seconds))

@@ -260,10 +260,18 @@ def test_the_smallest_difference_is_found_with_its_power(comparisons, n, power):
     assert found.mean() == pytest.approx(power, abs=0.02)
 
 
+@pytest.mark.parametrize(("comparisons", "n", "power"), [(1, 6, 0.8), (3, 10, 0.9)])
+def test_the_smallest_difference_has_its_power_by_the_noncentral_t_of_scipy(comparisons, n, power):
+    log = np.log1p(paired.smallest_difference(0.03, n, comparisons, power))
+    critical = stats.t.ppf(1 - FAMILY_ERROR / 2 / comparisons, n - 1)
+    assert stats.nct.sf(critical, n - 1, log * np.sqrt(n) / 0.03) == pytest.approx(power, abs=1e-6)
+
+
 def test_more_spread_needs_a_larger_difference_and_more_rounds_a_smaller_one():
     assert paired.smallest_difference(0.0, 10) == 0.0
     smallest = [paired.smallest_difference(spread, n) for spread, n in ((0.01, 10), (0.02, 10), (0.02, 6))]
     assert smallest == sorted(smallest)
+    assert paired.smallest_difference(0.02, 6) == paired.smallest_difference(0.02, 6, comparisons=1)
     assert paired.smallest_difference(0.02, 6) < paired.smallest_difference(0.02, 6, comparisons=3)
 
 
