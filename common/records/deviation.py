@@ -82,7 +82,7 @@ def _deviation(
 ) -> Deviation:
     """How far the record is from these losses, (steps,) and (shards, steps), of its own steps."""
     of_batch = loss_deviations(record.losses, losses)
-    if losses.size and len(record.shard_losses) == len(shard_losses):
+    if shard_losses.size and len(record.shard_losses) == len(shard_losses):
         of_shards = np.max([*map(loss_deviations, record.shard_losses, shard_losses)], axis=0)
     else:
         of_shards = np.full(len(of_batch), np.inf)

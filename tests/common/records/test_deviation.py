@@ -310,10 +310,11 @@ def test_a_launch_without_a_loss_for_every_step_of_a_shard_does_not_follow(devia
         (1, [], INFINITE),
         (2, [], INFINITE),
         (3, [[2.0] * 120] * 3, INFINITE),
+        (3, [], INFINITE),
     ],
     ids=[
         *("alike", "swapped", "one apart", "late", "one of two", "undivided", "twice", "of parts", "none", "unknown"),
-        "indivisible",
+        *("indivisible", "neither divisible nor known"),
     ],
 )
 def test_every_shards_losses_count(hand_made, make_record, tmp_path, shards, shard_losses, deviation_of_a_shard):
