@@ -8,7 +8,7 @@ import tyro
 
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
-from reports import bandwidths, side_by_side, tables, web_page
+from reports import bandwidths, side_by_side, standings, summaries, tables, web_page
 from reports.document import compose, typeset
 from reports.drawing import draw_all, narrow
 from reports.material import gather
@@ -63,6 +63,9 @@ def write_report(
         write_atomically(headline, images["headline.svg"])
     if sweep:
         write_atomically(sweep, images[bandwidths.FILE])
+    if regimes := summaries.regimes(material.launches):
+        rows = standings.of_regime(material, regimes[0])
+        print(f"{standings.headline(rows)}\n\n{standings.in_text(rows)}\n")
     print(f"{out} and {page_file}: {len(found.records)} records, their tables as CSV in {beside}")
 
 

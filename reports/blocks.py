@@ -29,6 +29,11 @@ def text(sentences: str) -> Block:
     return {"kind": "text", "text": sentences}
 
 
+def headline(sentence: str) -> Block:
+    """The one sentence that answers the document's question, in large letters."""
+    return {"kind": "headline", "text": sentence}
+
+
 def items(sentences: list[str]) -> Block:
     """A list with bullets."""
     return {"kind": "items", "items": sentences}

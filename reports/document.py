@@ -23,7 +23,6 @@ from reports import (
     paying,
     ranking,
     regression,
-    rules,
     scaling,
     sections,
     side_by_side,
@@ -35,12 +34,6 @@ from reports.charts import svg
 from reports.drawing import draw_all
 from reports.material import Drawings, Material, gather, regime_names
 from reports.results import Results
-
-_SPACINGS = (0, 1, -1, 2, -2, 3, -3)
-"""How much closer lines stand than usual: what is tried in turn, where a page would be nearly empty."""
-
-_PAGE_TOP, _NEARLY_EMPTY = 0.07, 0.22
-"""Where a page's text begins, and up to where it's nearly empty, in parts of the page's height."""
 
 
 def build(results: Results) -> bytes:
@@ -60,17 +53,7 @@ def typeset(started_at: Iterable[str], content: dict[str, object], images: Mappi
     # Only the fonts inside the wheels: another machine's fonts would make another PDF. PDF/UA-1 (ISO 14289-1) is what
     # screen readers need: tags, a title, alternative texts, headings without gaps; the compiler refuses anything less.
     fonts = typst.Fonts(include_system_fonts=False, font_paths=[svg.FONT_FILE.parent])
-    settings = [{"font_paths": fonts, "sys_inputs": {"closer": str(closer)}} for closer in _SPACINGS]
-    # Where the pages end is known before there is a PDF, which takes its time.
-    fitting = (each for each in settings if not _has_nearly_empty_page(files, each))
-    chosen = next(fitting, settings[0])
-    return typst.compile(files, timestamp=timestamp, pdf_standards="ua-1", **chosen)
-
-
-def _has_nearly_empty_page(files: Mapping[str, bytes], settings: Mapping[str, object]) -> bool:
-    """Whether a page that nothing follows on has but a few lines, typeset with these settings."""
-    ends = json.loads(typst.query(files, "<ends>", field="value", **settings))
-    return any(_PAGE_TOP < end < _NEARLY_EMPTY for end in ends)
+    return typst.compile(files, timestamp=timestamp, pdf_standards="ua-1", font_paths=fonts)
 
 
 def compose(
@@ -104,12 +87,12 @@ def compose(
     parts += _chapter(
         "How this was measured",
         [
+            first_page.in_words(material, results, regimes),
             sections.cautions_section(material, results.records),
             sections.method_section(results),
             sections.machine_section(results),
             sections.endings_section(material.endings),
             disturbances.section(material.disturbances),
-            rules.section(material, results),
         ],
     )
     dates = sorted({record.started_at[:10] for record in results.records.values()})

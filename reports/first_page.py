@@ -1,5 +1,6 @@
 """The first page: which strategy to take, what limits it, whether all computed the same, how sure, and what next."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -8,51 +9,108 @@ import pandas as pd
 from common.records import manifest
 from common.sessions import calibration
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import bandwidths, blocks, ceilings, certificate, disturbances, findings, ranking, scaling, summaries
+from reports import (
+    bandwidths,
+    blocks,
+    ceilings,
+    certificate,
+    disturbances,
+    findings,
+    ranking,
+    scaling,
+    standings,
+    summaries,
+)
 from reports.blocks import Block, listed
 from reports.cautions import cautions
 from reports.charts import speed as speed_charts
-from reports.material import Material
+from reports.material import Material, regime_names
 from reports.results import Results
 
-MOST_ROWS = 25
+MOST_ROWS = 12
 """Strategies, with their labels, that the figure has room for: of more the fastest are drawn."""
+
+_NOTHING = "No launch ended ok with a measurement, so there is no speed to compare."
 
 WORTH_TRYING = 0.05
 """From this gain on a setting that was tried is recommended."""
 
 
 def section(material: Material, results: Results, regimes: Sequence[str]) -> list[Block]:
-    """The answers for the first of the regimes, and the figure that carries them, which is added to the drawings."""
+    """The answer in a sentence, the ranking table, a figure, how sure it is, and what to do next.
+
+    They are those of the first of the regimes; of the others the fastest strategies have a row each. The figure is
+    added to the drawings.
+    """
+    certainty, commands = _certainty(material, results, regimes), _commands(material, results, regimes)
+    ending = [blocks.answers([("How sure", certainty), *([("What next", commands)] if commands else [])])]
     if not regimes:
-        nothing = "No launch ended ok with a measurement, so there is no speed to compare."
-        return [blocks.heading("Finding"), blocks.answers(_answered([("Which to take", [nothing])], material, results))]
-    regime = regimes[0]
-    shown = summaries.with_exchange(material.cells, regime)
-    told = [
-        (
-            "Which to take",
-            [
-                *ranking.sentences(material.ranking, regime),
-                *ranking.not_ranked(material.ranking, regime, material.left_out),
-                *_gain(shown),
-                *bandwidths.finding(material.bandwidths, regime),
-            ],
-        ),
-        ("What limits it", _limits(material, regime, shown)),
-    ]
+        return [blocks.heading("Finding"), blocks.headline(_NOTHING), *ending]
+    names = regime_names(material.cells)
+    first, *others = regimes
+    rows = standings.of_regime(material, first)
+    shown = summaries.with_exchange(material.cells, first)
     return [
         blocks.heading("Finding"),
-        blocks.text(f"{summaries.regime_in_words(shown)}, {summaries.batch_in_words(shown)}."),
-        _figure(material, regime, shown),
-        blocks.answers(_answered(told, material, results, regime)),
+        blocks.headline(standings.headline(rows)),
+        blocks.text(
+            f"{summaries.regime_in_words(shown)}, {summaries.batch_in_words(shown)}, {blocks.workers(rows[0].workers)}."
+        ),
+        standings.table(rows),
+        *standings.others({names[regime]: standings.of_regime(material, regime) for regime in others}),
+        _figure(material, first, shown),
+        *ending,
     ]
 
 
-def _answered(
-    told: list[tuple[str, list[str]]], material: Material, results: Results, regime: str = ""
-) -> list[tuple[str, list[str]]]:
-    """All answers: those that are `told` of speed, and those that any folder of records has."""
+def _certainty(material: Material, results: Results, regimes: Sequence[str]) -> list[str]:
+    """What the tests can tell, whether all computed the same, and what happened to the launches: a line each."""
+    tested = ranking.resolution(material.ranking, regimes[0]) if regimes else ""
+    ended = [findings.endings(material.endings)]
+    if rounds := disturbances.disturbed_rounds(material.disturbances):
+        ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed (‡).")
+    return [
+        tested or f"No test: that takes {FEWEST_LAUNCHES} rounds of two strategies.",
+        findings.certificate(certificate.summary(material.comparisons)),
+        " ".join([*ended, *_cautioned(material, results)]),
+    ]
+
+
+def _commands(material: Material, results: Results, regimes: Sequence[str]) -> list[str]:
+    """The two most urgent commands, each with what it is for."""
+    commands = []
+    unmade = int(material.endings["ending"].isin(["failed", "not run"]).sum())
+    if unmade and results.command:
+        commands.append(f"{results.command}: makes the {unmade} launches that failed or are missing.")
+    rounds = standings.rounds_needed(material, regimes[0]) if regimes else math.nan
+    if math.isfinite(rounds):
+        commands.append(f"nox -s compare -- --repetitions {rounds:.0f}: as many rounds rank what can't be told yet.")
+    commands += _calibrate(material, results)
+    if regimes:
+        fastest = standings.of_regime(material, regimes[0])[0]
+        bare = fastest.strategy.partition(", ")[0]
+        commands.append(f"nox -s {bare}: trains with it; -- --help lists its options.")
+    return commands[:2]
+
+
+def in_words(material: Material, results: Results, regimes: Sequence[str]) -> list[Block]:
+    """What the first page's table rests on, question by question, for the back of the report."""
+    parts = [blocks.heading("The finding in words", level=2)]
+    for question, sentences in _answers(material, results, regimes):
+        parts += [blocks.heading(question, level=3), blocks.items(sentences)]
+    return parts
+
+
+def _answers(material: Material, results: Results, regimes: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The questions that have an answer, with its sentences."""
+    regime = regimes[0] if regimes else ""
+    shown = summaries.with_exchange(material.cells, regime) if regime else material.cells
+    taken = [
+        *ranking.sentences(material.ranking, regime),
+        *ranking.not_ranked(material.ranking, regime, material.left_out),
+        *_gain(shown),
+        *bandwidths.finding(material.bandwidths, regime),
+    ]
     maths = [
         findings.certificate(certificate.summary(material.comparisons)),
         findings.without_exchange(certificate.summary(material.without_exchange)),
@@ -66,8 +124,13 @@ def _answered(
         *findings.out_of_time(material.left_out),
         *_cautioned(material, results),
     ]
-    every = [*told, ("The same maths", [*filter(None, maths)]), ("How sure", sure)]
-    every.append(("What next", _next_steps(material, results, regime)))
+    every = [
+        ("Which to take", taken if regime else [_NOTHING]),
+        ("What limits it", _limits(material, regime, shown) if regime else []),
+        ("The same maths", [*filter(None, maths)]),
+        ("How sure", sure),
+        ("What next", _next_steps(material, results, regime)),
+    ]
     return [(question, sentences) for question, sentences in every if sentences]
 
 

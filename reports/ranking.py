@@ -147,7 +147,7 @@ def resolution(ranking: Ranking, regime: str) -> str:
 
     It is what the tests of the regime's largest family find with a probability of `POWER`, by the median spread.
     """
-    family = _main_family(_of_regime(ranking.comparisons, regime))
+    family = main_family(_of_regime(ranking.comparisons, regime))
     if family.empty:
         return ""
     smallest = np.array([smallest_difference(np.std(logs, ddof=1), len(logs), len(family)) for logs in family["logs"]])
@@ -168,13 +168,13 @@ def next_steps(ranking: Ranking, regime: str) -> list[str]:
     comparisons = _of_regime(ranking.comparisons, regime)
     if comparisons.empty:
         return []
-    judged = _main_family(comparisons)
+    judged = main_family(comparisons)
     if judged.empty:
         return [f"More rounds: {FEWEST_LAUNCHES} rank strategies (more --minutes, or --repetitions {FEWEST_LAUNCHES})."]
     unknown = judged[(judged["verdict"] == "can't tell") & (judged["most"] > judged["n"])]
     if unknown.empty:
         return []
-    leader = _leader(judged)
+    leader = fastest_of(judged)
     of_leader = unknown[(unknown["strategy"] == leader) | (unknown["other"] == leader)]
     which, rows = (f"{leader} and the others", of_leader) if len(of_leader) else ("the others", unknown)
     rounds = _range(rows["fewest"].max(), rows["most"].max())
@@ -201,7 +201,7 @@ def section(ranking: Ranking, names: Mapping[str, str], drawings: dict[str, Call
             if len(_judged(family)):
                 parts.append(blocks.heading(f"{_workers(family)}, {name}", level=3))
                 parts.append(_table(family, ranking.margin))
-    main = [(name, _main_family(_of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
+    main = [(name, main_family(_of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
     name, shown = next((name, family) for name, family in main if len(family))
     drawings["residuals.svg"] = partial(deviation.residuals, shown)
     caption = (
@@ -283,7 +283,7 @@ def _judged(comparisons: pd.DataFrame) -> pd.DataFrame:
     return comparisons[comparisons["n"] >= FEWEST_LAUNCHES]
 
 
-def _main_family(comparisons: pd.DataFrame) -> pd.DataFrame:
+def main_family(comparisons: pd.DataFrame) -> pd.DataFrame:
     """Of one regime's comparisons those that were tested, of the first of its families that has any."""
     judged = _judged(comparisons)
     return _families(judged)[0] if len(judged) else judged
@@ -296,7 +296,7 @@ def _rates(family: pd.DataFrame) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _leader(family: pd.DataFrame) -> str:
+def fastest_of(family: pd.DataFrame) -> str:
     """The fastest strategy of those that none was shown to be faster than."""
     beaten = set(family.loc[family["verdict"] == "faster", "other"])
     names = [*_rates(family)]
@@ -305,7 +305,7 @@ def _leader(family: pd.DataFrame) -> str:
 
 def _lead(family: pd.DataFrame, margin: float) -> list[str]:
     """Who was the fastest of a family, or whom the fastest can't be told from; then by how much it led the others."""
-    leader, rates = _leader(family), _rates(family)
+    leader, rates = fastest_of(family), _rates(family)
     own = family[(family["strategy"] == leader) | (family["other"] == leader)]
     beside = own["strategy"].where(own["strategy"] != leader, own["other"])
     behind = own[(own["verdict"] == "faster") & (own["strategy"] == leader)].sort_values(["ratio", "other"])
@@ -342,7 +342,7 @@ def _ahead(behind: pd.DataFrame) -> str:
 
 def _others(family: pd.DataFrame, margin: float) -> list[str]:
     """Which of the pairs without the fastest are alike, and which can't be told apart."""
-    leader = _leader(family)
+    leader = fastest_of(family)
     comparisons = family[(family["strategy"] != leader) & (family["other"] != leader)]
     said = []
     for verdict, words in (("alike", f"are alike within {_percent(margin)}"), ("can't tell", "can't be told apart")):
@@ -380,7 +380,7 @@ def _table(family: pd.DataFrame, margin: float) -> Block:
     judged = _judged(family)
     shown, notes = judged, []
     if len(judged) > _MOST_ROWS:
-        leader, neighbours = _leader(judged), {frozenset(pair) for pair in pairwise(_rates(judged))}
+        leader, neighbours = fastest_of(judged), {frozenset(pair) for pair in pairwise(_rates(judged))}
         kept = [leader in pair or frozenset(pair) in neighbours for pair in _pairs(judged)]
         shown, hidden = judged[kept], judged[[not each for each in kept]]
         counts = [f"{count} {verdict}" for verdict, count in hidden["verdict"].value_counts().items()]

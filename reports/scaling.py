@@ -89,7 +89,7 @@ def limits(found: pd.DataFrame) -> dict[tuple[str, int], str]:
     `found` are the rows of `table` of one regime. Of a crowded cell it is said as of any other.
     """
     said = {}
-    for row in _largest(found).to_dict("records"):
+    for row in largest(found).to_dict("records"):
         words = f"{_TAKES[row['part']]} {blocks.percent(row['share'])} of the step ({_of_step(row)})"
         if not row["is_limit"]:
             words = f"no part surely takes {blocks.percent(NAMED_SHARE)} of the step ({_beside_ideal(row)})"
@@ -104,8 +104,8 @@ def finding(found: pd.DataFrame, regime: str) -> list[str]:
     if several.empty:
         return []
     workers = int(several["workers"].max())
-    largest = _largest(several[several["workers"] == workers])
-    limited, free = largest[largest["is_limit"]], largest[~largest["is_limit"]]
+    parts = largest(several[several["workers"] == workers])
+    limited, free = parts[parts["is_limit"]], parts[~parts["is_limit"]]
     # The groups come in the order of their first rows, so of their largest shares.
     groups = limited.sort_values("share", ascending=False).groupby("part", sort=False)
     said = [f"{_TAKES[part]} {_shares(group)}" for part, group in groups]
@@ -235,7 +235,7 @@ def _is_distributed(cells: pd.DataFrame) -> pd.Series:
     return cells["exchange"].astype(bool) & (cells["bare_strategy"] != cells["named_base"])
 
 
-def _largest(found: pd.DataFrame) -> pd.DataFrame:
+def largest(found: pd.DataFrame) -> pd.DataFrame:
     """Of each strategy and number of workers the largest part, with its `share` of the measured step.
 
     It `is_limit` where that share counts, unless its interval reaches down to zero.

@@ -20,17 +20,7 @@ from reports.results import Results
 _MOST_GROUPS = 8  # Rows of a figure.
 _MOST_WORLDS = 3  # Launches whose processor use is drawn.
 _MOST_QUOTED = 14  # Lines of source.
-_FEWEST_ROWS = 3  # Of a table, before the page is full.
-
-# How high things get on the page, in millimetres, by the template's fonts: estimates, so some of it stays free.
-_PAGE = 252.0
-_CHAPTER = 12.0
-_HEIGHTS = {
-    **{"heading": 6.0, "line": 4.6, "paragraph": 2.0, "code": 6.0, "code line": 3.3, "row": 3.5, "header": 7.0},
-    **{"table": 3.5, "note": 3.6, "caption line": 3.9, "figure": 3.5},
-}
-_LETTERS = {"line": 100, "code line": 96, "note": 122, "caption line": 115, "setting": 100, "words": 16}
-_CAPTION_LINES = 6
+_MOST_ROWS = 12  # Of all tables of a strategy.
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,7 @@ class _Shared:
 
 
 def section(material: Material, results: Results, regimes: Sequence[str]) -> list[Block]:
-    """A page for each strategy that was measured, with all of its labels, in the order of their names.
+    """A part for each strategy that was measured, with all of its labels, in the order of their names.
 
     `regimes` are in the order in which they are shown: a figure shows the first in which its strategy was measured. It
     is added to `material.drawings`. Nothing where nothing was measured.
@@ -69,9 +59,8 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
         held=_by_cell(material.memory),
     )
     parts = [blocks.new_page(), blocks.heading("Strategy by strategy")]
-    for place, (strategy, launches) in enumerate(material.launches.groupby("bare_strategy")):
-        parts += [blocks.new_page()] if place else []
-        parts += _page(shared, str(strategy), launches, _PAGE - (0 if place else _CHAPTER))
+    for strategy, launches in material.launches.groupby("bare_strategy"):
+        parts += _page(shared, str(strategy), launches)
     return parts
 
 
@@ -80,29 +69,21 @@ def _regime(shared: _Shared, launches: pd.DataFrame) -> str:
     return next(name for name in shared.names if (launches["regime"] == name).any())
 
 
-def _page(shared: _Shared, strategy: str, launches: pd.DataFrame, room: float) -> list[Block]:
+def _page(shared: _Shared, strategy: str, launches: pd.DataFrame) -> list[Block]:
     regime = _regime(shared, launches)
     records = [shared.records[name] for name in launches["launch"]]
     head = [blocks.heading(strategy, level=2), blocks.text(_about(shared, records, launches, regime))]
     head += _quotations(records)
     settings = _settings(shared, records)
-    free = room - sum(map(_height, [*head, settings])) - _HEIGHTS["figure"] - _CAPTION_LINES * _HEIGHTS["caption line"]
-    lines = _FEWEST_ROWS * (2 if launches["label"].any() else 1)
-    shortest = _HEIGHTS["table"] + _HEIGHTS["header"] + lines * _HEIGHTS["row"] + 3 * _HEIGHTS["note"]
     here = summaries.over_fastest_links(launches[launches["regime"] == regime])
     groups, left_out = _groups(here, _MOST_GROUPS)
-    while len(groups) > 1 and strategy_charts.heights(len(groups), processors=True)[0] > free - shortest:
-        groups, left_out = _groups(here, len(groups) - 1)
     drawn = _drawn(shared, groups, here, regime)
-    least, most = strategy_charts.heights(len(groups), len(drawn["processors"]) > 0)
-    tables = _tables(shared, launches, free - least)
     caption = _caption(shared.names[regime], drawn, left_out)
-    free += _CAPTION_LINES * _HEIGHTS["caption line"] - _lines([caption], "caption line")
-    height = float(np.clip(free - sum(map(_height, tables)), least, most))
+    height = sum(strategy_charts.heights(len(groups), len(drawn["processors"]) > 0)) / 2
     file, rows = f"strategy-{len(shared.material.drawings)}.svg", _rows(shared, groups)
     shared.material.drawings[file] = partial(strategy_charts.strategy, rows, **drawn, height=round(height, 1))
     figure = blocks.figure(file, caption, _alternative(strategy, shared.names[regime], rows, drawn))
-    return [*head, figure, *tables, settings]
+    return [*head, figure, *_tables(shared, launches), settings]
 
 
 def _about(shared: _Shared, records: Sequence[Record], launches: pd.DataFrame, regime: str) -> str:
@@ -328,24 +309,22 @@ def _alternative(strategy: str, regime: str, groups: pd.DataFrame, drawn: Mappin
 # The table and the settings
 
 
-def _tables(shared: _Shared, launches: pd.DataFrame, room: float) -> list[Block]:
-    """The cells with exchange in numbers, a table for each regime: the first, and those that there is room for."""
+def _tables(shared: _Shared, launches: pd.DataFrame) -> list[Block]:
+    """The cells with exchange in numbers, a table for each regime, as long as there is room for a whole one."""
     cells = shared.material.cells
     own = cells[cells["strategy"].isin(launches["strategy"]) & cells["exchange"].astype(bool)]
-    tables, left_out = [], 0
+    tables, left_out, room = [], 0, _MOST_ROWS
     for regime in shared.names:
         rows = own[own["regime"] == regime]
         rows = rows.assign(order=rows["label"].map(blocks.natural)).sort_values(["order", "workers"])
         if rows.empty:
             continue
-        most = len(rows) if tables else max(_FEWEST_ROWS, int((room - _HEIGHTS["table"]) / _HEIGHTS["row"]) - 4)
-        table = _table(shared, rows.head(most), launches, is_first=not tables)
-        if tables and _height(table) > room:
+        if tables and len(rows) > room:
             left_out += len(rows)
             continue
-        left_out += len(rows) - len(rows.head(most))
-        tables.append(table)
-        room -= _height(table)
+        tables.append(_table(shared, rows.head(_MOST_ROWS), launches, is_first=not tables))
+        left_out += len(rows) - len(rows.head(_MOST_ROWS))
+        room -= len(rows)
     if left_out:
         tables[-1]["notes"].append(f"{left_out} more of its rows are in the tables of all strategies.")
     return tables
@@ -465,27 +444,6 @@ def _everywhere(records: Sequence[Record]) -> set[str]:
 
 def _by_cell(table: pd.DataFrame) -> dict[tuple, dict[str, object]]:
     return {(row["regime"], row["strategy"], row["workers"]): row for row in table.to_dict("records")}
-
-
-def _height(block: Block) -> float:
-    """About how high a block gets on a page, in millimetres."""
-    if block["kind"] == "heading":
-        return _HEIGHTS["heading"]
-    if block["kind"] == "text":
-        return _HEIGHTS["paragraph"] + _lines([block["text"]], "line")
-    if block["kind"] == "code":
-        return _HEIGHTS["code"] + _lines(block["lines"], "code line")
-    if block["kind"] == "figure":
-        return _HEIGHTS["figure"] + _lines([block["caption"]], "caption line")
-    # A cell of words that share a row with many numbers is broken into lines.
-    letters = _LETTERS["setting"] if len(block["columns"]) == 2 else _LETTERS["words"]
-    rows = sum(max(1, math.ceil(max(map(len, row)) / letters)) for row in block["rows"])
-    header = _HEIGHTS["header"] if any(block["columns"]) else 0.0
-    return _HEIGHTS["table"] + header + _HEIGHTS["row"] * rows + _lines(block["notes"], "note")
-
-
-def _lines(texts: Iterable[str], kind: str) -> float:
-    return _HEIGHTS[kind] * sum(max(1, math.ceil(len(text) / _LETTERS[kind])) for text in texts)
 
 
 def _distinct(values: Iterable[str]) -> str:

@@ -95,6 +95,8 @@ def _written(block: Block, position: int, title: str, images: Mapping[str, bytes
             return f'<h{level} id="{_anchor(block, position)}">{escape(block["text"])}</h{level}>\n'
         case "text":
             return f"<p>{escape(block['text'])}</p>\n"
+        case "headline":
+            return f'<p class="headline">{escape(block["text"])}</p>\n'
         case "items":
             return _list(block["items"])
         case "answers":

@@ -2,9 +2,15 @@
 
 
 def answers(content: dict) -> dict[str, list[str]]:
-    """The sentences of the first page by the question that they answer."""
-    [block] = [block for block in content["blocks"] if block["kind"] == "answers"]
-    return {each["question"]: each["items"] for each in block["answers"]}
+    """The sentences that the first page rests on, by the question that they answer."""
+    blocks = content["blocks"]
+    start = next(index for index, block in enumerate(blocks) if block.get("text") == "The finding in words") + 1
+    found = {}
+    for question, sentences in zip(blocks[start::2], blocks[start + 1 :: 2], strict=False):
+        if question.get("level") != 3:
+            break
+        found[question["text"]] = sentences["items"]
+    return found
 
 
 def headings(blocks: list[dict], level: int | None = None) -> list[str]:

@@ -7,7 +7,6 @@ import re
 
 import pandas as pd
 import pytest
-import typst
 
 from common.contract.task import PRESETS
 from common.declarations.strategy import CONVENIENCE_OF
@@ -33,34 +32,6 @@ def summary_rows(content: dict) -> dict[tuple[str, str], list[str]]:
 def summary_table(content: dict) -> dict:
     title = next(text for text in headings(content["blocks"]) if text.startswith("Speed: "))
     return table_under(content["blocks"], title)
-
-
-@pytest.fixture
-def settings(monkeypatch) -> list[dict]:
-    """The settings of the template with which PDFs were made."""
-    made, compile_pdf = [], typst.compile
-
-    def compile_noting(files: dict, **options: object) -> bytes:
-        made.append(options["sys_inputs"])
-        return compile_pdf(files, **options)
-
-    monkeypatch.setattr(document.typst, "compile", compile_noting)
-    return made
-
-
-@pytest.mark.parametrize(
-    ("lines", "closer"),
-    [
-        pytest.param(40, "0", id="all on one page"),
-        pytest.param(52, "2", id="two lines on the last page"),
-        pytest.param(56, "-1", id="more lines there than can be saved"),
-        pytest.param(80, "0", id="half of the last page"),
-    ],
-)
-def test_lines_stand_closer_where_the_last_page_would_have_but_a_few(results, settings, lines, closer):
-    content = {"title": "A", "subtitle": "B", "date": "C", "blocks": [{"kind": "text", "text": "Line."}] * lines}
-    document.typeset(results.started_at, content, {})
-    assert settings == [{"closer": closer}]
 
 
 @pytest.fixture(scope="module")
