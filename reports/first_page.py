@@ -103,14 +103,16 @@ def in_words(material: Material, results: Results, regimes: Sequence[str]) -> li
 
 def _answers(material: Material, results: Results, regimes: Sequence[str]) -> list[tuple[str, list[str]]]:
     """The questions that have an answer, with its sentences."""
-    regime = regimes[0] if regimes else ""
-    shown = summaries.with_exchange(material.cells, regime) if regime else material.cells
-    taken = [
-        *ranking.sentences(material.ranking, regime),
-        *ranking.not_ranked(material.ranking, regime, material.left_out),
-        *_gain(shown),
-        *bandwidths.finding(material.bandwidths, regime),
-    ]
+    regime, taken, limits = regimes[0] if regimes else "", [_NOTHING], []
+    if regimes:
+        shown = summaries.with_exchange(material.cells, regime)
+        taken = [
+            *ranking.sentences(material.ranking, regime),
+            *ranking.not_ranked(material.ranking, regime, material.left_out),
+            *_gain(shown),
+            *bandwidths.finding(material.bandwidths, regime),
+        ]
+        limits = _limits(material, regime, shown)
     maths = [
         findings.certificate(certificate.summary(material.comparisons)),
         findings.without_exchange(certificate.summary(material.without_exchange)),
@@ -125,8 +127,8 @@ def _answers(material: Material, results: Results, regimes: Sequence[str]) -> li
         *_cautioned(material, results),
     ]
     every = [
-        ("Which to take", taken if regime else [_NOTHING]),
-        ("What limits it", _limits(material, regime, shown) if regime else []),
+        ("Which to take", taken),
+        ("What limits it", limits),
         ("The same maths", [*filter(None, maths)]),
         ("How sure", sure),
         ("What next", _next_steps(material, results, regime)),

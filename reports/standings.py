@@ -126,14 +126,11 @@ def _reasons(unranked: pd.DataFrame, regime: str, cells: pd.DataFrame) -> dict[s
 
 
 def _limits(parts: pd.DataFrame, regime: str) -> dict[tuple[str, int], str]:
-    rows = scaling.largest(parts[parts["regime"] == regime]).to_dict("records")
-    return {
-        (
-            row["strategy"],
-            int(row["workers"]),
-        ): f"{_LIMITS.get(row['part'], row['part'])} {blocks.percent(row['share'])}" if row["is_limit"] else "nothing"
-        for row in rows
-    }
+    limits = {}
+    for row in scaling.largest(parts[parts["regime"] == regime]).to_dict("records"):
+        words = f"{_LIMITS.get(row['part'], row['part'])} {blocks.percent(row['share'])}"
+        limits[row["strategy"], int(row["workers"])] = words if row["is_limit"] else "nothing"
+    return limits
 
 
 def _certificates(material: Material) -> dict[tuple[str, int, str, int], str]:
@@ -185,25 +182,20 @@ def headline(rows: Sequence[Standing]) -> str:
     undecided = [row for row in ranked[1:] if row.verdict == UNDECIDED]
     equivalent = [row for row in ranked if row.verdict == EQUIVALENT]
     place = f"with {blocks.workers(first.workers)}"
-    gain = ""
+    gain, pays = "", True
     if first.workers > 1 and first.baseline and not math.isnan(first.speed_up):
-        gain = f", {blocks.ratio(first.speed_up)} times as fast as one worker of {first.baseline}"
+        gain = f", {blocks.ratio(first.speed_up)} times as fast as one worker of {first.baseline} by the medians"
+        pays = first.speed_up > 1
     if first.verdict not in (FASTEST, UNDECIDED) or all(math.isnan(row.low) for row in rows):
-        return (
-            f"Nothing is ranked {place}: {first.strategy} had the highest rate{gain}, but no test says that it leads."
-        )
+        return f"No test ranks the strategies {place}: {first.strategy} had the highest rate{gain}."
     if undecided:
-        others = undecided[0].strategy if len(undecided) == 1 else f"{len(undecided)} others"
-        return (
-            f"No strategy is shown to be the fastest {place}: {first.strategy} leads{gain}, but may not beat {others}."
-        )
-    advice = f"Take {first.strategy} {place}{gain}"
-    if gain and first.speed_up <= 1:
-        advice = f"Don't distribute here: the fastest {place} is {first.strategy}{gain}"
+        rivals = undecided[0].strategy if len(undecided) == 1 else f"{len(undecided)} others"
+        return f"No strategy is shown to be the fastest {place}: {first.strategy} can't be told from {rivals}{gain}."
+    advice = f"Take {first.strategy} {place}" if pays else f"Don't distribute. {first.strategy} {place}"
     if equivalent:
-        many = equivalent[0].strategy if len(equivalent) == 1 else f"{len(equivalent)} others"
-        return f"{advice}: equivalent to {many}, at 95 % confidence."
-    return f"{advice}: the fastest of {len(ranked)}, at 95 % confidence."
+        rivals = equivalent[0].strategy if len(equivalent) == 1 else f"{len(equivalent)} others"
+        return f"{advice}: equivalent to {rivals} at 95 % confidence{gain}."
+    return f"{advice}: the fastest of {len(ranked)} at 95 % confidence{gain}."
 
 
 def others(by_regime: Mapping[str, Sequence[Standing]], most: int = 4) -> list[Block]:

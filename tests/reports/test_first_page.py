@@ -127,16 +127,17 @@ def test_a_folder_without_any_measurement_has_answers_all_the_same(tmp_path):
 def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(tmp_path):
     records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(first_page.MOST_ROWS + 2)]
     shown = figure(tmp_path, *records)
-    assert shown["caption"].endswith(f" The fastest {first_page.MOST_ROWS} of 27; the tables have all.")
-    assert "2 workers: from amber_24 with 4,923 to amber_00 with 64,000 samples per second" in shown["alt"]
+    assert shown["caption"].endswith(f" The fastest {first_page.MOST_ROWS} of 14; the tables have all.")
+    assert "2 workers: from amber_11 with 9,846 to amber_00 with 64,000 samples per second" in shown["alt"]
     assert "2 workers: amber_00 with 64,000" in figure(tmp_path, records[0])["alt"]
 
 
-def test_the_figure_comes_before_the_answers_and_says_what_is_oversubscribed(tmp_path):
+def test_the_sentence_and_the_table_come_first_and_the_figure_says_what_is_oversubscribed(tmp_path):
     records = [make_record("amber_ring", 2), make_record("amber_ring", 4)]
     blocks = document.compose(Results(tmp_path, named(*records), None))[0]["blocks"]
-    assert [block["kind"] for block in blocks[:5]] == ["heading", "text", "figure", "answers", "contents"]
-    assert "Hollow, on grey: more threads than cores." in blocks[2]["caption"]
+    kinds = ["heading", "headline", "text", "table", "figure", "answers", "contents"]
+    assert [block["kind"] for block in blocks[:7]] == kinds
+    assert "Hollow, on grey: more threads than cores." in blocks[4]["caption"]
     assert "more threads" not in figure(tmp_path, records[0])["caption"]
 
 
@@ -145,3 +146,20 @@ def test_how_many_cautions_there_are_is_said(tmp_path):
     assert few[-1] == "2 more things make some numbers less certain: see \u201cCautions\u201d."
     both = page(tmp_path, make_record("amber_ring", 4))["How sure"]
     assert both[-1].startswith("3 more things make some numbers")
+
+
+def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
+    records = [*rounds("amber_ring", 3.0), *rounds("amber_library", 4.0)]
+    [sure, following] = ending(tmp_path, *records)
+    assert (sure["question"], len(sure["items"])) == ("How sure", 3)
+    assert following["items"] == [
+        "nox -s calibrate tells whether these tests keep their promises on this machine.",
+        "nox -s amber_ring: trains with it; -- --help lists its options.",
+    ]
+    [_, following] = ending(tmp_path, *records[:5], *records[6:11])
+    assert following["items"][0].startswith("nox -s compare -- --repetitions 6: ")
+
+
+def ending(tmp_path, *records: Record) -> list[dict]:
+    content = document.compose(Results(tmp_path, named(*certified(tmp_path, *records)), None))[0]
+    return next(block for block in content["blocks"] if block["kind"] == "answers")["answers"]
