@@ -68,7 +68,8 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
     rows = []
     for cell in cells.sort_values("samples_per_second", ascending=False).to_dict("records"):
         name, workers = cell["strategy"], int(cell["workers"])
-        relative, low, high, verdict = pairs.get(name, (best / cell["samples_per_second"], math.nan, math.nan, ""))
+        by_medians = float(best / cell["samples_per_second"]), math.nan, math.nan, ""
+        relative, low, high, verdict = pairs.get(name, by_medians)
         reason = reasons.get(name, "")
         key = cell["preset"], cell["global_batch"], name, workers
         rows.append(
@@ -80,7 +81,7 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
                 relative=relative,
                 low=low,
                 high=high,
-                baseline=cell["base"],
+                baseline=cell["base"] if isinstance(cell["base"], str) else None,
                 speed_up=cell["speed_up"],
                 limit=limits.get((name, workers), DASH),
                 certificate=certificates.get(key, DASH),
