@@ -1,6 +1,7 @@
 """Make the comparison's PDF and HTML page from a folder of run records: `python -m reports`."""
 
 import gc
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def write_report(
         write_atomically(sweep, images[bandwidths.FILE])
     if regimes := summaries.regimes(material.launches):
         rows = standings.of_regime(material, regimes[0])
-        print(f"{standings.headline(rows)}\n\n{standings.in_text(rows)}\n")
+        print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
     print(f"{out} and {page_file}: {len(found.records)} records, their tables as CSV in {beside}")
 
 

@@ -219,10 +219,9 @@ def others(by_regime: Mapping[str, Sequence[Standing]], most: int = 4) -> list[B
     return [blocks.table(columns, rows[:most], more, left=(0, 2, 5, 6), warned="deviates")] if rows else []
 
 
-def in_text(rows: Sequence[Standing]) -> str:
-    """The ranking table for a terminal, one line for each strategy; letters that can't be printed become `?`."""
-    lines = [COLUMNS, *(_cells(row) for row in rows)]
-    lines = [["".join(letter if letter.isprintable() else "?" for letter in cell) for cell in line] for line in lines]
+def in_text(rows: Sequence[Standing], encoding: str = "utf-8") -> str:
+    """The sentence and the ranking table for a terminal; letters that it can't show become `?`."""
+    lines = [[_for_terminal(cell, encoding) for cell in line] for line in (COLUMNS, *map(_cells, rows))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     written = [
         "  ".join(
@@ -231,7 +230,12 @@ def in_text(rows: Sequence[Standing]) -> str:
         ).rstrip()
         for line in lines
     ]
-    return "\n".join(written)
+    return "\n".join([_for_terminal(headline(rows), encoding), "", *written])
+
+
+def _for_terminal(text: str, encoding: str) -> str:
+    printable = "".join(letter if letter.isprintable() else "?" for letter in text.replace(DASH, "-"))
+    return printable.encode(encoding, "replace").decode(encoding)
 
 
 def rounds_needed(material: Material, regime: str) -> float:

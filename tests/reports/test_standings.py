@@ -131,13 +131,17 @@ def test_other_configurations_have_a_row_each_with_their_fastest():
     assert standings.others({}) == []
 
 
-def test_the_terminal_shows_each_row_and_no_control_letters():
-    text = standings.in_text([LEADER, standing("a\x1b[31m\nb")])
-    head, first, second = text.splitlines()
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_the_terminal_shows_each_row_and_no_letters_that_it_cannot(encoding):
+    sentence, _, head, first, second = standings.in_text(
+        [LEADER, standing("a\x1b[31m\nb\u2603")], encoding
+    ).splitlines()
+    assert sentence == standings.headline([LEADER, standing()])
     assert re.split(r"\s{2,}", head) == standings.COLUMNS
-    numbers = ["amber_ring", "1,234", "1.00", DASH, "1.30", "exchange 64 %", "follows", "fastest"]
+    numbers = ["amber_ring", "1,234", "1.00", "-", "1.30", "exchange 64 %", "follows", "fastest"]
     assert re.split(r"\s{2,}", first) == numbers
-    assert second.startswith("a?[31m?b ")
+    assert second.startswith(f"a?[31m?b{'?' if encoding != 'utf-8' else chr(0x2603)} ")
+    assert "\x1b" not in standings.in_text([standing("\x1b[2J")], encoding)
 
 
 @pytest.mark.skipif(not shutil.which("pdftotext"), reason="The text of a PDF is read by pdftotext, of poppler-utils.")
