@@ -4,7 +4,11 @@
 def answers(content: dict) -> dict[str, list[str]]:
     """The sentences that the first page rests on, by the question that they answer."""
     blocks = content["blocks"]
-    start = next(index for index, block in enumerate(blocks) if block.get("text") == "The finding in words") + 1
+    texts = [block.get("text") for block in blocks]
+    if "The finding in words" not in texts:
+        [block] = [block for block in blocks if block["kind"] == "answers"]
+        return {each["question"]: each["items"] for each in block["answers"]}
+    start = texts.index("The finding in words") + 1
     found = {}
     for question, sentences in zip(blocks[start::2], blocks[start + 1 :: 2], strict=False):
         if question.get("level") != 3:
