@@ -102,8 +102,9 @@ def code_digest(root: Path = ROOT) -> str:
     code = [path for pattern in ("common", "*_impl", "pyproject.toml") for path in root.glob(pattern)]
     content = hashlib.sha256()
     for path in sorted(path for top in code for path in (top, *top.rglob("*"))):
+        is_code = path.suffix != ".md" and "__pycache__" not in path.parts
         # An editor's own files are hidden.
-        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
+        if path.is_file() and is_code and not path.name.startswith("."):
             content.update(f"{path.relative_to(root)}\0".encode())
             content.update(hashlib.sha256(path.read_bytes()).digest())
     return content.hexdigest()
