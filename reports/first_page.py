@@ -64,15 +64,20 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
 
 
 def _certainty(material: Material, results: Results, regimes: Sequence[str]) -> list[str]:
-    """What the tests can tell, whether all computed the same, and what happened to the launches: a line each."""
+    """What the tests can tell, whether all computed the same, and what happened to the launches: a line each.
+
+    Two kinds of things stand beside them where there are any: files that differ, and strategies that are missing.
+    """
     tested = ranking.resolution(material.ranking, regimes[0]) if regimes else ""
     ended = [findings.endings(material.endings)]
     if rounds := disturbances.disturbed_rounds(material.disturbances):
         ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed (‡).")
     return [
+        *manifest.in_words(results.differences),
         tested or f"No test: that takes {FEWEST_LAUNCHES} rounds of two strategies.",
         findings.certificate(certificate.summary(material.comparisons)),
         " ".join([*ended, *_cautioned(material, results)]),
+        *findings.left_out(material.endings),
     ]
 
 

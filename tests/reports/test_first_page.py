@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from common.records.manifest import Differences
 from common.records.training import Record
 from common.sessions import calibration
 from reports import document, first_page
@@ -160,6 +161,14 @@ def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
     assert following["items"][0].startswith("nox -s compare -- --repetitions 6: ")
 
 
-def ending(tmp_path, *records: Record) -> list[dict]:
-    content = document.compose(Results(tmp_path, named(*certified(tmp_path, *records)), None))[0]
+def test_what_is_missing_and_which_files_differ_stand_on_the_first_page_as_well(tmp_path):
+    refused = unfinished("unsupported", "It has no ring: install one.", "amber_library")
+    changed = Differences(exists=True, changed=("amber_ring-0.json",))
+    [sure, *_] = ending(tmp_path, *rounds("amber_ring", 3.0), refused, differences=changed)
+    assert sure["items"][0] == "amber_ring-0.json differs from what its launch left."
+    assert sure["items"][-1] == "Not compared: amber_library. It has no ring: install one."
+
+
+def ending(tmp_path, *records: Record, **facts: object) -> list[dict]:
+    content = document.compose(Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts))[0]
     return next(block for block in content["blocks"] if block["kind"] == "answers")["answers"]
