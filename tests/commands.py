@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import re
 import shlex
 import shutil
 from collections.abc import Callable
@@ -35,8 +36,25 @@ LAUNCHERS = {
 """The programs that start a script, and those of their own options with which other tests really start them."""
 
 
+PROGRAMS = re.compile(r"(\w+=\S+ )*(nox|torchrun|mpirun|horovodrun|python3?|pip) ")
+"""How a command begins that a user is to type."""
+
+
 class WrongCommandError(Exception):
     """A command names something that doesn't exist; the text says what."""
+
+
+def commands_in(text: str) -> set[str]:
+    """Every line of a document's blocks of commands, and what stands between backticks and begins like a command."""
+    text = text.replace("\\\n", "")
+    fences = re.findall(r"```(\w*)\n(.*?)```", text, re.S)
+    blocks = [line for language, block in fences if language in ("", "bash") for line in block.splitlines()]
+    return {word for word in blocks + spans_in(text) if PROGRAMS.match(word)}
+
+
+def spans_in(text: str) -> list[str]:
+    """What stands between single backticks in a document, outside its blocks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"```\w*\n.*?```", "", text, flags=re.S))
 
 
 def environment_of(command: str) -> Path:

@@ -1,7 +1,6 @@
 """Every command in the README can work as it is written there, and those that were promised first really do."""
 
 import os
-import re
 import subprocess
 
 import pytest
@@ -33,13 +32,7 @@ ADDED = {"nox -s report": " -- --results {folder} --out {folder}/report.pdf"}
 
 
 def commands_of_the_readme():
-    """Every line of the blocks of commands, and what stands between backticks and begins like a command."""
-    text = (ROOT / "README.md").read_text().replace("\\\n", "")
-    fences = re.findall(r"```(\w*)\n(.*?)```", text, re.S)
-    blocks = [line for language, block in fences if language in ("", "bash") for line in block.splitlines()]
-    words = blocks + re.findall(r"`([^`\n]+)`", re.sub(r"```\w*\n.*?```", "", text, flags=re.S))
-    programs = r"(\w+=\S+ )*(nox|torchrun|mpirun|horovodrun|python3?|pip) "
-    return {word for word in words if re.match(programs, word)} - UNCHECKED
+    return commands.commands_in((ROOT / "README.md").read_text()) - UNCHECKED
 
 
 @pytest.mark.parametrize("command", sorted(commands_of_the_readme() - set(STARTED)))

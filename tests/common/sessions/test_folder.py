@@ -143,7 +143,11 @@ def test_a_file_that_is_added_or_renamed_changes_the_code(checkout):
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "reports/page.py", "common/__pycache__/run.cpython-311.pyc", "common/.run.py.swp"]
+    "name",
+    [
+        *("README.md", "common/README.md", "numpy_impl/README.md", "reports/page.py"),
+        *("common/__pycache__/run.cpython-311.pyc", "common/.run.py.swp"),
+    ],
 )
 def test_an_edit_of_anything_else_does_not(checkout, name):
     before = sessions.code_digest(checkout)
