@@ -111,7 +111,8 @@ def measure(
 
     launch_site = site()
     hosts = launch_site.facts() if launch_site else {}
-    timing_seconds = statistics.median(left - entered for entered, left in _clocked(lambda: None, _EMPTY_CALLS)) / 1e9
+    empty_calls = [_clocked(lambda: None) for _ in range(_EMPTY_CALLS)]
+    timing_seconds = statistics.median(left - entered for entered, left in empty_calls) / 1e9
     about = {"facts": dict(facts), "timing_seconds": timing_seconds}
     keep(hosts | facts_of(world, library.family.packages) | about)
     for planned in _planned(sweep):
@@ -215,7 +216,7 @@ def _timed(sweep: Sweep, call: _Call, barrier: Callable[[], object]) -> tuple[li
             for _ in range(sweep.iterations):
                 run()
 
-        return _clocked(loop), None
+        return [_clocked(loop)], None
     moments: list[tuple[int, int]] = []
     error = None
     for number in range(sweep.warmup_iterations + sweep.iterations):
@@ -224,23 +225,20 @@ def _timed(sweep: Sweep, call: _Call, barrier: Callable[[], object]) -> tuple[li
         clocked = _clocked(run)
         if number < sweep.warmup_iterations:
             continue
-        moments += clocked
+        moments.append(clocked)
         if sweep.check and error is None:
             error = call.error(number)
     return moments, error
 
 
-def _clocked(run: Callable[[], object], calls: int = 1) -> list[tuple[int, int]]:
-    """When each of so many calls began and ended, in nanoseconds: by the clock that counts from the machine's boot,
-    which nobody sets, and which hosts compare.
+def _clocked(run: Callable[[], object]) -> tuple[int, int]:
+    """When a call began and ended, in nanoseconds: by the clock that counts from the machine's boot, which nobody sets,
+    and which hosts compare.
     """
     now, clock = time.clock_gettime_ns, time.CLOCK_BOOTTIME
-    moments: list[tuple[int, int]] = []
-    for _ in range(calls):
-        entered = now(clock)
-        run()
-        moments.append((entered, now(clock)))
-    return moments
+    entered = now(clock)
+    run()
+    return entered, now(clock)
 
 
 def _counted(world: World, run: Callable[[], object], moments: list[tuple[int, int]], loop_calls: int) -> _Counted:

@@ -1,5 +1,6 @@
 """What machine this is: its processors, memory and versions, the cores a worker is pinned to, the bytes on its wire."""
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -150,7 +151,9 @@ def alone() -> Generator[int]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 claim.bind(_CLAIM)
             except OSError as error:
-                holder = _holder() if isinstance(error, BlockingIOError) else ""
+                if error.errno not in (errno.EWOULDBLOCK, errno.EADDRINUSE):
+                    raise
+                holder = _holder() if error.errno == errno.EWOULDBLOCK else ""
                 raise UserError(
                     f"Another comparison or benchmark runs on this machine{holder}, and each would measure the other "
                     "as well: wait for its end, or end it."
