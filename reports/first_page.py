@@ -42,13 +42,13 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
     They are those of the first of the regimes; of the others the fastest strategies have a row each. The figure is
     added to the drawings.
     """
-    certainty, commands = _certainty(material, results, regimes), _commands(material, results, regimes)
+    rows = standings.of_regime(material, regimes[0]) if regimes else []
+    certainty, commands = _certainty(material, results, regimes), _commands(material, results, regimes, rows)
     ending = [blocks.answers([("How sure", certainty), *([("What next", commands)] if commands else [])])]
     if not regimes:
         return [blocks.heading("Finding"), blocks.headline(_NOTHING), *ending]
     names = regime_names(material.cells)
     first, *others = regimes
-    rows = standings.of_regime(material, first)
     shown = summaries.with_exchange(material.cells, first)
     return [
         blocks.heading("Finding"),
@@ -81,7 +81,9 @@ def _certainty(material: Material, results: Results, regimes: Sequence[str]) -> 
     ]
 
 
-def _commands(material: Material, results: Results, regimes: Sequence[str]) -> list[str]:
+def _commands(
+    material: Material, results: Results, regimes: Sequence[str], rows: Sequence[standings.Standing]
+) -> list[str]:
     """The two most urgent commands, each with what it is for."""
     commands = []
     unmade = int(material.endings["ending"].isin(["failed", "not run"]).sum())
@@ -91,9 +93,8 @@ def _commands(material: Material, results: Results, regimes: Sequence[str]) -> l
     if math.isfinite(rounds):
         commands.append(f"nox -s compare -- --repetitions {rounds:.0f}: as many rounds rank what can't be told yet.")
     commands += _calibrate(material, results)
-    if regimes:
-        fastest = standings.of_regime(material, regimes[0])[0]
-        bare = fastest.strategy.partition(", ")[0]
+    if rows:
+        bare = rows[0].strategy.partition(", ")[0]
         commands.append(f"nox -s {bare}: trains with it; -- --help lists its options.")
     return commands[:2]
 
