@@ -353,8 +353,9 @@ def _verdict(judgement: Judgement | None, tolerance: float, launches: Sequence[_
     if fails(rounds, failures[0], failures[1], at_first[0], at_first[1]):
         return "fails"
     if judgement is None or judgement.n < FEWEST_LAUNCHES:
-        broken = [sum(pair.problems()[side].startswith("failed ") for pair in launches) for side in sides]
-        if min(broken) > rounds / 2:
+        records = [[pair.here for pair in launches], [pair.there for pair in launches]]
+        failed = [sum(record is not None and record.status == "failed" for record in side) for side in records]
+        if min(failed) > rounds / 2:
             return "fails in both"
         return "too few rounds" if judgement else "not compared"
     longest, shortest = 1 + tolerance, 1 / (1 + tolerance)

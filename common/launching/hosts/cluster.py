@@ -30,7 +30,6 @@ from common.launching.supervision import Allocation
 from common.launching.virtual_hosts.calibration import calibrate
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Description, described
-from common.measurement import machine
 from common.records import header
 from common.records.header import Link, Virtual
 from common.records.site import Site
@@ -153,7 +152,7 @@ def run_on_virtual_hosts(selection: Selection, command: list[str], lock: int) ->
     user make them.
     """
     with virtual_hosts(selection.virtual_hosts or 0, selection.first_wire, selection.cores_per_host) as made:
-        return made.run(command, {machine.MEASURES: str(lock)}, lock)
+        return made.run(command, lock)
 
 
 def spread_of(selection: Selection, most_workers: int) -> Hosts:

@@ -77,10 +77,13 @@ def _rate_of(connection: socket.socket, seconds: float) -> float:
     return counted / (now - begin)
 
 
-def send(address: str, port: int, seconds: float) -> dict[str, float]:
+def send(
+    address: str, port: int, seconds: float, before_stream: Callable[[], object] = lambda: None
+) -> dict[str, float]:
     """Exchange small messages with `serve`, then send until it has enough; returns the shortest round trip.
 
-    Raises UserError where it isn't reached.
+    `before_stream` may wait for other senders, whose streams would lengthen a round trip. Raises UserError where it
+    isn't reached.
     """
     try:
         with socket.create_connection((address, port), timeout=_PATIENCE_SECONDS) as connection:
@@ -93,6 +96,7 @@ def send(address: str, port: int, seconds: float) -> dict[str, float]:
                 if not connection.recv(1):
                     raise ConnectionResetError("the other host left")
                 round_trips.append(time.perf_counter() - before)
+            before_stream()
             piece, end = memoryview(bytes(_PIECE_BYTES)), time.monotonic() + seconds + _PATIENCE_SECONDS
             with suppress(ConnectionError):  # The receiver ends it.
                 while time.monotonic() < end:

@@ -49,8 +49,9 @@ class Selection:
             raise UserError(f"--virtual-hosts {self.virtual_hosts}: give 2 or more, or leave it out.")
         if self.cores_per_host is not None and not 0 < self.cores_per_host < float("inf"):
             raise UserError(f"--cores-per-host {self.cores_per_host:g}: give a number above 0.")
-        # A bandwidth or a time that isn't one is refused here.
-        if self.first_wire and len(set(self.bandwidths_bits_per_second)) < len(self.bandwidth):
+        # What is read of them refuses a bandwidth and a time that isn't one.
+        _ = self.first_wire
+        if len(set(self.bandwidths_bits_per_second)) < len(self.bandwidth):
             raise UserError(f"--bandwidth {' '.join(self.bandwidth)}: name each once.")
 
     @property

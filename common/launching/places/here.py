@@ -38,7 +38,9 @@ def start(
             stderr=subprocess.STDOUT,
         )
         try:
-            return int(process.wait(deadline_seconds + STOP_SECONDS) or 0)
+            status = process.wait(deadline_seconds + STOP_SECONDS)
+            assert status is not None, "It is a child of this process."
+            return int(status)
         except psutil.TimeoutExpired:
             return TIMED_OUT_STATUS
         finally:

@@ -12,6 +12,7 @@ another pair, from where it goes to any cable:
 
 import errno
 import os
+import select
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -64,6 +65,7 @@ class Cables:
         self._keepers = keepers
         self._ports = [f"port{number}" for number in range(1, len(keepers) + 1)]
         self._relay: int | None = None
+        """The descriptor of its process."""
         with IPRoute() as head:
             try:
                 head.link("add", ifname=_BRIDGE, kind="bridge", address=_BRIDGE_MAC)
@@ -123,9 +125,12 @@ class Cables:
             ) from error
 
     def _stop_relay(self, head: IPRoute) -> None:
-        if self._relay:
+        if self._relay is not None:
             with suppress(ProcessLookupError):
-                os.kill(self._relay, signal.SIGKILL)
+                signal.pidfd_send_signal(self._relay, signal.SIGKILL)
+            # Until it has ended it may still forward.
+            select.select([self._relay], [], [])
+            os.close(self._relay)
             self._relay = None
         for far in head.link_lookup(ifname=_FAR):
             head.link("del", index=far)

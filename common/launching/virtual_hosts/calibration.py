@@ -5,6 +5,7 @@ both directions. The hosts' shares of cores don't count, since it is the link th
 """
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,9 @@ WIRE_BYTES, PAYLOAD_BYTES = 1514, 1448
 MEASURING_SECONDS = (0.75, 2.75)
 """For how long a link is measured, and for how long once more where that misses what was asked for: what else runs on
 this machine for a moment takes a large part of the shorter one."""
+
+_WAIT_SECONDS = 20.0
+"""For how long senders wait for each other."""
 
 
 def calibrate(cluster: Description) -> Link:
@@ -65,23 +69,31 @@ def measure(cluster: Description, seconds: float) -> Link:
     # The buckets at both ends are full at first, and a quarter of the time isn't counted.
     seconds += 4 * 2 * 8 * BURST_BYTES / bits if bits else 0.0
     answers: list[SimpleQueue[Any]] = [SimpleQueue() for _ in range(count)]
+    # No stream begins before all round trips are measured.
+    streams = threading.Barrier(count, timeout=_WAIT_SECONDS)
 
     def serve(number: int) -> None:
         try:
             _enter(cluster, number)
             tcp.serve(address_of(number + 1), seconds, answers[number].put)
-        except UserError as error:
+        except Exception as error:
             answers[number].put(error)
 
     def send(number: int) -> float:
-        _enter(cluster, number)
         following = (number + 1) % count
-        sent: Any = tcp.send(address_of(following + 1), ports[following], seconds)
+        try:
+            _enter(cluster, number)
+            sent: Any = tcp.send(address_of(following + 1), ports[following], seconds, streams.wait)
+        except UserError:
+            streams.abort()
+            raise
+        except threading.BrokenBarrierError as error:
+            raise UserError("another host sends nothing") from error
         return sent["round_trip_seconds"]
 
     def answers_of(name: str) -> list[Any]:
         values = [answer.get() for answer in answers]
-        if refusal := next((value for value in values if isinstance(value, UserError)), None):
+        if refusal := next((value for value in values if isinstance(value, Exception)), None):
             raise refusal
         return [value[name] for value in values]
 

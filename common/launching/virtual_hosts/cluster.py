@@ -24,6 +24,7 @@ import psutil
 from common.errors import UserError
 from common.launching.virtual_hosts import cores, messages
 from common.launching.virtual_hosts.description import UNSHAPED, Description, Link
+from common.measurement import machine
 from common.paths import ROOT
 
 MOST_HOSTS = 250
@@ -59,12 +60,12 @@ class Cluster:
         words = [f"{name}={value}" for name, value in settings.items()]
         return [*ENTER, str(self.head), str(self.network), str(ROOT), *words, "--", *command]
 
-    def run(self, command: Sequence[str], variables: Mapping[str, str] | None = None, lock: int | None = None) -> int:
-        """Run the command on the head, with the `lock` that it inherits, and return its status.
+    def run(self, command: Sequence[str], lock: int | None = None) -> int:
+        """Run the command on the head and return its status; it inherits the `lock` that `machine.alone` gave.
 
-        The command gets the signals that ask this process to leave.
+        The command gets the signals that ask this process to leave, whose handlers stay: the process ends with it.
         """
-        line = self.enter(*command, variables=variables)
+        line = self.enter(*command, variables={} if lock is None else {machine.MEASURES: str(lock)})
         process = subprocess.Popen(line, pass_fds=() if lock is None else (lock,))
         # It leaves in order, and the hosts go when it has. A terminal's ^C reaches it by itself.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -24,7 +24,8 @@ def start(delay_seconds: float, head: str, into: str, cables: Sequence[str]) -> 
     """Start the process that has what comes out of the cables leave by the interface `into` after the delay.
 
     What is for the head, whose address `head` is, has got there already, since the bridge forwards that itself.
-    Returns the process's number. Raises OSError where the kernel gives no such sockets.
+    Returns a descriptor of the process (pidfd_open(2)), whose number may be another one's once it has ended. Raises
+    OSError where the kernel gives no such sockets, or the process ended at once.
     """
     sockets = [_open(name) for name in (into, *cables)]
     process = os.fork()
@@ -35,7 +36,7 @@ def start(delay_seconds: float, head: str, into: str, cables: Sequence[str]) -> 
             os._exit(1)
     for each in sockets:
         each.close()
-    return process
+    return os.pidfd_open(process)
 
 
 def _open(name: str) -> socket.socket:
@@ -51,8 +52,9 @@ def _open(name: str) -> socket.socket:
 
 
 def _relay(delay_seconds: float, head: bytes, into: socket.socket, cables: Sequence[socket.socket]) -> None:
-    # Timers end when they are due, instead of up to 50 microseconds later (proc(5)).
-    Path("/proc/self/timerslack_ns").write_text("1", encoding="utf-8")
+    # Timers end when they are due, instead of up to 50 microseconds later (proc(5)), where the kernel can do that.
+    with suppress(OSError):
+        Path("/proc/self/timerslack_ns").write_text("1", encoding="utf-8")
     waiting: deque[tuple[float, bytes]] = deque()
     while True:
         timeout = max(waiting[0][0] - time.time(), 0) if waiting else None

@@ -1,12 +1,14 @@
 """common/launching/virtual_hosts/calibration.py: which links are refused. What it measures is in test_cluster.py."""
 
 import subprocess
+import time
 
 import pytest
 
 from common.errors import UserError
+from common.launching.virtual_hosts import calibration
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES, check, measure
-from common.launching.virtual_hosts.description import Description, Link
+from common.launching.virtual_hosts.description import Description, Link, address_of
 from common.records.header import Link as Measured
 
 ASKED = Link(100e6, 0.001)
@@ -53,3 +55,55 @@ def test_a_lost_host_is_said_instead_of_a_measurement():
     description = Description(ASKED, None, ("host1", "host2"), (gone.pid, gone.pid), (1, 1))
     with pytest.raises(UserError, match=f"host of process {gone.pid} is gone.*see whether a host is lost"):
         measure(description, 0.5)
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """A function that measures a link between two hosts by these functions in place of `link.serve` and `link.send`."""
+
+    def measured(serve, send):
+        monkeypatch.setattr(calibration, "_enter", lambda cluster, number: None)
+        monkeypatch.setattr(calibration.tcp, "serve", serve)
+        monkeypatch.setattr(calibration.tcp, "send", send)
+        return measure(Description(ASKED, None, ("host1", "host2"), keepers=(1, 2)), 0.1)
+
+    return measured
+
+
+def serving(address, seconds, answer):
+    answer({"port": 1})
+    answer({"bytes_per_second": 1.0})
+
+
+def test_no_stream_begins_before_every_round_trip_is_measured(played):
+    events = []
+
+    def send(address, port, seconds, before_stream):
+        time.sleep(0.05 if address == address_of(1) else 0)
+        events.append("round trip")
+        before_stream()
+        events.append("stream")
+        return {"round_trip_seconds": 0.1}
+
+    assert played(serving, send) == Measured(bytes_per_second=1.0, round_trip_seconds=0.1)
+    assert events == ["round trip", "round trip", "stream", "stream"]
+
+
+def test_a_sender_that_fails_ends_the_wait_of_the_others(played):
+    def send(address, port, seconds, before_stream):
+        if address == address_of(1):
+            raise UserError("It isn't reached.")
+        before_stream()
+
+    begin = time.monotonic()
+    with pytest.raises(UserError, match="The virtual link can't be measured"):
+        played(serving, send)
+    assert time.monotonic() - begin < 10
+
+
+def test_a_fault_of_a_receiver_is_raised_and_not_waited_for(played):
+    def broken(address, seconds, answer):
+        raise ZeroDivisionError("It is ours.")
+
+    with pytest.raises(ZeroDivisionError, match=r"It is ours\."):
+        played(broken, lambda *_: None)
