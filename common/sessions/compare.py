@@ -8,12 +8,14 @@ import contextlib
 import dataclasses
 import math
 import random
+import statistics
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,6 @@ from common.sessions.comparison_schedule import MORE, ComparisonSchedule
 from common.sessions.comparison_scope import Scope, certificates, certified_presets, kink_free_seeds, plan_table, worlds
 from common.sessions.other_checkout import Against, find, other_checkout
 from common.sessions.session import Options, Output, Session, Stage, begin, console_for, counted, in_words, report
-from common.statistics.intervals import median_interval
 
 TOLERANCE = 0.05
 """By which share a step may take longer than with the other commit, unless it is told otherwise."""
@@ -161,7 +162,7 @@ def _in_words(launch: PlannedLaunch | PlannedProbe, record: Record | Ceiling) ->
 def _conclude(session: Session, against: Against | None, stages: Sequence[Stage[Any]]) -> str | None:
     """Say what came of all launches; returns why this checkout doesn't pass, by itself or `against` a commit."""
     records = read_records(session.folder, Record)
-    _print_summary(session.console, list(records.values()))
+    print_summary(session.console, list(records.values()))
     if not against:
         return failure_of(records, certificate.compare(records, session.folder))
     failure = regression.conclude(session.console, against, session.folder, stages)
@@ -247,17 +248,18 @@ def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
     )
 
 
-def _print_summary(console: Console, records: list[Record]) -> None:
-    """Medians by strategy and workers of every throughput launch, and how all launches ended."""
-    rates: dict[tuple[str, str, str, int], list[float]] = {}
+def print_summary(console: Console, records: list[Record]) -> None:
+    """The rate of each strategy with each number of workers, and how all launches ended."""
+    launches: dict[tuple[str, str, str, int], list[Record]] = {}
     for record in records:
         if record.status == "ok" and record.checkpoint is None and record.exchange:
             key = (record.task.preset, record.scaling, record.name, record.world_size)
-            rates.setdefault(key, []).append(metrics.throughput(record).samples_per_second)
+            launches.setdefault(key, []).append(record)
     table = Table("preset", "scaling", "strategy", "workers", "launches", "samples/s (median)")
-    for key in sorted(rates):
-        interval = median_interval(rates[key])
-        table.add_row(*map(str, key), str(interval.n), f"{interval.median:,.0f}")
+    for key, alike in sorted(launches.items(), key=itemgetter(0)):
+        # As the report has it: the rate of the median step.
+        seconds = statistics.median(metrics.throughput(record).seconds_per_step for record in alike)
+        table.add_row(*map(str, key), str(len(alike)), f"{alike[0].examples_per_step / seconds:,.0f}")
     console.print(table)
     counted(console, records)
     for record in records:

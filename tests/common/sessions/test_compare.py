@@ -369,3 +369,11 @@ def test_a_certificate_that_fails_shuts_the_gate(tmp_path, monkeypatch):
     assert failure(make_record("amber_ring", 2), certified) == (
         "No launch ended ok of amber_ring with 2 workers, digits certificate."
     )
+
+
+def test_the_terminal_has_the_rate_of_the_median_step_as_the_report_does(capsys):
+    records = [make_record("amber_ring", 2, (milliseconds,) * 3) for milliseconds in (1.0, 4.0)]
+    compare.print_summary(Console(width=120), records)
+    rows = [[cell.strip() for cell in line.split("│")] for line in capsys.readouterr().out.splitlines()]
+    batch = records[0].examples_per_step
+    assert [row[3:7] for row in rows if "amber_ring" in row] == [["amber_ring", "2", "2", f"{batch / 2.5e-3:,.0f}"]]
