@@ -97,8 +97,10 @@ def from_tf_config(jobs: Collection[str]) -> Cluster:
     except (KeyError, TypeError, AttributeError) as error:
         form = '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
         raise UserError(f"TF_CONFIG doesn't have the form {form}: {_REMEDY}.") from error
-    for unknown in addresses.keys() - set(jobs):
-        raise UserError(f"TF_CONFIG names the job {unknown!r}, and this strategy has {' and '.join(jobs)}: {_REMEDY}.")
+    if unknown := [each for each in addresses if each not in jobs]:
+        raise UserError(
+            f"TF_CONFIG names the job {unknown[0]!r}, and this strategy has {' and '.join(jobs)}: {_REMEDY}."
+        )
     all_addresses = [address for tasks in addresses.values() for address in tasks]
     for address in all_addresses:
         if not isinstance(address, str) or not re.fullmatch(r".+:\d{1,5}", address) or not 0 < _port(address) < 65536:

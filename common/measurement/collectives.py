@@ -104,20 +104,18 @@ def measure(
     `world.size` is the number of ranks, of which this process has one, or all where the library has them in one
     process. Raises LaunchFailedError where a library gave a wrong result: what came before is kept.
     """
-
-    def keep(values: object) -> None:
-        if world.rank == 0 and sweep.record:
-            append_line(cells_path(sweep.record), values)
-
-    launch_site = site()
-    hosts = launch_site.facts() if launch_site else {}
-    empty_calls = [_clocked(lambda: None) for _ in range(_EMPTY_CALLS)]
-    timing_seconds = statistics.median(left - entered for entered, left in empty_calls) / 1e9
-    about = {"facts": dict(facts), "timing_seconds": timing_seconds}
-    keep(hosts | facts_of(world, library.family.packages) | about)
+    lines = cells_path(sweep.record) if world.rank == 0 and sweep.record else None
+    if lines:
+        launch_site = site()
+        hosts = launch_site.facts() if launch_site else {}
+        empty_calls = [_clocked(lambda: None) for _ in range(_EMPTY_CALLS)]
+        timing_seconds = statistics.median(left - entered for entered, left in empty_calls) / 1e9
+        about = {"facts": dict(facts), "timing_seconds": timing_seconds}
+        append_line(lines, hosts | facts_of(world, library.family.packages) | about)
     for planned in _planned(sweep):
         cell = _cell(library, sweep, world, prepare, barrier, planned)
-        keep(cell)
+        if lines:
+            append_line(lines, cell)
         if world.rank == 0:
             words = f"{cell.status}: {cell.reason}"
             if cell.status == "ok":
@@ -126,7 +124,8 @@ def measure(
             print(f"{cell.collective:<14} {cell.size_bytes:>12,} B  {words}", flush=True)
         if cell.status == "failed":
             raise LaunchFailedError(str(cell.reason))
-    keep({"elapsed_seconds": startup.seconds_since_start()})
+    if lines:
+        append_line(lines, {"elapsed_seconds": startup.seconds_since_start()})
 
 
 def _planned(sweep: Sweep) -> list[Cell]:

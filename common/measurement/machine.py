@@ -1,6 +1,5 @@
 """What machine this is: its processors, memory and versions, the cores a worker is pinned to, the bytes on its wire."""
 
-import errno
 import fcntl
 import hashlib
 import os
@@ -149,15 +148,12 @@ def alone() -> Generator[int]:
         with socket.socket(socket.AF_UNIX) as claim:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise _refusal(_holder()) from error
+            try:
                 claim.bind(_CLAIM)
             except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EADDRINUSE):
-                    raise
-                holder = _holder() if error.errno == errno.EWOULDBLOCK else ""
-                raise UserError(
-                    f"Another comparison or benchmark runs on this machine{holder}, and each would measure the other "
-                    "as well: wait for its end, or end it."
-                ) from error
+                raise _refusal("") from error
             yield lock
     finally:
         # Never unlocked: whoever else has inherited the lock holds it on.
@@ -191,6 +187,13 @@ def _holder() -> str:
                 process = psutil.Process(int(words[4]))
                 return f" (process {process.pid} of {process.username()})"
     return ""
+
+
+def _refusal(holder: str) -> UserError:
+    return UserError(
+        f"Another comparison or benchmark runs on this machine{holder}, and each would measure the other as well: wait "
+        "for its end, or end it."
+    )
 
 
 def git_commit() -> str | None:

@@ -39,8 +39,8 @@ def deviation(record: Record, task: Task, folder: Path, oracle: Trajectory) -> D
 
     Raises ValueError when the oracle has fewer steps than the task.
     """
-    if len(oracle.losses) < task.steps:
-        raise ValueError(f"The oracle has {len(oracle.losses)} steps, this launch needs {task.steps}.")
+    if len(oracle.row_losses) < task.steps:
+        raise ValueError(f"The oracle has {len(oracle.row_losses)} steps, this launch needs {task.steps}.")
     steps = slice(record.first_step, task.steps)
     if record.examples_per_step % record.shards:
         shard_losses = np.empty((0, 0))

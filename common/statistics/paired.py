@@ -134,25 +134,27 @@ def judge(family: Sequence[Sequence[float]], margin: float = MARGIN, by_interval
     deviations, counts = np.array([np.std(logs, ddof=1) for logs in enough]), np.array([len(logs) for logs in enough])
     decisions = decide(means, deviations, counts, margin)
     level = FAMILY_ERROR / max(len(enough), 1) / (2 if by_interval else 1)
-    judged = iter(
-        Judgement(
-            n=int(counts[place]),
-            ratio=float(np.exp(mean)),
-            low=float(np.exp(mean - decisions.half_width[place])),
-            high=float(np.exp(mean + decisions.half_width[place])),
-            p=float(decisions.p[place]),
-            different=bool(decisions.different[place]),
-            alike=bool(decisions.alike[place]),
-            needed=rounds_needed(float(deviations[place]), int(counts[place]), level, margin),
+    judgements: list[Judgement] = []
+    place = 0  # Among those with enough rounds.
+    for logs in family:
+        if len(logs) < FEWEST_LAUNCHES:
+            ratio = float(np.exp(np.mean(logs)))
+            judgements.append(Judgement(len(logs), ratio, math.nan, math.nan, math.nan, False, False, None))
+            continue
+        judgements.append(
+            Judgement(
+                n=len(logs),
+                ratio=float(np.exp(means[place])),
+                low=float(np.exp(means[place] - decisions.half_width[place])),
+                high=float(np.exp(means[place] + decisions.half_width[place])),
+                p=float(decisions.p[place]),
+                different=bool(decisions.different[place]),
+                alike=bool(decisions.alike[place]),
+                needed=rounds_needed(float(deviations[place]), len(logs), level, margin),
+            )
         )
-        for place, mean in enumerate(means)
-    )
-    return [
-        next(judged)
-        if len(logs) >= FEWEST_LAUNCHES
-        else Judgement(len(logs), float(np.exp(np.mean(logs))), math.nan, math.nan, math.nan, False, False, None)
-        for logs in family
-    ]
+        place += 1
+    return judgements
 
 
 def decide(means: np.ndarray, deviations: np.ndarray, counts: np.ndarray, margin: float) -> Decisions:
