@@ -26,6 +26,9 @@ from common.records.certificate import (
 from common.records.training import Record
 from reports.results import Results
 
+GRAVEST_FIRST = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, OTHER_MATHS, FOLLOWS_UP_TO, FOLLOWS)
+"""The verdicts on launches; of several the first is the configuration's."""
+
 
 def compare(results: Results) -> list[Comparison]:
     """Every `ok` launch beside its oracle, as `common.records.certificate.compare` has it."""
@@ -46,7 +49,6 @@ def summary(comparisons: list[Comparison]) -> pd.DataFrame:
     rows = []
     for key, group in table.groupby([*columns, "maths"]):
         verdicts = set(group["verdict"])
-        order = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, OTHER_MATHS, FOLLOWS_UP_TO, FOLLOWS)
         miscounted = group[group["examples"] != group["expected_examples"]]
         counted = miscounted.iloc[0] if len(miscounted) else group.iloc[0]
         numbers = {
@@ -57,7 +59,7 @@ def summary(comparisons: list[Comparison]) -> pd.DataFrame:
             "examples": counted["examples"],
             "expected": counted["expected_examples"],
             "other_maths": counted["other_maths"],
-            "verdict": next(verdict for verdict in order if verdict in verdicts),
+            "verdict": next(verdict for verdict in GRAVEST_FIRST if verdict in verdicts),
             "followed_up_to": group["followed_up_to"].min(),
             "note": "; ".join(dict.fromkeys(note for note in group["note"] if note)),
         }

@@ -1,6 +1,5 @@
 """The first page: which strategy to take, what limits it, whether all computed the same, how sure, and what next."""
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -26,9 +25,6 @@ from reports.cautions import cautions
 from reports.charts import speed as speed_charts
 from reports.material import Material, regime_names
 from reports.results import Results
-
-MOST_ROWS = 12
-"""Strategies, with their labels, that the figure has room for: of more the fastest are drawn."""
 
 _NOTHING = "No launch ended ok with a measurement, so there is no speed to compare."
 
@@ -88,10 +84,19 @@ def _commands(
     commands = []
     unmade = int(material.endings["ending"].isin(["failed", "not run"]).sum())
     if unmade and results.command:
-        commands.append(f"{results.command}: makes the {unmade} launches that failed or are missing.")
-    rounds = standings.rounds_needed(material, regimes[0]) if regimes else math.nan
-    if math.isfinite(rounds):
-        commands.append(f"nox -s compare -- --repetitions {rounds:.0f}: as many rounds rank what can't be told yet.")
+        launches = "launch that failed or is" if unmade == 1 else f"{unmade} launches that failed or are"
+        commands.append(f"{results.command}: makes the {launches} missing.")
+    comparisons = material.ranking.comparisons
+    pairs = comparisons[comparisons["regime"] == regimes[0]] if regimes else comparisons
+    if len(pairs):
+        family = ranking.main_family(pairs)
+        unknown = ranking.open_pairs(family, ranking.fastest_of(family)) if len(family) else family
+        again = "nox -s compare -- --repetitions"
+        if family.empty:
+            commands.append(f"{again} {FEWEST_LAUNCHES}: so many rounds can be tested.")
+        elif len(unknown):
+            rounds = f"{unknown['fewest'].max():.0f}"
+            commands.append(f"{again} {rounds}: {rounds} rounds or more show strategies to be equivalent, if they are.")
     commands += _calibrate(material, results)
     if rows:
         bare = rows[0].strategy.partition(", ")[0]
@@ -155,9 +160,9 @@ def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
     only = " Of several links the fastest." if len(fastest) < len(shown) else ""
     shown = fastest
     names = speed_charts.in_order_of_speed(shown)
-    if len(names) > MOST_ROWS:
-        only += f" The fastest {MOST_ROWS} of {len(names)}; the tables have all."
-        shown = shown[shown["strategy"].isin(names[:MOST_ROWS])]
+    if len(names) > standings.MOST_ROWS:
+        only += f" The fastest {standings.MOST_ROWS} of {len(names)}; the tables have all."
+        shown = shown[shown["strategy"].isin(names[: standings.MOST_ROWS])]
     launches = summaries.with_exchange(material.launches, regime)
     launches = launches[launches["strategy"].isin(shown["strategy"])]
     material.drawings["headline.svg"] = partial(speed_charts.headline, shown, launches, material.looks)

@@ -171,11 +171,11 @@ def next_steps(ranking: Ranking, regime: str) -> list[str]:
     judged = main_family(comparisons)
     if judged.empty:
         return [f"More rounds: {FEWEST_LAUNCHES} rank strategies (more --minutes, or --repetitions {FEWEST_LAUNCHES})."]
-    unknown = judged[(judged["verdict"] == "can't tell") & (judged["most"] > judged["n"])]
+    unknown = open_pairs(judged)
     if unknown.empty:
         return []
     leader = fastest_of(judged)
-    of_leader = unknown[(unknown["strategy"] == leader) | (unknown["other"] == leader)]
+    of_leader = open_pairs(judged, leader)
     which, rows = (f"{leader} and the others", of_leader) if len(of_leader) else ("the others", unknown)
     rounds = _range(rows["fewest"].max(), rows["most"].max())
     return [
@@ -294,6 +294,12 @@ def _rates(family: pd.DataFrame) -> dict[str, float]:
     found = dict(zip(family["strategy"], family["rate"], strict=True))
     found |= dict(zip(family["other"], family["other_rate"], strict=True))
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def open_pairs(family: pd.DataFrame, strategy: str = "") -> pd.DataFrame:
+    """Pairs of a family, or of one of its strategies, that can't be told apart yet and that more rounds may decide."""
+    unknown = family[(family["verdict"] == "can't tell") & (family["most"] > family["n"])]
+    return unknown[(unknown["strategy"] == strategy) | (unknown["other"] == strategy)] if strategy else unknown
 
 
 def fastest_of(family: pd.DataFrame) -> str:

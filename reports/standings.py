@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, certificate, ranking, scaling, summaries
 from reports.blocks import DASH, Block
 from reports.material import Material
@@ -14,7 +13,7 @@ from reports.material import Material
 FASTEST, EQUIVALENT, SLOWER, UNDECIDED, NOT_RANKED = "fastest", "equivalent", "slower", "can't tell", "not ranked"
 
 MOST_ROWS = 12
-"""The first page has room for as many strategies."""
+"""The table and the figure of the first page have room for as many strategies, the fastest of more."""
 
 COLUMNS = ["strategy", "samples/s", "relative", "95 % interval", "speed-up", "limited by", "certificate", "verdict"]
 
@@ -135,9 +134,9 @@ def _limits(parts: pd.DataFrame, regime: str) -> dict[tuple[str, int], str]:
 
 
 def _certificates(material: Material) -> dict[tuple[str, int, str, int], str]:
-    """By preset, global batch, strategy and workers the verdict; of several the one that isn't `follows`."""
+    """By preset, global batch, strategy and workers the verdict; of several the gravest."""
     rows = certificate.summary(material.comparisons).to_dict("records")
-    rows.sort(key=lambda row: row["verdict"] != "follows")
+    rows.sort(key=lambda row: certificate.GRAVEST_FIRST.index(row["verdict"]), reverse=True)
     return {
         (row["preset"], row["global_batch"], row["strategy"], row["workers"]): certificate.verdict_in_words(row)
         for row in rows
@@ -236,18 +235,3 @@ def in_text(rows: Sequence[Standing], encoding: str = "utf-8") -> str:
 def _for_terminal(text: str, encoding: str) -> str:
     printable = "".join(letter if letter.isprintable() else "?" for letter in text.replace(DASH, "-"))
     return printable.encode(encoding, "replace").decode(encoding)
-
-
-def rounds_needed(material: Material, regime: str) -> float:
-    """How many rounds would decide what can't be told, 6 without a test; NaN where nothing is left to decide."""
-    comparisons = material.ranking.comparisons
-    comparisons = comparisons[comparisons["regime"] == regime]
-    if comparisons.empty:
-        return math.nan
-    family = ranking.main_family(comparisons)
-    if family.empty:
-        return FEWEST_LAUNCHES
-    leader = ranking.fastest_of(family)
-    mine = (family["strategy"] == leader) | (family["other"] == leader)
-    open_pairs = family[mine & (family["verdict"] == "can't tell") & (family["most"] > family["n"])]
-    return open_pairs["fewest"].max()

@@ -7,6 +7,7 @@ import tomllib
 
 import pytest
 
+from common.declarations import catalogue
 from common.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -62,7 +63,9 @@ def test_hooks_run_programs_and_files_that_there_are():
 
 
 def test_contributing_names_sessions_that_there_are():
-    named = set(re.findall(r"nox -s (\w+)", (ROOT / "CONTRIBUTING.md").read_text()))
+    commands = re.findall(r"nox -s ((?:\w+ ?)+)", (ROOT / "CONTRIBUTING.md").read_text())
+    named = {name for names in commands for name in names.split()}
     defined = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.MULTILINE))
-    assert named >= {"compare", "contract", "lint", "tests"}
-    assert named - {"tools", "torch"} <= defined
+    environments = {family.environment for family in catalogue.families().values()}
+    assert named >= {"compare", "contract", "lint", "tests", "torch"}
+    assert named <= defined | environments

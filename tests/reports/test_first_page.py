@@ -6,7 +6,7 @@ import pytest
 from common.records.manifest import Differences
 from common.records.training import Record
 from common.sessions import calibration
-from reports import document, first_page
+from reports import document, first_page, standings
 from reports.results import Results
 from tests.reports.pieces import answers
 from tests.reports.probes import AS_TRAINED, probe
@@ -126,9 +126,9 @@ def test_a_folder_without_any_measurement_has_answers_all_the_same(tmp_path):
 
 
 def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(tmp_path):
-    records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(first_page.MOST_ROWS + 2)]
+    records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(standings.MOST_ROWS + 2)]
     shown = figure(tmp_path, *records)
-    assert shown["caption"].endswith(f" The fastest {first_page.MOST_ROWS} of 14; the tables have all.")
+    assert shown["caption"].endswith(f" The fastest {standings.MOST_ROWS} of 14; the tables have all.")
     assert "2 workers: from amber_11 with 9,846 to amber_00 with 64,000 samples per second" in shown["alt"]
     assert "2 workers: amber_00 with 64,000" in figure(tmp_path, records[0])["alt"]
 

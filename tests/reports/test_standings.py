@@ -6,8 +6,10 @@ import re
 import shutil
 import subprocess
 
+import pandas as pd
 import pytest
 
+from common.records.certificate import DEVIATES, FOLLOWS_UP_TO
 from common.records.training import Record
 from reports import document, standings, summaries, web_page
 from reports.blocks import DASH
@@ -129,6 +131,16 @@ def test_other_configurations_have_a_row_each_with_their_fastest():
     [table] = standings.others({f"r{index}": [LEADER] for index in range(6)})
     assert (len(table["rows"]), len(table["notes"])) == (4, 1)
     assert standings.others({}) == []
+
+
+@pytest.mark.parametrize("verdicts", [[DEVIATES, FOLLOWS_UP_TO], [FOLLOWS_UP_TO, DEVIATES]])
+def test_of_several_verdicts_of_a_strategy_the_gravest_is_shown(tmp_path, monkeypatch, verdicts):
+    about = {"preset": make_record("amber_ring", 2).task.preset, "global_batch": 128, "strategy": "amber_ring"}
+    about |= {"workers": 2, "followed_up_to": 9}
+    rows = pd.DataFrame([about | {"verdict": verdict} for verdict in verdicts])
+    monkeypatch.setattr(standings.certificate, "summary", lambda comparisons: rows)
+    [row] = rows_of(tmp_path, *rounds("amber_ring", 3.0))
+    assert row.certificate == "deviates"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
