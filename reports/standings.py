@@ -39,6 +39,9 @@ class Standing:
     high: float
     """The family's simultaneous 95 % interval of `relative`; NaN where none was worked out."""
     baseline: str | None
+    baseline_rate: float
+    """Samples per second of one worker of the baseline, the median of `baseline_n` launches."""
+    baseline_n: int
     speed_up: float
     """Over one worker of the baseline; NaN without a baseline."""
     limit: str
@@ -81,6 +84,8 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
                 low=low,
                 high=high,
                 baseline=cell["base"] if isinstance(cell["base"], str) else None,
+                baseline_rate=cell["base_samples_per_second"],
+                baseline_n=int(cell["base_n"]),
                 speed_up=cell["speed_up"],
                 limit=limits.get((name, workers), DASH),
                 certificate=certificates.get(key, DASH),
@@ -145,7 +150,10 @@ def _certificates(material: Material) -> dict[tuple[str, int, str, int], str]:
 
 def table(rows: Sequence[Standing]) -> Block:
     """The ranking table, with its baselines and the reasons of those that aren't ranked below it."""
-    baselines = sorted({row.baseline for row in rows if row.baseline})
+    baselines = [
+        f"{name} ({rate:,.0f} samples/s, n = {n})"
+        for name, rate, n in sorted({(row.baseline, row.baseline_rate, row.baseline_n) for row in rows if row.baseline})
+    ]
     over = f" Speed-up: over one worker of {blocks.some(baselines, 4)}." if baselines else ""
     notes = [f"Relative: how many times as long as the fastest it takes. n = {_counts(rows)} launches each.{over}"]
     reasons: dict[str, list[str]] = {}

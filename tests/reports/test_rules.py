@@ -67,7 +67,13 @@ def test_every_speed_up_has_the_rate_and_the_n_of_its_base_beside_it(composed, s
 
     rings = [launch(name, workers) for name in ("amber_ring", "cobalt_replicas") for workers in (1, 2)]
     bases = [launch("amber_single", milliseconds=1.0), launch("cobalt_single", milliseconds=4.0)]
-    [table] = tables_with(composed(*bases, *rings)[0], "speed-up", "over own 1")
+    content = composed(*bases, *rings)[0]
+    notes = " ".join(tables_with(content, "relative", "speed-up")[0]["notes"])
+    assert re.findall(r"(\w+_single) \(([\d,]+) samples/s, n = 1\)", notes) == [
+        ("amber_single", f"{bases[0].examples_per_step / 1e-3:,.0f}"),
+        ("cobalt_single", f"{bases[1].examples_per_step / 4e-3:,.0f}"),
+    ]
+    [table] = tables_with(content, "speed-up", "over own 1")
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     rates = {(row["strategy"], row["workers"]): number(row["samples/s"]) for row in rows}
     assert len(rows) == 6

@@ -33,7 +33,14 @@ def rows_of(tmp_path, *records: Record) -> list[Standing]:
 
 def standing(strategy: str = "amber_ring", verdict: str = standings.SLOWER, **more) -> Standing:
     facts = {"workers": 2, "n": 6, "rate": 1234.0, "relative": 1.5, "low": 1.25, "high": 1.75}
-    facts |= {"baseline": "amber_single", "speed_up": 1.3, "limit": "exchange 64 %", "certificate": "follows"}
+    facts |= {
+        "baseline": "amber_single",
+        "baseline_rate": 949.2,
+        "baseline_n": 6,
+        "speed_up": 1.3,
+        "limit": "exchange 64 %",
+        "certificate": "follows",
+    }
     return Standing(**{"strategy": strategy, "verdict": verdict, "reason": ""} | facts | more)
 
 
@@ -115,7 +122,7 @@ def test_a_strategy_without_its_baseline_has_no_speed_up(tmp_path):
     assert (rows["cobalt_replicas"].baseline, rows["amber_ring"].baseline) == (None, "amber_single")
     assert math.isnan(rows["cobalt_replicas"].speed_up)
     assert DASH in standings.table([*rows.values()])["rows"][1]
-    assert "one worker of amber_single." in standings.table([*rows.values()])["notes"][0]
+    assert "one worker of amber_single (32,000 samples/s, n = 1)." in standings.table([*rows.values()])["notes"][0]
 
 
 def test_of_many_strategies_the_first_stand_in_the_table():
