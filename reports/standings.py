@@ -15,6 +15,9 @@ FASTEST, EQUIVALENT, SLOWER, UNDECIDED, NOT_RANKED = "fastest", "equivalent", "s
 MOST_ROWS = 12
 """The table and the figure of the first page have room for as many strategies, the fastest of more."""
 
+_MOST_OTHERS = 4
+"""The first page has room for the fastest strategies of so many other configurations."""
+
 COLUMNS = ["strategy", "samples/s", "relative", "95 % interval", "speed-up", "limited by", "certificate", "verdict"]
 
 _VERDICTS = {"faster": SLOWER, "alike": EQUIVALENT, "can't tell": UNDECIDED}
@@ -206,24 +209,24 @@ def headline(rows: Sequence[Standing]) -> str:
     return f"{advice}: the fastest of {len(ranked)} at 95 % confidence{gain}."
 
 
-def others(by_regime: Mapping[str, Sequence[Standing]], most: int = 4) -> list[Block]:
+def others(by_regime: Mapping[str, Sequence[Standing]]) -> list[Block]:
     """The fastest strategy of other configurations by their short names, a row each; nothing without any."""
     columns = ["other configuration", "workers", "strategy", "samples/s", "speed-up", "certificate", "verdict"]
     rows = [
         [
             name,
-            str(rows[0].workers),
-            rows[0].strategy,
-            f"{rows[0].rate:,.0f}",
-            blocks.ratio(rows[0].speed_up),
-            rows[0].certificate,
-            rows[0].verdict,
+            str(fastest.workers),
+            fastest.strategy,
+            f"{fastest.rate:,.0f}",
+            blocks.ratio(fastest.speed_up),
+            fastest.certificate,
+            fastest.verdict,
         ]
-        for name, rows in by_regime.items()
-        if rows
+        for name, [fastest, *_] in by_regime.items()
     ]
-    more = [f"{len(rows) - most} more configurations are in \u201cTables\u201d."] if len(rows) > most else []
-    return [blocks.table(columns, rows[:most], more, left=(0, 2, 5, 6), warned="deviates")] if rows else []
+    unshown = len(rows) - _MOST_OTHERS
+    more = [f"{unshown} more configurations are in \u201cTables\u201d."] if unshown > 0 else []
+    return [blocks.table(columns, rows[:_MOST_OTHERS], more, left=(0, 2, 5, 6), warned="deviates")] if rows else []
 
 
 def in_text(rows: Sequence[Standing], encoding: str = "utf-8") -> str:

@@ -76,7 +76,7 @@ def _page(shared: _Shared, strategy: str, launches: pd.DataFrame) -> list[Block]
     head += _quotations(records)
     settings = _settings(shared, records)
     here = summaries.over_fastest_links(launches[launches["regime"] == regime])
-    groups, left_out = _groups(here, _MOST_GROUPS)
+    groups, left_out = _groups(here)
     drawn = _drawn(shared, groups, here, regime)
     caption = _caption(shared.names[regime], drawn, left_out)
     height = sum(strategy_charts.heights(len(groups), len(drawn["processors"]) > 0)) / 2
@@ -145,8 +145,8 @@ def _quotations(records: Sequence[Record]) -> list[Block]:
 # The figure
 
 
-def _groups(launches: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
-    """The rows of the figure, `most` of them: label, workers, strategy, crowded; and how many more there would be.
+def _groups(launches: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The rows of the figure with label, workers, strategy, crowded; and how many more there would be.
 
     Without a label first. Where there are too many, other labels have only their largest world of uncrowded workers.
     """
@@ -154,11 +154,11 @@ def _groups(launches: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
         strategy=("strategy", "first"), placement=("placement", "first"), crowded=("oversubscribed", "any")
     )
     shown = known
-    if len(known) > most:
+    if len(known) > _MOST_GROUPS:
         first = known["label"] == known["label"].iloc[0]
         fitting = known[~first & ~known["crowded"]]
         largest = fitting.loc[fitting.groupby("label")["workers"].idxmax()]
-        shown = pd.concat([known[first].head(math.ceil(most / 2)), largest]).head(most)
+        shown = pd.concat([known[first].head(math.ceil(_MOST_GROUPS / 2)), largest]).head(_MOST_GROUPS)
     return shown.reset_index(drop=True), len(known) - len(shown)
 
 
@@ -416,7 +416,7 @@ def _settings(shared: _Shared, records: Sequence[Record]) -> Block:
         if package not in shared.everywhere
     }
     rows = [
-        ["launches", f"{len(records)} measured: {_measured(shared, records)}"],
+        ["launches", f"{len(records)} measured: {_measured(records)}"],
         ["options", "; ".join(options)],
         ["threads per worker", _distinct(str(record.threads_per_worker) for record in records)],
         ["carried by", "; ".join(carriers)],
@@ -430,7 +430,7 @@ def _settings(shared: _Shared, records: Sequence[Record]) -> Block:
     return blocks.table(["", ""], [row for row in rows if row[1]], [], left=(0, 1), wide={1: 1})
 
 
-def _measured(shared: _Shared, records: Sequence[Record]) -> str:
+def _measured(records: Sequence[Record]) -> str:
     with_exchange = sum(record.exchange for record in records)
     return f"{with_exchange} with exchange, {len(records) - with_exchange} without"
 

@@ -5,7 +5,6 @@ Each function returns one SVG, the same bytes for the same input.
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 import matplotlib
 import numpy as np
@@ -26,6 +25,9 @@ _LOSSES_HEIGHTS = (32.0, 44.0)  # Millimetres of a panel on a wide and on a narr
 _RESIDUALS_HEIGHT, _NAMES_WIDTH = 50.0, 40.0
 _STEPS_OF_A_LINE = (25, 100)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
+
+LABEL_HEIGHT = 0.13
+"""Of the axes, for a label of two lines."""
 
 
 def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
@@ -144,7 +146,7 @@ def _name_farthest(axes: Axes, pairs: Sequence[tuple[Mapping[str, object], np.nd
     axes.set_ylim(axes.get_ylim())
     to_fraction = axes.transData + axes.transAxes.inverted()
     natural = [to_fraction.transform((x, y))[1] for _, x, y in ends]
-    for (row, x, y), height in zip(ends, _spread(natural, [2] * len(ends), line=0.065), strict=True):
+    for (row, x, y), height in zip(ends, spread(natural), strict=True):
         name = axes.annotate(
             style.literal(f"{row['strategy']} over\n{row['other']}"),
             xy=(x, y),
@@ -166,18 +168,16 @@ def _name_farthest(axes: Axes, pairs: Sequence[tuple[Mapping[str, object], np.nd
         svg.button(name, _pair(row))
 
 
-def _spread(positions: Sequence[float], lines: Sequence[int], line: float = 0.048) -> list[float]:
-    """Ascending `positions` in 0 to 1 of labels of so many `lines`, moved as little as it takes to stand apart inside.
+def spread(positions: Sequence[float]) -> list[float]:
+    """Ascending `positions` in 0 to 1 of labels, moved as little as it takes to stand apart inside.
 
-    A line takes `line` of the height, or less where there are too many for it.
+    A label takes `LABEL_HEIGHT`, or less where there are too many for it.
     """
-    # Labels are centred on their positions: half of each of two neighbours lies between them.
-    between = [(below + above) / 2 for below, above in pairwise(lines)]
-    line = min(line, 0.98 / max(1.0, sum(between)))
+    height = min(LABEL_HEIGHT, 0.98 / max(1, len(positions) - 1))
     # Few reports have such labels, and its import takes as long as drawing a figure.
     from scipy.optimize import isotonic_regression
 
     # Less the distance that it keeps from the first, each must only be no lower than the one before: isotonic.
-    offsets = line * np.concatenate([[0.0], np.cumsum(between)])
+    offsets = height * np.arange(len(positions))
     fitted = isotonic_regression(np.asarray(positions) - offsets).x
     return (np.clip(fitted, 0.0, max(0.0, 1.0 - offsets[-1])) + offsets).tolist()

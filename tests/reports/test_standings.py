@@ -133,7 +133,7 @@ def test_of_many_strategies_the_first_stand_in_the_table():
 
 
 def test_other_configurations_have_a_row_each_with_their_fastest():
-    [table] = standings.others({"digits strong": [LEADER, standing("a0")], "none": []})
+    [table] = standings.others({"digits strong": [LEADER, standing("a0")]})
     assert table["rows"] == [["digits strong", "2", "amber_ring", "1,234", "1.30", "follows", "fastest"]]
     [table] = standings.others({f"r{index}": [LEADER] for index in range(6)})
     assert (len(table["rows"]), len(table["notes"])) == (4, 1)

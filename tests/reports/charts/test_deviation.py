@@ -84,17 +84,16 @@ def test_residuals_are_off_the_mean_of_their_own_pair():
 
 def test_twenty_labels_stand_apart_and_inside():
     crowded = sorted([0.5] * 10 + [0.51] * 5 + [0.99] * 5)
-    placed = deviation._spread(crowded, [1] * 20)
-    assert all(upper - lower > 0.0479 for lower, upper in pairwise(placed))
+    placed = deviation.spread(crowded)
+    assert all(upper - lower == pytest.approx(0.98 / 19) for lower, upper in pairwise(placed))
     assert min(placed) >= 0
     assert max(placed) <= 1
 
 
 def test_labels_that_are_apart_stay_where_they_are():
-    assert deviation._spread([0.1, 0.5, 0.9], [1, 1, 1]) == pytest.approx([0.1, 0.5, 0.9])
+    assert deviation.spread([0.1, 0.5, 0.9]) == pytest.approx([0.1, 0.5, 0.9])
 
 
-def test_a_label_of_two_lines_gets_the_room_of_two():
-    placed = deviation._spread([0.5, 0.5, 0.5], [1, 2, 1])
-    assert placed[1] - placed[0] == pytest.approx(1.5 * 0.048)
-    assert placed[2] - placed[1] == pytest.approx(1.5 * 0.048)
+def test_labels_that_are_alike_stand_a_labels_height_apart():
+    height = deviation.LABEL_HEIGHT
+    assert deviation.spread([0.5, 0.5, 0.5]) == pytest.approx([0.5 - height, 0.5, 0.5 + height])
