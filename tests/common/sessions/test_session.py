@@ -79,6 +79,8 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
     # What a session forgets to catch is to fail a test, and not to end all of them.
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+    # Shells have what they start in the background ignore it.
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     console = Console(file=io.StringIO(), width=200)
 
     def start(make, rounds=lambda seed, folder: ROUNDS, **options):
