@@ -36,8 +36,16 @@ LAUNCHERS = {
 """The programs that start a script, and those of their own options with which other tests really start them."""
 
 
-PROGRAMS = re.compile(r"(\w+=\S+ )*(nox|torchrun|mpirun|horovodrun|python3?|pip) ")
+PROGRAMS = re.compile(r"(\w+=\S+ )*(nox|torchrun|mpirun|horovodrun|(\.nox/\w+/bin/)?python3?|pip) ")
 """How a command begins that a user is to type."""
+
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT))
+    for glob in ("*.md", "[!.]*/README.md", "common/*/README.md")
+    for path in ROOT.glob(glob)
+    if path.name != "CHANGELOG.md"  # It tells what commands were.
+)
+"""Every document whose commands are to work: those at the top, and the README of each room."""
 
 
 class WrongCommandError(Exception):
@@ -69,7 +77,9 @@ def check(command: str) -> None:
     words = shlex.split(command)
     while "=" in words[0]:
         del words[0]
-    if not shutil.which(words[0], path=environment_of(command) / "bin"):
+    # The name of a program, or its path from the repository's root.
+    name = ROOT / words[0] if "/" in words[0] else words[0]
+    if not shutil.which(name, path=environment_of(command) / "bin"):
         raise WrongCommandError(f"There is no program {words[0]}.")
     if words[:2] == ["nox", "-s"]:
         end = words.index("--") if "--" in words else len(words)
@@ -79,8 +89,8 @@ def check(command: str) -> None:
         for name in names:
             for run in runs_of(name, options):
                 _check_python(run[1:])
-    elif words[0] in LAUNCHERS:
-        _check_launcher(words[0], words[1:])
+    elif (program := Path(words[0]).name) in LAUNCHERS:
+        _check_launcher(program, words[1:])
     else:
         raise WrongCommandError(f"Nobody knows how to check: {command}")
 

@@ -44,11 +44,19 @@ def test_the_workflow_runs_what_continuous_integration_runs_on_every_supported_p
     assert "- run: .ci/run\n" in workflow
 
 
-@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "README.md"])
-def test_every_link_of_a_document_leads_to_a_file(document):
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / document).read_text())
+def test_every_link_of_contributing_leads_to_a_file():
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / "CONTRIBUTING.md").read_text())
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_line_that_students_are_shown_is_in_its_file():
+    text = (ROOT / "STUDENTS.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^\[[^\]\n]+\]\(([^)\n]+)\)\n\n```python\n(.+?)```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == text.count("```python")
+    for path, block in blocks:
+        lines = {line.strip() for line in (ROOT / path).read_text(encoding="utf-8").splitlines()}
+        assert {line.strip() for line in block.splitlines()} <= lines, path
 
 
 def test_hooks_run_programs_and_files_that_there_are():

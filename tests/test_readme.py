@@ -1,6 +1,7 @@
-"""Every command in the README can work as it is written there, and those that were promised first really do."""
+"""Every command of every document can work as written, and is run: here, by another test, or it takes too long."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -12,17 +13,89 @@ from tests import commands
 from tests.commands import WrongCommandError
 from tests.reports.records import make_record, named, write_all
 
+MOST_LINES = 200
+
 STARTED = [
     "nox -l",
     "nox -s torch_ddp",
     "nox -s tf_mirrored",
     "horovodrun -np 4 python horovod_impl/train.py",
     "nox -s report",
+    "nox -s compare -- --plan",
 ]
 """What is really run as it stands here; the contract's tests run every strategy's session, with options."""
 
-UNCHECKED = {'python3 -m pip install "nox[uv]"', "pip install torch==2.13.0"}
-"""These need the network; CI begins with the first, and the environments are made with the other's version."""
+CONTRACT = "tests/contract/test_contract.py::test_a_strategy_follows_the_oracle_in_every_case"
+ELSEWHERE = {
+    rf"nox -s ({'|'.join(strategies())})( -- .+)?": CONTRACT,
+    # What the sessions start, by hand.
+    r"torchrun --nproc-per-node \d pytorch_impl/ddp\.py": CONTRACT,
+    r"horovodrun --gloo -np \d python horovod_impl/train_tensorflow\.py": CONTRACT,
+    r"python tf_impl/\w+\.py --workers \d( --parameter-servers \d)?": CONTRACT,
+    r"mpirun -np \d python horovod_impl/train_keras\.py": (
+        "tests/contract/test_options.py::test_over_mpi_a_strategy_follows_the_oracle"
+    ),
+    r"mpirun -np \d python pytorch_impl/sync_sgd\.py": (
+        "tests/pytorch_impl/test_mpi.py::test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle"
+    ),
+    r".+ torchrun --nnodes 2 .+ pytorch_impl/ddp\.py --preset digits": (
+        "tests/pytorch_impl/test_hosts.py::test_two_workers_on_each_host_average_their_gradients_over_the_cable"
+    ),
+    r".+ horovodrun .+ -H \S+ python horovod_impl/train\.py --preset digits": (
+        "tests/horovod_impl/test_hosts.py::test_horovod_follows_the_oracle_on_two_hosts"
+    ),
+    r"python -m pytorch_impl\.inference": (
+        "tests/pytorch_impl/test_inference.py::test_every_batch_size_has_one_row_of_positive_numbers_in_their_intervals"
+    ),
+    "nox -s horovod_check": "tests/horovod_impl/test_check.py::test_every_collective_is_right",
+    r"python -m reports( --results DIR --out FILE\.pdf)?": (
+        "tests/reports/test_main.py::"
+        "test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loading_any_strategy"
+    ),
+    r"nox -s report -- --headline .+": (
+        "tests/reports/test_main.py::"
+        "test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loading_any_strategy"
+    ),
+    "nox -s report -- --sweep .+": (
+        "tests/reports/test_main.py::test_the_figure_of_a_sweep_is_written_where_it_is_asked_for"
+    ),
+    "python -m reports .+ --against OTHER": ("tests/reports/test_main.py::test_another_folder_stands_beside_the_first"),
+    r"python -m reports\.collectives --results DIR": (
+        "tests/reports/test_collectives.py::test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library"
+    ),
+    "nox -s readme": "tests/test_readme.py::test_the_tables_are_what_the_declarations_say",
+    "nox -s lock": (
+        "tests/common/environments/test_uv.py::test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves"
+    ),
+}
+"""Each command, and the test that runs the same program with options that make it shorter."""
+
+BY_CI = {"nox -s tests", "nox -s lint", "nox -s horovod_nccl"}
+"""What `.ci/run` runs: the first for half an hour."""
+
+TOO_LONG = {
+    r"nox -s compare( -- --(strategies|preset|hosts|virtual-hosts|against-commit) .+)?": "ten minutes, or --minutes",
+    "nox -s compare -- --profile full": "hours",
+    "nox -s collectives( -- .+)?": "four minutes, and more with more sizes",
+    "nox -s exchanges( -- .+)?": "15 minutes, and some for few strategies",
+    "nox -s matrix_products": "two to three minutes",
+    "nox -s calibrate": "45 minutes",
+    "nox -s calibrate -- --rounds 12": "a few minutes",
+    "nox -s contract( -- -k .+)?": "half an hour; CI runs the part of it that isn't the grid",
+    "nox -s (mutants|benchmark)": "half an hour, on a machine with nothing else to do",
+    "nox -s tests -- tests/common/contract": "a minute, within the half hour of all tests",
+    r"\.nox/tools/bin/python -m tests\.benchmarks\.\w+": "20 minutes, on a machine with nothing else to do",
+    "nox -s (tools|torch tensorflow horovod|torch horovod -- --torch-backend cpu)": "minutes of downloads",
+}
+"""Commands that take more than two minutes, and how long. Their names and options are checked all the same."""
+
+UNCHECKED = {
+    'python3 -m pip install "nox[uv]"': "CI begins with it",
+    "pip install torch==2.13.0": "the environments are made with this version",
+    "python3 -m pip install pre-commit": "it needs the network",
+}
+"""What isn't ours, and why nothing here runs it."""
+
 
 MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 """CI may be root of its container, which Open MPI's mpirun refuses unless told so; a user isn't."""
@@ -31,18 +104,50 @@ ADDED = {"nox -s report": " -- --results {folder} --out {folder}/report.pdf"}
 """What the tests add to a command that would otherwise want an earlier comparison."""
 
 
+def every_command():
+    texts = [(ROOT / document).read_text(encoding="utf-8") for document in commands.DOCUMENTS]
+    return {each for text in texts for each in commands.commands_in(text)} - {*UNCHECKED}
+
+
 def commands_of_the_readme():
-    return commands.commands_in((ROOT / "README.md").read_text()) - UNCHECKED
+    return commands.commands_in((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("command", sorted(commands_of_the_readme() - set(STARTED)))
-def test_a_command_of_the_readme_names_what_exists_and_its_options_parse(command):
+@pytest.mark.parametrize("command", sorted(every_command() - {*STARTED}))
+def test_a_command_names_what_exists_and_its_options_parse(command):
     commands.check(command)
+
+
+@pytest.mark.parametrize("command", sorted(every_command()))
+def test_a_command_is_run_here_or_by_another_test_or_takes_more_than_two_minutes(command):
+    patterns = [each for each in [*ELSEWHERE, *TOO_LONG] if re.fullmatch(each, command)]
+    # A strategy's session that is started here is one of those that the contract's tests start as well.
+    assert len(patterns) == 1 or command in BY_CI or command in STARTED
+
+
+def test_nothing_is_listed_that_no_document_has():
+    written = every_command()
+    assert {*STARTED} | BY_CI <= written
+    assert [each for each in [*ELSEWHERE, *TOO_LONG] if not any(re.fullmatch(each, one) for one in written)] == []
+
+
+@pytest.mark.parametrize("test", sorted({*ELSEWHERE.values()}))
+def test_the_test_that_runs_a_command_is_there(test):
+    path, name = test.split("::")
+    assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_ci_runs_what_is_left_to_it():
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert all(any(line.endswith(command) for line in lines) for command in BY_CI)
+
+
+def test_the_readme_is_read_in_minutes():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
 @pytest.mark.parametrize("command", STARTED)
 def test_a_command_of_the_readme_works_as_written(command, tmp_path):
-    assert command in commands_of_the_readme()
     write_all(tmp_path, named(make_record("torch_single"), make_record("torch_ddp", 2)))
     environment = commands.environment_of(command)
     path = f"{environment / 'bin'}:{os.environ['PATH']}"
@@ -105,7 +210,8 @@ def test_every_strategy_has_a_session_that_launches_it_with_the_sessions_options
 
 
 def test_the_tables_are_what_the_declarations_say():
-    text = (ROOT / "README.md").read_text()
-    assert readme.with_tables(text) == text, "Run `nox -s readme`."
+    texts = {path.parent: path.read_text(encoding="utf-8") for path in readme.documents()}
+    assert [*readme.documents().values()] == [*texts.values()], "Run `nox -s readme`."
     for name, strategy in strategies().items():
-        assert f"| `{name}` | [{strategy.script}]({strategy.script}) | {strategy.summary} |" in text
+        assert f"| `{name}` | [{strategy.script}]({strategy.script}) | {strategy.summary} |" in texts[ROOT]
+        assert "| option | what it does | strategies |" in texts[(ROOT / strategy.script).parent]

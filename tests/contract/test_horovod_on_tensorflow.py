@@ -72,7 +72,7 @@ def test_a_run_with_momentum_goes_on_with_the_other_strategy(first, second, laun
 
 
 def test_horovods_own_keras_optimizer_and_its_broadcast_work_in_the_build_here():
-    """As published they do not; README's table of support says the first."""
+    """As published they do not; the table of support in tf_impl/README.md says the first."""
     python = python_for(KERAS)
     command = [str(python.parent / "horovodrun"), "--gloo", "-np", "2", str(python), "tests/contract/horovod_fit.py"]
     status, output = run_command(command, **environment_for(KERAS, Task()))
@@ -81,7 +81,7 @@ def test_horovods_own_keras_optimizer_and_its_broadcast_work_in_the_build_here()
         0,
         ["optimizer: works", "broadcast: works"],
     ), output
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "tf_impl" / "README.md").read_text()
     assert f"| `horovod_tensorflow` | works | {said[0].removeprefix('optimizer: ')} |" in readme
 
 

@@ -156,8 +156,8 @@ def test_a_folder_without_records_is_refused(tmp_path):
         load(tmp_path)
 
 
-def test_the_readme_shows_how_to_load_them(monkeypatch, tmp_path):
-    [program] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+def test_the_readme_of_sessions_shows_how_to_load_them(monkeypatch, tmp_path):
+    [program] = re.findall(r"```python\n(.*?)```", (ROOT / "common" / "sessions" / "README.md").read_text(), re.S)
     [folder] = re.findall(r'load\("(.+)"\)', program)
     (tmp_path / folder).mkdir(parents=True)
     write_all(tmp_path / folder, named(unfinished("failed", "It ended.")))

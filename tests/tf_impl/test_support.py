@@ -1,4 +1,4 @@
-"""README's table of what works under each of TensorFlow's strategies says what TensorFlow and Keras do."""
+"""The table in tf_impl/README.md of what works under TensorFlow's strategies says what TensorFlow and Keras do."""
 
 import subprocess
 
@@ -17,8 +17,8 @@ HEADER = "| strategy | own loop | Keras 3 `fit` |"
 @pytest.fixture(scope="module")
 def table():
     """The cells of each row, (own loop, fit), by strategy."""
-    lines = iter((ROOT / "README.md").read_text(encoding="utf-8").splitlines())
-    assert HEADER in lines, "README.md has no table of support"
+    lines = iter((ROOT / "tf_impl" / "README.md").read_text(encoding="utf-8").splitlines())
+    assert HEADER in lines, "tf_impl/README.md has no table of support"
     next(lines)
     rows = {}
     for line in lines:
