@@ -1,4 +1,4 @@
-"""README's "How to add a strategy" and "How to add a framework" hold: one script and one entry, or one folder, do."""
+"""common/declarations/README.md holds: one script and one entry add a strategy, one folder adds a framework."""
 
 import json
 import os
