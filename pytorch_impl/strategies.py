@@ -272,7 +272,7 @@ _by_torchrun = partial(_in_one_process, launcher=TORCHRUN, base="torch_single", 
 SINGLE = _in_one_process(
     name="torch_single",
     script="pytorch_impl/single.py",
-    summary="no distribution: PyTorch's base",
+    summary="no distribution: PyTorch's baseline",
     options=LoaderOptions,
     work=Work.UNDISTRIBUTED,
     traffic=nothing_sent,

@@ -68,7 +68,7 @@ def test_nox_has_their_sessions_in_its_menu(checkout):
     for line in (
         "torch_mine -> What somebody has added; 2 workers unless `-- --workers N` says otherwise.",
         "numpy -> Make the environment of NumPy's strategies; options after `--` are uv's.",
-        "numpy_single -> No distribution: NumPy's base.",
+        "numpy_single -> No distribution: NumPy's baseline.",
     ):
         assert line in menu
 

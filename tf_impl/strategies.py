@@ -158,7 +158,7 @@ def server_traffic(parameter_bytes: int, workers: int, options: ParameterServerO
 ONE_DEVICE = Strategy(
     name="tf_one_device",
     script="tf_impl/one_device.py",
-    summary="OneDeviceStrategy: TensorFlow's base",
+    summary="OneDeviceStrategy: TensorFlow's baseline",
     family=TENSORFLOW,
     framework="tensorflow",
     options=LoopOptions,

@@ -39,7 +39,7 @@ class DataParallelOptions(ExchangeOptions):
 SINGLE = Strategy(
     name="numpy_single",
     script="numpy_impl/single.py",
-    summary="no distribution: NumPy's base",
+    summary="no distribution: NumPy's baseline",
     family=NUMPY,
     framework="numpy",
     options=Options,
