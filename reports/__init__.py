@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reports.tables import Tables
+    from reports.tables.frames import Tables
 
 
 def load(folder: str | Path) -> "Tables":
-    """The numbers of a results folder as pandas tables: `load(FOLDER).cells`, and more (`reports.tables.Tables`).
+    """The numbers of a results folder as pandas tables: `load(FOLDER).cells`, and more (`frames.Tables`).
 
     Raises UserError where the folder can't be reported on.
     """
     # Only whoever wants the tables waits for pandas and what else makes them.
-    from reports import tables
+    from reports.tables import frames
 
-    return tables.load(folder)
+    return frames.load(folder)

@@ -9,11 +9,12 @@ import tyro
 
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
-from reports import bandwidths, side_by_side, standings, summaries, tables, web_page
+from reports import bandwidths, side_by_side, standings, summaries, web_page
 from reports.document import compose, typeset
 from reports.drawing import draw_all, narrow
 from reports.material import gather
 from reports.results import newest_comparison, read_results
+from reports.tables import frames
 
 
 def write_report(
@@ -33,7 +34,7 @@ def write_report(
         sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
-    page_file, beside = out.with_suffix(".html"), tables.folder_beside(out)
+    page_file, beside = out.with_suffix(".html"), frames.folder_beside(out)
     if page_file == out:
         raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
     found = read_results(results or newest_comparison(Path("results")))
@@ -59,7 +60,7 @@ def write_report(
         pdf = typeset(found.started_at, content, images)
     write_atomically(out, pdf)
     write_atomically(page_file, page.result())
-    tables.write(beside, tables.of(found, material))
+    frames.write(beside, frames.of(found, material))
     if headline:
         write_atomically(headline, images["headline.svg"])
     if sweep:

@@ -10,9 +10,10 @@ from common.contract import mlp
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
 from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, pairs, summaries
+from reports import blocks, summaries
 from reports.blocks import Block
 from reports.charts import style, sweep
+from reports.tables import pairs
 
 FEWEST = 3
 """Bandwidths that make a sweep."""

@@ -45,7 +45,7 @@ def steps(results: Results, launches: pd.DataFrame, split: pd.DataFrame) -> pd.D
 
     `products_seconds` are those of the products of one worker's step, `step_seconds` those of its step without
     exchange, the median over n launches; `exchange_seconds` are those of the family's exchange by itself, where its
-    workers use the same transport, and `exposed_seconds` the strategy's own (`summaries.time_split`).
+    workers use the same transport, and `exposed_seconds` the strategy's own (`decomposition.split`).
     """
     computing = {
         (each.framework, each.preset, each.rows): ceiling.step_seconds(each)

@@ -14,16 +14,13 @@ from reports import (
     bandwidths,
     blocks,
     ceilings,
-    costs,
     disturbances,
     exchanges,
     first_page,
     hosts,
     memory,
-    paying,
     ranking,
     regression,
-    scaling,
     sections,
     side_by_side,
     strategy_pages,
@@ -34,6 +31,8 @@ from reports.charts import svg
 from reports.drawing import draw_all
 from reports.material import Drawings, Material, gather, regime_names
 from reports.results import Results
+from reports.tables.paying import but_for_batch
+from reports.words import costs, decomposition, paying
 
 
 def build(results: Results) -> bytes:
@@ -75,7 +74,7 @@ def compose(
     parts += _chapter(
         "Where the time goes",
         [
-            scaling.story(material.scaling, material.cells, material.ceilings, shown, material.drawings),
+            decomposition.story(material.scaling, material.cells, material.ceilings, shown, material.drawings),
             ceilings.story(results.ceilings, material.ceilings, regimes[0] if regimes else ""),
         ],
     )
@@ -112,10 +111,10 @@ def _with_curves(regimes: list[str], material: Material) -> list[str]:
     found: dict[str, list[str]] = {}
     for name in regimes:
         counts = summaries.with_exchange(material.cells, name).groupby("strategy")["workers"].nunique()
-        alike = found.setdefault(paying.but_for_batch(name), [])
+        alike = found.setdefault(but_for_batch(name), [])
         if not alike or counts.max() > 1:
             alike.append(name)
-    return [name for name in regimes if name in found[paying.but_for_batch(name)]]
+    return [name for name in regimes if name in found[but_for_batch(name)]]
 
 
 def _on_hosts(material: Material, results: Results, shown: Mapping[str, str]) -> list[list[Block]]:
@@ -132,7 +131,7 @@ def _tables(material: Material, results: Results, shown: Mapping[str, str]) -> l
     return [
         *(sections.speed(material, regime) for regime in shown),
         ranking.section(material.ranking, shown, material.drawings),
-        scaling.tables(material.scaling, material.cells, shown),
+        decomposition.tables(material.scaling, material.cells, shown),
         paying.section(material.paying, shown),
         exchanges.section(material.exchanges, results.replays, shown),
         costs.section(material),

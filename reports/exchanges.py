@@ -13,9 +13,10 @@ import pandas as pd
 from common.records.collectives import Cell, CollectivesRecord, Replayed, transfer_seconds
 from common.records.trace import STEP
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, pairs
+from reports import blocks
 from reports.blocks import Block
-from reports.pairs import NO_ROUND, TOO_FEW
+from reports.tables import decomposition, pairs
+from reports.tables.pairs import NO_ROUND, TOO_FEW
 
 OVERLAP, CONTENTION = "overlap", "contention"
 
@@ -47,7 +48,7 @@ def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], plan
     `step_sent_bytes` in a whole one, medians, NaN where nothing counted them. `verdict` is what the interval of what is
     left over says, and `replays` has the stems of the replays that the row is made of.
     """
-    exposed = pairs.exposed(launches, plan)
+    exposed = decomposition.exposed_by_round(launches, plan)
     found = _measured(launches, replays)
     rows = []
     for key, group in found.groupby(_KEYS):

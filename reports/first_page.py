@@ -16,7 +16,6 @@ from reports import (
     disturbances,
     findings,
     ranking,
-    scaling,
     standings,
     summaries,
 )
@@ -25,6 +24,7 @@ from reports.cautions import cautions
 from reports.charts import speed as speed_charts
 from reports.material import Material, regime_names
 from reports.results import Results
+from reports.words import decomposition
 
 _NOTHING = "No launch ended ok with a measurement, so there is no speed to compare."
 
@@ -207,7 +207,7 @@ def _gain(shown: pd.DataFrame) -> list[str]:
 def _limits(material: Material, regime: str, shown: pd.DataFrame) -> list[str]:
     """What takes time beyond the ideal, what is the frameworks' own, and how long the start takes."""
     return [
-        *scaling.finding(material.scaling, regime),
+        *decomposition.finding(material.scaling, regime),
         *ceilings.explanations(material.ceilings, regime),
         *_start(shown),
     ]

@@ -16,17 +16,14 @@ from reports import (
     exchanges,
     hosts,
     memory,
-    pairs,
-    paying,
-    phases,
     ranking,
-    scaling,
     summaries,
 )
 from reports.charts import style
 from reports.charts.style import Style
 from reports.ranking import Ranking
 from reports.results import Results
+from reports.tables import decomposition, pairs, paying, phases
 
 Drawings = dict[str, Callable[[], bytes]]
 """By its file's name every figure: a function that draws it, as SVG. Who reads the words alone needn't wait for it."""
@@ -74,9 +71,9 @@ def gather(results: Results) -> Material:
         # What computes something else without exchange isn't the T_comp of what computes this with it.
         launches = launches[~launches["launch"].isin(is_something_else)]
         cells = summaries.cells(launches)
-        split = summaries.time_split(cells, launches, results.plan)
+        split = decomposition.split(cells, launches, results.plan)
         told = {
-            "scaling": scaling.table(cells, launches, results.plan),
+            "scaling": decomposition.parts(cells, launches, results.plan),
             "paying": paying.table(launches, cells, split, results.records, results.plan),
             "exchanges": exchanges.table(launches, results.replays, results.plan),
             "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),

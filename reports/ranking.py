@@ -12,9 +12,10 @@ import pandas as pd
 from common.records.certificate import ALL_REASONS, ASYNCHRONOUS, DEVIATES, OTHER_MATHS, REASONS
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, judge_all, smallest_difference
-from reports import blocks, pairs, summaries
+from reports import blocks, summaries
 from reports.blocks import Block, listed
 from reports.charts import deviation
+from reports.tables import pairs
 
 _OTHER_MATHS, _ASYNCHRONOUS = REASONS[OTHER_MATHS], REASONS[ASYNCHRONOUS]
 _CROWDED = "for more threads than cores"

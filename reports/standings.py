@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reports import blocks, certificate, ranking, scaling, summaries
+from reports import blocks, certificate, ranking, summaries
 from reports.blocks import DASH, Block
 from reports.material import Material
+from reports.tables.decomposition import REST, UNDIVIDED, WAITING, largest
 
 FASTEST, EQUIVALENT, SLOWER, UNDECIDED, NOT_RANKED = "fastest", "equivalent", "slower", "can't tell", "not ranked"
 
@@ -23,7 +24,7 @@ COLUMNS = ["strategy", "samples/s", "relative", "95 % interval", "speed-up", "li
 _VERDICTS = {"faster": SLOWER, "alike": EQUIVALENT, "can't tell": UNDECIDED}
 """What the verdict of a pair, the fastest first, says of the other strategy."""
 
-_LIMITS = {scaling.WAITING: "straggler", scaling.UNDIVIDED: "exchange, computing", scaling.REST: "unexplained"}
+_LIMITS = {WAITING: "straggler", UNDIVIDED: "exchange, computing", REST: "unexplained"}
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _reasons(unranked: pd.DataFrame, regime: str, cells: pd.DataFrame) -> dict[s
 
 def _limits(parts: pd.DataFrame, regime: str) -> dict[tuple[str, int], str]:
     limits = {}
-    for row in scaling.largest(parts[parts["regime"] == regime]).to_dict("records"):
+    for row in largest(parts[parts["regime"] == regime]).to_dict("records"):
         words = f"{_LIMITS.get(row['part'], row['part'])} {blocks.percent(row['share'])}"
         limits[row["strategy"], int(row["workers"])] = words if row["is_limit"] else "nothing"
     return limits

@@ -11,11 +11,13 @@ import pandas as pd
 from common.records import metrics
 from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, scaling, summaries
+from reports import blocks, summaries
 from reports.blocks import Block
 from reports.charts import strategy as strategy_charts
 from reports.material import Material, regime_names
 from reports.results import Results
+from reports.tables.decomposition import REST
+from reports.words import decomposition
 
 _MOST_GROUPS = 8  # Rows of a figure.
 _MOST_WORLDS = 3  # Launches whose processor use is drawn.
@@ -32,7 +34,7 @@ class _Shared:
     names: Mapping[str, str]
     """The short names of the regimes, in the order in which they are shown."""
     limits: Mapping[str, Mapping[tuple[str, int], str]]
-    """Of each regime, `scaling.limits`."""
+    """Of each regime, `decomposition.limits`."""
     everywhere: set[str]
     """The packages that the launches of every family have; none where there is one family."""
     exposed: Mapping[tuple, Mapping[str, object]]
@@ -53,7 +55,7 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
         material=material,
         records=results.records,
         names={name: names[name] for name in dict.fromkeys([*regimes, *names])},
-        limits={name: scaling.limits(rows) for name, rows in material.scaling.groupby("regime")},
+        limits={name: decomposition.limits(rows) for name, rows in material.scaling.groupby("regime")},
         everywhere=_everywhere([results.records[name] for name in material.launches["launch"]]),
         exposed=_by_cell(material.split),
         held=_by_cell(material.memory),
@@ -115,7 +117,7 @@ def _limit(shared: _Shared, launches: pd.DataFrame, regime: str) -> tuple[int, s
     """
     found = shared.material.scaling
     found = found[(found["regime"] == regime) & found["strategy"].isin(launches["strategy"])]
-    found = found[~found["oversubscribed"].astype(bool) & (found["part"] != scaling.REST)]
+    found = found[~found["oversubscribed"].astype(bool) & (found["part"] != REST)]
     if found.empty:
         return 0, "", ""
     workers = int(found["workers"].max())

@@ -22,7 +22,7 @@ from common.records import metrics
 from common.records.header import Virtual
 from common.records.training import Record
 from common.statistics.intervals import median_interval
-from reports import blocks, pairs
+from reports import blocks
 
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95}
 """The test accuracy whose time is reported, for the presets with real data."""
@@ -134,41 +134,6 @@ def over_fastest_links(table: pd.DataFrame) -> pd.DataFrame:
     told = table.assign(own=without_hosts(table), speed=table["bandwidth_bits_per_second"].fillna(math.inf))
     fastest = told.groupby(["regime", "own", "workers", "hosts"])["speed"].transform("max")
     return table[told["speed"] == fastest]
-
-
-def time_split(cell_table: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
-    """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire.
-
-    `exposed_seconds` is the median, over `exposed_n` pairs of launches of the same round, of the step with exchange
-    less the one without, with its interval from `exposed_low` to `exposed_high`, NaN below six pairs.
-    """
-    kept = ["regime", "strategy", "bare_strategy", "placement", "workers", "wire_bytes", "formula_bytes"]
-    kept += ["formula", "formula_source"]
-    columns = [*kept, "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
-    columns += ["exposed_low", "exposed_high"]
-    exposed, rows, told = pairs.exposed(launch_table, plan), [], cell_table.to_dict("records")
-    alone = {(row["regime"], row["strategy"], row["workers"]): row for row in told if not row["exchange"]}
-    for row in told:
-        if not row["exchange"] or row["workers"] == 1:
-            continue
-        cell = (row["regime"], row["strategy"], row["workers"])
-        without = alone.get(cell, {})
-        seconds, low, high, count = pairs.median(exposed.get(cell, pd.Series(dtype=float)))
-        if without or row["wire_bytes"] == row["wire_bytes"]:
-            rows.append(
-                {
-                    **{name: row[name] for name in kept},
-                    "step_seconds": row["seconds"],
-                    "step_n": row["n"],
-                    "compute_seconds": without.get("seconds", float("nan")),
-                    "compute_n": without.get("n", 0),
-                    "exposed_seconds": seconds,
-                    "exposed_n": count,
-                    "exposed_low": low,
-                    "exposed_high": high,
-                }
-            )
-    return pd.DataFrame(rows, columns=columns)
 
 
 def ranks(launch_table: pd.DataFrame) -> pd.DataFrame:

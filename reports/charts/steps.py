@@ -25,8 +25,8 @@ _LETTER, _LONGEST_NAME = 1.25, 24  # Millimetres; characters of a name on a narr
 def scaling(table: pd.DataFrame, width: float = style.WIDTH) -> bytes:
     """A bar for each strategy, a panel for each number of workers: the ideal step, then what it takes beyond it.
 
-    `table` are the rows of `scaling.table` of one regime, with `products_seconds`, what the framework's products alone
-    take, NaN where no probe tells; a triangle marks it. Parts below zero stand left of zero; a line marks the
+    `table` are the rows of `decomposition.parts` of one regime, with `products_seconds`, what the framework's products
+    alone take, NaN where no probe tells; a triangle marks it. Parts below zero stand left of zero; a line marks the
     measured step, which is the sum of all. The bar of a strategy with more threads than cores is pale.
     """
     bars = table.groupby("workers")["strategy"].nunique()
@@ -67,7 +67,7 @@ def part_handles(parts: Iterable[str]) -> list[Patch]:
 def draw_parts(
     axes: Axes, cell: pd.DataFrame, place: float, keys: Sequence[str], about: Mapping[str, object], alpha: float = 1.0
 ) -> tuple[float, float]:
-    """A bar of the parts of one step, from the rows of `scaling.table` on it, and its ends, in milliseconds."""
+    """A bar of the parts of one step, from the rows of `decomposition.parts` on it, and its ends, in milliseconds."""
     rows = {row["part"]: row for row in cell.to_dict("records")}
     rows["ideal"] = {"seconds": cell["ideal_seconds"].iloc[0]}
     spans, right = style.stacked(cell)

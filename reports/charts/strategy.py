@@ -90,7 +90,7 @@ def strategy(
 
     The other tables name by `group` its place, from 0. `windows` has a row for each bar: whether with `exchange`, n
     launches, `quantiles` (WINDOW_QUANTILES) and `medians` of the launches, milliseconds per step. `parts` are rows of
-    `scaling.table`; `startups` has the seconds of STARTUP_PARTS and n. `processors` has a row for each part of a
+    `decomposition.parts`; `startups` has the seconds of STARTUP_PARTS and n. `processors` has a row for each part of a
     start-up and each window of the launches shown: its `group`, the `part` (empty for a window), rank, `start` and
     `end` in seconds and the `cores` kept busy. `absent` says by the name of a table why it has no rows. The `height`,
     millimetres, is that of a wide figure; a narrow one is as high as its panels, which stand below one another.

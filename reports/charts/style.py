@@ -103,8 +103,8 @@ def styles(colors: Mapping[str, Sequence[str]]) -> dict[str, Style]:
 def stacked(step: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], float]:
     """Where each part of a step starts and ends in its bar, in milliseconds, in the order of PARTS; and the right end.
 
-    `step` are the rows of `scaling.table` on it. Parts above zero go one after another to the right of zero, those
-    below to its left.
+    `step` are the rows of `decomposition.parts` on it. Parts above zero go one after another to the right of zero,
+    those below to its left.
     """
     lengths = {"ideal": step["ideal_seconds"].iloc[0]} | dict(zip(step["part"], step["seconds"], strict=True))
     spans, left, right = {}, 0.0, 0.0

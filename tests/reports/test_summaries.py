@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -225,80 +224,6 @@ def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
     assert len(summaries.launches(named(record, stopping))) == 1
 
 
-def split_of(records: Mapping[str, Record], plan: pd.DataFrame | None = None) -> pd.DataFrame:
-    launches = summaries.launches(records)
-    return summaries.time_split(summaries.cells(launches), launches, plan)
-
-
-def silent(milliseconds: float) -> Record:
-    return varied("amber_ring", 2, (milliseconds,) * 2, exchange=False)
-
-
-def test_exposed_communication_is_the_step_less_the_step_without_exchange():
-    counted = {"wire_bytes_per_step": 200_000.0, "formula_bytes_per_step": 150_000.0}
-    [row] = split_of(named(make_record("amber_ring", 2, (5.0, 5.0), **counted), silent(3.0))).to_dict("records")
-    assert row["step_seconds"] == pytest.approx(0.005)
-    assert row["compute_seconds"] == pytest.approx(0.003)
-    assert (row["exposed_seconds"], row["exposed_n"]) == (pytest.approx(0.002), 1)
-    assert row["formula_bytes"] == 150_000
-    assert row["wire_bytes"] == 200_000
-
-
-@pytest.mark.parametrize(("n", "interval"), [(5, (math.nan, math.nan)), (6, (0.002, 0.007))])
-def test_exposed_communication_is_the_median_over_pairs_of_the_same_round_with_its_interval(n, interval):
-    # Rounds are of very different speeds; in each a step takes 2 to 7 ms longer than without exchange.
-    computing = [1.0, 100.0, 3.0, 200.0, 5.0, 300.0][:n]
-    records = [make_record("amber_ring", 2, (each + extra,) * 2) for extra, each in enumerate(computing, start=2)]
-    [row] = split_of(named(*records, *map(silent, computing))).to_dict("records")
-    assert (row["exposed_seconds"], row["exposed_n"]) == (pytest.approx({5: 0.004, 6: 0.0045}[n]), n)
-    assert (row["exposed_low"], row["exposed_high"]) == pytest.approx(interval, nan_ok=True)
-
-
-def test_with_a_plan_a_launch_without_exchange_is_paired_with_that_of_its_round():
-    records = named(*(make_record("amber_ring", 2, (5.0 + index,) * 2) for index in range(3)), silent(3.0), silent(4.0))
-    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 2, 3, 3, 4]})
-    [row] = split_of(records, plan).to_dict("records")
-    assert (row["exposed_seconds"], row["exposed_n"], row["step_n"], row["compute_n"]) == (
-        pytest.approx(0.004),
-        1,
-        3,
-        2,
-    )
-    [row] = split_of(records, plan.assign(repetition=[1, 2, 3, 4, 5])).to_dict("records")
-    assert (row["exposed_n"], row["compute_seconds"]) == (0, pytest.approx(0.0035))
-    assert math.isnan(row["exposed_seconds"])
-    [row] = split_of(named(make_record("amber_ring", 2, wire_bytes_per_step=5.0))).to_dict("records")
-    assert math.isnan(row["compute_seconds"])
-
-
-def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_exchange_or_had_its_bytes_counted():
-    counted = make_record("cobalt_replicas", 2, (6.0, 6.0), wire_bytes_per_step=5.0)
-    records = named(
-        make_record("amber_ring", 2, (5.0, 5.0)),
-        *(silent(3.0) for _ in range(2)),
-        *[make_record("amber_ring", 4, (9.0, 9.0)), make_record("amber_sharded", 2, (7.0, 7.0)), counted],
-        *[make_record("amber_ring", 1), varied("amber_ring", 1, exchange=False)],
-        clocked("cobalt_replicas", 300, 25),
-    )
-    split = split_of(records).set_index("bare_strategy")
-    times = ["workers", "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
-    nan = float("nan")
-    assert rows_of(split[[*times, "wire_bytes"]]) == [
-        dict(zip([*times, "wire_bytes"], (2, 0.005, 1, 0.003, 2, 0.002, 1, nan), strict=True)),
-        dict(zip([*times, "wire_bytes"], (2, 0.006, 1, nan, 0, nan, 0, 5.0), strict=True)),
-    ]
-    assert [*split.index] == [*split["strategy"]] == ["amber_ring", "cobalt_replicas"]
-    assert split["formula"].str.contains("ring all-reduce").all()
-    assert split["formula_source"].str.contains("2009").all()
-
-
-def test_a_cell_without_exchange_counts_for_its_own_regime_alone():
-    other = clocked("amber_ring", 300, 25, batch=16)
-    records = named(other, changed(other, options=other.options | {"exchange": False}))
-    split = split_of(records | {"a": make_record("amber_ring", 2)})
-    assert split["regime"].str.contains("--batch 16").tolist() == [True]
-
-
 def test_a_launch_whose_bytes_have_no_formula_has_none():
     [launch] = summaries.launches(named(make_record("amber_parts", 2))).to_dict("records")
     assert math.isnan(launch["formula_bytes"])
@@ -329,10 +254,8 @@ def test_without_launches_every_table_has_its_columns_and_no_rows():
     cells = summaries.cells(launches)
     assert [*cells] == ["regime", "strategy", "workers", "exchange"]
     assert summaries.regimes(launches) == []
-    tables = (summaries.time_split(cells, launches, None), summaries.ranks(launches), summaries.inputs(launches))
+    tables = (summaries.ranks(launches), summaries.inputs(launches))
     assert [" ".join(table) for table in tables] == [
-        "regime strategy bare_strategy placement workers wire_bytes formula_bytes formula formula_source "
-        "step_seconds step_n compute_seconds compute_n exposed_seconds exposed_n exposed_low exposed_high",
         "regime strategy workers n spread largest_spread peak_bytes",
         "regime workers bare_strategy strategy n input_seconds step_seconds share",
     ]
@@ -346,9 +269,7 @@ def test_without_launches_every_table_has_its_columns_and_no_rows():
 
 def test_tables_that_need_what_no_launch_measured_have_their_columns_and_no_rows():
     launches = summaries.launches(named(make_record("amber_ring", 1)))
-    cells = summaries.cells(launches)
     for found, empty in (
-        (summaries.time_split(cells, launches, None), split_of({})),
         (summaries.ranks(launches), summaries.ranks(summaries.launches({}))),
         (summaries.inputs(launches), summaries.inputs(summaries.launches({}))),
     ):
@@ -639,7 +560,9 @@ def test_a_regime_is_named_in_words_with_a_batch_that_is_not_its_presets():
 
 
 def test_a_regime_has_its_own_rows_with_exchange():
-    launches = summaries.launches(named(clocked("amber_ring", 300, 25), silent(2.0), make_record("amber_ring", 2)))
+    launches = summaries.launches(
+        named(clocked("amber_ring", 300, 25), varied("amber_ring", 2, exchange=False), make_record("amber_ring", 2))
+    )
     regime = launches["regime"].iloc[-1]
     assert launches["regime"].tolist() == [launches["regime"].iloc[0], regime, regime]
     for table in (launches, summaries.cells(launches)):

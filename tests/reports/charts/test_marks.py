@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports import bandwidths, blocks, certificate, scaling, strategy_pages, summaries
+from reports import bandwidths, blocks, certificate, strategy_pages, summaries
 from reports.charts import deviation, speed, steps, strategy, style, sweep
 from reports.material import gather
 from reports.results import Results
+from reports.tables import decomposition
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import looks_of
 from tests.reports.records import make_record, named, over_hosts, varied
@@ -165,7 +166,7 @@ def of_parts() -> Figure:
         records += [make_record("amber_ring", workers, (4.0 + place / 10,) * 3) for place in range(6)]
     records += [varied("amber_ring", 2, (1.5 + place / 30,) * 3, exchange=False) for place in range(6)]
     launches = summaries.launches(named(*records))
-    table = scaling.table(summaries.cells(launches), launches, None).assign(products_seconds=0.9e-3)
+    table = decomposition.parts(summaries.cells(launches), launches, None).assign(products_seconds=0.9e-3)
 
     def expected(rows: Rows) -> list[Expected]:
         marks = []

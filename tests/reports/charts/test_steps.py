@@ -4,8 +4,9 @@ import math
 
 import pandas as pd
 
-from reports import scaling, summaries
+from reports import summaries
 from reports.charts import steps
+from reports.tables import decomposition
 from tests.reports.drawings import height_of, words
 from tests.reports.records import make_record, named, varied
 
@@ -22,7 +23,7 @@ def parts_of_steps(strategies: int = 1, workers: tuple[int, ...] = (2,), millise
 
 
 def drawn_parts(launches: pd.DataFrame, products_seconds: float = math.nan) -> str:
-    found = scaling.table(summaries.cells(launches), launches, None)
+    found = decomposition.parts(summaries.cells(launches), launches, None)
     return steps.scaling(found.assign(products_seconds=products_seconds)).decode()
 
 

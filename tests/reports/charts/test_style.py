@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from matplotlib.colors import rgb_to_hsv, to_rgb
 
-from reports import scaling
 from reports.charts import style
+from reports.tables.decomposition import PARTS
 from tests.reports.drawings import looks_of
 from tests.reports.records import AMBER, COBALT, TEAL
 
@@ -59,12 +59,12 @@ def test_a_long_name_is_broken_between_its_options_only():
 
 
 def test_every_part_that_a_step_can_have_has_a_look_of_its_own():
-    assert [*style.PARTS] == ["ideal", *scaling.PARTS]
+    assert [*style.PARTS] == ["ideal", *PARTS]
     assert len(set(style.PARTS.values())) == len(style.PARTS)
 
 
 def step(**milliseconds: float) -> pd.DataFrame:
-    """Rows of `scaling.table` on a step whose ideal is 2 ms."""
+    """Rows of `decomposition.parts` on a step whose ideal is 2 ms."""
     seconds = [value / 1000 for value in milliseconds.values()]
     return pd.DataFrame({"part": [*milliseconds], "seconds": seconds, "ideal_seconds": 0.002})
 

@@ -5,9 +5,10 @@ import math
 import pandas as pd
 
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, pairs, phases, settings, summaries
+from reports import blocks, summaries
 from reports.blocks import Block
 from reports.material import Material, regime_names
+from reports.words import factors, phases
 
 
 def section(material: Material) -> list[Block]:
@@ -16,9 +17,9 @@ def section(material: Material) -> list[Block]:
     return [
         *_communication(material.split, names),
         *phases.section(material.phases, material.split, names),
-        *settings.section(material.settings, names),
-        *_convenience(material.convenience, names),
-        *_one_process(material.one_process, names),
+        *factors.options(material.settings, names),
+        *factors.convenience(material.convenience, names),
+        *factors.one_process(material.one_process, names),
         *_inputs(material.launches, names),
         *_spread(material.launches, names),
         *_startup(material.startups),
@@ -86,60 +87,6 @@ def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
 
 def _megabytes(count: float) -> str:
     return blocks.DASH if math.isnan(count) else f"{count / 1e6:,.3f}"
-
-
-def _convenience(table: pd.DataFrame, names: dict[str, str]) -> list[Block]:
-    """A library's loop against one's own, where both were measured on the same work."""
-    if table.empty:
-        return []
-    explanation = (
-        "The same means of distribution, with a library's loop and with a loop written out. The factor is how many "
-        f"times as long a step takes with the library's: {pairs.PAIRED}."
-    )
-    sides = ("library's", "own")
-    return [
-        blocks.heading("What convenience costs", level=2),
-        blocks.text(explanation),
-        _factor_table(table, ("library's loop", "own loop"), sides, names),
-    ]
-
-
-def _one_process(table: pd.DataFrame, names: dict[str, str]) -> list[Block]:
-    """Replicas in the threads of one process against a process each, where both were measured on the same work."""
-    if table.empty:
-        return []
-    explanation = (
-        "The same replicas on the same rows, in the threads of one process, which take turns in the interpreter, and "
-        "in a process each. Tutorials claim a factor of 2 to 3. The factor is how many times as long a step takes in "
-        f"one process: {pairs.PAIRED}.{_range(table[table['workers'] > 1], names)}"
-    )
-    return [
-        blocks.heading("What one process costs", level=2),
-        blocks.text(explanation),
-        _factor_table(table, ("in one process", "a process each"), ("one process's", "processes'"), names),
-    ]
-
-
-def _range(table: pd.DataFrame, names: dict[str, str]) -> str:
-    if table.empty:
-        return ""
-    ordered = table.sort_values("factor").to_dict("records")
-    least, most = (
-        f"{blocks.ratio(row['factor'])} ({names[row['regime']]}, {row['workers']} workers, n = {row['pairs']})"
-        for row in (ordered[0], ordered[-1])
-    )
-    return f" Here it is {least}." if len(ordered) == 1 else f" Here it goes from {least} to {most}."
-
-
-def _factor_table(table: pd.DataFrame, titles: tuple[str, str], sides: tuple[str, str], names: dict[str, str]) -> Block:
-    """The rows of `pairs.factors`; the second strategy of each pair stands first, under the first of `titles`."""
-    rows = [
-        [row["second"], row["first"], str(row["workers"]), names[row["regime"]], *pairs.in_words(row)]
-        for row in table.sort_values(["second", "regime", "workers"]).to_dict("records")
-    ]
-    columns = [*titles, "workers", "regime", *(f"{side}, ms per step" for side in sides)]
-    columns += ["factor", "95 % interval", "pairs (n)"]
-    return blocks.table(columns, rows, pairs.notes(table), left=(0, 1, 3))
 
 
 def _inputs(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:

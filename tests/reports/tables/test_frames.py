@@ -1,4 +1,4 @@
-"""reports/tables.py: the report's numbers as pandas tables and CSV files."""
+"""reports/tables/frames.py: the report's numbers as pandas tables and CSV files."""
 
 import json
 import re
@@ -14,15 +14,16 @@ from common.errors import UserError
 from common.records.ceiling import FOLDER
 from common.records.files import write_record
 from common.records.training import Record
-from reports import load, tables
-from reports.tables import COLUMNS, Tables
+from reports import load
+from reports.tables import frames
+from reports.tables.frames import COLUMNS, Tables
 from tests.changes import changed
 from tests.reports.probes import probe
 from tests.reports.records import MadeUpOptions, certified, make_record, named, over_hosts, unfinished, write_all
 from tests.reports.replays import replay
 from tests.reports.replays import replayed as replayed_as
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 AROUND = {
     **{"core_seconds": 0.02, "steal_seconds": 0.0, "busy_seconds": 0.02, "own_seconds": 0.02},
     **{"involuntary_switches": 3, "spin_seconds": 1e-4, "clock_megahertz": 2000.0},
@@ -65,7 +66,7 @@ def loaded(folder) -> Tables:
 @pytest.fixture(scope="module")
 def written(loaded, tmp_path_factory) -> Path:
     beside = tmp_path_factory.mktemp("tables")
-    tables.write(beside, loaded)
+    frames.write(beside, loaded)
     return beside
 
 
@@ -138,7 +139,7 @@ def test_lists_are_written_as_json_and_commas_stay_in_their_field(written, loade
 
 
 def test_the_same_records_give_the_same_bytes(written, folder, tmp_path):
-    tables.write(tmp_path, load(folder))
+    frames.write(tmp_path, load(folder))
     for path in written.iterdir():
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 

@@ -1,15 +1,10 @@
 """How many times as long a step takes in one launch as in another, from pairs of launches of the same round."""
 
 import math
-from collections.abc import Mapping
 
 import pandas as pd
 
 from common.statistics.intervals import FEWEST_LAUNCHES, median_interval
-from reports import blocks
-
-PAIRED = "the median over pairs of launches of the same round, with its order-statistic interval over those pairs"
-"""What a factor is, in words."""
 
 CAN_NOT_TELL, TOO_FEW, NO_ROUND = "can't tell", "too few rounds", "no shared round"
 """What is said where no interval lies on one side."""
@@ -68,20 +63,6 @@ def with_rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.Dat
     return launch_table.assign(round=launch_table["launch"].map(rounds)).dropna(subset=["round"])
 
 
-def exposed(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple[str, str, int], pd.Series]:
-    """Exposed communication in seconds per step, by round, for each regime, strategy and number of workers.
-
-    It is T_step less T_comp: the step with gradient exchange less the one without, in every round that has both.
-    """
-    rounds, cell = with_rounds(launch_table, plan), ["regime", "strategy", "workers"]
-    if rounds.empty:
-        return {}
-    by_exchange = rounds.assign(exchange=rounds["exchange"].astype(bool)).groupby([*cell, "round", "exchange"])
-    steps = by_exchange["seconds"].median().unstack("exchange").reindex(columns=[True, False])
-    seconds = (steps[True] - steps[False]).dropna()
-    return {key: group.droplevel(cell) for key, group in seconds.groupby(level=cell)}
-
-
 def median(values: pd.Series) -> tuple[float, float, float, int]:
     """The median over rounds, both ends of its interval, and n; NaN for what doesn't exist."""
     if values.empty:
@@ -97,21 +78,6 @@ def side(low: float, high: float, n: int, middle: float, words: tuple[str, str])
         return TOO_FEW if n else NO_ROUND
     below, above = words
     return above if low > middle else below if high < middle else CAN_NOT_TELL
-
-
-def in_words(row: Mapping[str, object]) -> list[str]:
-    """Of a row of either table: milliseconds per step of the second and of the first, the factor, its interval, n."""
-    interval = blocks.DASH
-    if not math.isnan(row["low"]):
-        interval = f"{blocks.ratio(row['low'])} to {blocks.ratio(row['high'])}"
-    times = [blocks.milliseconds(row[name]) for name in ("second_seconds", "first_seconds")]
-    return [*times, blocks.ratio(row["factor"]), interval, str(row["pairs"])]
-
-
-def notes(table: pd.DataFrame) -> list[str]:
-    """What is to be said below a table of factors."""
-    few = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."]
-    return few if (table["pairs"] < FEWEST_LAUNCHES).any() else []
 
 
 def _rows(matched: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

@@ -1,31 +1,11 @@
-"""The frameworks' own accounts of where the time of an exchange goes."""
+"""What the frameworks' own accounts say of where the time of an exchange goes."""
 
 from collections.abc import Mapping
 
 import pandas as pd
 
-from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
-
-
-def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
-    """One row for each phase of each cell of several workers whose launches have an account of their exchange.
-
-    `seconds` are per step, medians over n launches. Phases stand in the order of the record.
-    """
-    keys = ["regime", "workers", "strategy", "family", "phase", "meaning"]
-    told = []
-    for row in launches[launches["exchange"].astype(bool) & (launches["workers"] > 1)].to_dict("records"):
-        record = records[row["launch"]]
-        steps = record.task.steps - record.first_step
-        for phase in record.phases:
-            known = {name: row[name] for name in keys[:4]}
-            about = {"phase": phase.name, "meaning": phase.meaning}
-            told.append(known | about | {"seconds": phase.seconds / steps})
-    if not told:
-        return pd.DataFrame(columns=[*keys, "n", "seconds"])
-    return pd.DataFrame(told).groupby(keys, sort=False)["seconds"].agg(n="count", seconds="median").reset_index()
 
 
 def section(found: pd.DataFrame, split: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:

@@ -6,11 +6,10 @@ import pandas as pd
 import pytest
 
 from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
-from reports import exchanges, pairs, scaling, summaries
-from reports.blocks import DASH
+from reports import summaries
+from reports.tables import pairs
 from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
-from tests.reports.replays import replay
 
 
 def convenience(launches: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
@@ -35,22 +34,6 @@ def test_what_options_of_a_strategys_own_cost_is_over_the_same_strategy_with_non
     assert (row["first"], row["second"]) == ("cobalt_replicas", "cobalt_replicas, compiled")
     assert (row["first_seconds"], row["second_seconds"]) == (pytest.approx(0.002), pytest.approx(0.003))
     assert row["factor"] == pytest.approx(1.5)
-
-
-@pytest.mark.parametrize(
-    ("launches", "said", "notes"),
-    [
-        (5, ["3,000", "2,000", "1.50", DASH, "5"], ["No interval is given for fewer than 6 pairs."]),
-        (6, ["3,000", "2,000", "1.50", "1.25 to 1.75", "6"], []),
-    ],
-)
-def test_a_factor_is_said_with_both_times_its_interval_and_its_pairs(launches, said, notes):
-    plain = [make_record("cobalt_replicas", 2, (2000.0,) * 3)] * launches
-    times = (2500.0, 3500.0, *[3000.0] * 4)
-    compiled = [varied("cobalt_replicas", 2, (time,) * 3, compiled=True) for time in times]
-    table = pairs.against_default(summaries.launches(named(*plain, *compiled[:launches])), None)
-    assert pairs.in_words(table.iloc[0].to_dict()) == said
-    assert pairs.notes(table) == notes
 
 
 def test_replicas_in_one_process_are_paired_with_replicas_in_a_process_each():
@@ -140,25 +123,6 @@ def test_a_library_is_compared_on_the_same_hosts_over_the_same_link():
     library = over_hosts("amber_library", milliseconds=(3.0,) * 3, megabits=10.0)
     [row] = convenience(summaries.launches(named(*own, library)), None).to_dict("records")
     assert (row["first"], row["second"]) == ("amber_ring, 2 hosts, 10 Mbit/s", "amber_library, 2 hosts, 10 Mbit/s")
-
-
-def test_every_table_has_the_same_exposed_communication_also_of_a_round_with_two_launches():
-    steps = [make_record("amber_ring", 2, (each,) * 2) for each in (5.0, 6.0, 7.0)]
-    silent = varied("amber_ring", 2, (3.0,) * 2, exchange=False)
-    records = named(make_record("amber_single", 1, (2.0, 2.0)), *steps, silent)
-    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 1, 1, 2, 1]})
-    launches = summaries.launches(records)
-    cells = summaries.cells(launches)
-    [by_round] = pairs.exposed(launches, plan).values()
-    assert by_round.to_dict() == {1: pytest.approx(0.0025)}
-    split = summaries.time_split(cells, launches, plan)
-    parts = scaling.table(cells, launches, plan)
-    replays = exchanges.table(launches, {"replay": replay(1.2)}, plan)
-    exchange = parts[parts["part"] == scaling.EXCHANGE]
-    tables = [split["exposed_seconds"], replays["exposed_seconds"], exchange["seconds"]]
-    assert [seconds.tolist() for seconds in tables] == [[pytest.approx(0.0025)]] * 3
-    assert [counts.tolist() for counts in (split["exposed_n"], replays["exposed_n"], exchange["n"])] == [[1]] * 3
-    assert pairs.exposed(launches, plan.assign(repetition=range(5))) == {}
 
 
 def test_the_median_over_rounds_has_an_interval_from_six_on():

@@ -3,22 +3,13 @@
 import pytest
 
 from common.records.training import Record
-from reports import phases, summaries
 from reports.blocks import DASH
 from reports.material import gather, regime_names
 from reports.results import Results
+from reports.words import phases
 from tests.changes import changed
 from tests.reports.records import make_record, named, varied
-
-PHASES = [
-    {"name": "waiting", "seconds": 0.06, "meaning": "until all workers have the gradient"},
-    {"name": "all-reduce", "seconds": 0.03, "meaning": "the exchange itself"},
-]
-"""Over the 60 steps of a record of the tests."""
-
-
-def traced(name: str = "teal_amber", milliseconds: float = 4.0, **fields: object) -> Record:
-    return changed(varied(name, 2, (milliseconds,) * 3, trace=True), **{"phases": PHASES} | fields)
+from tests.reports.tables.test_phases import PHASES, traced
 
 
 def section(tmp_path, *records: Record) -> list[dict]:
@@ -38,9 +29,6 @@ def test_launches_with_one_worker_or_without_exchange_have_nothing_to_account_fo
     alone = changed(make_record("teal_amber", 1), phases=PHASES)
     silent = changed(varied("teal_amber", 2, exchange=False), phases=PHASES)
     assert section(tmp_path, alone, silent) == []
-    assert " ".join(phases.table(summaries.launches({}), {})) == (
-        "regime workers strategy family phase meaning n seconds"
-    )
 
 
 @pytest.mark.parametrize("without_exchange", [True, False])
@@ -60,17 +48,6 @@ def test_each_phase_has_its_name_and_its_meaning_from_the_record(tmp_path):
     assert meanings == ["waiting: until all workers have the gradient", "all-reduce: the exchange itself"]
     [table] = [block for block in blocks if block["kind"] == "table"]
     assert table["columns"][4:] == ["waiting, ms", "all-reduce, ms", "exposed, ms"]
-
-
-def test_a_launch_that_went_on_from_a_checkpoint_counts_its_own_steps_alone(tmp_path):
-    [[row]] = tables_of(section(tmp_path, traced(first_step=30)))
-    assert row[4:6] == ["2.00", "1.00"]
-
-
-def test_a_cell_counts_by_the_median_of_its_launches(tmp_path):
-    launches = [traced(phases=[PHASES[0] | {"seconds": seconds}]) for seconds in (0.06, 0.12, 0.6)]
-    [[row]] = tables_of(section(tmp_path, *launches))
-    assert row[3:5] == ["3", "2.00"]
 
 
 def test_every_family_has_an_account_with_phases_of_its_own(tmp_path):

@@ -1,16 +1,20 @@
-"""What the report says of a strategy's own options, and where it says nothing."""
+"""What the report says of factors: of options, of a library's loop, of one process."""
+
+import pytest
 
 from common.records.training import Record
-from reports import settings
+from reports import summaries
 from reports.blocks import DASH
 from reports.material import gather, regime_names
 from reports.results import Results
+from reports.tables import pairs
+from reports.words import factors
 from tests.reports.records import make_record, named, over_hosts, varied
 
 
 def section(tmp_path, *records: Record) -> list[dict]:
     found = gather(Results(tmp_path, named(*records), None))
-    return settings.section(found.settings, regime_names(found.cells))
+    return factors.options(found.settings, regime_names(found.cells))
 
 
 def table_of(blocks: list[dict]) -> dict:
@@ -46,3 +50,19 @@ def test_few_launches_have_a_factor_without_an_interval_and_a_note(tmp_path):
 
 def test_hosts_are_no_option(tmp_path):
     assert section(tmp_path, make_record("amber_ring", 2), over_hosts(), over_hosts(megabits=10.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("launches", "said", "notes"),
+    [
+        (5, ["3,000", "2,000", "1.50", DASH, "5"], ["No interval is given for fewer than 6 pairs."]),
+        (6, ["3,000", "2,000", "1.50", "1.25 to 1.75", "6"], []),
+    ],
+)
+def test_a_factor_is_said_with_both_times_its_interval_and_its_pairs(launches, said, notes):
+    plain = [make_record("cobalt_replicas", 2, (2000.0,) * 3)] * launches
+    times = (2500.0, 3500.0, *[3000.0] * 4)
+    compiled = [varied("cobalt_replicas", 2, (time,) * 3, compiled=True) for time in times]
+    table = pairs.against_default(summaries.launches(named(*plain, *compiled[:launches])), None)
+    assert factors.in_words(table.iloc[0].to_dict()) == said
+    assert factors.notes(table) == notes

@@ -1,66 +1,27 @@
-"""When synchronous SGD pays, against times, ratios and batches worked out by hand, and what the report says of them."""
+"""What the report says of when synchronous SGD pays."""
 
-import dataclasses
 import math
 
 import pandas as pd
 import pytest
 
-from common.contract.task import PRESETS
 from common.errors import UserError
 from common.records.training import Record
-from reports import paying, summaries
+from reports import summaries
 from reports.blocks import DASH
 from reports.material import regime_names
-from tests.reports.records import MadeUpOptions, make_record, named, over_hosts
-
-DRIFT = (0.0, 1.0, 5.0, 2.0, 9.0, 3.0)
-"""How many per cent slower the machine is in each of six rounds."""
-
-
-def launch(
-    milliseconds: float,
-    name: str = "amber_ring",
-    workers: int = 2,
-    *,
-    strong: bool = False,
-    batch: int = 64,
-    **options: object,
-) -> Record:
-    # Windows of as many rows, as whoever tries another batch chooses them.
-    lengths = {"steps": 60 * 64 // batch, "warmup_steps": 20 * 64 // batch, "window_steps": 10 * 64 // batch}
-    task = dataclasses.replace(PRESETS["digits"], scaling="strong" if strong else "weak", workers=workers, **lengths)
-    task = dataclasses.replace(task, batch=batch)
-    return make_record(name, workers, (milliseconds,) * 3, task=task, options=MadeUpOptions(**options))
-
-
-def base(milliseconds: float, **facts: object) -> Record:
-    return launch(milliseconds, "amber_single", 1, **facts)
-
-
-def rounds(
-    of_base: float | None,
-    step: float,
-    alone: float | None = None,
-    n: int = 6,
-    name: str = "amber_ring",
-    workers: int = 2,
-    batch: int = 64,
-) -> list[Record]:
-    """n rounds of the base, the strategy and the strategy without exchange; what takes no time has no launch."""
-    found = []
-    for factor in (1 + per_cent / 100 for per_cent in DRIFT[:n]):
-        found += [base(factor * of_base, batch=batch)] if of_base else []
-        found.append(launch(factor * step, name, workers, batch=batch))
-        found += [launch(factor * alone, name, workers, exchange=False)] if alone else []
-    return found
+from reports.tables import decomposition
+from reports.tables import paying as numbers
+from reports.words import paying
+from tests.reports.records import named
+from tests.reports.steps import base, launch, rounds
 
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
     stems = named(*records)
     launches = summaries.launches(stems)
     cells = summaries.cells(launches)
-    return paying.table(launches, cells, summaries.time_split(cells, launches, plan), stems, plan)
+    return numbers.table(launches, cells, decomposition.split(cells, launches, plan), stems, plan)
 
 
 def section(*records: Record) -> list[dict]:
@@ -81,29 +42,6 @@ def shown(*records: Record) -> list[dict[str, str]]:
     return [left | right for left, right in zip(*halves, strict=True)]
 
 
-def test_the_columns_are_those_worked_out_by_hand():
-    # One worker computes for 2 ms; two compute for 3 ms each beside one another, and take 4 ms with their exchange.
-    [row] = table(base(2.0), launch(4.0), launch(3.0, exchange=False)).to_dict("records")
-    # The digits' training set has 1,797 rows less 360.
-    assert (row["rows"], row["batch"], row["workers"], row["base"]) == (1437, 64, 2, "amber_single")
-    assert row["epoch_seconds"] == pytest.approx(1437 / 128 * 0.004)
-    assert row["base_epoch_seconds"] == pytest.approx(1437 / 64 * 0.002)
-    assert (row["ratio"], row["contention"], row["sync_share"]) == pytest.approx((1.0, 1.5, 1 / 3))
-    assert [row[f"{name}_seconds"] for name in ("base", "compute", "sync")] == pytest.approx([0.002, 0.003, 0.001])
-    # 2 B* / (3 B* / 64 + 1) = B* / (2 B* / 64), so B* = 64.
-    assert row["fewest_batch"] == pytest.approx(64)
-
-
-def test_the_ratio_is_of_launches_of_the_same_round_with_its_interval():
-    [row] = table(*rounds(2.0, 3.2, 2.4)).to_dict("records")
-    assert (row["ratio"], row["low"], row["high"], row["n"]) == pytest.approx((1.25, 1.25, 1.25, 6))
-    assert (row["contention"], row["contention_low"], row["contention_high"]) == pytest.approx((1.2, 1.2, 1.2))
-    assert (row["measured"], row["formula"], row["with_contention"]) == ("surely pays", "pays", "pays")
-    # T_sync grows with the round: 0.8 ms and up to 9 % more.
-    assert row["sync_low"] == pytest.approx(0.0008)
-    assert row["sync_high"] == pytest.approx(0.0008 * 1.09)
-
-
 def test_below_six_rounds_there_is_no_interval_and_no_verdict():
     [row] = table(*rounds(2.0, 3.2, 2.4, n=5)).to_dict("records")
     assert (row["n"], row["measured"], row["formula"]) == (5, "too few rounds", "pays")
@@ -113,25 +51,6 @@ def test_below_six_rounds_there_is_no_interval_and_no_verdict():
     assert said(*rounds(2.0, 3.2, 2.4, n=5))[0] == (
         "Of 1 row of the table, synchronous SGD has too few rounds to tell in 1. By the formula it pays in 1 of 1."
     )
-
-
-def test_an_interval_that_reaches_one_can_not_tell():
-    times = (3.2, 3.6, 3.9, 4.2, 4.5, 4.9)
-    [row] = table(*(each for time in times for each in (base(2.0), launch(time)))).to_dict("records")
-    assert row["low"] < 1 < row["high"]
-    assert row["measured"] == "can't tell"
-
-
-def test_rounds_are_those_of_the_plan():
-    records = [base(2.0), base(8.0), launch(10.0), launch(2.5), launch(2.2, exchange=False)]
-    plan = pd.DataFrame({"launch": list(named(*records)), "repetition": [1, 2, 2, 1, 3]})
-    [row] = table(*records, plan=plan).to_dict("records")
-    assert (row["ratio"], row["n"]) == pytest.approx((1.6, 2))
-    # The launch without exchange is of another round.
-    assert (row["sync_n"], row["contention_n"], row["formula"]) == (0, 0, "")
-    [row] = table(*records, plan=plan.assign(repetition=[1, 2, 3, 4, 4])).to_dict("records")
-    assert (row["n"], row["measured"], row["formula"]) == (0, "no shared round", "pays")
-    assert row["with_contention"] == ""
 
 
 def test_where_contention_explains_why_it_does_not_pay_the_sentence_says_what_computing_would_have_to_take():
@@ -318,23 +237,6 @@ def test_what_the_formula_is_not_about_has_no_section(records):
     assert section(*records) == []
 
 
-def test_asynchronous_workers_have_no_row():
-    cobalt = [launch(2.0, "cobalt_single", 1), launch(3.0, "cobalt_servers"), launch(3.0, "cobalt_replicas")]
-    assert table(*cobalt)["strategy"].tolist() == ["cobalt_replicas"]
-    together = launch(3.0, "cobalt_servers", updates="together")
-    assert table(cobalt[0], together)["strategy"].tolist() == ["cobalt_servers, together updates"]
-
-
-def test_the_base_may_be_of_strong_scaling_where_it_was_measured_in_that_alone():
-    [row] = table(base(2.0, strong=True), launch(3.2)).to_dict("records")
-    assert row["ratio"] == pytest.approx(1.25)
-
-
-def test_workers_on_several_hosts_are_a_row_with_their_placement():
-    [row] = table(over_hosts("amber_single", 1, 1), over_hosts(milliseconds=(3.0,) * 4)).to_dict("records")
-    assert (row["placement"], row["hosts"]) == ("2 hosts, 100 Mbit/s", 2)
-
-
 def test_crowded_rows_have_a_dagger_and_its_note():
     records = rounds(2.0, 12.0, 8.4, workers=4)
     [line] = shown(*records)
@@ -347,32 +249,9 @@ def test_without_the_training_set_there_are_ratios_and_no_epochs(monkeypatch):
     def missing(task: object) -> None:
         raise UserError("A file is missing: fetch it.")
 
-    monkeypatch.setattr(paying.dataset, "load", missing)
+    monkeypatch.setattr(numbers.dataset, "load", missing)
     [line] = shown(*rounds(2.0, 3.2))
     assert (line["epoch, s"], line["the base's, s"], line["95 % interval"]) == (DASH, DASH, "1.250 to 1.250")
     assert section(*rounds(2.0, 3.2))[3]["items"][0] == (
         "N isn't known here, since the training set isn't to be had; B = 64 rows per worker."
     )
-
-
-@pytest.mark.parametrize(
-    ("contention", "sync", "expected"),
-    [
-        (1.0, 0.002, 64.0),  # 2 ms over 2 ms (2 - 1).
-        (1.5, 0.001, 64.0),
-        (1.9, 0.002, 640.0),
-        (1.0, -0.0001, 0.0),
-        (2.0, 0.001, math.inf),
-        (2.5, -0.001, math.inf),
-    ],
-)
-def test_the_smallest_batch_is_that_of_equal_rates(contention, sync, expected):
-    assert paying.fewest_batch(64, 2, 0.002, contention, sync) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("batch", [80.0, 1_234.0])
-def test_at_the_smallest_batch_both_rates_are_equal(batch):
-    found = paying.fewest_batch(64, 4, 0.002, 2.2, 0.002 * (4 - 2.2) * batch / 64)
-    grown = found / 64
-    sync = 0.002 * (4 - 2.2) * batch / 64
-    assert 4 * found / (2.2 * 0.002 * grown + sync) == pytest.approx(found / (0.002 * grown))

@@ -1,0 +1,1 @@
+"""From records to rows: every number of the report is worked out here, once."""

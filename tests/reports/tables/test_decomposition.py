@@ -1,0 +1,246 @@
+"""What a step takes beyond the ideal one, against parts worked out by hand."""
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.records.training import Record
+from reports import exchanges, summaries
+from reports.tables import decomposition
+from tests.reports.records import make_record, named, varied
+from tests.reports.replays import replay
+from tests.reports.steps import alone, base, launch, plan_of
+
+
+def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
+    launches = summaries.launches(named(*records))
+    return decomposition.parts(summaries.cells(launches), launches, plan)
+
+
+def parts(found: pd.DataFrame, strategy: str = "amber_ring", workers: int = 2) -> dict[str, object]:
+    """The parts of one cell in milliseconds; they add up to what is measured beyond the ideal."""
+    own = found[(found["strategy"] == strategy) & (found["workers"] == workers)]
+    beyond = own["measured_seconds"].iloc[0] - own["ideal_seconds"].iloc[0]
+    assert own["seconds"].sum() == pytest.approx(beyond, abs=1e-12)
+    return pytest.approx(dict(zip(own["part"], 1000 * own["seconds"], strict=True)), abs=1e-9)
+
+
+def test_the_parts_are_those_worked_out_by_hand():
+    # Without exchange the ranks take 2.4 and 3.0 ms, 2.7 in the middle: the slowest makes others wait 0.3 ms.
+    found = table(base(2.0), launch(4.0), alone(3.0, rank_factors=(0.8, 1.0)))
+    assert parts(found) == {"computing": 0.7, "slowest rank": 0.3, "exchange": 1.0, "the rest": 0.0}
+    assert found["ideal_seconds"].tolist() == pytest.approx([0.002] * 4)
+    assert found["measured_seconds"].tolist() == pytest.approx([0.004] * 4)
+
+
+def test_under_strong_scaling_the_ideal_is_an_nth_of_the_bases_step():
+    found = table(base(4.0, strong=True), launch(3.5, strong=True), alone(2.5, strong=True))
+    assert found["ideal_seconds"].tolist() == pytest.approx([0.002] * 4)
+    assert parts(found) == {"computing": 0.5, "slowest rank": 0.0, "exchange": 1.0, "the rest": 0.0}
+
+
+def test_the_base_is_of_the_other_scaling_where_it_was_measured_in_that_alone():
+    found = table(base(4.0), launch(3.5, strong=True), alone(2.5, strong=True))
+    assert parts(found) == {"computing": 0.5, "slowest rank": 0.0, "exchange": 1.0, "the rest": 0.0}
+
+
+@pytest.mark.parametrize(("of_base", "rows"), [(0.1, 0.3), (None, 0.4)])
+def test_rows_are_what_is_waited_for_them_longer_than_in_the_base(of_base, rows):
+    found = table(base(2.0, waits=of_base), launch(4.0, waits=0.2), alone(3.0, waits=0.4))
+    assert parts(found) == {
+        **{"computing": 1.0 - rows, "rows": rows, "slowest rank": 0.0, "exchange": 1.0, "the rest": 0.0}
+    }
+
+
+def test_under_strong_scaling_the_base_waits_for_as_many_rows_as_a_worker():
+    strong = {"strong": True}
+    found = table(base(4.0, waits=0.2, **strong), launch(3.5, **strong), alone(2.5, waits=0.3, **strong))
+    assert parts(found) == {**{"computing": 0.3, "rows": 0.2, "slowest rank": 0.0, "exchange": 1.0, "the rest": 0.0}}
+
+
+def test_one_worker_of_a_strategy_computes_and_waits_for_rows_alone():
+    found = table(base(2.0, waits=0.1), launch(2.5, workers=1, waits=0.2))
+    assert parts(found, workers=1) == {"computing": 0.4, "rows": 0.1, "the rest": 0.0}
+
+
+def test_what_distributes_nothing_has_no_parts():
+    assert table(base(), launch(1.0, "amber_single", 1, compiled=True)).empty
+    assert table().empty
+
+
+def test_replicas_in_one_process_have_no_slowest_rank():
+    one = {"name": "amber_threads", "rank_factors": (1.0,)}
+    found = table(base(2.0), launch(4.0, **one), alone(3.0, **one))
+    assert parts(found, "amber_threads") == {"computing": 1.0, "exchange": 1.0, "the rest": 0.0}
+
+
+def test_without_a_launch_without_exchange_the_step_is_not_divided():
+    found = table(base(2.0), launch(4.0, waits=0.5))
+    assert parts(found) == {"rows": 0.5, "not divided": 1.5, "the rest": 0.0}
+
+
+def test_differences_are_of_launches_of_the_same_round():
+    # Rounds differ by far more than the parts, which are the same in each.
+    slow = (0.0, 1.0, 5.0, 2.0, 9.0, 3.0)
+    records = [kind(time + each) for each in slow for kind, time in ((base, 2.0), (launch, 4.0), (alone, 2.4))]
+    found = table(*records)
+    assert parts(found) == {"computing": 0.4, "slowest rank": 0.0, "exchange": 1.6, "the rest": 0.0}
+    shown = found[found["part"].isin(["computing", "exchange"])]
+    assert shown[["low", "high"]].to_numpy().ravel().tolist() == pytest.approx([0.0004] * 2 + [0.0016] * 2)
+    assert shown["n"].tolist() == [6, 6]
+    few = table(*records[:-3])
+    assert few["n"].tolist() == [5] * 4
+    assert few[["low", "high"]].isna().all(axis=None)
+
+
+def test_the_rounds_are_those_of_the_plan():
+    records = [base(2.0), base(8.0), base(28.0)]
+    records += [launch(4.0), launch(10.0), launch(30.0), alone(8.4), alone(28.4), alone(2.4)]
+    found = table(*records, plan=plan_of(records, [1, 2, 3, 1, 2, 3, 2, 3, 1]))
+    assert parts(found) == {"computing": 0.4, "slowest rank": 0.0, "exchange": 1.6, "the rest": 0.0}
+    assert found["is_paired"].all()
+
+
+def test_a_base_of_other_rounds_is_taken_by_its_median_and_gives_no_interval():
+    records = [base(2.0), base(3.0), base(2.2), *(launch(4.0 + index) for index in range(6))]
+    found = table(*records, plan=plan_of(records, [*range(1, 10)]))
+    [row] = found[found["part"] == "not divided"].to_dict("records")
+    assert (row["seconds"], row["n"], row["is_paired"]) == (pytest.approx(0.0043), 6, False)
+    assert pd.isna(row["low"])
+
+
+def test_launches_beside_the_plan_share_no_round():
+    records = [base(2.0), launch(4.0), alone(3.0)]
+    found = table(*records, plan=plan_of(records[:1], [1]))
+    assert parts(found) == {"not divided": 2.0, "the rest": 0.0}
+    assert not found.loc[found["part"] == "not divided", "is_paired"].any()
+
+
+def test_where_the_base_is_in_some_rounds_only_those_are_compared_with_it():
+    records = [base(2.0, waits=0.1), launch(4.0), launch(4.0), alone(3.0, waits=0.2), alone(9.0, waits=0.9)]
+    found = table(*records, plan=plan_of(records, [1, 1, 2, 1, 2])).set_index("part")
+    assert found["n"].to_dict() == {"computing": 1, "rows": 1, "slowest rank": 2, "exchange": 2, "the rest": 2}
+    assert found.loc[["computing", "rows"], "seconds"].tolist() == pytest.approx([0.0009, 0.0001])
+
+
+def test_a_launch_without_exchange_of_another_round_divides_nothing():
+    records = [base(2.0), launch(4.0), alone(3.0)]
+    assert parts(table(*records, plan=plan_of(records, [1, 1, 2]))) == {"not divided": 2.0, "the rest": 0.0}
+
+
+def test_over_several_rounds_medians_leave_a_rest():
+    # Computing takes 0, 3 and 1 ms, exchange 1, 1 and 3: in the middle 1 and 1, where the step takes 4 beyond the base.
+    rounds = [(2.0, 2.0, 3.0), (2.0, 5.0, 6.0), (9.0, 10.0, 13.0)]
+    records = [each for first, second, third in rounds for each in (base(first), alone(second), launch(third))]
+    assert parts(table(*records)) == {"computing": 1.0, "slowest rank": 0.0, "exchange": 1.0, "the rest": 2.0}
+
+
+def test_computing_faster_than_the_base_is_below_zero():
+    found = table(base(2.0), launch(2.5), alone(1.5))
+    assert parts(found) == {"computing": -0.5, "slowest rank": 0.0, "exchange": 1.0, "the rest": 0.0}
+
+
+@settings(max_examples=25, deadline=None)
+@given(*[st.floats(0.5, 50.0)] * 3, st.floats(0.5, 1.0), st.floats(0.0, 0.4), st.floats(0.0, 0.4))
+def test_in_one_round_the_parts_leave_no_rest(of_base, step, computing, factor, waits, base_waits):
+    own = {"rank_factors": (factor, 1.0), "waits": waits}
+    found = table(base(of_base, waits=base_waits), launch(step, waits=waits), alone(computing, **own))
+    [rest] = found.loc[found["part"] == "the rest", "seconds"]
+    assert abs(rest) < 1e-12
+    assert found["seconds"].sum() == pytest.approx((step - of_base) / 1000, abs=1e-12)
+
+
+def split_of(records: Mapping[str, Record], plan: pd.DataFrame | None = None) -> pd.DataFrame:
+    launches = summaries.launches(records)
+    return decomposition.split(summaries.cells(launches), launches, plan)
+
+
+def silent(milliseconds: float) -> Record:
+    return varied("amber_ring", 2, (milliseconds,) * 2, exchange=False)
+
+
+def test_exposed_communication_is_the_step_less_the_step_without_exchange():
+    counted = {"wire_bytes_per_step": 200_000.0, "formula_bytes_per_step": 150_000.0}
+    [row] = split_of(named(make_record("amber_ring", 2, (5.0, 5.0), **counted), silent(3.0))).to_dict("records")
+    assert row["step_seconds"] == pytest.approx(0.005)
+    assert row["compute_seconds"] == pytest.approx(0.003)
+    assert (row["exposed_seconds"], row["exposed_n"]) == (pytest.approx(0.002), 1)
+    assert row["formula_bytes"] == 150_000
+    assert row["wire_bytes"] == 200_000
+
+
+@pytest.mark.parametrize(("n", "interval"), [(5, (math.nan, math.nan)), (6, (0.002, 0.007))])
+def test_exposed_communication_is_the_median_over_pairs_of_the_same_round_with_its_interval(n, interval):
+    # Rounds are of very different speeds; in each a step takes 2 to 7 ms longer than without exchange.
+    computing = [1.0, 100.0, 3.0, 200.0, 5.0, 300.0][:n]
+    records = [make_record("amber_ring", 2, (each + extra,) * 2) for extra, each in enumerate(computing, start=2)]
+    [row] = split_of(named(*records, *map(silent, computing))).to_dict("records")
+    assert (row["exposed_seconds"], row["exposed_n"]) == (pytest.approx({5: 0.004, 6: 0.0045}[n]), n)
+    assert (row["exposed_low"], row["exposed_high"]) == pytest.approx(interval, nan_ok=True)
+
+
+def test_with_a_plan_a_launch_without_exchange_is_paired_with_that_of_its_round():
+    records = named(*(make_record("amber_ring", 2, (5.0 + index,) * 2) for index in range(3)), silent(3.0), silent(4.0))
+    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 2, 3, 3, 4]})
+    [row] = split_of(records, plan).to_dict("records")
+    assert (row["exposed_seconds"], row["exposed_n"], row["step_n"], row["compute_n"]) == (
+        pytest.approx(0.004),
+        1,
+        3,
+        2,
+    )
+    [row] = split_of(records, plan.assign(repetition=[1, 2, 3, 4, 5])).to_dict("records")
+    assert (row["exposed_n"], row["compute_seconds"]) == (0, pytest.approx(0.0035))
+    assert math.isnan(row["exposed_seconds"])
+    [row] = split_of(named(make_record("amber_ring", 2, wire_bytes_per_step=5.0))).to_dict("records")
+    assert math.isnan(row["compute_seconds"])
+
+
+def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_exchange_or_had_its_bytes_counted():
+    counted = make_record("cobalt_replicas", 2, (6.0, 6.0), wire_bytes_per_step=5.0)
+    records = named(
+        make_record("amber_ring", 2, (5.0, 5.0)),
+        *(silent(3.0) for _ in range(2)),
+        *[make_record("amber_ring", 4, (9.0, 9.0)), make_record("amber_sharded", 2, (7.0, 7.0)), counted],
+        *[make_record("amber_ring", 1), varied("amber_ring", 1, exchange=False)],
+        launch(2.0, "cobalt_replicas", batch=16),
+    )
+    split = split_of(records).set_index("bare_strategy")
+    times = ["workers", "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
+    nan = float("nan")
+    assert [pytest.approx(row, nan_ok=True) for row in split[[*times, "wire_bytes"]].to_dict("records")] == [
+        dict(zip([*times, "wire_bytes"], (2, 0.005, 1, 0.003, 2, 0.002, 1, nan), strict=True)),
+        dict(zip([*times, "wire_bytes"], (2, 0.006, 1, nan, 0, nan, 0, 5.0), strict=True)),
+    ]
+    assert [*split.index] == [*split["strategy"]] == ["amber_ring", "cobalt_replicas"]
+    assert split["formula"].str.contains("ring all-reduce").all()
+    assert split["formula_source"].str.contains("2009").all()
+
+
+def test_a_cell_without_exchange_counts_for_its_own_regime_alone():
+    records = named(launch(2.0, batch=16), alone(2.0, batch=16))
+    split = split_of(records | {"a": make_record("amber_ring", 2)})
+    assert split["regime"].str.contains("--batch 16").tolist() == [True]
+
+
+def test_every_table_has_the_same_exposed_communication_also_of_a_round_with_two_launches():
+    steps = [make_record("amber_ring", 2, (each,) * 2) for each in (5.0, 6.0, 7.0)]
+    silent = varied("amber_ring", 2, (3.0,) * 2, exchange=False)
+    records = named(make_record("amber_single", 1, (2.0, 2.0)), *steps, silent)
+    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 1, 1, 2, 1]})
+    launches = summaries.launches(records)
+    cells = summaries.cells(launches)
+    [by_round] = decomposition.exposed_by_round(launches, plan).values()
+    assert by_round.to_dict() == {1: pytest.approx(0.0025)}
+    split = decomposition.split(cells, launches, plan)
+    parts = decomposition.parts(cells, launches, plan)
+    replays = exchanges.table(launches, {"replay": replay(1.2)}, plan)
+    exchange = parts[parts["part"] == decomposition.EXCHANGE]
+    tables = [split["exposed_seconds"], replays["exposed_seconds"], exchange["seconds"]]
+    assert [seconds.tolist() for seconds in tables] == [[pytest.approx(0.0025)]] * 3
+    assert [counts.tolist() for counts in (split["exposed_n"], replays["exposed_n"], exchange["n"])] == [[1]] * 3
+    assert decomposition.exposed_by_round(launches, plan.assign(repetition=range(5))) == {}
