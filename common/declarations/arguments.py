@@ -10,6 +10,7 @@ from typing import TypeVar
 import tyro
 
 from common.command_line import option_name, options_of
+from common.contract.dataset import preset_task
 from common.contract.task import PRESETS, Task
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Options, Strategy
@@ -49,13 +50,13 @@ def parse_command_line(
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     presets = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     presets.add_argument("--preset", nargs="?", const="", default="digits")
-    preset = presets.parse_known_args(arguments)[0].preset
-    if preset not in PRESETS:
-        raise UserError(f"There is no preset named '{preset}': choose one of {', '.join(PRESETS)}.")
-    default = command_line_type(strategy)(PRESETS[preset], strategy.options())
+    presets.add_argument("--data-dir", "--data_dir", nargs="?")
+    chosen = presets.parse_known_args(arguments)[0]
+    preset = preset_task(chosen.preset, chosen.data_dir)
+    default = command_line_type(strategy)(preset, strategy.options())
     _refuse_options_of_others(strategy, arguments)
     parsed = tyro.cli(command_line_type(strategy), description=description, default=default, args=arguments)
-    return parsed.task, parsed.strategy
+    return dataclasses.replace(parsed.task, preset=preset.preset), parsed.strategy
 
 
 def parse(kind: type[T], description: str, arguments: Sequence[str] | None = None) -> T:

@@ -34,6 +34,7 @@ class Part:
     process_start_seconds: float
     sent_bytes: int
     """In all clocked windows, by this process's host."""
+    data_sha256: str
 
 
 def wire_bytes(parts: Sequence[Part], workers: int, steps: int) -> dict[str, object]:

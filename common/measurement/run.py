@@ -139,7 +139,7 @@ class Run:
 
         Every rank must call it, before the framework's own teardown. `examples` are this process's rows in all steps,
         where they are counted only now. `facts` are more fields of the record. Raises LaunchFailedError on every rank
-        where a step or a shard has no loss: nothing would prove its maths.
+        where a step or a shard has no loss, or ranks had different data: nothing would prove the maths.
         """
         state, held_bytes = self._state(), self._held_bytes()
         part = record.Part(
@@ -153,8 +153,14 @@ class Run:
             memory_bytes=Memory(**held_bytes, above_import=machine.memory_above(self._memory_at_start)),
             process_start_seconds=startup.process_start_seconds(),
             sent_bytes=self.clock.sent_bytes,
+            data_sha256=self.dataset.sha256,
         )
         parts = self.world.all_gather(part)
+        if len({each.data_sha256 for each in parts}) > 1:
+            raise LaunchFailedError(
+                f"The ranks trained on different rows of {self.task.preset}: give every host the same files, or "
+                "the same folder data in its cache."
+            )
         self._check_losses([each.losses for each in parts])
         drifted: list[State] = []
         if self.task.checkpoint and not has_exchange(self.options):

@@ -22,7 +22,7 @@ from msgspec import structs
 from rich.table import Table
 
 from common.contract import dataset
-from common.contract.task import PRESETS
+from common.contract.dataset import preset_task
 from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, Strategy, has_exchange
 from common.declarations.sweep import Sweep, Type
@@ -79,8 +79,7 @@ class Scope:
         for name in self.strategies:
             if catalogue.find(name).most_workers == 1:
                 raise UserError(f"{name} distributes nothing, so it has no exchange: leave it out.")
-        if self.preset not in PRESETS:
-            raise UserError(f"There is no preset named '{self.preset}': choose from {', '.join(PRESETS)}.")
+        preset_task(self.preset)
         if self.workers < 2:
             raise UserError(f"--workers {self.workers}: an exchange needs two at least; give 2 or more.")
         if min(self.iterations, self.rounds) < 1:
@@ -183,7 +182,7 @@ def traced(scope: Scope, strategy: Strategy) -> PlannedLaunch:
     """The launch in which the tracer sees the strategy's messages."""
     steps = FIRST_STEP + STEPS + 2 * _WINDOW_STEPS
     task = dataclasses.replace(
-        PRESETS[scope.preset],
+        preset_task(scope.preset),
         scaling="weak",
         workers=scope.workers,
         deadline_seconds=180.0,
@@ -239,11 +238,11 @@ def batches_to_try(scope: Scope, strategy: Strategy, folder: Path) -> list[int]:
     base_seconds = statistics.median(each["base"] for each in whole)
     contention = statistics.median(each["t_comp"] / each["base"] for each in whole)
     exchange_seconds = statistics.median(each["step"] - each["t_comp"] for each in whole)
-    batch = PRESETS[scope.preset].batch
+    batch = preset_task(scope.preset).batch
     fewest = metrics.fewest_batch(batch, scope.workers, base_seconds, contention, exchange_seconds)
     if not batch < fewest < math.inf:
         return []
-    rows = len(dataset.load(PRESETS[scope.preset]).train_labels)
+    rows = len(dataset.load(preset_task(scope.preset)).train_labels)
     # The next whole numbers of two significant digits: an extrapolation has no more.
     units = {factor: 10 ** max(0, math.floor(math.log10(factor * fewest)) - 1) for factor in TRIED}
     tried = [math.ceil(factor * fewest / unit) * unit for factor, unit in units.items()]
@@ -265,7 +264,7 @@ def _seconds_per_step(scope: Scope, strategy: Strategy, repetition: int, folder:
 
 def at_batch(scope: Scope, strategy: Strategy, batch: int, repetition: int) -> list[PlannedLaunch]:
     """The strategy and its base with so many rows per worker: as many windows, in which about as many rows are seen."""
-    task, base = PRESETS[scope.preset], catalogue.find(str(strategy.base))
+    task, base = preset_task(scope.preset), catalogue.find(str(strategy.base))
     share, windows = task.batch / batch, (task.steps - task.warmup_steps) // task.window_steps
     window_steps = max(1, math.ceil(task.window_steps * share))
     warmup_steps = max(_FEWEST_WARMUP_STEPS, math.ceil(task.warmup_steps * share))

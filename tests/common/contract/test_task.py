@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.command_line import option_name
+from common.contract.dataset import preset_task
 from common.contract.task import MOST, PRESETS, Task, maths_of
 from common.declarations import catalogue
 from common.declarations.arguments import check_world_size, option_names, parse_command_line, to_arguments
@@ -122,7 +123,7 @@ def test_a_task_cannot_be_changed_afterwards():
 
 def test_every_preset_bears_its_own_name():
     assert {name: preset.preset for name, preset in PRESETS.items()} == {
-        name: name for name in ("digits", "mnist", "pathway", "wide")
+        name: name for name in ("digits", "mnist", "mnist_5k", "pathway", "wide")
     }
 
 
@@ -174,10 +175,19 @@ def test_a_preset_gives_the_values_and_options_override_them(parse, arguments):
     assert options.exchange is False
 
 
+@pytest.mark.parametrize(
+    ("folder", "preset"), [([], "mnist_5k"), (["--data-dir", "mistyped"], "mnist"), (["--data_dir=mistyped"], "mnist")]
+)
+def test_mnist_without_its_files_is_called_by_its_own_name_unless_a_folder_was_named(parse, folder, preset):
+    task, options = parse(["--preset", "mnist", "--batch", "32", *folder])
+    assert (task.preset, task.dimensions, task.batch) == (preset, (784, 128, 64, 10), 32)
+    assert parse(to_arguments(task, options)) == (task, options)
+
+
 @pytest.mark.parametrize("arguments", [["--preset", "cifar"], ["--preset=cifar"]])
 def test_an_unknown_preset_is_one_line_that_names_the_known_ones(parse, refusal, arguments):
     text = refusal(lambda: parse(arguments))
-    assert text == "There is no preset named 'cifar': choose one of digits, mnist, pathway, wide."
+    assert text == "There is no preset named 'cifar': choose one of digits, mnist, mnist_5k, pathway, wide."
 
 
 def test_a_preset_without_a_name_is_one_line(parse, refusal):
@@ -288,7 +298,9 @@ def test_a_strategy_without_options_of_its_own_takes_the_tasks(declare, servers,
 def test_to_arguments_is_what_the_command_line_turns_back_into_the_task_and_the_options(declare, task, values):
     strategy = declare()
     options = strategy.options(**values)
-    assert parse_command_line(strategy, "help", to_arguments(task, options)) == (task, options)
+    # No file of MNIST lies in the cache.
+    expected = dataclasses.replace(task, preset=preset_task(task.preset, task.data_dir).preset)
+    assert parse_command_line(strategy, "help", to_arguments(task, options)) == (expected, options)
 
 
 def test_to_arguments_says_only_what_differs_from_the_preset_and_the_defaults(declare):

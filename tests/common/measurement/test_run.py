@@ -215,6 +215,16 @@ def test_a_strategy_that_keeps_losses_to_itself_leaves_no_record(tmp_path, decla
     assert not path.exists()
 
 
+def test_ranks_that_were_given_different_data_leave_no_record(numpy_launch, tmp_path):
+    def read_elsewhere(run, rank):
+        run.dataset = dataclasses.replace(run.dataset, sha256=f"of host {rank}")
+
+    task = dataclasses.replace(TASK, record=tmp_path / "record.json")
+    with pytest.raises(LaunchFailedError, match="The ranks trained on different rows of digits: give"):
+        numpy_launch(task, 2, on_step=read_elsewhere)
+    assert not task.record.exists()
+
+
 def test_what_a_worker_holds_is_in_the_record_with_its_peak(one_worker):
     run = one_worker(TASK)
     sizes = {"parameters": 12, "gradients": 12, "optimizer_state": 0}

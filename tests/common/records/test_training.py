@@ -122,6 +122,7 @@ def part_of(rank, **changes):
         "memory_bytes": Memory(parameters=rank),
         "process_start_seconds": 100.0 + rank,
         "sent_bytes": 1000 * (rank + 1),
+        "data_sha256": "abc123",
     }
     return Part(**values | changes)
 

@@ -17,6 +17,7 @@ from common.errors import UserError
 from common.launching.planned import Hosts, Size
 from common.sessions.comparison_scope import (
     Scope,
+    certified_presets,
     is_oversubscribed,
     kink_free_seeds,
     main_worlds,
@@ -292,6 +293,18 @@ def test_a_scope_narrows_the_plan(known):
     assert {launch.strategy.name for launch in launches} == {"one_threads"}
     assert {launch.workers for launch in launches} == {2}
     assert {launch.task.preset for launch in launches if launch.purpose == "throughput"} == {"wide"}
+    assert {launch.task.preset for launch in launches if launch.purpose == "certificate"} == {"digits"}
+
+
+@pytest.mark.parametrize(("profile", "certified"), [("quick", {"mnist_5k"}), ("full", {"mnist_5k", "pathway"})])
+def test_where_mnist_is_asked_for_accuracy_and_certificate_are_of_mnist(known, profile, certified):
+    scope = Scope(profile=profile, strategies=("one_threads",), workers=(2,), preset=("mnist", "mnist_5k", "wide"))
+    assert certified_presets(scope) == ("mnist_5k", "pathway")[: len(certified)]
+    launches = whole_round(scope, 1, random.Random(0), {"mnist_5k": 2, "pathway": 0}).launches
+    assert {launch.task.preset for launch in launches if launch.purpose == "throughput"} == {"mnist_5k", "wide"}
+    tasks = [launch.task for launch in launches if launch.purpose == "certificate"]
+    assert {task.preset for task in tasks} == certified
+    assert {task.steps for task in tasks if task.preset == "mnist_5k"} == {300}
 
 
 @pytest.mark.parametrize(
