@@ -1,4 +1,7 @@
-"""Everything that can be run here, one session each: `nox -l` is the menu. Options of a session come after `--`."""
+"""Everything that can be run here, one session each: `nox -l` is the menu. Options of a session come after `--`.
+
+The menu has four groups: start here, the strategies, the laboratory that measures parts of them, and development.
+"""
 
 import shutil
 import sys
@@ -24,6 +27,8 @@ try:
     STRATEGIES, LIBRARIES, FAMILIES = catalogue.strategies(), catalogue.libraries(), catalogue.families()
 except UserError as error:
     sys.exit(f"{PREFIX}{error}")
+START_HERE, STRATEGY, LABORATORY, DEVELOPMENT = "start here", "strategies", "laboratory", "development"
+"""The groups of the menu, in which sessions stand in the order of their definition."""
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 SIDE_BY_SIDE = ["--numprocesses", "2"]
 """Two tests at a time: most wait for a process to start, or for a deadline, and leave one of two cores idle."""
@@ -43,7 +48,7 @@ def add_environment(family: Family) -> None:
     make_environment.__doc__ = (
         f"Make the environment of {family.title}'s strategies{built}; options after `--` are uv's."
     )
-    nox.session(make_environment, name=family.environment)
+    nox.session(make_environment, name=family.environment, tags=[DEVELOPMENT])
 
 
 def add_strategy(strategy: Strategy) -> None:
@@ -55,106 +60,63 @@ def add_strategy(strategy: Strategy) -> None:
 
     workers = "" if strategy.most_workers else "; 2 workers unless `-- --workers N` says otherwise"
     train.__doc__ = f"{strategy.summary[0].upper()}{strategy.summary[1:]}{workers}."
-    nox.session(train, name=strategy.name)
+    nox.session(train, name=strategy.name, tags=[STRATEGY])
 
 
-for each in FAMILIES.values():
-    add_environment(each)
+@nox.session(tags=[START_HERE])
+def compare(session: nox.Session) -> None:
+    """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
+    measure(session, "common.sessions.compare")
 
 
-@nox.session
-def horovod_check(session: nox.Session) -> None:
-    """Try every collective of Horovod, with each framework and over each controller that was built (about 1 minute)."""
-    prepare(session, "horovod")
-    run(session, "horovod_impl/check.py", *session.posargs, name="horovod")
-
-
-@nox.session
-def horovod_nccl(session: nox.Session) -> None:
-    """Build Horovod for NVIDIA GPUs, from a CUDA build of torch and NCCL in their wheels, and load it; needs no GPU."""
-    prepare(session, "horovod-nccl")
-    run(session, "-c", "import horovod.torch; assert horovod.torch.nccl_built()", name="horovod-nccl")
-
-
-@nox.session
-def tools(session: nox.Session) -> None:
-    """Make the environment without any framework, which compares, reports, tests and lints."""
-    prepare(session, "tools", options=session.posargs)
+@nox.session(tags=[START_HERE])
+def report(session: nox.Session) -> None:
+    """Write the PDF and the HTML page of the newest comparison, or of the records in `-- --results DIR`."""
+    run_with_tools(session, "-m", "reports", *session.posargs)
 
 
 for each in STRATEGIES.values():
     add_strategy(each)
 
 
-@nox.session
-def compare(session: nox.Session) -> None:
-    """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
-    measure(session, "common.sessions.compare")
-
-
-@nox.session
+@nox.session(tags=[LABORATORY])
 def collectives(session: nox.Session) -> None:
     """Measure single collectives of every library, in about four minutes (`-- --plan` tells more)."""
     measure(session, "common.sessions.collectives")
 
 
-@nox.session
+@nox.session(tags=[LABORATORY])
 def exchanges(session: nox.Session) -> None:
     """Replay strategies' exchanges alone, beside their whole steps, and try from which batch on they pay (15 min)."""
     measure(session, "common.sessions.exchanges")
 
 
-@nox.session
+@nox.session(tags=[LABORATORY])
 def matrix_products(session: nox.Session) -> None:
     """Multiply matrices over workers, and tell from which size on that pays, and why (about two minutes)."""
     measure(session, "common.sessions.matrix_products", catalogue.ways())
 
 
-@nox.session
-def report(session: nox.Session) -> None:
-    """Write the PDF and the HTML page of the newest comparison, or of the records in `-- --results DIR`."""
-    run_with_tools(session, "-m", "reports", *session.posargs)
+@nox.session(tags=[LABORATORY])
+def calibrate(session: nox.Session) -> None:
+    """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
+    measure(session, "common.sessions.calibrate", default=catalogue.first_base().name)
 
 
-@nox.session
-def readme(session: nox.Session) -> None:
-    """Write the README's tables of strategies and options from the declarations."""
-    run_with_tools(session, "-m", "common.declarations.readme")
+@nox.session(tags=[LABORATORY])
+def benchmark(session: nox.Session) -> None:
+    """Measure what the harness costs: each strategy against a bare loop of the same framework, in turn."""
+    measure(session, "tests.benchmarks")
 
 
-@nox.session
+@nox.session(tags=[DEVELOPMENT])
 def tests(session: nox.Session) -> None:
     """Run all tests but the contract grid: first those without a framework, then every strategy as users start it."""
     options = session.posargs or [*SIDE_BY_SIDE, "-m", "not grid"]
     run_with_tools(session, "-m", "pytest", *options, environments=FAMILIES)
 
 
-@nox.session
-def contract(session: nox.Session) -> None:
-    """Hold every strategy against the oracle on the whole grid of presets and numbers of workers."""
-    run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=FAMILIES)
-
-
-@nox.session
-def benchmark(session: nox.Session) -> None:
-    """Measure what the harness costs: each strategy against a bare loop of the same framework, in turn."""
-    measure(session, "tests.benchmarks")
-
-
-@nox.session
-def calibrate(session: nox.Session) -> None:
-    """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
-    measure(session, "common.sessions.calibrate", default=catalogue.first_base().name)
-
-
-@nox.session
-def mutants(session: nox.Session) -> None:
-    """Change the maths, the record and the reports' arithmetic line by line, and see that tests notice."""
-    prepare(session, "mutants")
-    run(session, "-m", "tests.mutants", *session.posargs, name="mutants")
-
-
-@nox.session
+@nox.session(tags=[DEVELOPMENT])
 def lint(session: nox.Session) -> None:
     """Check format and style with ruff, and the types of what pyproject.toml lists with basedpyright."""
     run_with_tools(session, "-m", "ruff", "check")
@@ -162,13 +124,56 @@ def lint(session: nox.Session) -> None:
     run(session, "-m", "basedpyright", "--pythonpath", str(environment("tools").python))
 
 
-@nox.session
+@nox.session(tags=[DEVELOPMENT])
+def contract(session: nox.Session) -> None:
+    """Hold every strategy against the oracle on the whole grid of presets and numbers of workers."""
+    run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=FAMILIES)
+
+
+@nox.session(tags=[DEVELOPMENT])
+def mutants(session: nox.Session) -> None:
+    """Change the maths, the record and the reports' arithmetic line by line, and see that tests notice."""
+    prepare(session, "mutants")
+    run(session, "-m", "tests.mutants", *session.posargs, name="mutants")
+
+
+@nox.session(tags=[DEVELOPMENT])
+def readme(session: nox.Session) -> None:
+    """Write the README's tables of strategies and options from the declarations."""
+    run_with_tools(session, "-m", "common.declarations.readme")
+
+
+@nox.session(tags=[DEVELOPMENT])
 def lock(session: nox.Session) -> None:
     """Write the list of exact versions of everything that is installed; options after `--` are uv's (`--upgrade`)."""
     try:
         uv.lock(PYPROJECT["dependency-groups"], installation.PYTHON_VERSIONS[-1], session.posargs)
     except UserError as error:
         session.error(str(error).rstrip("."))
+
+
+@nox.session(tags=[DEVELOPMENT])
+def horovod_check(session: nox.Session) -> None:
+    """Try every collective of Horovod, with each framework and over each controller that was built (about 1 minute)."""
+    prepare(session, "horovod")
+    run(session, "horovod_impl/check.py", *session.posargs, name="horovod")
+
+
+@nox.session(tags=[DEVELOPMENT])
+def horovod_nccl(session: nox.Session) -> None:
+    """Build Horovod for NVIDIA GPUs, from a CUDA build of torch and NCCL in their wheels, and load it; needs no GPU."""
+    prepare(session, "horovod-nccl")
+    run(session, "-c", "import horovod.torch; assert horovod.torch.nccl_built()", name="horovod-nccl")
+
+
+@nox.session(tags=[DEVELOPMENT])
+def tools(session: nox.Session) -> None:
+    """Make the environment without any framework, which compares, reports, tests and lints."""
+    prepare(session, "tools", options=session.posargs)
+
+
+for each in FAMILIES.values():
+    add_environment(each)
 
 
 def environment(name: str) -> Environment:

@@ -97,7 +97,7 @@ def check(command: str) -> None:
 
 def runs_of(name: str, options: list[str]) -> list[list[str]]:
     """The commands that `nox -s NAME -- OPTIONS` would run. Raises WrongCommandError when there is no such session."""
-    functions = _sessions()
+    functions = sessions()
     if name not in functions:
         raise WrongCommandError(f"There is no session {name}.")
     session = Mock(spec=nox.Session, posargs=options)
@@ -107,7 +107,7 @@ def runs_of(name: str, options: list[str]) -> list[list[str]]:
 
 
 @cache
-def _sessions() -> dict[str, Callable]:
+def sessions() -> dict[str, Callable]:
     """The sessions of noxfile.py, by name."""
     specification = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
     with contextlib.chdir(ROOT):

@@ -66,9 +66,9 @@ def test_nox_has_their_sessions_in_its_menu(checkout):
     assert status == 0, output
     menu = [line[2:] for line in output.splitlines() if " -> " in line]
     for line in (
-        "torch_mine -> What somebody has added; 2 workers unless `-- --workers N` says otherwise.",
-        "numpy -> Make the environment of NumPy's strategies; options after `--` are uv's.",
-        "numpy_single -> No distribution: NumPy's baseline.",
+        "torch_mine [strategies] -> What somebody has added; 2 workers unless `-- --workers N` says otherwise.",
+        "numpy [development] -> Make the environment of NumPy's strategies; options after `--` are uv's.",
+        "numpy_single [strategies] -> No distribution: NumPy's baseline.",
     ):
         assert line in menu
 

@@ -2,16 +2,18 @@
 
 import os
 import shutil
+from itertools import groupby
 
 import pytest
 
-from common.declarations.catalogue import find
+from common.declarations.catalogue import find, strategies
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records.files import read_records
 from common.records.training import Record
 from reports.document import compose
 from reports.results import read_results
+from tests.commands import sessions
 from tests.conftest import run_command
 from tests.reports.pieces import answers
 from tests.skips import MAY_SKIP
@@ -35,6 +37,14 @@ def nox(checkout, *arguments):
     command = [str(ROOT / ".nox" / "tools" / "bin" / "nox"), *arguments]
     without_index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
     return run_command(command, cwd=checkout, **without_index)
+
+
+def test_the_menu_begins_with_where_to_start_and_keeps_each_group_together():
+    tags = {name: session.tags for name, session in sessions().items()}
+    groups = [group for group, _ in groupby(tags.values())]
+    assert groups == [["start here"], ["strategies"], ["laboratory"], ["development"]]
+    assert list(tags)[:2] == ["compare", "report"]
+    assert {name for name, group in tags.items() if group == ["strategies"]} == {*strategies()}
 
 
 def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_its_first_page(checkout):
