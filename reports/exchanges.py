@@ -15,7 +15,8 @@ from common.records.trace import STEP
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
-from reports.tables import decomposition, pairs
+from reports.tables import pairs
+from reports.tables.decomposition import Configuration, Steps
 from reports.tables.pairs import NO_ROUND, TOO_FEW
 
 OVERLAP, CONTENTION = "overlap", "contention"
@@ -37,23 +38,21 @@ _COLUMNS = (
 )
 
 
-def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], plan: pd.DataFrame | None) -> pd.DataFrame:
+def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], steps: Steps) -> pd.DataFrame:
     """One row for each regime, strategy and number of workers whose step was replayed, all times in seconds.
 
-    `launches` are those of `summaries`. `replay_seconds` is the median over launches of the replay, each of which
-    counts by the median over its calls, `exposed_seconds` that over rounds of the step with exchange less the one
-    without, and `leftover_seconds` that over rounds that have all three of the second less the first; each with its
-    order-statistic interval, NaN below six, and its n. `under_way_seconds` is what the traced steps tell, the median
-    over traces of each one's median, NaN where none does. `sent_bytes` are what the ranks sent in a replayed step, and
-    `step_sent_bytes` in a whole one, medians, NaN where nothing counted them. `verdict` is what the interval of what is
-    left over says, and `replays` has the stems of the replays that the row is made of.
+    `launches` are those of `summaries`, `steps` those of `decompose`. `replay_seconds` is the median over launches of
+    the replay, each of which counts by the median over its calls, `exposed_seconds` that over rounds of the step with
+    exchange less the one without, and `leftover_seconds` that over rounds that have all three of the second less the
+    first; each with its order-statistic interval, NaN below six, and its n. `under_way_seconds` is what the traced
+    steps tell, the median over traces of each one's median, NaN where none does. `sent_bytes` are what the ranks sent
+    in a replayed step, and `step_sent_bytes` in a whole one, medians, NaN where nothing counted them. `verdict` is what
+    the interval of what is left over says, and `replays` has the stems of the replays that the row is made of.
     """
-    exposed = decomposition.exposed_by_round(launches, plan)
     found = _measured(launches, replays)
     rows = []
     for key, group in found.groupby(_KEYS):
-        by_round = exposed.get(key, pd.Series(dtype=float))
-        rows.append(dict(zip(_KEYS, key, strict=True)) | _row(group, by_round))
+        rows.append(dict(zip(_KEYS, key, strict=True)) | _row(group, steps[Configuration(*key)].exposed))
     return pd.DataFrame(rows, columns=[*_COLUMNS])
 
 

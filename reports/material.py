@@ -71,11 +71,12 @@ def gather(results: Results) -> Material:
         # What computes something else without exchange isn't the T_comp of what computes this with it.
         launches = launches[~launches["launch"].isin(is_something_else)]
         cells = summaries.cells(launches)
-        split = decomposition.split(cells, launches, results.plan)
+        steps = decomposition.decompose(cells, launches, results.plan)
+        split = decomposition.split(cells, steps)
         told = {
-            "scaling": decomposition.parts(cells, launches, results.plan),
-            "paying": paying.table(launches, cells, split, results.records, results.plan),
-            "exchanges": exchanges.table(launches, results.replays, results.plan),
+            "scaling": decomposition.parts(cells, steps),
+            "paying": paying.table(launches, cells, steps, results.records),
+            "exchanges": exchanges.table(launches, results.replays, steps),
             "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
             "one_process": pairs.factors(launches, results.plan, ONE_PROCESS_OF),
             "settings": pairs.against_default(launches, results.plan),

@@ -1,11 +1,18 @@
-"""What a step takes beyond the ideal one, in parts that add up to it: one decomposition of every configuration."""
+"""What the step of each configuration consists of, round by round: one decomposition, of which tables are views.
+
+A configuration is what is never pooled with another: a regime (preset, task, scaling and machine), a strategy with its
+options and hosts, and a number of workers. Launches are compared within one configuration and one round alone, but for
+the baseline, which stands in the same round.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from common.statistics.intervals import median_interval
 from reports.tables import pairs
 
 COMPUTING, ROWS, WAITING, EXCHANGE = "computing", "rows", "slowest rank", "exchange"
@@ -15,127 +22,177 @@ PARTS = (COMPUTING, ROWS, WAITING, EXCHANGE, UNDIVIDED, REST)
 
 NAMED_SHARE = 0.02
 """The share of the measured step from which on a part counts as a limit, and the rest is named."""
+
+_TIMES = ["seconds", "input_seconds", "rank_spread"]
 _OF_A_CELL = (
-    *("regime", "strategy", "placement", "hosts", "bandwidth_bits_per_second", "link_bytes_per_second", "workers"),
+    "regime",
+    "strategy",
+    "placement",
+    "hosts",
+    "bandwidth_bits_per_second",
+    "link_bytes_per_second",
+    "workers",
     "oversubscribed",
 )
-_COLUMNS = (
-    *(
-        *_OF_A_CELL,
-        "ideal_seconds",
-        "measured_seconds",
-        "measured_low",
-        "measured_high",
-        "measured_n",
-        "part",
-        "seconds",
-        "low",
-        "high",
-        "n",
-        "is_paired",
-    ),
+_OF_A_PART = ("part", "seconds", "low", "high", "n", "is_paired")
+_OF_A_SPLIT = (
+    "regime",
+    "strategy",
+    "bare_strategy",
+    "placement",
+    "workers",
+    "wire_bytes",
+    "formula_bytes",
+    "formula",
+    "formula_source",
 )
 
 
-def parts(cells: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
-    """One row for each part of the step of each cell with exchange whose undistributed base was measured.
+class Configuration(NamedTuple):
+    """What is never pooled with another."""
 
-    `cells` and `launch_table` are those of `summaries`; asynchronous cells and undistributed ones are left out.
-    `seconds` is the median over `n` rounds, each with a difference of launches of that round, with its interval from
-    `low` to `high`, NaN below six. Where the base has no launch in any of those rounds, its median over all launches
-    takes its place: then `is_paired` is false and there is no interval. What wasn't measured has no row. The rest
-    always has one, with which the parts add up to `measured_seconds` less `ideal_seconds`. The ideal is the step with
-    which efficiency would be 1, so the two agree with the speed-ups of `cells`.
+    regime: str
+    strategy: str
+    workers: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """The step of one configuration, by round: medians over the launches of that round, in seconds per step.
+
+    Each table has the columns `seconds`, `input_seconds` (the wait for rows) and, but for the ideal, `rank_spread` (the
+    slowest rank's time over the median rank's). A launch that the plan doesn't name has a round of its own.
     """
+
+    trained: pd.DataFrame
+    """With gradient exchange: T_step."""
+    computed: pd.DataFrame
+    """Without it: T_comp."""
+    ideal: pd.DataFrame
+    """By the baseline's launches, if N workers were N times as fast; empty without a baseline."""
+
+    @property
+    def exposed(self) -> pd.Series:
+        """Exposed communication, T_step less T_comp, in every round that has both."""
+        return (self.trained["seconds"] - self.computed["seconds"]).dropna()
+
+
+Steps = Mapping[Configuration, Step]
+
+
+def configuration(row: Mapping[str, object]) -> Configuration:
+    """The configuration of a row of launches or cells."""
+    return Configuration(row["regime"], row["strategy"], row["workers"])
+
+
+def decompose(cells: pd.DataFrame, launches: pd.DataFrame, plan: pd.DataFrame | None) -> dict[Configuration, Step]:
+    """The step of each of the `cells` with gradient exchange, from `launches`, both as `summaries` has them."""
     if cells.empty:
-        return pd.DataFrame(columns=[*_COLUMNS])
-    rounds, ones, rows = _rounds(launch_table, plan), _of_one_worker(cells), []
-    exposed = exposed_by_round(launch_table, plan)
-    is_told = is_distributed(cells) & cells["synchronous"].astype(bool) & cells["base_samples_per_second"].notna()
-    for cell in cells[is_told].to_dict("records"):
+        return {}
+    rounds = pairs.with_rounds(launches, plan)["round"].reindex(launches.index)
+    numbered = launches.assign(round=rounds.where(rounds.notna(), -1.0 - np.arange(len(launches))))
+    keys = [*Configuration._fields, "exchange"]
+    times = numbered.groupby([*keys, "round"])[_TIMES].median()
+    of_launches = {key: group.droplevel(keys) for key, group in times.groupby(level=keys)}
+    nothing, trained = times.iloc[:0].droplevel(keys), cells[cells["exchange"].astype(bool)].to_dict("records")
+    # With one worker, weak and strong scaling are the same work.
+    baselines: dict[tuple[str, str], list[dict[str, object]]] = {}
+    for cell in trained:
+        if cell["workers"] == 1:
+            baselines.setdefault((cell["work"], cell["strategy"]), []).append(cell)
+    steps = {}
+    for cell in trained:
+        key, ideal = configuration(cell), nothing
+        if candidates := baselines.get((cell["work"], cell["base"])):
+            # As `summaries.cells` chooses it: of the same regime, else of the other scaling.
+            baseline = min(candidates, key=lambda one: one["regime"] != cell["regime"])
+            share = cell["global_batch"] / (cell["workers"] * baseline["global_batch"])
+            ideal = share * of_launches[*configuration(baseline), True][["seconds", "input_seconds"]]
+        steps[key] = Step(of_launches[*key, True], of_launches.get((*key, False), nothing), ideal)
+    return steps
+
+
+def parts(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
+    """One row for each part of the step of each distributed, synchronous cell whose baseline was measured.
+
+    `seconds` is the median over `n` rounds, each with a difference of launches of that round, with its interval from
+    `low` to `high`, NaN below six. Where the baseline has no launch in any of those rounds, its median over all
+    launches takes its place: then `is_paired` is false and there is no interval. What wasn't measured has no row. The
+    rest always has one, with which the parts add up to `measured_seconds` less `ideal_seconds`. The ideal is the step
+    with which efficiency would be 1, so the two agree with the speed-ups of `cells`.
+    """
+    measured = ("ideal_seconds", "measured_seconds", "measured_low", "measured_high", "measured_n")
+    rows = []
+    for cell in _distributed(cells):
         ideal = cell["global_batch"] / (cell["workers"] * cell["base_samples_per_second"])
-        about = {name: cell[name] for name in _OF_A_CELL}
-        about |= {"ideal_seconds": ideal, "measured_seconds": cell["seconds"], "measured_n": cell["n"]}
-        about |= {"measured_low": cell["low_seconds"], "measured_high": cell["high_seconds"]}
-        by_round = exposed.get((cell["regime"], cell["strategy"], cell["workers"]), pd.Series(dtype=float))
-        parts = _parts(cell, rounds, by_round, _ideal(cell, ones[cell["work"], cell["base"]], rounds))
-        rest = cell["seconds"] - ideal - sum(part["seconds"] for part in parts)
-        nothing = {"low": math.nan, "high": math.nan, "is_paired": True}
-        rows += [about | part for part in [*parts, {"part": REST, "seconds": rest, "n": cell["n"]} | nothing]]
-    return pd.DataFrame(rows, columns=[*_COLUMNS]).astype({"oversubscribed": bool, "is_paired": bool})
+        times = (ideal, cell["seconds"], cell["low_seconds"], cell["high_seconds"], cell["n"])
+        about = {name: cell[name] for name in _OF_A_CELL} | dict(zip(measured, times, strict=True))
+        rest = cell["seconds"] - ideal
+        for part in _parts(steps[configuration(cell)], cell["workers"]):
+            rest -= part["seconds"]
+            rows.append(about | part)
+        of_rest = (REST, rest, math.nan, math.nan, cell["n"], True)
+        rows.append(about | dict(zip(_OF_A_PART, of_rest, strict=True)))
+    columns = [*_OF_A_CELL, *measured, *_OF_A_PART]
+    return pd.DataFrame(rows, columns=columns).astype({"oversubscribed": bool, "is_paired": bool})
 
 
-def _rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple, pd.DataFrame]:
-    """By regime, strategy, workers and exchange the times of the launches, by round.
-
-    A launch that the plan doesn't name stands in a round of its own, which it shares with no other.
-    """
-    known = pairs.with_rounds(launch_table, plan)["round"].reindex(launch_table.index)
-    own = launch_table.assign(round=known.astype(str).where(known.notna(), launch_table["launch"]))
-    keys = ["regime", "strategy", "workers", "exchange"]
-    times = own.groupby([*keys, "round"])[["seconds", "input_seconds", "rank_spread"]].median()
-    return {key: group.droplevel(keys) for key, group in times.groupby(level=keys)}
+def _distributed(cells: pd.DataFrame) -> list[dict[str, object]]:
+    if cells.empty:
+        return []
+    synchronous = is_distributed(cells) & cells["synchronous"].astype(bool)
+    return cells[synchronous & cells["base_samples_per_second"].notna()].to_dict("records")
 
 
-def _of_one_worker(cells: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, object]]]:
-    """The cells of one worker by their work, which is the same under either scaling, and strategy."""
-    found: dict[tuple[str, str], list[dict[str, object]]] = {}
-    for cell in cells[cells["exchange"].astype(bool) & (cells["workers"] == 1)].to_dict("records"):
-        found.setdefault((cell["work"], cell["strategy"]), []).append(cell)
-    return found
-
-
-def _ideal(
-    cell: Mapping[str, object], ones: Sequence[Mapping[str, object]], rounds: Mapping[tuple, pd.DataFrame]
-) -> pd.DataFrame:
-    """By round what a step of this cell would take by its base's launches if N workers were N times as fast.
-
-    Of `ones`, the cells of its base, it is that of the same regime, else of the other scaling, as `summaries.cells`
-    chooses it.
-    """
-    base = min(ones, key=lambda one: one["regime"] != cell["regime"])
-    share = cell["global_batch"] / (cell["workers"] * base["global_batch"])
-    return share * rounds[base["regime"], base["strategy"], 1, True][["seconds", "input_seconds"]]
-
-
-def _parts(
-    cell: Mapping[str, object], rounds: Mapping[tuple, pd.DataFrame], exposed: pd.Series, ideal: pd.DataFrame
-) -> list[dict[str, object]]:
-    """All parts of the step of a cell but the rest. In a round that has every launch they add up exactly.
-
-    `exposed` is the exposed communication of the cell by round (`exposed_by_round`).
-    """
-    key = (cell["regime"], cell["strategy"], cell["workers"])
-    step = rounds[*key, True]
+def _parts(step: Step, workers: int) -> Iterator[dict[str, object]]:
+    """All parts of a step but the rest. In a round that has every launch they add up exactly."""
     # One worker has nobody to exchange with: its step is all computing and rows.
-    alone = step if cell["workers"] == 1 else rounds.get((*key, False), step.iloc[:0])
-    is_split = cell["workers"] == 1 or len(exposed) > 0
-    computed = alone if is_split else step
-    waited = computed["seconds"] * (1 - 1 / computed["rank_spread"])
-    common = computed.index.intersection(ideal.index)
-    is_paired = len(common) > 0
-    within = computed.loc[common] if is_paired else computed
-    ideal = ideal.loc[common] if is_paired else pd.DataFrame(ideal.median().to_dict(), index=computed.index)
+    is_divided = workers == 1 or len(step.exposed) > 0
+    computed = step.computed if is_divided and workers > 1 else step.trained
+    straggler = computed["seconds"] * (1 - 1 / computed["rank_spread"])
+    shared = computed.index.intersection(step.ideal.index)
+    is_paired = len(shared) > 0
+    within = computed.loc[shared] if is_paired else computed
+    ideal = step.ideal.loc[shared] if is_paired else pd.DataFrame(step.ideal.median().to_dict(), index=computed.index)
     rows = within["input_seconds"] - ideal["input_seconds"].fillna(0.0)
-    more = within["seconds"] - ideal["seconds"] - rows.fillna(0.0) - waited.reindex(within.index).fillna(0.0)
-    found = {COMPUTING if is_split else UNDIVIDED: (more, is_paired), ROWS: (rows, is_paired)}
-    found |= {WAITING: (waited, True)} if cell["workers"] > 1 else {}
-    found |= {EXCHANGE: (exposed, True)} if cell["workers"] > 1 else {}
-    known = {part: (found[part][0].dropna(), found[part][1]) for part in PARTS if part in found}
-    return [_part(part, values, paired) for part, (values, paired) in known.items() if len(values)]
+    beyond = within["seconds"] - ideal["seconds"] - rows.fillna(0.0) - straggler.reindex(within.index).fillna(0.0)
+    yield from _part(COMPUTING if is_divided else UNDIVIDED, beyond, is_paired)
+    yield from _part(ROWS, rows, is_paired)
+    if workers > 1:
+        yield from _part(WAITING, straggler, True)
+        yield from _part(EXCHANGE, step.exposed, True)
 
 
-def _part(part: str, values: pd.Series, is_paired: bool) -> dict[str, object]:
-    interval = median_interval(values.tolist())
-    low, high = (interval.low, interval.high) if is_paired and interval.low is not None else (math.nan, math.nan)
-    return {
-        **{"part": part, "seconds": interval.median, "low": low, "high": high},
-        **{"n": interval.n, "is_paired": is_paired},
-    }
+def _part(name: str, by_round: pd.Series, is_paired: bool) -> Iterator[dict[str, object]]:
+    seconds, low, high, n = pairs.median(by_round.dropna())
+    if n:
+        interval = (low, high) if is_paired else (math.nan, math.nan)
+        yield dict(zip(_OF_A_PART, (name, seconds, *interval, n, is_paired), strict=True))
+
+
+def split(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
+    """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire.
+
+    `exposed_seconds` is the median, over `exposed_n` pairs of launches of the same round, of the step with exchange
+    less the one without, with its interval from `exposed_low` to `exposed_high`, NaN below six pairs.
+    """
+    told, rows = cells.to_dict("records"), []
+    silent = {configuration(row): row for row in told if not row["exchange"]}
+    for row in told:
+        key = configuration(row)
+        if row["exchange"] and key.workers > 1 and (key in silent or not math.isnan(row["wire_bytes"])):
+            alone = silent.get(key, {"seconds": math.nan, "n": 0})
+            exposed, low, high, n = pairs.median(steps[key].exposed)
+            times = {"step_seconds": row["seconds"], "step_n": row["n"]}
+            times |= {"compute_seconds": alone["seconds"], "compute_n": alone["n"]}
+            times |= {"exposed_seconds": exposed, "exposed_n": n, "exposed_low": low, "exposed_high": high}
+            rows.append({name: row[name] for name in _OF_A_SPLIT} | times)
+    columns = ["step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
+    return pd.DataFrame(rows, columns=[*_OF_A_SPLIT, *columns, "exposed_low", "exposed_high"])
 
 
 def is_distributed(cells: pd.DataFrame) -> pd.Series:
-    """Whether a cell is of launches that exchange, or would, and not of the base itself."""
+    """Whether a cell is of launches that exchange gradients, or would, and not of the baseline itself."""
     return cells["exchange"].astype(bool) & (cells["bare_strategy"] != cells["named_base"])
 
 
@@ -149,52 +206,3 @@ def largest(found: pd.DataFrame) -> pd.DataFrame:
     share = found["seconds"] / found["measured_seconds"]
     told = found.assign(share=share, is_limit=(share >= NAMED_SHARE) & ~(found["low"] <= 0))
     return told.loc[told.groupby(["strategy", "workers"])["seconds"].idxmax()]
-
-
-def exposed_by_round(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple[str, str, int], pd.Series]:
-    """Exposed communication in seconds per step, by round, for each regime, strategy and number of workers.
-
-    It is T_step less T_comp: the step with gradient exchange less the one without, in every round that has both.
-    """
-    rounds, cell = pairs.with_rounds(launch_table, plan), ["regime", "strategy", "workers"]
-    if rounds.empty:
-        return {}
-    by_exchange = rounds.assign(exchange=rounds["exchange"].astype(bool)).groupby([*cell, "round", "exchange"])
-    steps = by_exchange["seconds"].median().unstack("exchange").reindex(columns=[True, False])
-    seconds = (steps[True] - steps[False]).dropna()
-    return {key: group.droplevel(cell) for key, group in seconds.groupby(level=cell)}
-
-
-def split(cell_table: pd.DataFrame, launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
-    """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire.
-
-    `exposed_seconds` is the median, over `exposed_n` pairs of launches of the same round, of the step with exchange
-    less the one without, with its interval from `exposed_low` to `exposed_high`, NaN below six pairs.
-    """
-    kept = ["regime", "strategy", "bare_strategy", "placement", "workers", "wire_bytes", "formula_bytes"]
-    kept += ["formula", "formula_source"]
-    columns = [*kept, "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
-    columns += ["exposed_low", "exposed_high"]
-    exposed, rows, told = exposed_by_round(launch_table, plan), [], cell_table.to_dict("records")
-    alone = {(row["regime"], row["strategy"], row["workers"]): row for row in told if not row["exchange"]}
-    for row in told:
-        if not row["exchange"] or row["workers"] == 1:
-            continue
-        cell = (row["regime"], row["strategy"], row["workers"])
-        without = alone.get(cell, {})
-        seconds, low, high, count = pairs.median(exposed.get(cell, pd.Series(dtype=float)))
-        if without or row["wire_bytes"] == row["wire_bytes"]:
-            rows.append(
-                {
-                    **{name: row[name] for name in kept},
-                    "step_seconds": row["seconds"],
-                    "step_n": row["n"],
-                    "compute_seconds": without.get("seconds", float("nan")),
-                    "compute_n": without.get("n", 0),
-                    "exposed_seconds": seconds,
-                    "exposed_n": count,
-                    "exposed_low": low,
-                    "exposed_high": high,
-                }
-            )
-    return pd.DataFrame(rows, columns=columns)

@@ -16,6 +16,7 @@ from common.errors import UserError
 from common.records.metrics import fewest_batch
 from common.records.training import Record
 from reports.tables import pairs
+from reports.tables.decomposition import Configuration, Step, Steps, configuration
 
 PAYS, DOES_NOT_PAY = "pays", "doesn't pay"
 SURELY_PAYS, SURELY_DOES_NOT = "surely pays", "surely doesn't"
@@ -26,43 +27,33 @@ _COLUMNS = (
     *("sync_seconds", "sync_low", "sync_high", "sync_n", "sync_share", "formula", "with_contention", "fewest_batch"),
 )
 
-_Rounds = dict[tuple[str, str, str, int, bool], pd.Series]
-"""By work, regime, strategy, workers and exchange the seconds per step, by round."""
 
-
-def table(
-    launches: pd.DataFrame,
-    cells: pd.DataFrame,
-    split: pd.DataFrame,
-    records: Mapping[str, Record],
-    plan: pd.DataFrame | None,
-) -> pd.DataFrame:
+def table(launches: pd.DataFrame, cells: pd.DataFrame, steps: Steps, records: Mapping[str, Record]) -> pd.DataFrame:
     """One row for each synchronous data-parallel cell of several workers, under weak scaling, whose base was measured.
 
-    `launches`, `cells` and `split` are those of `summaries` (`time_split`). An epoch is all `rows` of the training set,
-    of which each worker gets `batch` in a step; `rows` and both epochs are NaN where the set isn't to be had here.
-    `ratio` is the base's epoch over this one: the median over `n` rounds that have both, with its order-statistic
-    interval, NaN below six; `measured` is what that says. `base_seconds` is T_comp(1), `compute_seconds` T_comp(R),
-    `contention` the median of the second over the first within rounds, `sync_seconds` T_sync, the exposed communication
-    of `split`, `sync_share` T_sync / T_comp(R). `formula` is the tutorials' verdict, `with_contention` the same with
-    contention as it was measured, and `fewest_batch` what `metrics.fewest_batch` gives; NaN, or empty, where no launch
-    without exchange shares a round. Raises UserError for a damaged task.
+    `launches` and `cells` are those of `summaries`, `steps` those of `decompose`. An epoch is all `rows` of the
+    training set, of which each worker gets `batch` in a step; `rows` and both epochs are NaN where the set isn't to be
+    had here. `ratio` is the base's epoch over this one: the median over `n` rounds that have both, with its
+    order-statistic interval, NaN below six; `measured` is what that says. `base_seconds` is T_comp(1),
+    `compute_seconds` T_comp(R), `contention` the median of the second over the first within rounds, `sync_seconds`
+    T_sync, the exposed communication, `sync_share` T_sync / T_comp(R). `formula` is the tutorials' verdict,
+    `with_contention` the same with contention as it was measured, and `fewest_batch` what `metrics.fewest_batch` gives;
+    NaN, or empty, where no launch without exchange shares a round. Raises UserError for a damaged task.
     """
     if cells.empty:
         return pd.DataFrame(columns=[*_COLUMNS])
-    shared = _is_data_parallel(launches, records)
-    is_told = cells["exchange"].astype(bool) & cells["synchronous"].astype(bool) & (cells["scaling"] == "weak")
-    is_told &= (cells["workers"] > 1) & cells["base_samples_per_second"].notna()
-    first = launches.drop_duplicates("regime").set_index("regime")["launch"]
-    rounds, counts, rows = _rounds(launches, plan), {}, []
-    parted = {(row["regime"], row["strategy"], row["workers"]): row for row in split.to_dict("records")}
-    for cell in cells[is_told].to_dict("records"):
-        key = (cell["regime"], cell["strategy"], cell["workers"])
-        if key not in shared:
-            continue
-        about = {name: cell[name] for name in _OF_A_CELL}
-        about |= _epochs(cell, _training_rows(records[first[cell["regime"]]].task, counts))
-        rows.append(about | _account(cell, _over_base(cell, rounds), parted.get(key, {"exposed_n": 0})))
+    shared, trains = _data_parallel(launches, records), cells["exchange"].astype(bool)
+    computing = {configuration(cell): cell["seconds"] for cell in cells[~trains].to_dict("records")}
+    of_several = trains & cells["synchronous"].astype(bool) & (cells["scaling"] == "weak") & (cells["workers"] > 1)
+    first, counts, rows = launches.drop_duplicates("regime").set_index("regime")["launch"], {}, []
+    for cell in cells[of_several & cells["base_samples_per_second"].notna()].to_dict("records"):
+        key = configuration(cell)
+        if key in shared:
+            of_training = _training_rows(records[first[cell["regime"]]].task, counts)
+            epochs = {"epoch_seconds": of_training / cell["samples_per_second"], "rows": of_training}
+            epochs["base_epoch_seconds"] = of_training / cell["base_samples_per_second"]
+            account = _account(cell, steps[key], computing.get(key, math.nan))
+            rows.append({name: cell[name] for name in _OF_A_CELL} | epochs | account)
     return pd.DataFrame(rows, columns=[*_COLUMNS])
 
 
@@ -71,16 +62,10 @@ def but_for_batch(options: str) -> str:
     return re.sub(r" --(batch|steps|warmup-steps|window-steps) \d+", "", options)
 
 
-def _is_data_parallel(launches: pd.DataFrame, records: Mapping[str, Record]) -> set[tuple[str, str, int]]:
-    """Regime, strategy and workers of the launches whose workers each have rows of their own."""
-    keys = zip(launches["regime"], launches["strategy"], launches["workers"], launches["launch"], strict=True)
-    return {tuple(key) for *key, launch in keys if records[launch].shards == records[launch].world_size}
-
-
-def _rounds(launches: pd.DataFrame, plan: pd.DataFrame | None) -> _Rounds:
-    keys = ["work", "regime", "strategy", "workers", "exchange"]
-    times = pairs.with_rounds(launches, plan).groupby([*keys, "round"])["seconds"].median()
-    return {key: own.droplevel(keys) for key, own in times.groupby(level=keys)}
+def _data_parallel(launches: pd.DataFrame, records: Mapping[str, Record]) -> set[Configuration]:
+    """The configurations of the launches whose workers each have rows of their own."""
+    keys = zip(*(launches[name] for name in (*Configuration._fields, "launch")), strict=True)
+    return {Configuration(*key) for *key, launch in keys if records[launch].shards == records[launch].world_size}
 
 
 def _training_rows(task: Task, counts: dict[tuple[str, int, int], float]) -> float:
@@ -94,46 +79,36 @@ def _training_rows(task: Task, counts: dict[tuple[str, int, int], float]) -> flo
     return counts[key]
 
 
-def _epochs(cell: Mapping[str, object], rows: float) -> dict[str, float]:
-    return {
-        **{"rows": rows, "epoch_seconds": rows / cell["samples_per_second"]},
-        "base_epoch_seconds": rows / cell["base_samples_per_second"],
-    }
+def _account(cell: Mapping[str, object], step: Step, compute_seconds: float) -> dict[str, object]:
+    """What the rounds say of epochs, contention and exchange, and what the formula makes of that.
 
-
-def _over_base(cell: Mapping[str, object], rounds: _Rounds) -> dict[str, object]:
-    """The columns on the ratio of the epochs and on contention, from the rounds that a cell shares with its base."""
-    nothing = pd.Series(dtype=float)
-    bases = [key for key in rounds if (key[0], *key[2:]) == (cell["work"], cell["base"], 1, True)]
-    # As the cells choose it: the base of the same regime, else of the other scaling, where it is the same work.
-    base = rounds[min(bases, key=lambda key: key[1] != cell["regime"])] if bases else nothing
-    own = (cell["work"], cell["regime"], cell["strategy"], cell["workers"])
-    step, alone = (rounds.get((*own, exchange), nothing) for exchange in (True, False))
-    ratio, low, high, n = pairs.median((cell["workers"] * base / step).dropna())
-    contention, contention_low, contention_high, contention_n = pairs.median((alone / base).dropna())
+    Under weak scaling the ideal step is the baseline's.
+    """
+    workers, base_seconds = cell["workers"], cell["batch"] / cell["base_samples_per_second"]
+    ratio, low, high, n = pairs.median((workers * step.ideal["seconds"] / step.trained["seconds"]).dropna())
+    contention, contention_low, contention_high, contention_n = pairs.median(
+        (step.computed["seconds"] / step.ideal["seconds"]).dropna()
+    )
+    sync, sync_low, sync_high, sync_n = pairs.median(step.exposed)
+    share, fewest = sync / compute_seconds, fewest_batch(cell["batch"], workers, base_seconds, contention, sync)
     return {
-        **{"ratio": ratio, "low": low, "high": high, "n": n},
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "n": n,
         "measured": pairs.side(low, high, n, 1, (SURELY_DOES_NOT, SURELY_PAYS)),
-        **{"contention": contention, "contention_low": contention_low, "contention_high": contention_high},
+        "base_seconds": base_seconds,
+        "compute_seconds": compute_seconds if sync_n else math.nan,
+        "contention": contention,
+        "contention_low": contention_low,
+        "contention_high": contention_high,
         "contention_n": contention_n,
-    }
-
-
-def _account(
-    cell: Mapping[str, object], over_base: Mapping[str, object], parts: Mapping[str, object]
-) -> dict[str, object]:
-    """`over_base` with the times of the formula, by the row of `time_split`, and what the formula makes of them."""
-    workers, contention, nothing = cell["workers"], over_base["contention"], math.nan
-    base_seconds = cell["batch"] / cell["base_samples_per_second"]
-    names = {"compute_seconds": "compute_seconds", "sync_seconds": "exposed_seconds"}
-    names |= {"sync_low": "exposed_low", "sync_high": "exposed_high"}
-    times = {name: parts[key] if parts["exposed_n"] else nothing for name, key in names.items()}
-    share = times["sync_seconds"] / times["compute_seconds"]
-    fewest = fewest_batch(cell["batch"], workers, base_seconds, contention, times["sync_seconds"])
-    return {
-        **over_base,
-        **times,
-        **{"base_seconds": base_seconds, "sync_n": parts["exposed_n"], "sync_share": share, "fewest_batch": fewest},
+        "sync_seconds": sync,
+        "sync_low": sync_low,
+        "sync_high": sync_high,
+        "sync_n": sync_n,
+        "sync_share": share,
         "formula": "" if math.isnan(share) else PAYS if share < workers - 1 else DOES_NOT_PAY,
         "with_contention": "" if math.isnan(fewest) else PAYS if fewest < cell["batch"] else DOES_NOT_PAY,
+        "fewest_batch": fewest,
     }

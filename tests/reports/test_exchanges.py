@@ -18,6 +18,7 @@ from tests.changes import changed
 from tests.reports.pieces import headings, table_under
 from tests.reports.records import make_record, named, over_hosts, varied, write_all
 from tests.reports.replays import replay, replayed
+from tests.reports.steps import cells_and_steps
 
 HEADING = "The exchange replayed alone"
 MINUS = "\N{MINUS SIGN}"
@@ -61,7 +62,7 @@ def traced(milliseconds: float, under_way: tuple[float, ...], rounds: int = ROUN
 def table(
     records: dict[str, Record], sent: dict[str, CollectivesRecord], plan: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    return exchanges.table(summaries.launches(records), sent, plan)
+    return exchanges.table(summaries.launches(records), sent, cells_and_steps(records, plan)[1])
 
 
 def section(records: dict[str, Record], sent: dict[str, CollectivesRecord]) -> list[dict]:

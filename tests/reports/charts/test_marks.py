@@ -17,6 +17,7 @@ from reports.tables import decomposition
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import looks_of
 from tests.reports.records import make_record, named, over_hosts, varied
+from tests.reports.steps import cells_and_steps
 
 Rows = dict[str, pd.DataFrame]
 """What a figure is drawn from, by names of its own."""
@@ -165,8 +166,7 @@ def of_parts() -> Figure:
     for workers in (1, 2):
         records += [make_record("amber_ring", workers, (4.0 + place / 10,) * 3) for place in range(6)]
     records += [varied("amber_ring", 2, (1.5 + place / 30,) * 3, exchange=False) for place in range(6)]
-    launches = summaries.launches(named(*records))
-    table = decomposition.parts(summaries.cells(launches), launches, None).assign(products_seconds=0.9e-3)
+    table = decomposition.parts(*cells_and_steps(named(*records))).assign(products_seconds=0.9e-3)
 
     def expected(rows: Rows) -> list[Expected]:
         marks = []

@@ -2,13 +2,12 @@
 
 import math
 
-import pandas as pd
-
-from reports import summaries
+from common.records.training import Record
 from reports.charts import steps
 from reports.tables import decomposition
 from tests.reports.drawings import height_of, words
 from tests.reports.records import make_record, named, varied
+from tests.reports.steps import cells_and_steps
 
 
 def parts_of_steps(strategies: int = 1, workers: tuple[int, ...] = (2,), milliseconds: float = 4.0) -> str:
@@ -18,19 +17,18 @@ def parts_of_steps(strategies: int = 1, workers: tuple[int, ...] = (2,), millise
             time = milliseconds if index == strategies - 1 else 4.0
             records.append(make_record(f"amber_{index:02d}", count, (time,) * 3))
             records.append(varied(f"amber_{index:02d}", count, (3.0,) * 3, exchange=False))
-    launches = summaries.launches(named(*records))
-    return drawn_parts(launches)
+    return drawn_parts(*records)
 
 
-def drawn_parts(launches: pd.DataFrame, products_seconds: float = math.nan) -> str:
-    found = decomposition.parts(summaries.cells(launches), launches, None)
+def drawn_parts(*records: Record, products_seconds: float = math.nan) -> str:
+    found = decomposition.parts(*cells_and_steps(named(*records)))
     return steps.scaling(found.assign(products_seconds=products_seconds)).decode()
 
 
 def test_what_the_products_alone_take_is_marked_where_a_probe_tells():
-    launches = summaries.launches(named(make_record("amber_single"), make_record("amber_ring", 2)))
-    assert "the framework's products alone" in words(drawn_parts(launches, 1e-3))
-    assert "the framework's products alone" not in words(drawn_parts(launches))
+    records = (make_record("amber_single"), make_record("amber_ring", 2))
+    assert "the framework's products alone" in words(drawn_parts(*records, products_seconds=1e-3))
+    assert "the framework's products alone" not in words(drawn_parts(*records))
 
 
 def test_a_step_is_drawn_in_its_parts_with_its_strategy_and_its_milliseconds():
@@ -63,6 +61,5 @@ def test_a_bar_that_is_far_longer_than_the_others_is_cut_and_says_so():
 def test_a_part_below_zero_stands_left_of_zero():
     # The strategy computes 1.5 ms faster than its base.
     records = [make_record("amber_single", 1, (3.0,) * 3), make_record("amber_ring", 2, (2.5,) * 3)]
-    launches = summaries.launches(named(*records, varied("amber_ring", 2, (1.5,) * 3, exchange=False)))
-    svg = drawn_parts(launches)
+    svg = drawn_parts(*records, varied("amber_ring", 2, (1.5,) * 3, exchange=False))
     assert "\N{MINUS SIGN}1" in " ".join(words(svg))

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from common.records.training import Record
 from reports import exchanges, summaries
 from reports.tables import decomposition
-from tests.reports.records import make_record, named, varied
+from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
 from tests.reports.replays import replay
-from tests.reports.steps import alone, base, launch, plan_of
+from tests.reports.steps import alone, base, cells_and_steps, launch, plan_of
 
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
-    launches = summaries.launches(named(*records))
-    return decomposition.parts(summaries.cells(launches), launches, plan)
+    return decomposition.parts(*cells_and_steps(named(*records), plan))
 
 
 def parts(found: pd.DataFrame, strategy: str = "amber_ring", workers: int = 2) -> dict[str, object]:
@@ -155,8 +154,7 @@ def test_in_one_round_the_parts_leave_no_rest(of_base, step, computing, factor, 
 
 
 def split_of(records: Mapping[str, Record], plan: pd.DataFrame | None = None) -> pd.DataFrame:
-    launches = summaries.launches(records)
-    return decomposition.split(summaries.cells(launches), launches, plan)
+    return decomposition.split(*cells_and_steps(records, plan))
 
 
 def silent(milliseconds: float) -> Record:
@@ -232,15 +230,57 @@ def test_every_table_has_the_same_exposed_communication_also_of_a_round_with_two
     silent = varied("amber_ring", 2, (3.0,) * 2, exchange=False)
     records = named(make_record("amber_single", 1, (2.0, 2.0)), *steps, silent)
     plan = pd.DataFrame({"launch": [*records], "repetition": [1, 1, 1, 2, 1]})
-    launches = summaries.launches(records)
-    cells = summaries.cells(launches)
-    [by_round] = decomposition.exposed_by_round(launches, plan).values()
-    assert by_round.to_dict() == {1: pytest.approx(0.0025)}
-    split = decomposition.split(cells, launches, plan)
-    parts = decomposition.parts(cells, launches, plan)
-    replays = exchanges.table(launches, {"replay": replay(1.2)}, plan)
+    cells, found = cells_and_steps(records, plan)
+    exposed = {key.strategy: step.exposed.to_dict() for key, step in found.items() if len(step.exposed)}
+    assert exposed == {"amber_ring": {1: pytest.approx(0.0025)}}
+    split, parts = decomposition.split(cells, found), decomposition.parts(cells, found)
+    replays = exchanges.table(summaries.launches(records), {"replay": replay(1.2)}, found)
     exchange = parts[parts["part"] == decomposition.EXCHANGE]
     tables = [split["exposed_seconds"], replays["exposed_seconds"], exchange["seconds"]]
     assert [seconds.tolist() for seconds in tables] == [[pytest.approx(0.0025)]] * 3
     assert [counts.tolist() for counts in (split["exposed_n"], replays["exposed_n"], exchange["n"])] == [[1]] * 3
-    assert decomposition.exposed_by_round(launches, plan.assign(repetition=range(5))) == {}
+    _, apart = cells_and_steps(records, plan.assign(repetition=range(5)))
+    assert all(step.exposed.empty for step in apart.values())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"preset": "pathway"},
+        {"strong": True},
+        {"batch": 32},
+        {"compiled": True},
+        {"workers": 4},
+        {"name": "amber_library"},
+        {"hosts": 2},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_launches_of_another_configuration_in_the_same_round_take_no_part(other):
+    hosts = other.pop("hosts", 1)
+
+    def there(milliseconds: float, **options: object) -> Record:
+        if hosts > 1:
+            return over_hosts(milliseconds=(milliseconds,) * 3, options=MadeUpOptions(**options))
+        return launch(milliseconds, **other | options)
+
+    # Paired with the other's launch without exchange, 2 ms of exposed communication would be -16.
+    theirs = [there(21.0), there(20.0, exchange=False)]
+    records = [base(2.0), launch(4.0), *theirs, alone(2.0)]
+    for one_plan in (plan_of(records, [1] * len(records)), None):
+        found = table(*records, plan=one_plan)
+        ours = found[found["measured_seconds"] == 0.004]
+        assert parts(ours) == {"computing": 0.0, "slowest rank": 0.0, "exchange": 2.0, "the rest": 0.0}
+        split = split_of(named(*records), one_plan)
+        pairs = sorted(zip(split["step_seconds"], split["exposed_seconds"], strict=True))
+        assert pairs == [pytest.approx((0.004, 0.002)), pytest.approx((0.021, 0.001))]
+    # Without a launch of its own without exchange it has no exposed communication, whatever the other has.
+    lonely = table(*records[:-1])
+    assert decomposition.EXCHANGE not in lonely.loc[lonely["measured_seconds"] == 0.004, "part"].tolist()
+
+
+@pytest.mark.parametrize("other", [{"preset": "pathway"}, {"batch": 32}], ids=["preset", "task"])
+def test_the_baseline_of_another_preset_or_task_takes_no_part(other):
+    # The baseline is of the other scaling, so no regime tells it from another preset's or task's.
+    found = table(base(10.0, **other), base(4.0), launch(4.0, strong=True), alone(2.4, strong=True))
+    assert parts(found) == {"computing": 0.4, "slowest rank": 0.0, "exchange": 1.6, "the rest": 0.0}

@@ -7,16 +7,16 @@ import pytest
 
 from common.records.training import Record
 from reports import summaries
-from reports.tables import decomposition, paying
+from reports.tables import paying
 from tests.reports.records import named, over_hosts
-from tests.reports.steps import base, launch, rounds
+from tests.reports.steps import base, cells_and_steps, launch, rounds
 
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
     stems = named(*records)
     launches = summaries.launches(stems)
-    cells = summaries.cells(launches)
-    return paying.table(launches, cells, decomposition.split(cells, launches, plan), stems, plan)
+    cells, steps = cells_and_steps(stems, plan)
+    return paying.table(launches, cells, steps, stems)
 
 
 def test_the_columns_are_those_worked_out_by_hand():

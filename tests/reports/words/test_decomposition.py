@@ -12,7 +12,7 @@ from reports.tables.decomposition import parts
 from reports.words import decomposition
 from tests.reports.pieces import answers, headings
 from tests.reports.records import MadeUpOptions, named, over_hosts, unfinished
-from tests.reports.steps import alone, base, launch, plan_of
+from tests.reports.steps import alone, base, cells_and_steps, launch, plan_of
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -20,16 +20,14 @@ _CEILINGS = ["regime", "strategy", "workers", "products_seconds"]
 
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
-    launches = summaries.launches(named(*records))
-    return parts(summaries.cells(launches), launches, plan)
+    return parts(*cells_and_steps(named(*records), plan))
 
 
 def section(*records: Record) -> tuple[list[dict], dict]:
-    launches = summaries.launches(named(*records))
-    cells, drawings = summaries.cells(launches), {}
+    cells, drawings = summaries.cells(launches := summaries.launches(named(*records))), {}
     names = regime_names(cells)
     shown = {name: names[name] for name in summaries.regimes(launches)}
-    found, nothing = parts(cells, launches, None), pd.DataFrame(columns=_CEILINGS)
+    found, nothing = table(*records), pd.DataFrame(columns=_CEILINGS)
     story = decomposition.story(found, cells, nothing, shown, drawings)
     return [*story, *decomposition.tables(found, cells, shown)], drawings
 
@@ -55,7 +53,7 @@ def test_a_base_of_other_rounds_is_marked_in_the_table():
     records = [base(2.0), *(launch(4.0) for _ in range(7))]
     launches = summaries.launches(named(*records))
     cells = summaries.cells(launches)
-    found = parts(cells, launches, plan_of(records, [*range(8)]))
+    found = table(*records, plan=plan_of(records, [*range(8)]))
     [shown] = tables_of(decomposition.tables(found, cells, regime_names(cells)))
     assert shown["rows"] == [["amber_ring", "2", "2.00", "2.00*", "0.00", "4.00\n(4.00 to 4.00)", "7"]]
     assert any(note.startswith("* No launch of the base shares a round") for note in shown["notes"])
@@ -206,8 +204,7 @@ def test_the_document_has_the_story_its_tables_and_its_finding_on_the_first_page
 def test_where_exchange_takes_the_time_its_link_is_named():
     records = [over_hosts("amber_single", 1, 1, (2.0,) * 3), over_hosts(milliseconds=(9.0,) * 3)]
     records.append(over_hosts(milliseconds=(3.0,) * 3, options=MadeUpOptions(exchange=False)))
-    launches = summaries.launches(named(*records))
-    found = parts(summaries.cells(launches), launches, None)
+    found = table(*records)
     assert decomposition.finding(found, found["regime"].iloc[0]) == [
         "With 2 workers exchange takes 67 % of the step with amber_ring, 2 hosts, 100 Mbit/s (6.00 of 9.00 ms over a "
         "link of 95.6 Mbit/s); n = 1."

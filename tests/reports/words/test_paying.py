@@ -10,18 +10,17 @@ from common.records.training import Record
 from reports import summaries
 from reports.blocks import DASH
 from reports.material import regime_names
-from reports.tables import decomposition
 from reports.tables import paying as numbers
 from reports.words import paying
 from tests.reports.records import named
-from tests.reports.steps import base, launch, rounds
+from tests.reports.steps import base, cells_and_steps, launch, rounds
 
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
     stems = named(*records)
     launches = summaries.launches(stems)
-    cells = summaries.cells(launches)
-    return numbers.table(launches, cells, decomposition.split(cells, launches, plan), stems, plan)
+    cells, steps = cells_and_steps(stems, plan)
+    return numbers.table(launches, cells, steps, stems)
 
 
 def section(*records: Record) -> list[dict]:
