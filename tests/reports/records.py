@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
+from threadpoolctl import threadpool_limits
 
 from common.contract import dataset, mlp
 from common.contract.rows import Batch, RowOrder, global_batch
@@ -104,7 +105,9 @@ def trained(seed: int, batch: int, steps: int, preset: str = "digits") -> mlp.Tr
     rows = dataset.load(task)
     order = RowOrder(len(rows.train_labels), seed)
     batches = [Batch(step, order.cut(step * batch, (step + 1) * batch), rows) for step in range(steps)]
-    return mlp.train(task, ((part.features, part.labels) for part in batches), np.float32)
+    # Threads that wait for one another take a hundred times as long over products of this size on a busy machine.
+    with threadpool_limits(1):
+        return mlp.train(task, ((part.features, part.labels) for part in batches), np.float32)
 
 
 def make_record(
