@@ -29,7 +29,7 @@ from reports import (
 from reports.blocks import Block
 from reports.charts import svg
 from reports.drawing import draw_all
-from reports.material import Drawings, Material, gather, regime_names
+from reports.material import Drawings, Material, gather
 from reports.results import Results
 from reports.tables.paying import but_for_batch
 from reports.words import costs, decomposition, paying
@@ -64,7 +64,7 @@ def compose(
     those of `results`.
     """
     material = material or gather(results)
-    regimes, names = summaries.regimes(material.launches), regime_names(material.cells)
+    regimes, names = summaries.regimes(material.launches), material.names
     shown = {name: names[name] for name in regimes}
     parts = [*first_page.section(material, results, regimes), blocks.contents()]
     drawn = _with_curves(regimes, material)
@@ -119,7 +119,7 @@ def _with_curves(regimes: list[str], material: Material) -> list[str]:
 
 def _on_hosts(material: Material, results: Results, shown: Mapping[str, str]) -> list[list[Block]]:
     """What hosts and the links between them tell; nothing where no record names any."""
-    names, records = regime_names(material.cells), results.records
+    names, records = material.names, results.records
     about, *measured = hosts.sections(material.hosts, records, names) or [[]]
     swept = bandwidths.sections(material.bandwidths, material.launches, records, shown, material.drawings)
     return [about, *swept, *measured]
@@ -127,7 +127,7 @@ def _on_hosts(material: Material, results: Results, shown: Mapping[str, str]) ->
 
 def _tables(material: Material, results: Results, shown: Mapping[str, str]) -> list[list[Block]]:
     """The sections with all numbers; `shown` are the short names of the regimes in their order."""
-    names = regime_names(material.cells)
+    names = material.names
     return [
         *(sections.speed(material, regime) for regime in shown),
         ranking.section(material.ranking, shown, material.drawings),

@@ -12,7 +12,6 @@ from reports import (
     bandwidths,
     blocks,
     ceilings,
-    certificate,
     disturbances,
     findings,
     ranking,
@@ -22,7 +21,7 @@ from reports import (
 from reports.blocks import Block, listed
 from reports.cautions import cautions
 from reports.charts import speed as speed_charts
-from reports.material import Material, regime_names
+from reports.material import Material
 from reports.results import Results
 from reports.words import decomposition
 
@@ -43,7 +42,7 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
     ending = [blocks.answers([("How sure", certainty), *([("What next", commands)] if commands else [])])]
     if not regimes:
         return [blocks.heading("Finding"), blocks.headline(_NOTHING), *ending]
-    names = regime_names(material.cells)
+    names = material.names
     first, *others = regimes
     shown = summaries.with_exchange(material.cells, first)
     return [
@@ -71,7 +70,7 @@ def _certainty(material: Material, results: Results, regimes: Sequence[str]) -> 
     return [
         *manifest.in_words(results.differences),
         tested or f"No test: that takes {FEWEST_LAUNCHES} rounds of two strategies.",
-        findings.certificate(certificate.summary(material.comparisons)),
+        findings.certificate(material.certificates),
         " ".join([*ended, *_cautioned(material, results)]),
         *findings.left_out(material.endings),
     ]
@@ -125,8 +124,8 @@ def _answers(material: Material, results: Results, regimes: Sequence[str]) -> li
         ]
         limits = _limits(material, regime, shown)
     maths = [
-        findings.certificate(certificate.summary(material.comparisons)),
-        findings.without_exchange(certificate.summary(material.without_exchange)),
+        findings.certificate(material.certificates),
+        findings.without_exchange(material.certificates_without_exchange),
     ]
     sure = [
         *manifest.in_words(results.differences),
@@ -230,7 +229,7 @@ def _start(shown: pd.DataFrame) -> list[str]:
 
 def _next_steps(material: Material, results: Results, regime: str) -> list[str]:
     """What would tell more, or train faster, each with what it rests on; the most urgent first."""
-    summary = certificate.summary(material.comparisons)
+    summary = material.certificates
     return [
         *_mend(material, summary),
         *ranking.next_steps(material.ranking, regime),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
@@ -58,6 +59,21 @@ class Material:
     bandwidths: pd.DataFrame
     looks: dict[str, Style]
     drawings: Drawings
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The short name of each regime."""
+        return regime_names(self.cells)
+
+    @cached_property
+    def certificates(self) -> pd.DataFrame:
+        """The summary of the launches with exchange that were compared with the oracle."""
+        return certificate.summary(self.comparisons)
+
+    @cached_property
+    def certificates_without_exchange(self) -> pd.DataFrame:
+        """That of the launches without exchange."""
+        return certificate.summary(self.without_exchange)
 
 
 def gather(results: Results) -> Material:

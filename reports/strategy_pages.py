@@ -14,7 +14,7 @@ from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, summaries
 from reports.blocks import Block
 from reports.charts import strategy as strategy_charts
-from reports.material import Material, regime_names
+from reports.material import Material
 from reports.results import Results
 from reports.tables.decomposition import REST
 from reports.words import decomposition
@@ -50,7 +50,7 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
     """
     if material.launches.empty:
         return []
-    names = regime_names(material.cells)
+    names = material.names
     shared = _Shared(
         material=material,
         records=results.records,

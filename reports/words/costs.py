@@ -7,13 +7,13 @@ import pandas as pd
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks, summaries
 from reports.blocks import Block
-from reports.material import Material, regime_names
+from reports.material import Material
 from reports.words import factors, phases
 
 
 def section(material: Material) -> list[Block]:
     """What communication costs, what goes over the wire, and what else takes time beside the training itself."""
-    names = regime_names(material.cells)
+    names = material.names
     return [
         *_communication(material.split, names),
         *phases.section(material.phases, material.split, names),
