@@ -11,11 +11,11 @@ from common.records.trace import STEP
 from common.records.training import Record
 from reports import document, exchanges, summaries, web_page
 from reports.blocks import DASH
-from reports.drawing import draw_all, narrow
+from reports.drawing import narrow
 from reports.material import regime_names
 from reports.results import Results, read_results
 from tests.changes import changed
-from tests.reports.pieces import headings, table_under
+from tests.reports.pieces import first_for_all, headings, table_under
 from tests.reports.records import make_record, named, over_hosts, varied, write_all
 from tests.reports.replays import replay, replayed
 from tests.reports.steps import cells_and_steps
@@ -264,7 +264,7 @@ def test_the_document_has_the_section_after_the_one_on_when_it_pays(results):
 
 def test_pdf_and_page_have_the_section(results):
     content, drawings = document.compose(results)
-    images = draw_all(drawings | narrow(drawings))
+    images = first_for_all(drawings | narrow(drawings))
     assert document.typeset(results.started_at, content, images).startswith(b"%PDF-")
     page = web_page.build(content, images).decode()
     assert HEADING in page

@@ -12,6 +12,7 @@ from common.sessions.other_checkout import RECORDS, Against
 from reports import document, regression
 from reports.blocks import DASH
 from reports.results import read_results
+from tests.reports.pieces import first_for_all
 from tests.reports.records import make_record, unfinished, write_all
 
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, ("Both run here.",))
@@ -56,9 +57,9 @@ def test_every_setting_stands_in_the_table_with_its_verdict(folder):
 
 def test_the_section_is_in_the_document(folder):
     results = read_results(folder)
-    content, _ = document.compose(results)
+    content, drawings = document.compose(results)
     assert "Against commit 1111111111" in json.dumps(content)
-    assert document.build(results).startswith(b"%PDF-")
+    assert document.typeset(results.started_at, content, first_for_all(drawings)).startswith(b"%PDF-")
 
 
 def test_a_comparison_against_nothing_has_no_section(tmp_path):

@@ -13,10 +13,11 @@ from common.records.certificate import DEVIATES, FOLLOWS_UP_TO
 from common.records.training import Record
 from reports import document, standings, summaries, web_page
 from reports.blocks import DASH
-from reports.drawing import draw_all, narrow
+from reports.drawing import narrow
 from reports.material import gather
 from reports.results import Results
 from reports.standings import Standing
+from tests.reports.pieces import first_for_all
 from tests.reports.records import certified, make_record, named, varied
 
 
@@ -170,7 +171,7 @@ def test_pdf_and_page_have_the_numbers_of_the_rows(tmp_path):
     material = gather(results)
     rows = standings.of_regime(material, summaries.regimes(material.launches)[0])
     content, drawings = document.compose(results, material)
-    images = draw_all(drawings | narrow(drawings))
+    images = first_for_all(drawings | narrow(drawings))
     [table, *_] = re.findall(r"<tbody>(.*?)</tbody>", web_page.build(content, images).decode(), re.S)
     assert "&lt;b&gt;$x$" in table
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", table)]
