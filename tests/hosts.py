@@ -25,9 +25,9 @@ from common.launching.virtual_hosts.description import (
     HEAD_NAME,
     INTERFACE,
     TEMPORARY_FOLDER,
+    Cable,
     address_of,
 )
-from common.launching.virtual_hosts.description import Link as Wire
 from common.paths import ROOT
 from common.records.header import Link
 from tests import hosts_apart
@@ -84,7 +84,7 @@ class Cluster:
     made: virtual_cluster.Cluster
     hosts: tuple[VirtualHost, ...]
     head: VirtualHost
-    link: Wire
+    link: Cable
 
     def enter(self, *command: str) -> list[str]:
         """The command line that runs `command` on the head, where it finds the cluster's description."""
@@ -105,7 +105,7 @@ class Cluster:
         )
         self.head.run(sys.executable, "-c", program, f"port{1 + self.hosts.index(host)}", state)
 
-    def shape(self, link: Wire) -> None:
+    def shape(self, link: Cable) -> None:
         """Make the cables like this from now on."""
         self._on_head(f"described().shape({link!r})")
         self.link = link
@@ -121,7 +121,7 @@ class Cluster:
             "import dataclasses, msgspec\n"
             "from common.errors import exit_with_one_line\n"
             "from common.launching.virtual_hosts.calibration import calibrate\n"
-            "from common.launching.virtual_hosts.description import Link, described\n"
+            "from common.launching.virtual_hosts.description import Cable, described\n"
             f"exit_with_one_line(lambda: print(msgspec.json.encode({expression}).decode()))"
         )
         result = subprocess.run(self.enter(sys.executable, "-c", program), capture_output=True, encoding="utf-8")

@@ -41,7 +41,7 @@ def main() -> None:
     sweep = parse(Sweep, __doc__)
     library = choose_library(sweep)
     devices = mlp.choose_devices(sweep, sweep.workers)
-    across_devices = cross_device_ops(library)
+    across_devices = cross_device_ops_of(library)
     world = world_of(devices, sweep, type(across_devices).__name__ if across_devices else "CollectiveAllReduce")
     collectives = Collectives(tf.distribute.MirroredStrategy(devices, across_devices))
     measure(
@@ -74,7 +74,7 @@ def choose_library(sweep: Sweep) -> Library:
     return libraries[name]
 
 
-def cross_device_ops(library: Library) -> tf.distribute.CrossDeviceOps | None:
+def cross_device_ops_of(library: Library) -> tf.distribute.CrossDeviceOps | None:
     """TensorFlow's implementation of the library; None for MirroredStrategy's own default."""
     if library is REDUCTION_TO_ONE_DEVICE:
         return tf.distribute.ReductionToOneDevice()

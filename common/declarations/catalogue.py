@@ -115,11 +115,11 @@ def _named(name: str, kind: str, declared: Mapping[str, T]) -> T:
 def _declared(module: str, kind: type[P]) -> dict[str, P]:
     """The programs that the folders declare in modules of this name, by name."""
 
-    def declared_in(folder: str, module: str, kind: type[T]) -> list[T]:
-        if not (ROOT / folder / f"{module}.py").is_file():
+    def declared_in(folder: str, name: str, of_kind: type[T]) -> list[T]:
+        if not (ROOT / folder / f"{name}.py").is_file():
             return []
-        declarations = vars(importlib.import_module(f"{folder}.{module}"))
-        return [value for value in declarations.values() if isinstance(value, kind)]
+        declarations = vars(importlib.import_module(f"{folder}.{name}"))
+        return [value for value in declarations.values() if isinstance(value, of_kind)]
 
     def names_bases_elsewhere(folder: str) -> bool:
         strategies = declared_in(folder, "strategies", Strategy)

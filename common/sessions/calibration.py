@@ -36,7 +36,7 @@ MINUTES = 45
 
 
 @dataclass(frozen=True)
-class Measured:
+class Figures:
     """What the rounds of a calibration say."""
 
     rounds: int
@@ -59,7 +59,7 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibration(Measured):
+class Calibration(Figures):
     """One calibration: the columns of its file, which has one row."""
 
     date: str
@@ -80,7 +80,7 @@ class Promise:
     seen: str
 
 
-def measured(first: np.ndarray, second: np.ndarray, busy: np.ndarray) -> Measured:
+def measured(first: np.ndarray, second: np.ndarray, busy: np.ndarray) -> Figures:
     """Judge the rounds of two equal strategies and one that is slower, from the rates of each, (rounds,).
 
     A block is a family of one comparison. The last rounds, where they don't fill a block, are in no block.
@@ -91,7 +91,7 @@ def measured(first: np.ndarray, second: np.ndarray, busy: np.ndarray) -> Measure
     alarms = [judge([block])[0].different for block in _blocks(equal, FEWEST_LAUNCHES)]
     long_blocks = [judge([block])[0] for block in _blocks(slower, LONG_BLOCK)]
     spread = float(np.std(equal, ddof=1))
-    return Measured(
+    return Figures(
         rounds=len(equal),
         blocks=len(alarms),
         alarms=sum(alarms),

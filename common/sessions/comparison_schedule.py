@@ -247,8 +247,8 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         main = self._main_worlds
         others = [(strategy, size) for strategy, size in self._worlds if size != main.get(strategy.name)]
         smaller = [(each, size) for each, size in others if each.name in main and size[:2] <= main[each.name][:2]]
-        crowded = [world for world in others if world not in smaller]
-        for title, of_title in (("smaller worlds", smaller), ("crowded worlds", crowded)):
+        oversubscribed = [world for world in others if world not in smaller]
+        for title, of_title in (("smaller worlds", smaller), ("oversubscribed worlds", oversubscribed)):
             for strategy, size in sorted(of_title, key=lambda world: world[1][:2]):
                 wanted = strategy.name in names or strategy.name not in main
                 launches = throughput(self._scope, strategy, size, repetition, with_t_comp=False)

@@ -23,7 +23,7 @@ from common.contract.task import PRESETS
 from common.environments.inventory import python_of
 from common.errors import LaunchFailedError, exit_with_one_line
 from common.launching.virtual_hosts.cluster import virtual_hosts
-from common.launching.virtual_hosts.description import INTERFACE, Link
+from common.launching.virtual_hosts.description import INTERFACE, Cable
 from common.measurement import machine
 from common.statistics.intervals import median_interval
 from reports.bandwidths import ring_bound
@@ -98,7 +98,7 @@ def main() -> None:
     with machine.alone():
         for hosts in arguments.hosts:
             least = ring_bound(GRADIENT_BYTES, hosts, BITS_PER_SECOND)
-            with virtual_hosts(hosts, Link(BITS_PER_SECOND)) as made:
+            with virtual_hosts(hosts, Cable(BITS_PER_SECOND)) as made:
                 cluster = seen_from_outside(made)
                 cluster.calibrate()
                 found = measure(cluster, arguments.launches, console)

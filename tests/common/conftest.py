@@ -72,7 +72,7 @@ class ThreadOptions(ReplicaOptions):
     """How gradients are rounded."""
 
 
-CROWDED = machine.Placement([], oversubscribed=True)
+OVERSUBSCRIBED = machine.Placement([], oversubscribed=True)
 
 NUMPY = Family(
     title="NumPy",
@@ -246,7 +246,9 @@ def numpy_launch(tmp_path, declare):
 
         def work(rank: int) -> None:
             facts = {"rank": rank, "size": world_size, "all_gather": partial(processes.gather, rank), **(world or {})}
-            run = runs[rank] = Run(strategy, task, options or strategy.options(), World(placement=CROWDED, **facts))
+            run = runs[rank] = Run(
+                strategy, task, options or strategy.options(), World(placement=OVERSUBSCRIBED, **facts)
+            )
             state = states[rank] = dict(run.initial_state)
             run.export_with(lambda: state)
             rows[rank] = loop.train(run, state, processes)

@@ -48,7 +48,7 @@ def test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle(deviation_of,
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="Two ranks need two cores for one each.")
-def test_ranks_that_mpirun_bound_to_a_core_each_are_not_said_to_crowd(tmp_path):
+def test_ranks_that_mpirun_bound_to_a_core_each_are_not_said_to_be_oversubscribed(tmp_path):
     record_path = tmp_path / "run.json"
     python = python_for(STRATEGY)
     options = ["--bind-to", "core", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]

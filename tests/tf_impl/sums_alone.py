@@ -27,7 +27,7 @@ def main() -> None:
     """Add once in each way, and gather where it has a gather; then ask for one device less."""
     devices = mlp.choose_devices(Sweep(workers=RANKS), RANKS)
     for library in (HIERARCHICAL_COPY, MIRRORED_COLLECTIVES):
-        strategy = tf.distribute.MirroredStrategy(devices, reductions.cross_device_ops(library))
+        strategy = tf.distribute.MirroredStrategy(devices, reductions.cross_device_ops_of(library))
         print(library.name, all(is_right(strategy, Collective(each)) for each in library.collectives))
     os.environ |= HIERARCHICAL_COPY.variables
     try:

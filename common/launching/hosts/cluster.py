@@ -151,7 +151,7 @@ def run_on_virtual_hosts(selection: Selection, command: list[str], lock: int) ->
     The command inherits the `lock` that `machine.alone` gave. Raises UserError where the system doesn't let this
     user make them.
     """
-    with virtual_hosts(selection.virtual_hosts or 0, selection.first_wire, selection.cores_per_host) as made:
+    with virtual_hosts(selection.virtual_hosts or 0, selection.first_cable, selection.cores_per_host) as made:
         return made.run(command, lock)
 
 
@@ -186,7 +186,7 @@ def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
     else:
         slots, cores = min(host.slots for host in hosts), min(member.cores for member in surveyed)
         spread, link_of = Hosts(len(hosts), slots, cores), lambda job: link_between()
-    virtual = Virtual(delay_seconds=selection.first_wire.delay_seconds, cores_per_host=selection.cores_per_host)
+    virtual = Virtual(delay_seconds=selection.first_cable.delay_seconds, cores_per_host=selection.cores_per_host)
     return Cluster(
         members=surveyed,
         spread=spread,

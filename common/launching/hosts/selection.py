@@ -8,8 +8,7 @@ from pathlib import Path
 from common.errors import UserError
 from common.launching.places.place import Host
 from common.launching.places.ssh import SshHost
-from common.launching.virtual_hosts.description import Link as Wire
-from common.launching.virtual_hosts.description import parse_bandwidth, parse_duration
+from common.launching.virtual_hosts.description import Cable, parse_bandwidth, parse_duration
 
 _UNLIMITED = "unlimited"
 """The bandwidth of a link that is as fast as this machine makes it."""
@@ -50,7 +49,7 @@ class Selection:
         if self.cores_per_host is not None and not 0 < self.cores_per_host < float("inf"):
             raise UserError(f"--cores-per-host {self.cores_per_host:g}: give a number above 0.")
         # What is read of them refuses a bandwidth and a time that isn't one.
-        _ = self.first_wire
+        _ = self.first_cable
         if len(set(self.bandwidths_bits_per_second)) < len(self.bandwidth):
             raise UserError(f"--bandwidth {' '.join(self.bandwidth)}: name each once.")
 
@@ -65,9 +64,9 @@ class Selection:
         return tuple(None if each == _UNLIMITED else parse_bandwidth(each) for each in self.bandwidth) or (None,)
 
     @property
-    def first_wire(self) -> Wire:
+    def first_cable(self) -> Cable:
         """The link that virtual hosts begin with."""
-        return Wire(self.bandwidths_bits_per_second[0], parse_duration(self.delay) if self.delay else 0.0)
+        return Cable(self.bandwidths_bits_per_second[0], parse_duration(self.delay) if self.delay else 0.0)
 
     def real_hosts(self) -> list[Host]:
         """The hosts that were named. Raises UserError where they can't be meant."""

@@ -12,7 +12,7 @@ import tyro
 
 from common.errors import UserError, exit_with_one_line
 from common.launching.virtual_hosts.cluster import virtual_hosts
-from common.launching.virtual_hosts.description import Link, parse_bandwidth, parse_duration
+from common.launching.virtual_hosts.description import Cable, parse_bandwidth, parse_duration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ def main() -> None:
     if not command:
         raise UserError("There is no command to run: write it at the end, after --.")
     bandwidth = None if arguments.bandwidth is None else parse_bandwidth(arguments.bandwidth)
-    link = Link(bandwidth, parse_duration(arguments.delay))
+    link = Cable(bandwidth, parse_duration(arguments.delay))
     with virtual_hosts(arguments.count, link, arguments.cores_per_host) as cluster:
         status = cluster.run(command)
     sys.exit(status if status >= 0 else 128 - status)

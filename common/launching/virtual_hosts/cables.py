@@ -22,7 +22,7 @@ from pyroute2 import IPRoute, NetlinkError
 
 from common.errors import UserError
 from common.launching.virtual_hosts import relay
-from common.launching.virtual_hosts.description import BURST_BYTES, HEAD_ADDRESS, INTERFACE, Link
+from common.launching.virtual_hosts.description import BURST_BYTES, HEAD_ADDRESS, INTERFACE, Cable
 
 _QUEUE_SECONDS = 0.05
 """How long a frame waits in a token bucket before it's dropped, at most."""
@@ -85,7 +85,7 @@ class Cables:
             for port in self._ports:
                 head.link("set", index=_index(head, port), master=bridge, state="up")
 
-    def shape(self, link: Link) -> None:
+    def shape(self, link: Cable) -> None:
         """Make each cable like this; what is on its way meanwhile is lost. Raises UserError where it can't be."""
         bits, delay_seconds = link.bandwidth_bits_per_second, link.delay_seconds
         with IPRoute() as head:

@@ -43,7 +43,7 @@ def calibrate(cluster: Description) -> Link:
     return check(cluster.link, measure(cluster, long))
 
 
-def check(asked: description.Link, measured: Link) -> Link:
+def check(asked: description.Cable, measured: Link) -> Link:
     """Return the measured link. Raises UserError where it misses what was asked for by more than 10%."""
     bits = 8 * measured.bytes_per_second * WIRE_BYTES / PAYLOAD_BYTES
     bits_asked = asked.bandwidth_bits_per_second

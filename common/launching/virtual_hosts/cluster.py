@@ -23,7 +23,7 @@ import psutil
 
 from common.errors import UserError
 from common.launching.virtual_hosts import cores, messages
-from common.launching.virtual_hosts.description import UNSHAPED, Description, Link
+from common.launching.virtual_hosts.description import UNSHAPED, Cable, Description
 from common.measurement import machine
 from common.paths import ROOT
 
@@ -75,7 +75,7 @@ class Cluster:
 
 
 @contextmanager
-def virtual_hosts(count: int, link: Link = UNSHAPED, cores_per_host: float | None = None) -> Generator[Cluster]:
+def virtual_hosts(count: int, link: Cable = UNSHAPED, cores_per_host: float | None = None) -> Generator[Cluster]:
     """So many hosts, named host1, host2 and so on; all that runs on them ends with the block, or with this process.
 
     Raises UserError where the system doesn't allow all this.

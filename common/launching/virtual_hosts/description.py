@@ -41,8 +41,8 @@ _SECOND_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 
 @dataclass(frozen=True)
-class Link:
-    """The cable of each host."""
+class Cable:
+    """The cable of each virtual host: what it lets through, and how late."""
 
     bandwidth_bits_per_second: float | None
     """Of each direction, headers included; None: as fast as the processor copies."""
@@ -58,14 +58,14 @@ class Link:
             raise UserError(f"A link can't delay by {self.delay_seconds:g} s: give 0 to {LONGEST_DELAY_SECONDS:g} s.")
 
 
-UNSHAPED = Link(None)
+UNSHAPED = Cable(None)
 
 
 @dataclass(frozen=True)
 class Description:
     """A virtual cluster as a program on its head sees it."""
 
-    link: Link
+    link: Cable
     cores_per_host: float | None
     """None: the hosts share all of this machine's cores."""
     names: tuple[str, ...]
@@ -79,7 +79,7 @@ class Description:
         """The environment variables by which a program finds this description."""
         return {VARIABLE: msgspec.json.encode(self).decode()}
 
-    def shape(self, link: Link) -> "Description":
+    def shape(self, link: Cable) -> "Description":
         """Make the cables like this from the head, and return the description for programs that start from now on.
 
         What is on its way is lost. Raises UserError where the system can't.

@@ -36,8 +36,8 @@ from common.launching.virtual_hosts.description import (
     INTERFACE,
     SOCKET,
     TEMPORARY_FOLDER,
+    Cable,
     Description,
-    Link,
     address_of,
 )
 
@@ -191,7 +191,7 @@ def _serve(maker: socket.socket, server: socket.socket, wires: cables.Cables) ->
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             with connection, suppress(OSError):
                 try:
-                    wires.shape(messages.receive(connection, Link))
+                    wires.shape(messages.receive(connection, Cable))
                     messages.send(connection)
                 except Exception as error:
                     messages.send(connection, error)

@@ -14,7 +14,7 @@ from common.records.collectives import Cell, cells_path, read_lines
 from common.records.files import write_record
 from common.records.trace import STEP, Message, Trace
 from tests.changes import changed
-from tests.common.conftest import CROWDED, NUMPY
+from tests.common.conftest import NUMPY, OVERSUBSCRIBED
 
 RANKS = 2
 TWICE = Algorithm("a shift", lambda size_bytes, ranks: 2.0 * size_bytes, "2 S", "a book")
@@ -56,7 +56,7 @@ def measured(folder, messages=tuple(MESSAGES), pipelined=False, **how):
     path, record, sent = folder / "trace", folder / "replay.json", []
     write_record(path, trace)
     sweep = Sweep(messages=path, iterations=3, warmup_iterations=1, pipelined=pipelined, record=record)
-    world = World(placement=CROWDED, size=RANKS)
+    world = World(placement=OVERSUBSCRIBED, size=RANKS)
     try:
         measure(LIBRARY, sweep, world, lambda *what: prepare(*what, sent, **how), lambda: None, {})
     finally:

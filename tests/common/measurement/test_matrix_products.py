@@ -18,11 +18,11 @@ from common.measurement.matrix_products import Matrices, inputs, measure
 from common.measurement.world import World
 from common.records.files import read_record
 from common.records.matrix_products import MatrixRecord, call_seconds
-from tests.common.conftest import CROWDED, NUMPY
+from tests.common.conftest import NUMPY, OVERSUBSCRIBED
 
 ALONE = Way(name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS)
 SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", kind="rows")
-WORLD = World(placement=CROWDED)
+WORLD = World(placement=OVERSUBSCRIBED)
 
 
 def by_numpy(matrices):

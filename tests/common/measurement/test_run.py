@@ -25,7 +25,7 @@ from common.records.files import read_record, write_record
 from common.records.header import PRESENTATION
 from common.records.metrics import throughput
 from common.records.training import Memory, Record, Startup
-from tests.common.conftest import CROWDED, Processes
+from tests.common.conftest import OVERSUBSCRIBED, Processes
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
@@ -203,7 +203,7 @@ def test_a_strategy_that_keeps_losses_to_itself_leaves_no_record(tmp_path, decla
     strategy, task = declare(work=work), dataclasses.replace(TASK, record=path)
 
     def train(rank):
-        world = World(placement=CROWDED, rank=rank, size=2, all_gather=partial(processes.gather, rank))
+        world = World(placement=OVERSUBSCRIBED, rank=rank, size=2, all_gather=partial(processes.gather, rank))
         run = Run(strategy, task, strategy.options(), world)
         run.export_with(lambda: run.initial_state)
         for batch in run.steps():

@@ -304,8 +304,8 @@ def test_a_family_is_all_libraries_at_one_collective_and_size_in_one_world():
 
 def test_a_library_without_another_one_or_with_more_threads_than_cores_is_compared_with_nobody():
     assert comparisons(rows(named(*launches([1.0, 2.0])))) == []
-    crowded = launches([1.0, 2.0], library="slow", oversubscribed=True)
-    assert comparisons(rows(named(*launches([1.0, 2.0]), *crowded))) == []
+    oversubscribed = launches([1.0, 2.0], library="slow", oversubscribed=True)
+    assert comparisons(rows(named(*launches([1.0, 2.0]), *oversubscribed))) == []
     apart = [record(taking(1.0), repetition=1), record(taking(1.0), library="slow", repetition=2)]
     assert comparisons(rows(named(*apart))) == []
 

@@ -89,7 +89,7 @@ def test_a_family_that_clocks_no_products_has_nothing_to_clock_with_one_worker(p
     assert names(Scope(workers=(1,))) == []
 
 
-def test_a_world_that_is_crowded_is_not_probed(probed):
+def test_a_world_that_is_oversubscribed_is_not_probed(probed):
     probed(cores=1, tried=())
     assert names(Scope()) == ["numpy-alone-pathway-64r-1w"]
 

@@ -70,20 +70,20 @@ class Comparison:
         return self.durations.spent() + REPORT_LAUNCHES * statistics.median(self.durations.seconds.values())
 
 
-def uncrowded():
+def with_a_core_each():
     """The quick strategies that can have two workers on two cores, and the bases."""
     quick = [each for each in catalogue.strategies().values() if each.quick]
     return [each for each in quick if not each.processes_beside(each.options())]
 
 
-def test_ten_minutes_of_two_quiet_cores_suffice_for_six_rounds_of_every_uncrowded_strategy_and_certificates():
+def test_ten_minutes_of_two_quiet_cores_suffice_for_six_rounds_of_each_strategy_and_certificates():
     found = Comparison(Scope())
     rounds = found.rounds_of()
-    for strategy in uncrowded():
+    for strategy in with_a_core_each():
         for exchange in (True, False) if strategy.base else (True,):
             assert rounds[strategy.name, exchange] >= FEWEST_LAUNCHES
     certified = {launch.strategy.name for launch in found.launches("certificates")}
-    assert certified == {strategy.name for strategy in uncrowded()}
+    assert certified == {strategy.name for strategy in with_a_core_each()}
     assert not found.left_out
 
 
@@ -101,8 +101,8 @@ def test_the_time_is_used(pace):
 
 def test_at_a_third_of_the_pace_the_bases_and_the_first_strategy_get_their_rounds_and_their_certificates():
     found = Comparison(Scope(), lambda launch: 3 * recorded(launch))
-    first = next(strategy for strategy in uncrowded() if strategy.base)
-    wanted = {strategy.name for strategy in uncrowded() if not strategy.base} | {first.name}
+    first = next(strategy for strategy in with_a_core_each() if strategy.base)
+    wanted = {strategy.name for strategy in with_a_core_each() if not strategy.base} | {first.name}
     assert {name for (name, _), count in found.rounds_of().items() if count >= FEWEST_LAUNCHES} >= wanted
     assert {launch.strategy.name for launch in found.launches("certificates")} >= wanted
 
@@ -123,19 +123,21 @@ def test_whole_strategies_are_left_out_and_named_with_the_minutes_that_would_do(
 def test_what_shows_that_it_works_comes_after_what_tells_apart():
     found = Comparison(Scope(minutes=20))
     names = list(dict.fromkeys(stage.name for stage in found.stages if stage.title != MORE))
-    assert names == ["round", "certificates", "smaller worlds", "crowded worlds"]
-    crowded = {launch.workers for launch in found.launches("crowded worlds") if launch.strategy in uncrowded()}
-    assert crowded == {4}
+    assert names == ["round", "certificates", "smaller worlds", "oversubscribed worlds"]
+    oversubscribed = {
+        launch.workers for launch in found.launches("oversubscribed worlds") if launch.strategy in with_a_core_each()
+    }
+    assert oversubscribed == {4}
     assert {launch.workers for launch in found.launches("smaller worlds")} == {1}
 
 
-def test_what_has_processes_beside_its_workers_is_crowded_in_every_world():
-    served = [each for each in catalogue.strategies().values() if each.quick and each not in uncrowded()]
+def test_what_has_processes_beside_its_workers_is_oversubscribed_in_every_world():
+    served = [each for each in catalogue.strategies().values() if each.quick and each not in with_a_core_each()]
     assert served
     found = Comparison(Scope(minutes=20))
     of_servers = [launch for stage in found.stages for launch in stage.launches if launch.strategy in served]
     assert {launch.workers for launch in of_servers} == {1, 2, 4}
-    assert all(launch in found.launches("crowded worlds") or launch.repetition > 7 for launch in of_servers)
+    assert all(launch in found.launches("oversubscribed worlds") or launch.repetition > 7 for launch in of_servers)
 
 
 def test_a_round_has_what_a_round_has_once_and_pairs_with_exchange_and_without():
@@ -143,7 +145,7 @@ def test_a_round_has_what_a_round_has_once_and_pairs_with_exchange_and_without()
     for repetition in range(2, FEWEST_LAUNCHES + 1):
         [stage] = [stage for stage in found.stages if stage.title == f"round {repetition} of {FEWEST_LAUNCHES}"]
         worlds = [(each.strategy.name, each.workers, has_exchange(each.options)) for each in stage.launches]
-        assert len({*worlds}) == len(worlds) == 2 * len(uncrowded()) - 2
+        assert len({*worlds}) == len(worlds) == 2 * len(with_a_core_each()) - 2
         assert {launch.repetition for launch in stage.launches} == {repetition}
 
 
@@ -162,7 +164,7 @@ def test_the_order_within_a_round_is_the_seeds():
 
 
 def test_a_strategy_that_fails_is_not_tried_again_and_is_not_called_left_out():
-    broken = uncrowded()[-1].name
+    broken = with_a_core_each()[-1].name
     found = Comparison(Scope(), broken={broken})
     assert {launch.repetition for launch in found.launches("round") if launch.strategy.name == broken} == {1}
     assert broken not in {launch.strategy.name for launch in found.launches("certificates", "smaller worlds")}
@@ -171,14 +173,14 @@ def test_a_strategy_that_fails_is_not_tried_again_and_is_not_called_left_out():
 
 def test_where_everything_fails_the_first_round_is_all():
     found = Comparison(Scope(), broken={*catalogue.strategies()})
-    assert {stage.title for stage in found.stages} <= {f"round 1 of {FEWEST_LAUNCHES}", "crowded worlds"}
+    assert {stage.title for stage in found.stages} <= {f"round 1 of {FEWEST_LAUNCHES}", "oversubscribed worlds"}
     assert not found.left_out
 
 
 def test_six_seconds_make_one_launch_and_name_what_all_would_take():
     found = Comparison(Scope(minutes=0.1))
     assert len(found.durations.seconds) == 1
-    assert {*found.left_out} == {strategy.name for strategy in uncrowded()}
+    assert {*found.left_out} == {strategy.name for strategy in with_a_core_each()}
     assert all(minutes > 1 for minutes in found.left_out.values())
 
 
@@ -193,7 +195,7 @@ def test_a_machine_that_slows_down_meanwhile_costs_the_last_strategies():
     assert found.seconds <= 660
     dropped = [name for name in found.left_out if 1 < found.rounds_of()[name, True] < FEWEST_LAUNCHES]
     assert dropped
-    assert {*found.left_out} == {each.name for each in uncrowded()[-len(found.left_out) :]}
+    assert {*found.left_out} == {each.name for each in with_a_core_each()[-len(found.left_out) :]}
 
 
 def test_a_small_delay_does_not_give_up_what_is_nearly_measured():
@@ -206,7 +208,7 @@ def test_a_small_delay_does_not_give_up_what_is_nearly_measured():
 def test_without_a_limit_there_are_as_many_whole_rounds_as_were_asked_for():
     found = Comparison(Scope(repetitions=2))
     assert [stage.title for stage in found.stages] == ["round 1 of 2", "round 2 of 2"]
-    assert len(Comparison(Scope(profile="full", strategies=(uncrowded()[0].name,))).stages) == 10
+    assert len(Comparison(Scope(profile="full", strategies=(with_a_core_each()[0].name,))).stages) == 10
 
 
 def test_within_a_limit_what_is_left_of_it_is_left():

@@ -116,7 +116,7 @@ def test_the_main_world_is_the_largest_with_a_core_for_each_process(known, cores
 
 
 @pytest.mark.parametrize("workers", [(4, 8), (8, 4)])
-def test_where_everything_is_crowded_the_smallest_world_of_each_is_the_main_one(known, workers):
+def test_where_everything_is_oversubscribed_the_smallest_world_of_each_is_the_main_one(known, workers):
     named = ("one_threads", "two_servers")
     assert main_workers(Scope(strategies=named, workers=workers)) == dict.fromkeys(named, 4)
     assert main_workers(Scope(strategies=("two_servers",))) == {"two_servers": 1}
@@ -125,10 +125,10 @@ def test_where_everything_is_crowded_the_smallest_world_of_each_is_the_main_one(
 def test_processes_beside_the_workers_take_cores_as_workers_do(known, cores):
     cores(4)
     sizes = [Size(workers) for workers in (2, 3, 4, 5)]
-    crowded = [
+    oversubscribed = [
         is_oversubscribed(Scope(), known[name], size) for name in ("one_threads", "two_servers") for size in sizes
     ]
-    assert crowded == [False, False, False, True, False, True, True, True]
+    assert oversubscribed == [False, False, False, True, False, True, True, True]
 
 
 def test_over_hosts_workers_are_placed_evenly_on_as_many_as_have_the_slots(known):
@@ -178,9 +178,11 @@ def test_where_the_link_is_slow_a_launch_has_as_few_steps_as_fill_its_time(bits,
 
 
 def test_virtual_hosts_share_cores_and_real_ones_have_their_own(known):
-    for together, crowded in ((2, [False, True]), (None, [False, False])):
+    for together, oversubscribed in ((2, [False, True]), (None, [False, False])):
         scope = Scope(spread=Hosts(count=4, slots=2, cores=1, cores_together=together))
-        assert [is_oversubscribed(scope, known["one_threads"], Size(count, count)) for count in (2, 4)] == crowded
+        assert [
+            is_oversubscribed(scope, known["one_threads"], Size(count, count)) for count in (2, 4)
+        ] == oversubscribed
 
 
 def test_the_quick_profile_leaves_exchange_out_in_the_main_worlds_alone(known, cores):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from common.errors import UserError
 from common.launching.hosts.selection import Selection, parse_hosts, read_hostfile
 from common.launching.places.ssh import SshHost
-from common.launching.virtual_hosts.description import Link
+from common.launching.virtual_hosts.description import Cable
 
 NAMES = st.text("abc019._-", max_size=20).map(lambda text: f"h{text}")
 HOSTS = st.lists(st.builds(SshHost, NAMES, st.integers(1, 10**6)), min_size=1, unique_by=lambda host: host.name)
@@ -29,8 +29,8 @@ def test_hosts_are_named_in_a_list_or_in_a_file_of_mpis_format(tmp_path):
 def test_virtual_hosts_have_a_link_that_is_asked_for_in_tcs_words():
     selection = tyro.cli(Selection, args=["--virtual-hosts", "4", "--bandwidth", "10mbit", "1gbit", "--delay", "1ms"])
     assert selection.bandwidths_bits_per_second == (1e7, 1e9)
-    assert selection.first_wire == Link(1e7, 0.001)
-    assert Selection(virtual_hosts=2).first_wire == Link(None, 0.0)
+    assert selection.first_cable == Cable(1e7, 0.001)
+    assert Selection(virtual_hosts=2).first_cable == Cable(None, 0.0)
 
 
 @pytest.mark.parametrize(

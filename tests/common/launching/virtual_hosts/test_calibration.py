@@ -8,15 +8,15 @@ import pytest
 from common.errors import UserError
 from common.launching.virtual_hosts import calibration
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES, check, measure
-from common.launching.virtual_hosts.description import Description, Link, address_of
-from common.records.header import Link as Measured
+from common.launching.virtual_hosts.description import Cable, Description, address_of
+from common.records.header import Link
 
-ASKED = Link(100e6, 0.001)
+ASKED = Cable(100e6, 0.001)
 
 
 def measured(bits, seconds):
     """A link of so many bits per second, headers included."""
-    return Measured(bytes_per_second=bits / 8 * PAYLOAD_BYTES / WIRE_BYTES, round_trip_seconds=seconds)
+    return Link(bytes_per_second=bits / 8 * PAYLOAD_BYTES / WIRE_BYTES, round_trip_seconds=seconds)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_link_that_misses_its_delay_by_more_than_a_tenth_is_refused(seconds):
 
 
 def test_of_a_link_without_bandwidth_and_delay_nothing_is_asked():
-    check(Link(None), measured(123e6, 0.5))
+    check(Cable(None), measured(123e6, 0.5))
 
 
 def test_a_single_host_has_no_link():
@@ -85,7 +85,7 @@ def test_no_stream_begins_before_every_round_trip_is_measured(played):
         events.append("stream")
         return {"round_trip_seconds": 0.1}
 
-    assert played(serving, send) == Measured(bytes_per_second=1.0, round_trip_seconds=0.1)
+    assert played(serving, send) == Link(bytes_per_second=1.0, round_trip_seconds=0.1)
     assert events == ["round trip", "round trip", "stream", "stream"]
 
 

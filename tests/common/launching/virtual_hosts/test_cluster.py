@@ -17,7 +17,7 @@ import pytest
 from common.errors import UserError
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
 from common.launching.virtual_hosts.cluster import virtual_hosts
-from common.launching.virtual_hosts.description import INTERFACE, SOCKET, VARIABLE, Link
+from common.launching.virtual_hosts.description import INTERFACE, SOCKET, VARIABLE, Cable
 from common.paths import ROOT
 from tests.hosts import bytes_sent_by, cluster_of, processes_of, require_ssh
 from tests.hosts_apart import SECONDS_APART
@@ -149,10 +149,10 @@ def calibrated(cluster):
 
 
 def test_a_link_is_what_was_asked_for_when_the_cluster_lives(cluster):
-    cluster.shape(Link(20e6))
+    cluster.shape(Cable(20e6))
     assert calibrated(cluster).bytes_per_second * WIRE_BYTES / PAYLOAD_BYTES == pytest.approx(20e6 / 8, rel=0.1)
     before = [bytes_sent_by(host) for host in cluster.hosts]
-    cluster.shape(Link(100e6, 0.002))
+    cluster.shape(Cable(100e6, 0.002))
     measured = calibrated(cluster)
     assert measured.bytes_per_second * WIRE_BYTES / PAYLOAD_BYTES == pytest.approx(100e6 / 8, rel=0.1)
     assert measured.round_trip_seconds == pytest.approx(0.004, rel=0.1)
@@ -163,11 +163,11 @@ def test_a_link_is_what_was_asked_for_when_the_cluster_lives(cluster):
 def test_a_program_on_the_head_shapes_the_links(cluster):
     program = (
         "import socket\n"
-        "from common.launching.virtual_hosts.description import SOCKET, Link, described\n"
+        "from common.launching.virtual_hosts.description import SOCKET, Cable, described\n"
         "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as junk:\n"
         "    junk.connect(SOCKET); junk.send(b'{')\n"
         "    assert b'failed' in junk.recv(1 << 16)\n"
-        "print(described().shape(Link(10e6)).variables())"
+        "print(described().shape(Cable(10e6)).variables())"
     )
     assert "10000000.0" in on_head(cluster, sys.executable, "-c", program)
     qdiscs = on_head(cluster, sys.executable, "-c", "from pyroute2 import IPRoute; print(IPRoute().get_qdiscs())")
@@ -261,9 +261,9 @@ time.sleep(600)
 
 MAKER = """
 import sys
-from common.launching.virtual_hosts.description import Link
+from common.launching.virtual_hosts.description import Cable
 from tests.hosts import cluster_of
-link, cores = Link(100e6, 0.001), float(sys.argv[1]) or None
+link, cores = Cable(100e6, 0.001), float(sys.argv[1]) or None
 with cluster_of(2, link=link, cores_per_host=cores) as cluster:
     cluster.hosts[1].run("sh", "-c", "setsid sleep 600 > /dev/null 2>&1 &")
     # It asks the keeper for nothing, and stays connected.

@@ -12,8 +12,8 @@ from common.launching.virtual_hosts.description import (
     FASTEST_BITS,
     SLOWEST_BITS,
     VARIABLE,
+    Cable,
     Description,
-    Link,
     described,
     parse_bandwidth,
     parse_duration,
@@ -54,16 +54,16 @@ def test_what_is_no_delay_is_refused_with_an_example(text):
 @pytest.mark.parametrize("bits", [0.0, -1.0, SLOWEST_BITS / 2, FASTEST_BITS * 2, float("nan"), float("inf")])
 def test_a_bandwidth_that_a_token_bucket_does_not_make_is_refused(bits):
     with pytest.raises(UserError, match="give 1mbit to 30gbit"):
-        Link(bits)
+        Cable(bits)
 
 
 @pytest.mark.parametrize("seconds", [-0.001, 1.1, float("nan")])
 def test_a_delay_that_cannot_be_meant_is_refused(seconds):
     with pytest.raises(UserError, match="give 0 to 1 s"):
-        Link(None, seconds)
+        Cable(None, seconds)
 
 
-links = st.builds(Link, st.none() | st.floats(SLOWEST_BITS, FASTEST_BITS), st.floats(0, 1, allow_subnormal=False))
+links = st.builds(Cable, st.none() | st.floats(SLOWEST_BITS, FASTEST_BITS), st.floats(0, 1, allow_subnormal=False))
 
 
 @given(links, st.none() | st.floats(0.1, 8), st.integers(1, 5))

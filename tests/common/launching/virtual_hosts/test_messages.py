@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import UserError
 from common.launching.virtual_hosts import messages
-from common.launching.virtual_hosts.description import Link
+from common.launching.virtual_hosts.description import Cable
 
 
 @pytest.fixture
@@ -16,9 +16,9 @@ def sockets():
 
 def test_messages_come_one_by_one_as_what_was_sent(sockets):
     ours, theirs = sockets
-    messages.send(theirs, Link(1e8, 0.001))
+    messages.send(theirs, Cable(1e8, 0.001))
     messages.send(theirs)
-    assert messages.receive(ours, Link) == Link(1e8, 0.001)
+    assert messages.receive(ours, Cable) == Cable(1e8, 0.001)
     assert messages.receive(ours, type(None)) is None
 
 
