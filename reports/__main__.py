@@ -2,19 +2,20 @@
 
 import gc
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import tyro
 
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
-from reports import bandwidths, side_by_side, standings, summaries, web_page
-from reports.document import compose, typeset
-from reports.drawing import draw_all, narrow
-from reports.material import gather
-from reports.results import newest_comparison, read_results
-from reports.tables import frames
+from reports.document import compose
+from reports.render import shell
+from reports.tables import frames, side_by_side, summaries
+from reports.tables.bandwidths import FEWEST
+from reports.tables.material import gather
+from reports.tables.results import newest_comparison, read_results
+from reports.tables.standings import of_regime
+from reports.words import bandwidths, standings
 
 
 def write_report(
@@ -34,9 +35,7 @@ def write_report(
         sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
-    page_file, beside = out.with_suffix(".html"), frames.folder_beside(out)
-    if page_file == out:
-        raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
+    page_file, beside = shell.page_beside(out), frames.folder_beside(out)
     found = read_results(results or newest_comparison(Path("results")))
     other = read_results(against) if against else None
     if other:
@@ -49,24 +48,19 @@ def write_report(
     content, drawings = compose(found, material, other)
     if headline and "headline.svg" not in drawings:
         raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
-    if sweep and bandwidths.FILE not in drawings:
+    if sweep and f"{bandwidths.FIGURE}.svg" not in drawings:
         raise UserError(
-            f"No virtual hosts were measured with {bandwidths.FEWEST} bandwidths, so there is no figure to draw: leave "
+            f"No virtual hosts were measured with {FEWEST} bandwidths, so there is no figure to draw: leave "
             "--sweep out."
         )
-    images = draw_all(drawings | narrow(drawings))
-    with ThreadPoolExecutor(1) as thread:
-        page = thread.submit(web_page.build, content, images)
-        pdf = typeset(found.started_at, content, images)
-    write_atomically(out, pdf)
-    write_atomically(page_file, page.result())
+    images = shell.write(out, found.started_at, content, drawings)
     frames.write(beside, frames.of(found, material))
     if headline:
         write_atomically(headline, images["headline.svg"])
     if sweep:
-        write_atomically(sweep, images[bandwidths.FILE])
+        write_atomically(sweep, images[f"{bandwidths.FIGURE}.svg"])
     if regimes := summaries.regimes(material.launches):
-        rows = standings.of_regime(material, regimes[0])
+        rows = of_regime(material, regimes[0])
         print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
     print(f"{out} and {page_file}: {len(found.records)} records, their tables as CSV in {beside}")
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import pandas as pd
@@ -59,9 +59,13 @@ def new_page() -> Block:
     return {"kind": "new_page"}
 
 
-def figure(file: str, caption: str, alt: str) -> Block:
-    """A figure of the full width, from the image named `file`; `alt` says what it shows to who can't see it."""
-    return {"kind": "figure", "file": file, "caption": caption, "alt": alt}
+Draw = Callable[..., bytes]
+"""Draws a figure as SVG, for a narrow page where it is given that `width`."""
+
+
+def figure(name: str, draw: Draw, caption: str, alt: str) -> Block:
+    """A figure of the full width; `alt` says in words what it shows."""
+    return {"kind": "figure", "name": name, "draw": draw, "caption": caption, "alt": alt}
 
 
 def table(

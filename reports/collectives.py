@@ -8,22 +8,22 @@ from pathlib import Path
 import tyro
 
 from common.errors import UserError, exit_with_one_line
-from common.files import ensure_writable, write_atomically
+from common.files import ensure_writable
 from common.records import collective_rows, manifest
 from common.records.collective_rows import Case, CaseFit, Comparison, Row
 from common.records.collectives import CollectivesRecord
 from common.records.presentation import read_presented
 from common.sessions.folder import kept_variables, variables_in_words
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, collective_sections, web_page
+from reports import blocks
 from reports.blocks import Block
 from reports.charts import collective_times, style
 from reports.charts.style import Style
-from reports.collective_sections import grouped, world
-from reports.document import typeset
-from reports.drawing import draw_all, narrow
-from reports.material import Drawings
-from reports.results import digest_of, noted_command
+from reports.render import shell
+from reports.render.drawing import Drawings
+from reports.tables.results import digest_of, noted_command
+from reports.words import collective_sections
+from reports.words.collective_sections import grouped, world
 
 
 @dataclass(frozen=True)
@@ -59,24 +59,16 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
     rows = collective_rows.rows(records)
     fits, compared = collective_rows.fits(rows), collective_rows.comparisons(rows)
     looks = style.styles({each.library: each.colors for each in records.values()})
-    drawings: Drawings = {}
     parts = [*_first_page(rows, fits, compared), blocks.contents()]
     for collective, of_all in grouped(rows, lambda row: row.case.collective).items():
         parts.append(blocks.heading(collective))
         for case, own in grouped(of_all, lambda row: world(row.case)).items():
-            parts += _measured(case, own, _of(case, fits), looks, drawings)
-    parts += collective_sections.fits_section(fits, collective_sections.crowded(rows))
+            parts += _measured(case, own, _of(case, fits), looks)
+    parts += collective_sections.fits_section(fits, collective_sections.oversubscribed(rows))
     parts += collective_sections.timing_section(collective_rows.timings(records, rows))
     parts += collective_sections.missing_section(collective_rows.missing(records))
     parts += [*_method(), *_machine(session)]
-    dates = sorted({moment[:10] for moment in session.started_at})
-    content = {
-        "title": "Lockstep",
-        "subtitle": "Collectives of distributed training, measured one by one",
-        "date": " to ".join(dict.fromkeys([dates[0], dates[-1]])),
-        "blocks": parts,
-    }
-    return content, drawings
+    return shell.compose("Collectives of distributed training, measured one by one", session.started_at, parts)
 
 
 def _first_page(rows: Sequence[Row], fits: Sequence[CaseFit], compared: Sequence[Comparison]) -> list[Block]:
@@ -93,16 +85,13 @@ def _of(case: Case, fits: Iterable[CaseFit]) -> list[CaseFit]:
     return [each for each in fits if world(each.case) == case]
 
 
-def _measured(
-    case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style], drawings: Drawings
-) -> list[Block]:
-    """One collective in one world: its figure, which is added to `drawings`, its tables, and what its bytes tell."""
+def _measured(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> list[Block]:
+    """One collective in one world: its figure, its tables, and what its bytes tell."""
     parts = [blocks.heading(blocks.capitalized(case.world), level=2)]
     sized = [row for row in rows if row.size_bytes]
     if sized:
-        file = f"times-{len(drawings) + 1}.svg"
-        drawings[file] = partial(collective_times.times, sized, fits, dict(looks))
-        parts.append(blocks.figure(file, _caption(case, sized, fits), _alternative(case, sized, fits)))
+        draw = partial(collective_times.times, sized, fits, dict(looks))
+        parts.append(blocks.figure("times", draw, _caption(case, sized, fits), _alternative(case, sized, fits)))
     parts += [collective_sections.sizes_table(rows)]
     # A barrier has no data of its own to send.
     parts += [collective_sections.bytes_table(rows)] if sized else []
@@ -239,16 +228,11 @@ def write_report(results: Path, out: Path = Path("reports/out/collectives.pdf"))
         results: Folder of the session, with its records (*.json) and command.txt.
         out: The PDF to write.
     """
-    page_file = out.with_suffix(".html")
-    if page_file == out:
-        raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
-    session = read_session(results)
+    page_file, session = shell.page_beside(out), read_session(results)
     for path in (out, page_file):
         ensure_writable(path)
     content, drawings = compose(session)
-    images = draw_all(drawings | narrow(drawings))
-    write_atomically(out, typeset(session.started_at, content, images))
-    write_atomically(page_file, web_page.build(content, images))
+    shell.write(out, session.started_at, content, drawings)
     print(f"{out} and {page_file}: {len(session.records)} records")
 
 

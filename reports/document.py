@@ -1,58 +1,38 @@
-"""Tables and figures to one PDF. What is said is put together here; how it looks is in `template.typ`.
+"""The report of a comparison: which chapters it has, in which order."""
 
-The template reads everything from one JSON file, so no text of a record is ever read as markup.
-"""
+from collections.abc import Mapping
 
-import json
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from pathlib import Path
-
-import typst
-
-from reports import (
+from reports import blocks
+from reports.blocks import Block
+from reports.render import pdf, shell
+from reports.render.drawing import Drawings, draw_all
+from reports.tables import summaries
+from reports.tables.material import Material, gather
+from reports.tables.paying import but_for_batch
+from reports.tables.results import Results
+from reports.words import (
     bandwidths,
-    blocks,
     ceilings,
+    costs,
+    decomposition,
     disturbances,
     exchanges,
     first_page,
     hosts,
     memory,
+    paying,
     ranking,
     regression,
     sections,
     side_by_side,
     strategy_pages,
-    summaries,
 )
-from reports.blocks import Block
-from reports.charts import svg
-from reports.drawing import draw_all
-from reports.material import Drawings, Material, gather
-from reports.results import Results
-from reports.tables.paying import but_for_batch
-from reports.words import costs, decomposition, paying
 
 
 def build(results: Results) -> bytes:
     """The report on `results` as a PDF: the same bytes for the same records. Raises UserError for a damaged task."""
     content, drawings = compose(results)
-    return typeset(results.started_at, content, draw_all(drawings))
-
-
-def typeset(started_at: Iterable[str], content: dict[str, object], images: Mapping[str, bytes]) -> bytes:
-    """The PDF of the content, with its figures drawn, dated by the last launch: each started at one of these times."""
-    files = {
-        "main.typ": Path(__file__).with_name("template.typ").read_bytes(),
-        "content.json": json.dumps(content, ensure_ascii=False).encode(),
-        **images,
-    }
-    timestamp = int(max(map(datetime.fromisoformat, started_at), default=datetime(1980, 1, 1, tzinfo=UTC)).timestamp())
-    # Only the fonts inside the wheels: another machine's fonts would make another PDF. PDF/UA-1 (ISO 14289-1) is what
-    # screen readers need: tags, a title, alternative texts, headings without gaps; the compiler refuses anything less.
-    fonts = typst.Fonts(include_system_fonts=False, font_paths=[svg.FONT_FILE.parent])
-    return typst.compile(files, timestamp=timestamp, pdf_standards="ua-1", font_paths=fonts)
+    return pdf.typeset(results.started_at, content, draw_all(drawings))
 
 
 def compose(
@@ -74,7 +54,7 @@ def compose(
     parts += _chapter(
         "Where the time goes",
         [
-            decomposition.story(material.scaling, material.cells, material.ceilings, shown, material.drawings),
+            decomposition.story(material.scaling, material.cells, material.ceilings, shown),
             ceilings.story(results.ceilings, material.ceilings, regimes[0] if regimes else ""),
         ],
     )
@@ -94,14 +74,7 @@ def compose(
             disturbances.section(material.disturbances),
         ],
     )
-    dates = sorted({record.started_at[:10] for record in results.records.values()})
-    content = {
-        "title": "Lockstep",
-        "subtitle": "Distributed training systems compared on exactly the same maths",
-        "date": " to ".join([dates[0], dates[-1]][: len(dates)]) if dates else blocks.DASH,
-        "blocks": parts,
-    }
-    return content, material.drawings
+    return shell.compose("Distributed training systems compared on exactly the same maths", results.started_at, parts)
 
 
 def _with_curves(regimes: list[str], material: Material) -> list[str]:
@@ -121,7 +94,7 @@ def _on_hosts(material: Material, results: Results, shown: Mapping[str, str]) ->
     """What hosts and the links between them tell; nothing where no record names any."""
     names, records = material.names, results.records
     about, *measured = hosts.sections(material.hosts, records, names) or [[]]
-    swept = bandwidths.sections(material.bandwidths, material.launches, records, shown, material.drawings)
+    swept = bandwidths.sections(material.bandwidths, material.launches, records, shown)
     return [about, *swept, *measured]
 
 
@@ -130,7 +103,7 @@ def _tables(material: Material, results: Results, shown: Mapping[str, str]) -> l
     names = material.names
     return [
         *(sections.speed(material, regime) for regime in shown),
-        ranking.section(material.ranking, shown, material.drawings),
+        ranking.section(material.ranking, shown),
         decomposition.tables(material.scaling, material.cells, shown),
         paying.section(material.paying, shown),
         exchanges.section(material.exchanges, results.replays, shown),

@@ -15,7 +15,7 @@ from common.paths import ROOT
 from common.records.files import read_records
 from common.records.training import Record
 from reports.document import compose
-from reports.results import read_results
+from reports.tables.results import read_results
 from tests.conftest import run_command
 
 ADDITIONS = ROOT / "tests" / "additions"

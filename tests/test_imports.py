@@ -32,11 +32,21 @@ ROOMS = {
 ROOMS["sessions"] = {*ROOMS, "common"}
 
 
-def modules_of_common_in(source):
-    """Modules of `common` that the source imports anywhere, by their full names."""
+ROOMS_OF_REPORTS = {
+    "blocks": set(),
+    "tables": set(),
+    "charts": {"blocks", "tables"},
+    "words": {"blocks", "tables", "charts"},
+    "render": {"blocks", "charts"},
+}
+"""What each room of `reports/` may import of the others; documents, which lie loose, put all rooms together."""
+
+
+def modules_in_package(source, package="common"):
+    """Modules of `package` that the source imports anywhere, by their full names."""
     found = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "common":
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == package:
             paths = {alias.name: ROOT / node.module.replace(".", "/") / alias.name for alias in node.names}
             modules = [name for name, path in paths.items() if path.is_dir() or path.with_suffix(".py").exists()]
             found |= {f"{node.module}.{name}" for name in modules} or {node.module}
@@ -137,9 +147,19 @@ def test_rooms_of_common_import_only_those_below_them():
     wrong = {}
     for path in modules_in(COMMON):
         place = path.relative_to(ROOT).with_suffix("").parts
-        rooms = {room_of(name) for name in modules_of_common_in(path.read_text())} - {room_of(".".join(place))}
+        rooms = {room_of(name) for name in modules_in_package(path.read_text())} - {room_of(".".join(place))}
         if above := {room for room in rooms if room not in ROOMS[room_of(".".join(place))]}:
             wrong["/".join(place)] = above
+    assert wrong == {}
+
+
+def test_rooms_of_reports_import_one_way():
+    wrong = {}
+    for path in [path for path in modules_in(REPORTS) if path.relative_to(REPORTS).parts[0] in ROOMS_OF_REPORTS]:
+        own = path.relative_to(REPORTS).parts[0]
+        rooms = {room_of(name) for name in modules_in_package(path.read_text(), "reports")} - {own}
+        if above := rooms - ROOMS_OF_REPORTS[own]:
+            wrong[str(path)] = above
     assert wrong == {}
 
 
@@ -147,7 +167,7 @@ def test_only_where_hosts_come_from_knows_that_ssh_reaches_them():
     importing = {
         str(path.relative_to(COMMON))
         for path in modules_in(COMMON)
-        if "common.launching.places.ssh" in modules_of_common_in(path.read_text())
+        if "common.launching.places.ssh" in modules_in_package(path.read_text())
         or "common.launching.places.ssh" in path.read_text()
     }
     assert importing == {"launching/hosts/selection.py"}
@@ -158,7 +178,7 @@ def test_only_what_every_room_needs_lies_loose_in_common():
 
 
 def test_what_the_noxfile_needs_is_imported_by_a_python_without_any_package():
-    modules = sorted(modules_of_common_in((ROOT / "noxfile.py").read_text()))
+    modules = sorted(modules_in_package((ROOT / "noxfile.py").read_text()))
     program = (
         f"import importlib, sys; sys.path.insert(0, {str(ROOT)!r}); "
         f"[importlib.import_module(name) for name in {modules}]; "

@@ -87,8 +87,8 @@ def test_every_path_of_the_configuration_exists():
     assert {
         "common/records/certificate.py",
         "common/sessions/regression.py",
-        "reports/certificate.py",
-        "reports/ranking.py",
+        "reports/tables/certificate.py",
+        "reports/tables/ranking.py",
     } <= {*paths}
 
 

@@ -16,9 +16,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from common.contract.oracle import LOSS_TOLERANCE
 from common.records.certificate import Comparison
 from reports import blocks
-from reports.certificate import step_deviations
 from reports.charts import layout, style, svg
 from reports.charts.style import Style
+from reports.tables.certificate import step_deviations
 
 _MOST_RESIDUALS_NAMED = 3
 _LOSSES_HEIGHTS = (32.0, 44.0)  # Millimetres of a panel on a wide and on a narrow page.

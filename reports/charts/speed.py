@@ -18,7 +18,7 @@ from reports import blocks
 from reports.charts import layout, style, svg
 from reports.charts.layout import DOTS
 from reports.charts.style import DAGGER, Style
-from reports.findings import crowded
+from reports.tables.summaries import oversubscribed_worlds
 
 MOST_CURVES = 8  # Strategies that one panel can tell apart.
 
@@ -66,11 +66,11 @@ def headline(
         )
         for axes, workers in zip(panels, counts, strict=True):
             is_first = axes is panels[0] or not is_wide
-            is_crowded = workers in crowded(cells)
-            title = blocks.workers(workers) + (f" {DAGGER}" if is_crowded else "")
+            is_oversubscribed = workers in oversubscribed_worlds(cells)
+            title = blocks.workers(workers) + (f" {DAGGER}" if is_oversubscribed else "")
             axes.set_title(title, pad=3)
             svg.panel(axes, f"{title}: samples per second")
-            axes.set_facecolor(style.GROUND if is_crowded else "none")
+            axes.set_facecolor(style.GROUND if is_oversubscribed else "none")
             axes.set_xlabel("samples per second", fontsize=6.5, labelpad=2)
             rows = (cells[cells["workers"] == workers], launches[launches["workers"] == workers])
             _draw_rates(axes, *rows, looks, names, workers * max(bases.values(), default=0.0))
@@ -88,12 +88,12 @@ def headline(
 
 
 def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
-    """The strategies of one regime by their rate with the most workers that aren't crowded everywhere, then with fewer.
+    """The strategies of one regime by their rate with the most workers that have a core each, then with fewer.
 
     A strategy that wasn't measured with so many stands below all that were.
     """
     counts = sorted(cells["workers"].unique(), reverse=True)
-    over = set(crowded(cells))
+    over = set(oversubscribed_worlds(cells))
     order = [count for count in counts if count not in over] + [count for count in counts if count in over]
     rates = cells.pivot_table(index="strategy", columns="workers", values="samples_per_second")[order]
     return rates.sort_values([*rates.columns], ascending=False, na_position="last").index.tolist()
@@ -245,10 +245,12 @@ def _draw_measure(
     workers = np.array(sorted(cells["workers"].unique()))
     if cells[measure].notna().sum() == 0:
         axes.text(0.5, 0.4, "the base wasn't measured", transform=axes.transAxes, ha="center", color=style.FAINT)
-    for (name, is_crowded), group in launches.dropna(subset=[measure]).groupby(["strategy", "oversubscribed"]):
+    for (name, is_oversubscribed), group in launches.dropna(subset=[measure]).groupby(["strategy", "oversubscribed"]):
         look = looks[name]
         [points] = axes.plot(group["workers"] * 2**look.shift, group[measure], look.marker, color=look.color, zorder=3)
-        points.set(markersize=2.6, markerfacecolor="none" if is_crowded else look.color, markeredgewidth=0.5, alpha=0.5)
+        points.set(
+            markersize=2.6, markerfacecolor="none" if is_oversubscribed else look.color, markeredgewidth=0.5, alpha=0.5
+        )
         svg.mark(points, [name], *map(_tip_of_launch, group.to_dict("records")))
     for name, group in cells.dropna(subset=[measure]).sort_values("workers").groupby("strategy"):
         _draw_curve(axes, str(name), group, looks[name], measure)
@@ -273,11 +275,13 @@ def _draw_curve(axes: Axes, name: str, cells: pd.DataFrame, look: Style, measure
     [line] = axes.plot(x, cells[measure], color=look.color, linestyle=look.line, zorder=2)
     svg.mark(line, [name])
     tips = [*map(_tip_of_median, cells.to_dict("records"))]
-    for is_crowded in (False, True):
-        chosen = cells["oversubscribed"].to_numpy() == is_crowded
+    for is_oversubscribed in (False, True):
+        chosen = cells["oversubscribed"].to_numpy() == is_oversubscribed
         if chosen.any():
             [medians] = axes.plot(x[chosen], cells[measure][chosen], look.marker, color=look.color, zorder=4)
-            medians.set(markersize=4.2, markerfacecolor=style.PAPER if is_crowded else look.color, markeredgewidth=0.8)
+            medians.set(
+                markersize=4.2, markerfacecolor=style.PAPER if is_oversubscribed else look.color, markeredgewidth=0.8
+            )
             svg.mark(medians, [name], *[tip for tip, is_chosen in zip(tips, chosen, strict=True) if is_chosen])
     if measure == "samples_per_second" and cells["low_seconds"].notna().any():
         known = cells["low_seconds"].notna()
@@ -335,9 +339,11 @@ def _draw_multiple(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look
     """One panel of `multiples`: a strategy's launches, its medians, and the ideal over its base."""
     ordered = cells.sort_values("workers")
     name = ordered["strategy"].iloc[0]
-    for is_crowded, group in launches.groupby("oversubscribed"):
+    for is_oversubscribed, group in launches.groupby("oversubscribed"):
         [points] = axes.plot(group["workers"], group["samples_per_second"], "o", color=look.color)
-        points.set(markersize=2.4, markerfacecolor="none" if is_crowded else look.color, markeredgewidth=0.5, alpha=0.6)
+        points.set(
+            markersize=2.4, markerfacecolor="none" if is_oversubscribed else look.color, markeredgewidth=0.5, alpha=0.6
+        )
         svg.mark(points, [name], *map(_tip_of_launch, group.to_dict("records")))
     [line] = axes.plot(ordered["workers"], ordered["samples_per_second"], "_-", color=look.color, linewidth=1.3)
     line.set(markersize=5)
@@ -355,7 +361,7 @@ def _highest(cells: pd.DataFrame, launches: pd.DataFrame) -> float:
 
 def _shade_oversubscribed(axes: Axes, cells: pd.DataFrame) -> None:
     """A grey ground from halfway before the smallest oversubscribed number of workers on."""
-    over = crowded(cells)
+    over = oversubscribed_worlds(cells)
     if not over:
         return
     below = [workers for workers in cells["workers"].unique() if workers < over[0]]
@@ -365,7 +371,7 @@ def _shade_oversubscribed(axes: Axes, cells: pd.DataFrame) -> None:
 
 def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:
     workers = sorted(cells["workers"].unique())
-    over = crowded(cells)
+    over = oversubscribed_worlds(cells)
     axes.set_xscale("log", base=2)
     axes.set_xticks(workers, [f"{count}{DAGGER}" if count in over else str(count) for count in workers])
     axes.xaxis.set_minor_locator(NullLocator())

@@ -96,9 +96,9 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, longest: int) -> None:
     limit, left = min(max(lengths), _LONGEST_BAR * float(np.median(lengths))), 0.0
     for place, (name, cell) in enumerate(groups):
         step = cell.iloc[0]
-        is_crowded = bool(step["oversubscribed"])
-        about = {"strategy": name, "workers": f"{step['workers']}{DAGGER * is_crowded}"}
-        start, end = draw_parts(axes, cell, place, [name], about, alpha=0.4 if is_crowded else 1.0)
+        is_oversubscribed = bool(step["oversubscribed"])
+        about = {"strategy": name, "workers": f"{step['workers']}{DAGGER * is_oversubscribed}"}
+        start, end = draw_parts(axes, cell, place, [name], about, alpha=0.4 if is_oversubscribed else 1.0)
         left = min(left, start)
         measured, products = 1000 * step["measured_seconds"], 1000 * step["products_seconds"]
         said = f"{blocks.number(measured)} ms"
@@ -118,11 +118,13 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, longest: int) -> None:
 
 
 def _name_bars(axes: Axes, bars: Sequence[tuple[str, bool]], longest: int) -> None:
-    """The axes of bars, each of which has a name and may be crowded."""
-    names = [style.literal(style.shortened(name, longest)) + DAGGER * is_crowded for name, is_crowded in bars]
+    """The axes of bars, each of which has a name and may be oversubscribed."""
+    names = [
+        style.literal(style.shortened(name, longest)) + DAGGER * is_oversubscribed for name, is_oversubscribed in bars
+    ]
     axes.set_yticks(range(len(bars)), names, fontsize=6.5)
-    for label, (name, is_crowded) in zip(axes.get_yticklabels(), bars, strict=True):
-        label.set_color(style.FAINT if is_crowded else style.INK)
+    for label, (name, is_oversubscribed) in zip(axes.get_yticklabels(), bars, strict=True):
+        label.set_color(style.FAINT if is_oversubscribed else style.INK)
         svg.button(label, name)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

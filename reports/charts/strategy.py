@@ -86,7 +86,7 @@ def strategy(
     height: float,
     width: float = style.WIDTH,
 ) -> bytes:
-    """The four panels. `groups` has a row for each row of the figure: label, color, and whether it is `crowded`.
+    """The four panels. `groups` has a row for each row of the figure: label, color, and whether it is `oversubscribed`.
 
     The other tables name by `group` its place, from 0. `windows` has a row for each bar: whether with `exchange`, n
     launches, `quantiles` (WINDOW_QUANTILES) and `medians` of the launches, milliseconds per step. `parts` are rows of
@@ -249,9 +249,9 @@ def _row_height(rows: int, key_lines: int, height: float, processors: bool) -> f
 
 def _name_rows(page: _Page, groups: pd.DataFrame, place: _Place) -> None:
     for row, group in enumerate(groups.to_dict("records")):
-        color = style.FAINT if group["crowded"] else style.INK
+        color = style.FAINT if group["oversubscribed"] else style.INK
         first, _, rest = group["label"].partition("\n")
-        mark = DAGGER * bool(group["crowded"])
+        mark = DAGGER * bool(group["oversubscribed"])
         page.text(0.0, place.middle(row) - (1.2 if rest else 0.0), first + mark, color=color, fontsize=6.4)
         if rest:
             page.text(0.0, place.middle(row) + 1.4, _shortened(rest, 22), color=color, fontsize=5.5)
@@ -265,7 +265,7 @@ def _name(groups: pd.DataFrame, group: int) -> str:
     """What the mouse shows of a row's name."""
     row = groups.iloc[group]
     workers, *options = row["label"].split("\n")
-    return ", ".join([workers + DAGGER * bool(row["crowded"]), *options])
+    return ", ".join([workers + DAGGER * bool(row["oversubscribed"]), *options])
 
 
 def _draw_windows(page: _Page, place: _Place, windows: pd.DataFrame, groups: pd.DataFrame) -> None:

@@ -110,11 +110,11 @@ def _tip_of_median(row: Mapping[str, object], hosts: str) -> dict[str, object]:
 
 def _draw_launches(axes: Axes, launches: pd.DataFrame, measure: str, looks: Mapping[str, Style], hosts: str) -> None:
     """Every launch, faint, hollow where there were more threads than cores."""
-    for (own, is_crowded), group in launches.groupby(["own", "oversubscribed"]):
+    for (own, is_oversubscribed), group in launches.groupby(["own", "oversubscribed"]):
         look = looks[own]
         [points] = axes.plot(_shifted(group, look), _scaled(group[measure], measure), "o", color=look.color)
         points.set(
-            markersize=2.4, markeredgewidth=0.4, alpha=0.35, markerfacecolor="none" if is_crowded else look.color
+            markersize=2.4, markeredgewidth=0.4, alpha=0.35, markerfacecolor="none" if is_oversubscribed else look.color
         )
         tips = [_about(row, hosts) | {"launch (n = 1)": row["launch"]} for row in group.to_dict("records")]
         svg.mark(points, [own], *tips)
@@ -128,9 +128,9 @@ def _draw_medians(axes: Axes, cells: pd.DataFrame, measure: str, looks: Mapping[
             _shifted(group, look), _scaled(group[measure], measure), color=look.color, linestyle=dashes, zorder=2
         )
         svg.mark(line, [own])
-        for is_crowded, part in group.groupby("oversubscribed"):
+        for is_oversubscribed, part in group.groupby("oversubscribed"):
             [medians] = axes.plot(_shifted(part, look), _scaled(part[measure], measure), look.marker, color=look.color)
-            fill = style.PAPER if is_crowded else look.color
+            fill = style.PAPER if is_oversubscribed else look.color
             medians.set(markersize=3.8, markeredgewidth=0.8, markerfacecolor=fill, zorder=3)
             svg.mark(medians, [own], *[_tip_of_median(row, hosts) for row in part.to_dict("records")])
         known = group.dropna(subset=["low_seconds"])

@@ -15,9 +15,9 @@ from common.files import write_atomically
 from common.records import manifest
 from common.records.files import to_json
 from common.records.training import Record
-from reports import summaries
-from reports.material import Material, gather
-from reports.results import Results, read_results
+from reports.tables import summaries
+from reports.tables.material import Material, gather
+from reports.tables.results import Results, read_results
 
 _LAUNCH = {
     "regime": "all that decides what was computed, how it was measured and on what",
@@ -398,7 +398,7 @@ def load(folder: str | Path) -> Tables:
 
 
 def of(results: Results, material: Material) -> Tables:
-    """The tables of `results`, from what `reports.material.gather` made of them."""
+    """The tables of `results`, from what `reports.tables.material.gather` made of them."""
     tables = {
         "launches": material.launches,
         "windows": _windows(results.records),

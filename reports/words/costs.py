@@ -5,9 +5,10 @@ import math
 import pandas as pd
 
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, summaries
+from reports import blocks
 from reports.blocks import Block
-from reports.material import Material
+from reports.tables import summaries
+from reports.tables.material import Material
 from reports.words import factors, phases
 
 

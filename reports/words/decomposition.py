@@ -1,15 +1,16 @@
 """Why N workers aren't N times as fast: sentences, the figure and the tables of what a step takes beyond the ideal."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pandas as pd
 
 from common.statistics.intervals import FEWEST_LAUNCHES
-from reports import blocks, summaries
+from reports import blocks
 from reports.blocks import Block, listed
 from reports.charts import steps
+from reports.tables import summaries
 from reports.tables.decomposition import (
     COMPUTING,
     EXCHANGE,
@@ -42,7 +43,7 @@ _MOST_NAMED = 3
 def limits(found: pd.DataFrame) -> dict[tuple[str, int], str]:
     """By strategy and workers what takes the most beyond the ideal, such as `exchange takes 61 % of the step (...)`.
 
-    `found` are the rows of `table` of one regime. Of a crowded cell it is said as of any other.
+    `found` are the rows of `table` of one regime. Of a oversubscribed cell it is said as of any other.
     """
     said = {}
     for row in largest(found).to_dict("records"):
@@ -54,8 +55,10 @@ def limits(found: pd.DataFrame) -> dict[tuple[str, int], str]:
 
 
 def finding(found: pd.DataFrame, regime: str) -> list[str]:
-    """What limits the strategies of a regime, with its largest number of workers that isn't crowded, in two sentences
-    at most; none where no such world of several workers was measured beside its base."""
+    """What limits the strategies of a regime with the most workers that have a core each, in two sentences at most.
+
+    None where no such world of several workers was measured beside its baseline.
+    """
     several = found[(found["regime"] == regime) & (found["workers"] > 1) & ~found["oversubscribed"].astype(bool)]
     if several.empty:
         return []
@@ -81,12 +84,11 @@ def story(
     cells: pd.DataFrame,
     ceilings: pd.DataFrame,
     names: Mapping[str, str],
-    drawings: dict[str, Callable[[], bytes]],
 ) -> list[Block]:
     """Why N workers aren't N times as fast: the bars of the first regime that has any, and what their parts are.
 
     `found` are the rows of `table`, `ceilings` those of `ceilings.steps`, `names` the short names of the regimes, in
-    the order in which these are shown. The figure is added to `drawings`.
+    the order in which these are shown.
     """
     parts, told = [blocks.heading("Why not N times", level=2)], _told(found, names)
     if not told:
@@ -94,7 +96,7 @@ def story(
     rows = next(iter(told.values()))
     said = [*finding(rows, rows["regime"].iloc[0]), *_undivided(rows), *_faster(rows)]
     remarks = [blocks.items(said)] if said else []
-    return [*parts, blocks.text(_about()), _figure(rows, ceilings, names, drawings), *remarks]
+    return [*parts, blocks.text(_about()), _figure(rows, ceilings, names), *remarks]
 
 
 def tables(found: pd.DataFrame, cells: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
@@ -179,10 +181,8 @@ def _definitions() -> list[str]:
     ]
 
 
-def _figure(
-    rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str], drawings: dict[str, Callable[[], bytes]]
-) -> Block:
-    """The bars of one regime: of all its worlds, or of the largest uncrowded one where they would be too many."""
+def _figure(rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str]) -> Block:
+    """Draw the bars of one regime: of all its worlds, or of the largest with a core each where they are too many."""
     shown, only = summaries.over_fastest_links(rows), ""
     if len(shown) < len(rows):
         only = " Of several links the fastest; the table has all."
@@ -193,22 +193,21 @@ def _figure(
         only = f" Only {blocks.workers(workers)}; the table has all."
     keys = ["regime", "strategy", "workers"]
     shown = shown.merge(ceilings[[*keys, "products_seconds"]], on=keys, how="left")
-    drawings["scaling.svg"] = partial(steps.scaling, shown)
     products = ""
     if shown["products_seconds"].notna().any():
         products = " A triangle marks what the framework's own matrix products take, by its probe (n = 1)."
-    crowded = " † in grey: more threads than cores." if shown["oversubscribed"].any() else ""
+    oversubscribed = " † in grey: more threads than cores." if shown["oversubscribed"].any() else ""
     caption = (
         f"A step from ideal to measured, {names[rows['regime'].iloc[0]]}: the ideal, then what it takes beyond it. A "
         "part below zero saves time and stands left of zero, so the line, which marks the measured step, is left of "
         f"the bar's end there. Numbers are the measured step; a bar that is cut ends with ». Medians over "
-        f"n = {blocks.span(shown['n'])} rounds.{products}{crowded}{only}"
+        f"n = {blocks.span(shown['n'])} rounds.{products}{oversubscribed}{only}"
     )
     alt = (
         "A bar for each strategy and number of workers, from the ideal step to the measured one, divided into what "
         "takes time. The table of these parts has all numbers."
     )
-    return blocks.figure("scaling.svg", caption, alt)
+    return blocks.figure("scaling", partial(steps.scaling, shown), caption, alt)
 
 
 def _table(rows: pd.DataFrame) -> Block:

@@ -231,11 +231,11 @@ def _tables(rows: pd.DataFrame, found: pd.DataFrame) -> list[Block]:
     """What was measured, and what the formula makes of it: a row for each strategy and number of workers."""
     ordered = rows.assign(order=[blocks.natural(name) for name in rows["strategy"]]).sort_values(["order", "workers"])
     lines, few = ordered.to_dict("records"), f"No interval is given for fewer than {FEWEST_LAUNCHES} rounds."
-    crowded = (
+    oversubscribed = (
         ["† more threads than cores: shows that it works, not how it scales."] if rows["oversubscribed"].any() else []
     )
     notes = ["Ratio: the base's epoch over that of R workers; n: rounds that have launches of both."]
-    notes += [few, *crowded] if rows["n"].between(1, FEWEST_LAUNCHES - 1).any() else crowded
+    notes += [few, *oversubscribed] if rows["n"].between(1, FEWEST_LAUNCHES - 1).any() else oversubscribed
     columns = ["strategy", "R", "epoch, s", "the base's, s", "ratio", "95 % interval", "n", "synchronous SGD"]
     measured = blocks.table(columns, [_measured(row) for row in lines], notes, left=(0, 7))
     tried = (
@@ -251,7 +251,10 @@ def _tables(rows: pd.DataFrame, found: pd.DataFrame) -> list[Block]:
         notes.append(f"{blocks.DASH} no launch without exchange shares a round with the others.")
     columns = ["strategy", "R", "T_comp(1),\nms", "T_comp(R),\nms", "contention", "T_sync, ms", "T_sync /\nT_comp(R)"]
     columns += ["by the\nformula", "measured", "would pay\nfrom, rows"]
-    return [measured, blocks.table(columns, [_by_formula(row) for row in lines], [*notes, *crowded], left=(0, 7, 8))]
+    return [
+        measured,
+        blocks.table(columns, [_by_formula(row) for row in lines], [*notes, *oversubscribed], left=(0, 7, 8)),
+    ]
 
 
 def _who(row: Mapping[str, object]) -> list[str]:

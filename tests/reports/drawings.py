@@ -4,8 +4,11 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 
 from common.records.training import Record
-from reports import bandwidths, summaries
+from reports.blocks import Block, Draw
 from reports.charts import style
+from reports.tables import summaries
+from reports.tables.bandwidths import table as bandwidths_table
+from reports.words import bandwidths
 from tests.reports.records import AMBER, named
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -21,6 +24,11 @@ def words(svg: str) -> list[str]:
     return ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
+def drawings_of(blocks: list[Block]) -> dict[str, Draw]:
+    """By its name how each figure is drawn."""
+    return {block["name"]: block["draw"] for block in blocks if block["kind"] == "figure"}
+
+
 def height_of(svg: str) -> float:
     """In points."""
     return float(ElementTree.fromstring(svg).get("height").removesuffix("pt"))
@@ -30,5 +38,5 @@ def drawing_of_sweep(*records: Record) -> Callable[[], bytes]:
     """The function that draws the sweep of records over virtual hosts, and of their base."""
     stems = named(*records)
     launches = summaries.launches(stems)
-    found = bandwidths.table(launches, summaries.cells(launches), stems, None)
+    found = bandwidths_table(launches, summaries.cells(launches), stems, None)
     return bandwidths.drawing(found, launches, looks_of([*{*found["own"], *found["base"].dropna()}]))

@@ -1,6 +1,6 @@
 """What a composed document says, found by its pieces."""
 
-from reports.material import Drawings
+from reports.render.drawing import Drawings
 
 
 def answers(content: dict) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from common.contract.task import PRESETS
 from common.records.training import Record
-from reports import summaries
+from reports.tables import summaries
 from reports.tables.decomposition import Step, decompose
 from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named

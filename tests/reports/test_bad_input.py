@@ -13,8 +13,8 @@ from common.contract.task import PRESETS
 from common.errors import exit_with_one_line
 from common.records.training import Record
 from reports.__main__ import main
-from reports.material import regime_names
-from reports.summaries import cells, launches
+from reports.tables.material import regime_names
+from reports.tables.summaries import cells, launches
 from tests.changes import changed
 from tests.reports.records import HOST, make_record, named, unfinished, write_all
 

@@ -9,11 +9,12 @@ from common.declarations.sweep import Sweep
 from common.errors import UserError, exit_with_one_line
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import from_json, write_record
-from reports import collectives, document
+from reports import collectives
 from reports.blocks import DASH, number, signed_percent
 from reports.charts import style
-from reports.drawing import draw_all
-from reports.results import Results
+from reports.render import pdf
+from reports.render.drawing import draw_all
+from reports.tables.results import Results
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import words
 from tests.reports.pieces import answers, headings, table_under
@@ -105,7 +106,7 @@ def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(tmp_pat
 def test_the_same_records_make_the_same_pdf(tmp_path):
     found = session(tmp_path, *launches("amber", 1e-5, 1))
     first, second = (
-        document.typeset(found.started_at, content, draw_all(drawings))
+        pdf.typeset(found.started_at, content, draw_all(drawings))
         for content, drawings in (collectives.compose(found), collectives.compose(found))
     )
     assert first == second
@@ -230,14 +231,14 @@ def test_an_arrival_that_clocks_cannot_tell_says_so(tmp_path):
     assert rows_under(content, "2 ranks, 2 hosts, cpu, float32")[0]["arrival,\nµs"] == "< 6.00"
 
 
-def test_crowded_libraries_have_a_dagger_and_are_not_compared(tmp_path):
-    crowded = launches("teal", 2e-5, oversubscribed=True)
-    content = content_of(tmp_path, *launches("amber", 1e-5), *crowded)
+def test_oversubscribed_libraries_have_a_dagger_and_are_not_compared(tmp_path):
+    oversubscribed = launches("teal", 2e-5, oversubscribed=True)
+    content = content_of(tmp_path, *launches("amber", 1e-5), *oversubscribed)
     told = answers(content)[f"all_reduce, {HERE}"][0]
     assert told.endswith("Not compared, with more threads than cores: teal† (20.5 µs).")
     for heading in (HERE, "Latency and bandwidth", "What timing costs"):
         assert {row["library"] for row in rows_under(content, heading)} == {"amber", "teal†"}
-    assert "† more threads than cores" in words(drawn(tmp_path, *crowded))
+    assert "† more threads than cores" in words(drawn(tmp_path, *oversubscribed))
 
 
 def test_a_figure_differs_when_the_data_differ_and_only_then(tmp_path):

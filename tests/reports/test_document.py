@@ -13,8 +13,8 @@ from common.declarations.strategy import CONVENIENCE_OF
 from reports import document
 from reports.blocks import DASH
 from reports.charts import speed as speed_charts
-from reports.material import Drawings
-from reports.results import Results, read_results
+from reports.render.drawing import Drawings
+from reports.tables.results import Results, read_results
 from tests.reports.pieces import headings, table_under
 from tests.reports.records import certified, make_record, named, unfinished, varied, write_all, write_weights
 

@@ -11,7 +11,7 @@ import pytest
 
 from common.errors import UserError, exit_with_one_line
 from reports.__main__ import main
-from reports.results import newest_comparison
+from reports.tables.results import newest_comparison
 from tests.reports.pieces import first_for_all
 from tests.reports.records import make_record, named, over_hosts, write_all
 
@@ -129,7 +129,7 @@ def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
 def test_the_last_line_names_the_page_and_the_tables_which_lie_beside_the_pdf(tmp_path, monkeypatch, capsys):
     write_all(tmp_path, named(make_record("amber_single"), make_record("amber_ring", 2)))
     pdf = tmp_path / "new" / "report.pdf"
-    monkeypatch.setattr("reports.__main__.draw_all", first_for_all)
+    monkeypatch.setattr("reports.render.shell.draw_all", first_for_all)
     monkeypatch.setattr(sys, "argv", ["reports", "--results", str(tmp_path), "--out", str(pdf)])
     main()
     page, beside = tmp_path / "new" / "report.html", tmp_path / "new" / "report-tables"
@@ -148,8 +148,8 @@ def test_another_folder_stands_beside_the_first(tmp_path, here, monkeypatch):
     (tmp_path / "there").mkdir()
     there = write_all(tmp_path / "there", named(make_record("amber_ring", 2, (1.0,) * 4)))
     said = []
-    monkeypatch.setattr("reports.__main__.typeset", lambda _, content, __: said.append(json.dumps(content)) or b"%PDF-")
-    monkeypatch.setattr("reports.__main__.draw_all", first_for_all)
+    monkeypatch.setattr("reports.render.pdf.typeset", lambda *told: said.append(json.dumps(told[1])) or b"%PDF-")
+    monkeypatch.setattr("reports.render.shell.draw_all", first_for_all)
     options = ["--results", here, "--against", there, "--out", tmp_path / "report.pdf"]
     monkeypatch.setattr(sys, "argv", ["reports", *map(str, options)])
     main()
@@ -172,9 +172,9 @@ def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, h
 def test_the_figure_of_a_sweep_is_written_where_it_is_asked_for(tmp_path, monkeypatch):
     records = [over_hosts(megabits=megabits) for megabits in (10.0, 100.0, 1000.0)]
     write_all(tmp_path, named(*records, over_hosts("amber_single", 1, 1)))
-    monkeypatch.setattr("reports.__main__.typeset", lambda *_: b"%PDF-")
+    monkeypatch.setattr("reports.render.pdf.typeset", lambda *_: b"%PDF-")
     monkeypatch.setattr(
-        "reports.__main__.draw_all",
+        "reports.render.shell.draw_all",
         lambda drawings: first_for_all(drawings) | {"sweep.svg": drawings["sweep.svg"]()},
     )
     options = ["--results", tmp_path, "--out", tmp_path / "report.pdf", "--sweep", tmp_path / "new" / "sweep.svg"]

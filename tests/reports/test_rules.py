@@ -12,11 +12,13 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.records.training import Record
-from reports import document, sections, summaries
+from reports import document
 from reports.blocks import DASH
 from reports.charts import speed as speed_charts
-from reports.material import Drawings
-from reports.results import Results
+from reports.render.drawing import Drawings
+from reports.tables import summaries
+from reports.tables.results import Results
+from reports.words import sections
 from tests.reports.charts.read_marks import read
 from tests.reports.drawings import looks_of
 from tests.reports.records import STRATEGIES, certified, make_record, named, over_hosts, unfinished

@@ -6,9 +6,9 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 
-from reports import certificate
 from reports.charts import deviation, layout
-from reports.results import Results
+from reports.tables import certificate
+from reports.tables.results import Results
 from tests.reports.charts.read_marks import read
 from tests.reports.drawings import height_of, looks_of, words
 from tests.reports.records import make_record, named
@@ -83,8 +83,8 @@ def test_residuals_are_off_the_mean_of_their_own_pair():
 
 
 def test_twenty_labels_stand_apart_and_inside():
-    crowded = sorted([0.5] * 10 + [0.51] * 5 + [0.99] * 5)
-    placed = deviation.spread(crowded)
+    oversubscribed = sorted([0.5] * 10 + [0.51] * 5 + [0.99] * 5)
+    placed = deviation.spread(oversubscribed)
     assert all(upper - lower == pytest.approx(0.98 / 19) for lower, upper in pairwise(placed))
     assert min(placed) >= 0
     assert max(placed) <= 1

@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports import bandwidths, blocks, certificate, strategy_pages, summaries
+from reports import blocks
 from reports.charts import deviation, speed, steps, strategy, style, sweep
-from reports.material import gather
-from reports.results import Results
-from reports.tables import decomposition
+from reports.tables import certificate, decomposition, summaries
+from reports.tables.bandwidths import table as bandwidths_table
+from reports.tables.material import gather
+from reports.tables.results import Results
+from reports.words import bandwidths, strategy_pages
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import looks_of
 from tests.reports.records import make_record, named, over_hosts, varied
@@ -207,8 +209,8 @@ def of_page() -> Figure:
     records.append(varied("amber_ring", 2, (1.7, 1.8, 1.95), exchange=False))
     results = Results(Path(), named(*records), None)
     material = gather(results)
-    strategy_pages.section(material, results, summaries.regimes(material.launches))
-    draw = next(draw for draw in material.drawings.values() if draw.func is strategy.strategy)
+    blocks = strategy_pages.section(material, results, summaries.regimes(material.launches))
+    draw = next(block["draw"] for block in blocks if block["kind"] == "figure")
     shown = dict(draw.keywords)
     rows = {name: shown.pop(name) for name in ("windows", "parts", "startups", "processors")}
     quantiles = [f"q{place}" for place in range(7)]
@@ -270,7 +272,7 @@ def of_sweep() -> Figure:
             records += [over_hosts(workers=hosts, hosts=hosts, milliseconds=time, megabits=megabits) for time in times]
     stems = named(*records)
     launches = summaries.launches(stems)
-    found = bandwidths.table(launches, summaries.cells(launches), stems, None)
+    found = bandwidths_table(launches, summaries.cells(launches), stems, None)
     looks = looks_of(["amber_ring", "amber_single"])
     draw = bandwidths.drawing(found, launches, looks)
     cells, points, _ = draw.args

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from reports import summaries
 from reports.charts import layout, speed, style
+from reports.tables import summaries
 from tests.reports.charts.read_marks import read
 from tests.reports.drawings import SVG, height_of, looks_of, words
 from tests.reports.records import make_record, named, varied
@@ -91,7 +91,7 @@ def test_a_ratio_over_a_base_that_was_not_measured_is_said_instead_of_drawn():
     assert {mark.panel for mark in read(svg.encode())} == {"samples per second"}
 
 
-def test_crowded_launches_and_medians_have_a_dagger_where_the_mouse_is():
+def test_oversubscribed_launches_and_medians_have_a_dagger_where_the_mouse_is():
     svg = drawn(*(make_record("amber_ring", workers) for workers in (1, 2, 4)))
     assert {mark.tip["workers"] for mark in read(svg.encode()) if "workers" in mark.tip} == {"1", "2", "4†"}
 

@@ -40,7 +40,7 @@ def test_a_step_is_drawn_in_its_parts_with_its_strategy_and_its_milliseconds():
     assert parts_of_steps() == svg
 
 
-def test_each_number_of_workers_has_a_panel_and_crowded_bars_are_marked():
+def test_each_number_of_workers_has_a_panel_and_oversubscribed_bars_are_marked():
     svg = parts_of_steps(2, (1, 2, 4))
     assert {"1 worker", "2 workers", "4 workers", "amber_00", "amber_00†"} <= set(words(svg))
     assert words(svg).count("amber_00") == 2

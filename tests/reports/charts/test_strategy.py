@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from reports import strategy_pages, summaries
 from reports.charts import layout, strategy
-from reports.material import gather
-from reports.results import Results
+from reports.tables import summaries
+from reports.tables.material import gather
+from reports.tables.results import Results
+from reports.words import strategy_pages
 from tests.changes import changed
 from tests.reports.charts.read_marks import read
 from tests.reports.drawings import height_of, words
@@ -22,8 +23,8 @@ def drawing(*records) -> partial:
     """The figure of the first page on these records, not drawn yet."""
     results = Results(Path(), named(*records), None)
     material = gather(results)
-    strategy_pages.section(material, results, summaries.regimes(material.launches))
-    return next(draw for name, draw in material.drawings.items() if name.startswith("strategy"))
+    blocks = strategy_pages.section(material, results, summaries.regimes(material.launches))
+    return next(block["draw"] for block in blocks if block["kind"] == "figure")
 
 
 BASE = make_record("amber_single", 1, (1.5,) * 3)
@@ -119,7 +120,7 @@ def use_of_windows(table):
     return table["part"] == ""
 
 
-def test_crowded_rows_are_marked_and_texts_are_never_read_as_formulas():
+def test_oversubscribed_rows_are_marked_and_texts_are_never_read_as_formulas():
     words_of = words(drawing(make_record("amber_ring", 4, label="$\\frac{1}{0}$ & <b>"), RING[1])().decode())
     assert "4 workers†" in words_of
     assert any("frac" in text for text in words_of)

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.records.training import Record
-from reports import exchanges, summaries
-from reports.tables import decomposition
+from reports.tables import decomposition, exchanges, summaries
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
 from tests.reports.replays import replay
 from tests.reports.steps import alone, base, cells_and_steps, launch, plan_of

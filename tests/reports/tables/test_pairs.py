@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
-from reports import summaries
-from reports.tables import pairs
+from reports.tables import pairs, summaries
 from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
 

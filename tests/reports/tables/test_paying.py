@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from common.records.training import Record
-from reports import summaries
-from reports.tables import paying
+from reports.tables import paying, summaries
 from tests.reports.records import named, over_hosts
 from tests.reports.steps import base, cells_and_steps, launch, rounds
 

@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from common.records.training import Record
-from reports import summaries
-from reports.tables import phases
+from reports.tables import phases, summaries
 from tests.changes import changed
 from tests.reports.records import make_record, named, varied
 

@@ -4,8 +4,8 @@ from msgspec import structs
 
 from common.records.training import Record
 from reports.blocks import DASH
-from reports.material import gather
-from reports.results import Results
+from reports.tables.material import gather
+from reports.tables.results import Results
 from reports.words import costs
 from tests.changes import changed
 from tests.reports.records import make_record, named, varied

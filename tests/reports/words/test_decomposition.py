@@ -4,12 +4,14 @@ import pandas as pd
 import pytest
 
 from common.records.training import Record
-from reports import document, summaries
+from reports import document
 from reports.blocks import DASH
-from reports.material import regime_names
-from reports.results import Results
+from reports.tables import summaries
 from reports.tables.decomposition import parts
+from reports.tables.material import regime_names
+from reports.tables.results import Results
 from reports.words import decomposition
+from tests.reports.drawings import drawings_of
 from tests.reports.pieces import answers, headings
 from tests.reports.records import MadeUpOptions, named, over_hosts, unfinished
 from tests.reports.steps import alone, base, cells_and_steps, launch, plan_of
@@ -24,12 +26,12 @@ def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
 
 
 def section(*records: Record) -> tuple[list[dict], dict]:
-    cells, drawings = summaries.cells(launches := summaries.launches(named(*records))), {}
+    cells = summaries.cells(launches := summaries.launches(named(*records)))
     names = regime_names(cells)
     shown = {name: names[name] for name in summaries.regimes(launches)}
     found, nothing = table(*records), pd.DataFrame(columns=_CEILINGS)
-    story = decomposition.story(found, cells, nothing, shown, drawings)
-    return [*story, *decomposition.tables(found, cells, shown)], drawings
+    story = decomposition.story(found, cells, nothing, shown)
+    return [*story, *decomposition.tables(found, cells, shown)], drawings_of(story)
 
 
 def tables_of(blocks: list[dict]) -> list[dict]:
@@ -120,18 +122,18 @@ def test_every_regime_has_a_table_and_the_first_one_a_figure():
         *["Why not N times", "From the ideal step to the measured one", "digits weak", "digits strong"]
     ]
     assert [shown["rows"][0][2] for shown in tables_of(blocks)] == ["2.00", "1.00"]
-    assert [*drawings] == ["scaling.svg"]
+    assert [*drawings] == ["scaling"]
     [figure] = [block for block in blocks if block["kind"] == "figure"]
     assert "digits weak" in figure["caption"]
 
 
-def test_of_too_many_bars_the_largest_world_without_crowding_is_drawn():
+def test_of_too_many_bars_the_largest_world_with_a_core_each_is_drawn():
     names = [f"amber_{index:02d}" for index in range(14)]
     records = [launch(3.0 + workers, name, workers) for name in names for workers in (1, 2, 4)]
     blocks, drawings = section(base(), *records)
     [figure] = [block for block in blocks if block["kind"] == "figure"]
     assert figure["caption"].endswith("Only 2 workers; the table has all.")
-    drawn = drawings["scaling.svg"]().decode()
+    drawn = drawings["scaling"]().decode()
     assert ">2 workers<" in drawn
     assert ">1 worker<" not in drawn
     assert len(tables_of(blocks)[0]["rows"]) == 42
@@ -160,7 +162,7 @@ def finding(*records: Record) -> list[str]:
     return decomposition.finding(table(*records), first)
 
 
-def test_the_first_page_says_what_limits_the_largest_world_without_crowding():
+def test_the_first_page_says_what_limits_the_largest_world_with_a_core_each():
     world = [base(2.0), launch(4.0), alone(2.4), launch(5.0, "amber_library"), alone(2.2, "amber_library")]
     others = [launch(9.0, workers=4), launch(9.0, workers=1)]
     exchange = (

@@ -3,11 +3,10 @@
 import pytest
 
 from common.records.training import Record
-from reports import summaries
 from reports.blocks import DASH
-from reports.material import gather, regime_names
-from reports.results import Results
-from reports.tables import pairs
+from reports.tables import pairs, summaries
+from reports.tables.material import gather, regime_names
+from reports.tables.results import Results
 from reports.words import factors
 from tests.reports.records import make_record, named, over_hosts, varied
 

@@ -7,10 +7,10 @@ import pytest
 
 from common.errors import UserError
 from common.records.training import Record
-from reports import summaries
 from reports.blocks import DASH
-from reports.material import regime_names
 from reports.tables import paying as numbers
+from reports.tables import summaries
+from reports.tables.material import regime_names
 from reports.words import paying
 from tests.reports.records import named
 from tests.reports.steps import base, cells_and_steps, launch, rounds
@@ -236,7 +236,7 @@ def test_what_the_formula_is_not_about_has_no_section(records):
     assert section(*records) == []
 
 
-def test_crowded_rows_have_a_dagger_and_its_note():
+def test_oversubscribed_rows_have_a_dagger_and_its_note():
     records = rounds(2.0, 12.0, 8.4, workers=4)
     [line] = shown(*records)
     assert line["R"] == "4†"

@@ -4,8 +4,8 @@ import pytest
 
 from common.records.training import Record
 from reports.blocks import DASH
-from reports.material import gather, regime_names
-from reports.results import Results
+from reports.tables.material import gather, regime_names
+from reports.tables.results import Results
 from reports.words import phases
 from tests.changes import changed
 from tests.reports.records import make_record, named, varied

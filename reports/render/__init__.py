@@ -1,0 +1,1 @@
+"""Blocks to a PDF and a page."""

@@ -1,0 +1,54 @@
+"""Blocks to a document: figures drawn once, then a PDF and an HTML page of the same content beside each other."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from common.errors import UserError
+from common.files import write_atomically
+from reports import blocks
+from reports.blocks import Block
+from reports.render import pdf, web_page
+from reports.render.drawing import Drawings, draw_all, narrow
+
+
+def compose(subtitle: str, started_at: Iterable[str], parts: Sequence[Block]) -> tuple[dict[str, object], Drawings]:
+    """Return a document's content, dated by its launches, and by their files' names how its figures are drawn.
+
+    The first figure of a name has the file `NAME.svg`, the second `NAME-2.svg`.
+    """
+    drawings: Drawings = {}
+    named: Counter[str] = Counter()
+    content = []
+    for block in parts:
+        if block["kind"] == "figure":
+            named[block["name"]] += 1
+            number = f"-{named[block['name']]}" if named[block["name"]] > 1 else ""
+            file = f"{block['name']}{number}.svg"
+            drawings[file] = block["draw"]
+            content.append({"kind": "figure", "file": file, "caption": block["caption"], "alt": block["alt"]})
+        else:
+            content.append(block)
+    dates = sorted({moment[:10] for moment in started_at})
+    date = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else blocks.DASH
+    return {"title": "Lockstep", "subtitle": subtitle, "date": date, "blocks": content}, drawings
+
+
+def page_beside(out: Path) -> Path:
+    """The page's file beside that of the PDF. Raises UserError where they would be one file."""
+    page_file = out.with_suffix(".html")
+    if page_file == out:
+        raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
+    return page_file
+
+
+def write(out: Path, started_at: Iterable[str], content: dict[str, object], drawings: Drawings) -> dict[str, bytes]:
+    """Write the PDF and, beside it, the page; return the figures by their files' names, as SVG."""
+    images = draw_all(drawings | narrow(drawings))
+    with ThreadPoolExecutor(1) as thread:
+        page = thread.submit(web_page.build, content, images)
+        document = pdf.typeset(started_at, content, images)
+    write_atomically(out, document)
+    write_atomically(page_beside(out), page.result())
+    return images

@@ -1,0 +1,199 @@
+"""The report as one HTML file that needs nothing else: what `document` composed, with figures that answer to the mouse.
+
+How it looks is in `page.css`, what it does in `page.js`. Every text of a record is escaped, and the page's own policy
+keeps the browser from loading anything, and from running any script but that one.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from reports.blocks import Block
+from reports.charts import style, svg
+from reports.render import drawing
+
+_SHORT_CELL = 26  # Characters.
+_ROWS_OF_A_LONG_TABLE = 25  # From so many on a table scrolls below its header.
+
+
+def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
+    """The page of what `document.compose` gave: the same bytes for the same input.
+
+    `images` are what its figures and the narrow ones of `drawing.narrow` draw, as SVG.
+    """
+    parts, title = [], ""
+    for position, block in enumerate(content["blocks"]):
+        title = block["text"] if block["kind"] == "heading" else title
+        parts.append(_written(block, position, title, images))
+    script = _beside("page.js")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{escape(f"{content['title']}: {content['subtitle']}")}</title>
+<style>
+{_font(images)}{_beside("page.css")}</style>
+</head>
+<body>
+<a class="skip" href="#content">Skip to the content</a>
+<header>
+<h1>{escape(content["title"])}</h1>
+<p class="subtitle">{escape(content["subtitle"])}</p>
+<p class="date">{escape(content["date"])}</p>
+</header>
+{_contents(content["blocks"])}
+<main id="content">
+{"".join(parts)}</main>
+<script>{script}</script>
+</body>
+</html>
+""".encode()
+
+
+def _policy(script: str) -> str:
+    """What the browser may do with the page: run this script, by its digest, and show what is in it."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def _font(images: Mapping[str, bytes]) -> str:
+    """The rule that gives the figures their font; nothing where there are none."""
+    if not images:
+        return ""
+    data = base64.b64encode(svg.font([*images.values()])).decode()
+    return f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{data}); }}\n'
+
+
+def _contents(blocks: Sequence[Block]) -> str:
+    """The list of the chapters, folded up where there's little room for it."""
+    chapters = [
+        f'<li><a href="#{_anchor(block, position)}">{escape(block["text"])}</a></li>\n'
+        for position, block in enumerate(blocks)
+        if block["kind"] == "heading" and block["level"] == 1
+    ]
+    listed = f"<details>\n<summary>Contents</summary>\n<ol>\n{''.join(chapters)}</ol>\n</details>"
+    return f'<nav aria-label="Contents">\n{listed}\n</nav>'
+
+
+def _anchor(block: Block, position: int) -> str:
+    """What a link to a heading ends with."""
+    return f"{position}-" + "-".join(re.findall("[a-z0-9]+", block["text"].lower()))
+
+
+def _written(block: Block, position: int, title: str, images: Mapping[str, bytes]) -> str:
+    """A block as HTML; `title` is that of the heading above it."""
+    match block["kind"]:
+        case "heading":
+            level = block["level"] + 1
+            return f'<h{level} id="{_anchor(block, position)}">{escape(block["text"])}</h{level}>\n'
+        case "text":
+            return f"<p>{escape(block['text'])}</p>\n"
+        case "headline":
+            return f'<p class="headline">{escape(block["text"])}</p>\n'
+        case "items":
+            return _list(block["items"])
+        case "answers":
+            told = (
+                f"<dt>{escape(each['question'])}</dt>\n<dd>{_list(each['items'])}</dd>\n" for each in block["answers"]
+            )
+            return f"<dl>\n{''.join(told)}</dl>\n"
+        case "caution":
+            reason = f"<em>Likely cause:</em> {escape(block['cause'])}. <em>Remedy:</em> {escape(block['remedy'])}."
+            where = _list(block["where"]) if block["where"] else ""
+            what = f"<p><strong>{escape(block['what'])}</strong></p>\n<p>{reason}</p>"
+            return f'<div class="caution">\n{what}\n{where}</div>\n'
+        case "code":
+            return _code(block)
+        case "figure":
+            return _figure(block, position, images)
+        case "table":
+            return _table(block, title)
+        case "contents" | "new_page":
+            # The page's own contents are always there, and it has one page alone.
+            return ""
+    raise ValueError(f"{block['kind']} is no kind of block.")
+
+
+def _list(items: Iterable[str]) -> str:
+    return f"<ul>\n{''.join(f'<li>{escape(item)}</li>' + chr(10) for item in items)}</ul>\n"
+
+
+def _code(block: Block) -> str:
+    """Lines of a source, which count themselves from the first one's number on."""
+    lines = "".join(f"<span>{escape(line)}\n</span>" for line in block["lines"])
+    start = f"counter-reset: line {block['first_line'] - 1}"
+    place = f"{block['file']}, from line {block['first_line']} on"
+    return (
+        f'<figure class="code">\n<pre tabindex="0" style="{start}"><code>{lines}</code></pre>\n'
+        f"<figcaption>{escape(place)}</figcaption>\n</figure>\n"
+    )
+
+
+def _figure(block: Block, position: int, images: Mapping[str, bytes]) -> str:
+    """A figure for wide windows and the same for narrow ones, of which the page shows one."""
+    shown = {"wide": block["file"], "narrow": drawing.narrow_name(block["file"])}
+    told = block["alt"] or block["caption"]
+    parts = [
+        f'<div class="{name}">{svg.inlined(images[file], f"{name[0]}{position}", told)}</div>\n'
+        for name, file in shown.items()
+    ]
+    return f'<figure class="chart">\n{"".join(parts)}<figcaption>{escape(block["caption"])}</figcaption>\n</figure>\n'
+
+
+def _table(block: Block, title: str) -> str:
+    """A table with its notes, in a box that scrolls where the table is wider than the page."""
+    classes = [_class(block, column) for column in range(len(block["columns"]))]
+    header = ""
+    if any(block["columns"]):
+        cells = (
+            f'<th scope="col"{_classed(name)}><button type="button">{escape(column)}</button></th>\n'
+            for name, column in zip(classes, block["columns"], strict=True)
+        )
+        header = f"<thead>\n<tr>\n{''.join(cells)}</tr>\n</thead>\n"
+    rows = [f"<tr>{_cells(row, classes, block['warned'])}</tr>\n" for row in block["rows"]]
+    # What stands below the body isn't sorted with it.
+    total = f"<tfoot>\n{rows.pop()}</tfoot>\n" if block["total"] else ""
+    notes = "".join(f"<p>{escape(note)}</p>\n" for note in block["notes"])
+    long = " long" if len(block["rows"]) > _ROWS_OF_A_LONG_TABLE else ""
+    return (
+        f'<div class="box{long}" role="region" aria-label="{escape(title)}: table" tabindex="0">\n'
+        f"<table>\n{header}<tbody>\n{''.join(rows)}</tbody>\n{total}</table>\n</div>\n"
+        + (f'<div class="notes">\n{notes}</div>\n' if notes else "")
+    )
+
+
+def _class(block: Block, column: int) -> str:
+    """How the cells of a column are set: flush right, or else those of short ones on one line each."""
+    if block["align"][column] == "right":
+        return ""
+    longest = max((len(row[column]) for row in block["rows"]), default=0)
+    return "left wide" if block["wide"][column] else "left short" if longest <= _SHORT_CELL else "left"
+
+
+def _cells(row: Sequence[str], classes: Sequence[str], warned: str) -> str:
+    """The cells of a row, the first of which names it."""
+    cells = []
+    for index, (value, name) in enumerate(zip(row, classes, strict=True)):
+        tag, scope = ("th", ' scope="row"') if index == 0 else ("td", "")
+        alarm = "warned" if warned and value.startswith(warned) else ""
+        # A long name may be broken where it's made of words.
+        text = escape(value).replace("_", "_<wbr>")
+        cells.append(f"<{tag}{scope}{_classed(name, alarm)}>{text}</{tag}>")
+    return "".join(cells)
+
+
+def _classed(*names: str) -> str:
+    """The attribute of these classes, but for those that are empty."""
+    told = " ".join(filter(None, names))
+    return f' class="{told}"' if told else ""
+
+
+def _beside(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

@@ -1,0 +1,143 @@
+"""What a link's bandwidth makes of a step between virtual hosts, and from which one on distributing it pays."""
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from common.contract import mlp
+from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.training import Record
+from reports.tables import pairs, summaries
+
+FEWEST = 3
+"""Bandwidths that make a sweep."""
+_SWEEP = ["regime", "hosts", "workers", "delay_seconds"]
+_CELL = (
+    *("regime", "strategy", "bare_strategy", "hosts", "workers", "delay_seconds", "n", "seconds", "low_seconds"),
+    *("high_seconds", "samples_per_second", "global_batch", "same_maths", "synchronous", "oversubscribed", "base"),
+    *("base_samples_per_second", "base_n"),
+)
+_COLUMNS = (
+    *(*_CELL, "own", "bandwidth_bits_per_second", "is_chosen", "bound_seconds", "base_seconds", "ratio", "low", "high"),
+    "rounds",
+)
+
+
+def table(
+    launches: pd.DataFrame, cells: pd.DataFrame, records: Mapping[str, Record], plan: pd.DataFrame | None
+) -> pd.DataFrame:
+    """One row for each cell with exchange over virtual hosts whose links had at least three bandwidths.
+
+    `own` is the strategy with its own options, whatever its hosts. `bandwidth_bits_per_second` is what was asked for,
+    or, where nothing was (`is_chosen` is false), what calibration found on the wire. `bound_seconds` is the least that
+    the link needs for a ring's exchange (`ring_bound`), `base_seconds` what the undistributed base needs for the rows
+    of one worker. `ratio` is the samples per second over that base's: the median over `rounds` that have both, with its
+    order-statistic interval from `low` to `high`, NaN below six.
+    """
+    if cells.empty:
+        return pd.DataFrame(columns=[*_COLUMNS])
+    told = cells[cells["exchange"].astype(bool) & cells["virtual"].astype(bool) & (cells["hosts"] > 1)]
+    told = told.assign(own=summaries.without_hosts(told), is_chosen=told["bandwidth_bits_per_second"].notna())
+    told["bandwidth_bits_per_second"] = _on_the_wire(told)
+    counts = told.groupby(_SWEEP)["bandwidth_bits_per_second"].transform("nunique")
+    rates, rows = _rates(launches, plan), []
+    first = launches.drop_duplicates("regime").set_index("regime")["launch"]
+    for cell in told[counts >= FEWEST].to_dict("records"):
+        parameter_bytes = mlp.parameter_bytes(records[first[cell["regime"]]].task)
+        about = {name: cell[name] for name in (*_CELL, "own", "bandwidth_bits_per_second", "is_chosen")}
+        about["bound_seconds"] = ring_bound(parameter_bytes, cell["workers"], cell["bandwidth_bits_per_second"])
+        # An asynchronous step is one worker's.
+        workers = cell["workers"] if cell["synchronous"] else 1
+        about["base_seconds"] = cell["global_batch"] / workers / cell["base_samples_per_second"]
+        rows.append(about | _over_base(cell, rates))
+    found = pd.DataFrame(rows, columns=[*_COLUMNS])
+    return found.sort_values(["regime", "own", "workers", "hosts", "delay_seconds", "bandwidth_bits_per_second"])
+
+
+def ring_bound(parameter_bytes: int, workers: int, bits_per_second: float) -> float:
+    """Seconds that a ring all-reduce of gradients as large as the parameters needs on a host's link at least.
+
+    From each host 2 (N - 1) / N times their bytes go to the next one (Patarasuk & Yuan, "Bandwidth optimal all-reduce
+    algorithms for clusters of workstations", 2009, equation 1), however many of the N workers it has, and each 1448 of
+    them take 1514 on Ethernet, as a full TCP segment with a time stamp.
+    """
+    payload = 2 * (workers - 1) / workers * parameter_bytes
+    return 8 * payload * WIRE_BYTES / PAYLOAD_BYTES / bits_per_second
+
+
+def paying(found: pd.DataFrame) -> pd.DataFrame:
+    """One row for each strategy with its options, hosts and workers: from which bandwidth on it pays.
+
+    `found` are rows of `table`. `pays_from` is the smallest measured bandwidth at which, and at all above it, the whole
+    interval of the ratio to one host is above 1; NaN where there is none. The row of the fastest link comes along, with
+    `least_bits_per_second`, the slowest link, and `least_ratio`, the ratio there.
+    """
+    rows = []
+    for _, group in found.groupby(["own", *_SWEEP], sort=False):
+        ordered = group.sort_values("bandwidth_bits_per_second", ascending=False)
+        above = (ordered["low"] > 1).cummin()
+        pays_from = ordered.loc[above, "bandwidth_bits_per_second"].min()
+        slowest = ordered.iloc[-1]
+        least = {"least_bits_per_second": slowest["bandwidth_bits_per_second"], "least_ratio": slowest["ratio"]}
+        rows.append(ordered.iloc[0].to_dict() | {"pays_from": pays_from} | least)
+    return pd.DataFrame(rows, columns=[*_COLUMNS, "pays_from", "least_bits_per_second", "least_ratio"])
+
+
+def losses(found: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Record]) -> dict[tuple, dict[str, float]]:
+    """What other maths does to the loss: by regime, `own`, hosts and workers the `loss` after so many `steps`, the
+    median over launches, and its `difference` from that of the same strategy without other maths.
+
+    Both are after the last step that a launch of either made.
+    """
+    said = {}
+    trained = launches[launches["exchange"].astype(bool) & launches["virtual"].astype(bool) & (launches["hosts"] > 1)]
+    trained = trained.assign(own=summaries.without_hosts(trained))
+    world = ["regime", "bare_strategy", "hosts", "workers"]
+    for key, group in trained[trained["bare_strategy"].isin(found["bare_strategy"])].groupby(world):
+        same = group[group["same_maths"].astype(bool)].sort_values("options")
+        if same.empty:
+            continue
+        plain = [records[name].losses for name in same.loc[same["own"] == same["own"].iloc[0], "launch"]]
+        for own, others in group[~group["same_maths"].astype(bool)].groupby("own"):
+            changed = [records[name].losses for name in others["launch"]]
+            steps = min(max(map(len, plain)), max(map(len, changed)))
+            reached, beside = _loss_after(changed, steps), _loss_after(plain, steps)
+            regime, _, hosts, workers = key
+            said[regime, own, hosts, workers] = {"loss": reached, "difference": reached - beside, "steps": steps}
+    return said
+
+
+def _on_the_wire(cells: pd.DataFrame) -> pd.Series:
+    """The bandwidth of each cell, bits per second: as it was asked for, else as it was measured for that many hosts."""
+    measured = 8 * cells["link_bytes_per_second"] * WIRE_BYTES / PAYLOAD_BYTES
+    unchosen = measured.where(cells["bandwidth_bits_per_second"].isna())
+    together = unchosen.groupby([cells["regime"], cells["hosts"], cells["delay_seconds"]]).transform("median")
+    return cells["bandwidth_bits_per_second"].fillna(together)
+
+
+def _rates(launches: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple[str, str, int], pd.Series]:
+    """By work, strategy and workers the samples per second of the launches, by their rounds."""
+    trained = pairs.with_rounds(launches[launches["exchange"].astype(bool)], plan)
+    rates = trained.groupby(["work", "strategy", "workers", "round"])["samples_per_second"].median()
+    return {key: own.droplevel([0, 1, 2]) for key, own in rates.groupby(level=[0, 1, 2])}
+
+
+def _over_base(cell: Mapping[str, object], rates: Mapping[tuple, pd.Series]) -> dict[str, float]:
+    """The columns on the ratio of a cell's rate to that of one worker of its base, by the rounds of `rates`."""
+    nothing = pd.Series(dtype=float)
+    own = rates.get((cell["work"], cell["strategy"], cell["workers"]), nothing)
+    ratios = (own / rates.get((cell["work"], cell["base"], 1), nothing)).dropna()
+    return dict(zip(("ratio", "low", "high", "rounds"), pairs.median(ratios), strict=True))
+
+
+def one_world(found: pd.DataFrame) -> pd.DataFrame:
+    """Of as many hosts the rows with the fewest workers, so that a panel has one number of them."""
+    fewest = found.groupby(["regime", "hosts", "delay_seconds"])["workers"].transform("min")
+    return found[found["workers"] == fewest]
+
+
+def _loss_after(losses: list[list[float | None]], steps: int) -> float:
+    """The median of the losses after so many steps, of those launches that made them; NaN where it isn't finite."""
+    reached = [each[steps - 1] for each in losses if len(each) >= steps > 0]
+    return math.nan if None in reached else float(pd.Series(reached, dtype=float).median())

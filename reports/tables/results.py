@@ -1,0 +1,132 @@
+"""A results folder as the report reads it: every record, and the plan of the comparison where there is one."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from common.errors import UserError
+from common.records.ceiling import Ceiling, read_ceilings
+from common.records.collectives import CollectivesRecord
+from common.records.manifest import Differences, check
+from common.records.presentation import read_presented
+from common.records.training import Record
+from common.sessions.folder import kept_variables
+from common.statistics.paired import MARGIN
+from reports.tables.damage import check_plan, check_records
+
+PLAN_COLUMNS = (
+    *("position", "launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"),
+    "order_seed",
+)
+
+REPLAYS = "replays"
+"""The folder, in that of the results, with the records of exchanges that were replayed alone."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """All records of one folder by their files' stems, and the planned launches (None without a plan)."""
+
+    folder: Path
+    records: dict[str, Record]
+    plan: pd.DataFrame | None
+    left_out: Mapping[str, float] = field(default_factory=dict)
+    """Strategies that the comparison had no time for, with the minutes that it would have needed with them."""
+    ceilings: Sequence[Ceiling] = ()
+    """What the probes of the frameworks told."""
+    replays: Mapping[str, CollectivesRecord] = field(default_factory=dict)
+    """Exchanges of strategies that were replayed alone, by their files' stems."""
+    command: str = ""
+    """The command line that makes the same comparison again; empty where nobody noted it."""
+    differences: Differences = field(default_factory=Differences)
+    """What in the folder isn't as it was noted when its launches ended."""
+    variables: Mapping[str, str] | None = None
+    """The variables that frameworks obey, as the user had set them; None where nobody kept them."""
+    digest: str = ""
+    """SHA-256 of all files of records, one after another in the order of their names, then of replays; hexadecimal."""
+
+    @property
+    def started_at(self) -> list[str]:
+        """When each launch started."""
+        return [record.started_at for record in self.records.values()]
+
+    @property
+    def margin(self) -> float:
+        """By how much strategies may differ and be called alike: set by the plan, before any launch."""
+        if self.plan is None or self.plan.empty or "margin" not in self.plan:
+            return MARGIN
+        return float(self.plan["margin"].iloc[0])
+
+
+def read_results(folder: Path) -> Results:
+    """Read `folder`. Raises UserError when it is missing, holds neither record nor plan, or holds a damaged file."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} isn't a folder: run a comparison first, or name the folder of one.")
+    records = read_presented(folder, Record)
+    check_records(folder, records)
+    plan_file = folder / "plan.csv"
+    plan = _read_plan(plan_file) if plan_file.exists() else None
+    if not records and plan is None:
+        raise UserError(f"{folder} holds no records: run a comparison first, or name the folder of one.")
+    return Results(
+        *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
+        replays=read_presented(folder / REPLAYS, CollectivesRecord),
+        command=noted_command(folder),
+        differences=check(folder),
+        variables=kept_variables(folder),
+        digest=digest_of([*sorted(folder.glob("*.json")), *sorted((folder / REPLAYS).glob("*.json"))]),
+    )
+
+
+def noted_command(folder: Path) -> str:
+    """The command line that fills such a folder again; empty where nobody noted it."""
+    noted = folder / "command.txt"
+    return noted.read_text(encoding="utf-8", errors="replace").strip() if noted.exists() else ""
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    """SHA-256 of these files' contents, one after another, in hexadecimal digits."""
+    content = hashlib.sha256()
+    for path in paths:
+        content.update(path.read_bytes())
+    return content.hexdigest()
+
+
+def newest_comparison(folder: Path) -> Path:
+    """The folder in `folder` whose plan was written last. Raises UserError when none has a plan."""
+    plans = sorted(folder.glob("*/plan.csv"), key=lambda plan: (plan.stat().st_mtime, plan))
+    if not plans:
+        raise UserError(f"{folder} holds no comparison: run one first, or name a folder of records with --results.")
+    return plans[-1].parent
+
+
+def _read_plan(path: Path) -> pd.DataFrame:
+    plan = _read_table(path, PLAN_COLUMNS)
+    if "margin" in plan and not (pd.to_numeric(plan["margin"], errors="coerce") > 0).all():
+        raise UserError(f"{path} has a margin that isn't a number above 0: delete it or run the comparison again.")
+    check_plan(path, plan)
+    return plan
+
+
+def _read_left_out(path: Path) -> dict[str, float]:
+    if not path.exists():
+        return {}
+    table = _read_table(path, ("strategy", "minutes"))
+    minutes = pd.to_numeric(table["minutes"], errors="coerce")
+    if minutes.isna().any():
+        raise UserError(f"{path} has minutes that aren't numbers: delete it or run the comparison again.")
+    return dict(zip(table["strategy"].astype(str), minutes.astype(float), strict=True))
+
+
+def _read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} isn't a table that can be read ({error}): delete it or run the comparison.") from error
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise UserError(f"{path} has no column {', '.join(missing)}: delete it or run the comparison again.")
+    return table

@@ -1,0 +1,154 @@
+"""The rows of the first page's table: each strategy beside the fastest."""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from reports.tables import certificate, ranking, summaries
+from reports.tables.decomposition import largest
+from reports.tables.material import Material
+
+FASTEST, EQUIVALENT, SLOWER, UNDECIDED, NOT_RANKED = "fastest", "equivalent", "slower", "can't tell", "not ranked"
+
+MOST_ROWS = 12
+"""The table and the figure of the first page have room for as many strategies, the fastest of more."""
+
+_VERDICTS = {"faster": SLOWER, "alike": EQUIVALENT, "can't tell": UNDECIDED}
+"""What the verdict of a pair, the fastest first, says of the other strategy."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The largest part of a step beyond the ideal one."""
+
+    part: str
+    share: float
+    """Of the measured step."""
+    counts: bool
+    """Whether it is large enough to be called a limit."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One strategy beside the fastest with the same number of workers on the same hosts."""
+
+    strategy: str
+    workers: int
+    n: int
+    """Launches."""
+    rate: float
+    """Samples per second of the median launch."""
+    relative: float
+    """How many times as long as the fastest it takes for the same work."""
+    low: float
+    high: float
+    """The family's simultaneous 95 % interval of `relative`; NaN where none was worked out."""
+    baseline: str | None
+    baseline_rate: float
+    """Samples per second of one worker of the baseline, the median of `baseline_n` launches."""
+    baseline_n: int
+    speed_up: float
+    """Over one worker of the baseline; NaN without a baseline."""
+    limit: Limit | None
+    """What takes most of a step beyond the ideal one; None where nothing is known of it."""
+    certificate: str
+    """The gravest verdict on its launches; empty where none was compared."""
+    verdict: str
+    reason: str
+    """Why it isn't ranked; empty where it is."""
+
+
+def of_regime(material: Material, regime: str) -> list[Standing]:
+    """The strategies with the regime's largest tested number of workers, the fastest first, unranked ones last.
+
+    Without a test those of the largest number of workers that have a core for each thread, if there are any.
+    """
+    cells = summaries.over_fastest_links(summaries.with_exchange(material.cells, regime))
+    comparisons = material.ranking.comparisons
+    family = ranking.main_family(comparisons[comparisons["regime"] == regime])
+    cells = _of_world(cells, family)
+    leader = "" if family.empty else ranking.fastest_of(family)
+    pairs = _beside(family, leader)
+    reasons = _reasons(material.ranking.unranked, regime, cells)
+    best = cells.loc[(cells["strategy"] == leader) | (not leader), "samples_per_second"].max()
+    limits = _limits(material.scaling, regime)
+    certificates = _certificates(material)
+    rows = []
+    for cell in cells.sort_values("samples_per_second", ascending=False).to_dict("records"):
+        name, workers = cell["strategy"], int(cell["workers"])
+        by_medians = float(best / cell["samples_per_second"]), math.nan, math.nan, ""
+        relative, low, high, verdict = pairs.get(name, by_medians)
+        reason = reasons.get(name, "")
+        key = cell["preset"], cell["global_batch"], name, workers
+        rows.append(
+            Standing(
+                strategy=name,
+                workers=workers,
+                n=int(cell["n"]),
+                rate=cell["samples_per_second"],
+                relative=relative,
+                low=low,
+                high=high,
+                baseline=cell["base"] if isinstance(cell["base"], str) else None,
+                baseline_rate=cell["base_samples_per_second"],
+                baseline_n=int(cell["base_n"]),
+                speed_up=cell["speed_up"],
+                limit=limits.get((name, workers)),
+                certificate=certificates.get(key, ""),
+                verdict=verdict or (NOT_RANKED if reason else UNDECIDED),
+                reason="" if verdict else reason,
+            )
+        )
+    return sorted(rows, key=lambda row: (row.verdict == NOT_RANKED, row.strategy != leader))
+
+
+def _of_world(cells: pd.DataFrame, family: pd.DataFrame) -> pd.DataFrame:
+    """The cells of the family's world, or else of the largest one that fits the machine."""
+    if len(family):
+        first = family.iloc[0]
+        return cells[(cells["workers"] == first["workers"]) & (cells["placement"] == first["placement"])]
+    fitting = cells[~cells["oversubscribed"].astype(bool)]
+    fitting = cells if fitting.empty else fitting
+    largest = fitting[fitting["workers"] == fitting["workers"].max()]
+    return largest[largest["hosts"] == largest["hosts"].max()]
+
+
+def _beside(family: pd.DataFrame, leader: str) -> dict[str, tuple[float, float, float, str]]:
+    """By strategy its time relative to the leader's with the ends of the interval, and the verdict."""
+    pairs: dict[str, tuple[float, float, float, str]] = {}
+    for row in family.to_dict("records"):
+        if row["strategy"] == leader:
+            pairs[row["other"]] = row["ratio"], row["low"], row["high"], _VERDICTS[row["verdict"]]
+        elif row["other"] == leader:
+            pairs[row["strategy"]] = 1 / row["ratio"], 1 / row["high"], 1 / row["low"], _VERDICTS[row["verdict"]]
+    if leader:
+        undecided = any(verdict == UNDECIDED for *_, verdict in pairs.values())
+        pairs[leader] = 1.0, math.nan, math.nan, UNDECIDED if undecided else FASTEST
+    return pairs
+
+
+def _reasons(unranked: pd.DataFrame, regime: str, cells: pd.DataFrame) -> dict[str, str]:
+    if cells.empty:
+        return {}
+    first = cells.iloc[0]
+    here = unranked[(unranked["regime"] == regime) & (unranked["workers"] == first["workers"])]
+    here = here[here["placement"] == first["placement"]]
+    return dict(zip(here["strategy"], here["reason"], strict=True))
+
+
+def _limits(parts: pd.DataFrame, regime: str) -> dict[tuple[str, int], Limit]:
+    return {
+        (row["strategy"], int(row["workers"])): Limit(row["part"], row["share"], bool(row["is_limit"]))
+        for row in largest(parts[parts["regime"] == regime]).to_dict("records")
+    }
+
+
+def _certificates(material: Material) -> dict[tuple[str, int, str, int], str]:
+    """By preset, global batch, strategy and workers the verdict; of several the gravest."""
+    rows = material.certificates.to_dict("records")
+    rows.sort(key=lambda row: certificate.GRAVEST_FIRST.index(row["verdict"]), reverse=True)
+    return {
+        (row["preset"], row["global_batch"], row["strategy"], row["workers"]): certificate.verdict_in_words(row)
+        for row in rows
+    }

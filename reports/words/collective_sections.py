@@ -1,0 +1,343 @@
+"""The sections of the report on collectives, as blocks for the template."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import groupby
+from typing import TypeVar
+
+from common.records.collective_rows import Case, CaseFit, Comparison, Missing, Row, Timing
+from common.statistics import fit
+from common.statistics.fit import Estimate
+from common.statistics.intervals import FEWEST_LAUNCHES
+from common.statistics.paired import MARGIN
+from reports import blocks
+from reports.blocks import DASH, Block
+
+MUCH = 0.03
+"""From which share on bytes that should be as many are said to differ."""
+
+MUCH_OF_A_CALL = 0.01
+"""From which share of the shortest call on what timing costs is said."""
+
+_MICROSECONDS = "\N{MICRO SIGN}s"
+_DAGGER = "\N{DAGGER}"
+_OVERSUBSCRIBED = f"{_DAGGER}: more threads than cores; such times say little, and take no part in who is faster."
+_VERDICTS = {
+    "faster": "is faster than",
+    "slower": "is slower than",
+    "alike": f"is like, to within {100 * MARGIN:g} %,",
+    "can't tell": "can't be told apart from",
+    "too few rounds": f"has fewer than {FEWEST_LAUNCHES} rounds, which tell nothing, together with",
+}
+Value, Key = TypeVar("Value"), TypeVar("Key")
+
+_FLIPPED = {"faster": "slower", "slower": "faster"}
+
+
+def world(case: Case) -> Case:
+    """What libraries have to share to be compared at all: the case, of no library."""
+    return dataclasses.replace(case, library="", title="")
+
+
+def answer(rows: Sequence[Row], fits: Sequence[CaseFit], compared: Sequence[Comparison]) -> list[str]:
+    """Who is faster at the smallest and at the largest size of one collective in one world, and what limits there.
+
+    `rows`, `fits` and `compared` are of this collective and world alone.
+    """
+    sizes = sorted({row.size_bytes for row in rows})
+    said = []
+    for size_bytes in dict.fromkeys([sizes[0], sizes[-1]]):
+        own = [row for row in rows if row.size_bytes == size_bytes]
+        said.append(_who_is_faster(own, [each for each in compared if each.row.size_bytes == size_bytes]))
+    return said + _limits(fits, sizes[0], sizes[-1], oversubscribed(rows))
+
+
+def oversubscribed(rows: Iterable[Row]) -> set[Case]:
+    """The cases with a launch that had more threads than cores."""
+    return {row.case for row in rows if row.oversubscribed}
+
+
+def sizes_table(rows: Sequence[Row]) -> Block:
+    """A row for each library and size: times, bandwidths as nccl-tests defines them, by how much ranks came late."""
+    columns = ["library", "size, B", "n", f"time,\n{_MICROSECONDS}", "95 %\ninterval", "algbw,\nMB/s", "busbw,\nMB/s"]
+    lines = []
+    for row in _in_order(rows):
+        seconds = row.seconds
+        between = DASH if seconds.low is None else f"{_micro(seconds.low)} to {_micro(seconds.high)}"
+        rates = (row.algorithm_bytes_per_second, row.bus_bytes_per_second)
+        megabytes = [DASH if rate is None else blocks.megabytes(rate) for rate in rates]
+        known = [_named(row), f"{row.size_bytes:,}", str(seconds.n), _micro(seconds.median)]
+        lines.append([*known, between, *megabytes, _arrival(row)])
+    return blocks.table([*columns, f"arrival,\n{_MICROSECONDS}"], lines, _sizes_notes(rows), left=(0,))
+
+
+def bytes_table(rows: Sequence[Row]) -> Block:
+    """A row for each library and size: what a rank sends in a call, truly and by two formulas, and processor time."""
+    columns = ["library", "size, B", "truly sent,\nB/rank", "by formula,\nB/rank", "by nccl-tests'\nfactor, B/rank"]
+    lines = []
+    for row in _in_order(rows):
+        sent = [_whole(each) for each in (row.sent_bytes_per_rank, row.formula_bytes_per_rank)]
+        processor = row.processor_seconds_per_byte
+        cost = DASH if processor is None else blocks.number(1e9 * processor)
+        lines.append([_named(row), f"{row.size_bytes:,}", *sent, _whole(row.factor_bytes_per_rank), cost])
+    notes = [_OVERSUBSCRIBED] if any(row.oversubscribed for row in rows) else []
+    return blocks.table([*columns, "CPU,\nns/B"], lines, notes, left=(0,))
+
+
+def algorithms_table(rows: Sequence[Row]) -> Block:
+    """The algorithm of each library with its formula and source, over the sizes at which it takes it."""
+    lines = []
+    for (library, *told), own in groupby(
+        _in_order(rows), key=lambda row: (row.case.library, row.algorithm, row.formula, row.source)
+    ):
+        lines.append([library, _span([row.size_bytes for row in own]), *[each or DASH for each in told]])
+    columns = ["library", "sizes, B", "algorithm", "all ranks send", "source"]
+    return blocks.table(columns, lines, [], left=(0, 2, 3, 4), wide={2: 3, 3: 3, 4: 4})
+
+
+def about_bytes(rows: Sequence[Row]) -> list[str]:
+    """A sentence wherever at a library's largest size bytes differ that a reader might take for the same."""
+    said = []
+    for library, own in groupby(_in_order(rows), key=lambda row: row.case.library):
+        row = list(own)[-1]
+        sent, by_formula, factor = (
+            row.sent_bytes_per_rank,
+            row.formula_bytes_per_rank,
+            row.factor_bytes_per_rank,
+        )
+        about = f"{library}, {row.case.collective} of {row.size_bytes:,} B: "
+        if by_formula is None:
+            continue
+        if sent is not None and _differ(sent, by_formula):
+            said.append(
+                f"{about}a rank truly sends {_whole(sent)} B, by the algorithm's formula {_whole(by_formula)} B."
+            )
+        if _differ(by_formula, factor):
+            said.append(
+                f"{about}a rank sends {_whole(by_formula)} B by the algorithm's formula, nccl-tests' factor counts "
+                f"{_whole(factor)} B."
+            )
+    return said
+
+
+def fits_section(fits: Sequence[CaseFit], of_oversubscribed: Container[Case]) -> list[Block]:
+    """Alpha, beta and breakpoints of every case, with their intervals, a table for each world.
+
+    `of_oversubscribed` are the cases that had more threads than cores.
+    """
+    if not fits:
+        return []
+    columns = ["library", "collective", "holds from, B", "to, B", f"alpha, {_MICROSECONDS}", "beta, MB/s", "n"]
+    parts = [
+        blocks.heading("Latency and bandwidth"),
+        blocks.text(
+            "Time = alpha + size / beta, in one to three pieces: as many as Schwarz's criterion finds, each through "
+            f"{fit.FEWEST_SIZES} sizes at least. Beta is in bytes of the size, as algorithm bandwidth is. In brackets "
+            f"the 95 % interval of a bootstrap over whole launches; below {FEWEST_LAUNCHES} launches there is none. "
+            "The residual is the largest of (fitted \N{MINUS SIGN} measured) / measured, without its sign."
+        ),
+    ]
+    for place, own in grouped(fits, lambda each: each.case.world).items():
+        rows = [line for each in sorted(own, key=_by_name) for line in _pieces(each, of_oversubscribed)]
+        notes = [_OVERSUBSCRIBED] if any(each.case in of_oversubscribed for each in own) else []
+        parts += [
+            blocks.heading(blocks.capitalized(place), level=2),
+            blocks.table([*columns, "largest\nresidual"], rows, notes, left=(0, 1)),
+        ]
+    return parts
+
+
+def timing_section(timings: Sequence[Timing]) -> list[Block]:
+    """What looking at the clock costs, beside the shortest call of each library."""
+    if not timings:
+        return []
+    lines, said = [], []
+    for each in timings:
+        row = each.row
+        where = f"{row.case.collective}, {row.size_bytes:,} B, {row.case.workers} ranks"
+        cost, shortest = f"{1e9 * each.seconds:.0f}", _micro(row.seconds.median)
+        lines.append([_named(row), cost, shortest, where, blocks.percent(each.share, 2)])
+        if each.share > MUCH_OF_A_CALL:
+            share = blocks.percent(each.share, 1)
+            said.append(f"{row.case.library}: looking at the clock takes {share} of its shortest call.")
+    columns = ["library", "looking at\nthe clock, ns", f"shortest\ncall, {_MICROSECONDS}", "which", "share"]
+    parts = [blocks.heading("What timing costs"), blocks.table(columns, lines, [], left=(0, 3))]
+    return parts + ([blocks.items(said)] if said else [])
+
+
+def missing_section(gone: Sequence[Missing]) -> list[Block]:
+    """What was to be measured and has no time, with the reasons."""
+    if not gone:
+        return []
+    reasons = grouped(gone, lambda each: (each.case.library, each.case.collective, each.status, each.reason))
+    lines = []
+    for (library, collective, status, reason), own in reasons.items():
+        sizes = [each.size_bytes for each in own if each.size_bytes is not None]
+        ranks = blocks.listed(sorted({str(each.case.workers) for each in own}, key=blocks.natural))
+        launches = len({(each.case.workers, repetition) for each in own for repetition in each.repetitions})
+        about = [library, collective or "all", ranks, _span(sizes) if sizes else DASH, status, str(launches)]
+        lines.append([*about, reason or "no reason was recorded"])
+    columns = ["library", "collective", "ranks", "size, B", "status", "launches", "reason"]
+    return [
+        blocks.heading("What isn't there"),
+        blocks.table(columns, lines, [], left=(0, 1, 4, 6), wide={6: 1}),
+    ]
+
+
+def _who_is_faster(own: Sequence[Row], compared: Sequence[Comparison]) -> str:
+    """The library that is surely faster than the most others, or has the shortest median, beside all others."""
+    place = f"At {own[0].size_bytes:,} B" if own[0].size_bytes else "Without any data"
+    calm, of_many = [[row for row in own if row.oversubscribed is each] for each in (False, True)]
+    left_out = f" Not compared, with more threads than cores: {_all_timed(of_many)}." if of_many else ""
+    if not compared:
+        alone = f": {_all_timed(calm)}" if calm else ""
+        return f"{place} there are no two libraries to compare{alone}.{left_out}"
+    wins = [each.row.case.library for each in compared if each.judgement.verdict == "faster"]
+    calm.sort(key=lambda row: (-wins.count(row.case.library), row.seconds.median))
+    if all(each.judgement.n < FEWEST_LAUNCHES for each in compared):
+        few = f"fewer than {FEWEST_LAUNCHES} rounds tell nothing of who is faster"
+        return f"{place} {few}: {_all_timed(calm)} ({_rounds(compared)}).{left_out}"
+    first = calm[0].case.library
+    beside = [each for each in compared if first in (each.row.case.library, each.other.case.library)]
+    found = grouped(beside, lambda each: _verdict(each, first))
+    others = {
+        verdict: _all_timed([each.other if each.row.case.library == first else each.row for each in pairs])
+        for verdict, pairs in found.items()
+    }
+    said = ", ".join(f"{words} {others[verdict]}" for verdict, words in _VERDICTS.items() if verdict in others)
+    return f"{place} {_timed(calm[0])} {said} ({_rounds(beside)}).{left_out}"
+
+
+def _verdict(comparison: Comparison, library: str) -> str:
+    """The verdict as one on this library."""
+    verdict = comparison.judgement.verdict
+    return verdict if comparison.row.case.library == library else _FLIPPED.get(verdict, verdict)
+
+
+def _rounds(compared: Sequence[Comparison]) -> str:
+    counts = sorted({each.judgement.n for each in compared})
+    return f"n = {counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else "") + " rounds"
+
+
+def _limits(fits: Sequence[CaseFit], smallest: int, largest: int, of_oversubscribed: Container[Case]) -> list[str]:
+    """Whether by the lines it's latency or bandwidth that takes most of the time, at the ends of the sizes."""
+    if not fits:
+        return [f"What limits isn't known: a line takes {fit.FEWEST_SIZES} sizes."] if largest else []
+    said = []
+    for size_bytes, end in ((smallest, 0), (largest, -1)):
+        by_latency, by_bandwidth = [], []
+        for each in sorted((each for each in fits if each.fit.size_bytes[end] == size_bytes), key=_by_name):
+            piece, launches = each.fit.pieces[end], f"n = {each.fit.launches}"
+            alpha, beta = piece.latency_seconds.value, piece.bytes_per_second.value
+            name = _library(each.case, of_oversubscribed)
+            if alpha >= piece.seconds(size_bytes) / 2:
+                by_latency.append(f"{name} ({_micro(alpha)} {_MICROSECONDS}, {launches})")
+            else:
+                by_bandwidth.append(f"{name} ({blocks.megabytes(beta)} MB/s, {launches})")
+        parts = [f"latency alpha limits {blocks.some(by_latency)}"] if by_latency else []
+        parts += [f"bandwidth beta limits {blocks.some(by_bandwidth)}"] if by_bandwidth else []
+        said += [f"at {size_bytes:,} B {' and '.join(parts)}"] if parts else []
+    off = max(max(map(abs, each.fit.residuals)) for each in fits)
+    missed = f"These lines miss what was measured by up to {blocks.percent(off)}."
+    return [f"By the fitted lines, {'; '.join(said)}. {missed}"] if said else []
+
+
+def _by_name(each: CaseFit) -> str:
+    return each.case.library
+
+
+def _pieces(each: CaseFit, of_oversubscribed: Container[Case]) -> list[list[str]]:
+    """A row of the table for each piece of a fit."""
+    found = each.fit
+    starts = [
+        f"{found.pieces[0].from_bytes:,}",
+        *(_estimate(point, 1, "{:,.0f}".format) for point in found.breakpoints),
+    ]
+    residual = blocks.percent(max(map(abs, found.residuals)), 1)
+    rows = []
+    for start, piece in zip(starts, found.pieces, strict=True):
+        alpha, beta = _estimate(piece.latency_seconds, 1e6), _estimate(piece.bytes_per_second, 1e-6)
+        known = [
+            _library(each.case, of_oversubscribed),
+            each.case.collective,
+            start,
+            f"{piece.to_bytes:,}",
+            alpha,
+            beta,
+        ]
+        rows.append([*known, str(found.launches), residual])
+    return rows
+
+
+def _estimate(estimate: Estimate, unit: float, write: Callable[[float], str] = blocks.number) -> str:
+    """A fitted number with its interval in brackets."""
+    value, *ends = (
+        None if each is None else "\N{INFINITY}" if math.isinf(each) else write(unit * each)
+        for each in (estimate.value, estimate.low, estimate.high)
+    )
+    return value if None in ends else f"{value} ({ends[0]} to {ends[1]})"
+
+
+def _sizes_notes(rows: Sequence[Row]) -> list[str]:
+    notes = [f"{DASH}: not known, or not defined for it; nothing unknown is a zero."]
+    few = any(row.seconds.low is None for row in rows)
+    notes += [f"Below {FEWEST_LAUNCHES} launches the median has no 95 % interval."] if few else []
+    unsure = any(row.arrival_seconds is None and row.arrival_unknown_below_seconds for row in rows)
+    notes += ["An arrival with < is below what the hosts' clocks can tell."] if unsure else []
+    return notes + ([_OVERSUBSCRIBED] if _is_oversubscribed(rows) else [])
+
+
+def _arrival(row: Row) -> str:
+    if row.arrival_seconds is None and row.arrival_unknown_below_seconds:
+        return f"< {_micro(row.arrival_unknown_below_seconds)}"
+    return DASH if row.arrival_seconds is None else _micro(row.arrival_seconds)
+
+
+def _is_oversubscribed(rows: Iterable[Row]) -> bool:
+    return any(row.oversubscribed for row in rows)
+
+
+def _library(case: Case, of_oversubscribed: Container[Case]) -> str:
+    return case.library + (_DAGGER if case in of_oversubscribed else "")
+
+
+def _named(row: Row) -> str:
+    return row.case.library + (_DAGGER if row.oversubscribed else "")
+
+
+def _timed(row: Row) -> str:
+    return f"{_named(row)} ({_micro(row.seconds.median)} {_MICROSECONDS})"
+
+
+def _all_timed(rows: Sequence[Row]) -> str:
+    return blocks.some([_timed(row) for row in rows])
+
+
+def _differ(value: float, reference: float) -> bool:
+    return abs(value - reference) > MUCH * reference
+
+
+def _whole(value: float | None) -> str:
+    return DASH if value is None else f"{value:,.0f}"
+
+
+def _micro(seconds: float) -> str:
+    return blocks.number(1e6 * seconds)
+
+
+def _span(sizes: Sequence[int]) -> str:
+    ends = sorted({min(sizes), max(sizes)})
+    return " to ".join(f"{size:,}" for size in ends)
+
+
+def _in_order(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row.case.library, row.size_bytes))
+
+
+def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
+    """The values by their keys, both in the order in which they come."""
+    found: dict[Key, list[Value]] = {}
+    for value in values:
+        found.setdefault(key(value), []).append(value)
+    return found

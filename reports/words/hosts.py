@@ -1,0 +1,258 @@
+"""The hosts that workers were spread over: what they are, what is between them, what they sent, who waited for whom."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.training import Record
+from reports import blocks
+from reports.blocks import Block
+from reports.tables import summaries
+from reports.tables.hosts import OF_A_HOST, clock_uncertainty
+
+_MOST_HOSTS_LISTED = 4
+_WORLD = ["strategy", "regime", "workers"]
+
+
+def sections(found: pd.DataFrame, records: Mapping[str, Record], names: Mapping[str, str]) -> list[list[Block]]:
+    """The sections on hosts; none where no record names any. `found` are the rows of `table`, `names` the regimes'."""
+    if not any(record.hosts for record in records.values()):
+        return []
+    between = found[found["hosts"] > 1]
+    return [_hosts(records), _link(between), _bytes(between, names), _skew(between, names)]
+
+
+def _hosts(records: Mapping[str, Record]) -> list[Block]:
+    """What the hosts are."""
+    known: dict[tuple, list[float]] = {}
+    for record in records.values():
+        for host in record.hosts:
+            facts = tuple(str(getattr(host, name) or blocks.DASH) for name in ("name", *OF_A_HOST[2:6]))
+            known.setdefault(facts, []).append(clock_uncertainty(host))
+    rows = [
+        [*facts, str(len(uncertainties)), _within(pd.Series(uncertainties).max())]
+        for facts, uncertainties in known.items()
+    ]
+    about = (
+        "Workers are spread evenly over the hosts, those of a host one after another. How many workers, on how many "
+        "hosts, over which link: each of these is a curve and a row of its own, and stands behind the strategy's name."
+    )
+    virtual = {record.virtual.cores_per_host for record in records.values() if record.virtual}
+    if virtual:
+        cores = ", ".join(f"{count:g}" for count in sorted(filter(None, virtual)))
+        about += (
+            " These hosts are virtual: each has a network, names and processes of its own, but all share one "
+            f"machine's memory, caches and cores{f' ({cores} for each)' if cores else ''}. They show what a link of a "
+            "known bandwidth does, not how fast so many machines would compute, and never share a curve with real ones."
+        )
+    columns = ["host", "cores", "processor", "interface", "address", "launches", "clock known to"]
+    # In the order of the columns.
+    ordered = [[row[0], row[1], row[2], row[4], row[3], *row[5:]] for row in rows]
+    return [
+        blocks.heading("The hosts", level=2),
+        blocks.text(about),
+        blocks.table(columns, ordered, [], left=(0, 2, 3, 4)),
+    ]
+
+
+def _link(found: pd.DataFrame) -> list[Block]:
+    """What was measured between hosts before launches, by what was asked for."""
+    launches = found.drop_duplicates("launch").dropna(subset=["link_bytes_per_second"])
+    heading = blocks.heading("The link between them", level=2)
+    if launches.empty:
+        return [heading, blocks.text("No launch tells what went from one host to another before it.")]
+    rows = []
+    asked = launches["bandwidth_bits_per_second"].fillna(math.inf)
+    for (hosts, bandwidth, delay), group in launches.groupby(["hosts", asked, "delay_seconds"]):
+        rates, trips = group["link_bytes_per_second"], group["round_trip_seconds"]
+        measured = len(group.drop_duplicates(["link_bytes_per_second", "round_trip_seconds"]))
+        rows.append(
+            [
+                *[str(hosts), _asked(bandwidth, delay), blocks.megabits(rates.median())],
+                *[f"{blocks.megabits(rates.min())} to {blocks.megabits(rates.max())}"],
+                *[_time(trips.median()), f"{_time(trips.min())} to {_time(trips.max())}"],
+                *[str(len(group)), str(measured)],
+            ]
+        )
+    explanation = (
+        "Plain TCP between hosts before a launch: the rate of its payload, and the shortest of many small messages "
+        f"there and back. A full segment has {PAYLOAD_BYTES} bytes of payload in {WIRE_BYTES} on Ethernet, so a link "
+        f"of 100 Mbit/s carries {100 * PAYLOAD_BYTES / WIRE_BYTES:.1f} Mbit/s of it at most. Medians over launches, "
+        "with the least and the most."
+    )
+    columns = ["hosts", "asked for", "Mbit/s, median", "range", "round trip, median", "range", "launches", "measured"]
+    real = launches["virtual"].astype(bool)
+    notes = [] if real.all() else ["A real link is measured once, before the first launch."]
+    return [heading, blocks.text(explanation), blocks.table(columns, rows, notes, left=(1,))]
+
+
+def _bytes(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+    """What each host sent to the others in a step, beside what all send by formula."""
+    told = found[found["exchange"].astype(bool) & found["sent_bytes"].notna()]
+    heading = blocks.heading("Bytes from host to host", level=2)
+    if told.empty:
+        return [heading, blocks.text("No launch over several hosts counted what these sent.")]
+    rows = []
+    for _, world in _in_order(told, ["own", "regime", "workers", "hosts"]):
+        first, links = world.iloc[0], [own for _, own in world.groupby("strategy", sort=False)]
+        every = [own.groupby("launch")["sent_bytes"].sum().median() for own in links]
+        by_host = [own.groupby("host", sort=False)["sent_bytes"].median() for own in links]
+        counts = [own["launch"].nunique() for own in links]
+        formula = first["formula_bytes"]
+        rows.append(
+            [
+                first["strategy"] if len(links) == 1 else f"{first['own']}, {first['hosts']} hosts, {len(links)} links",
+                *[str(first["workers"]), names[first["regime"]], blocks.span(pd.Series(counts)), _by_host(by_host)],
+                *[_megabytes(every), blocks.DASH if math.isnan(formula) else f"{formula / 1e6:,.3f}"],
+                _span([count / formula for count in every]) if formula > 0 else blocks.DASH,
+            ]
+        )
+    explanation = (
+        "Megabytes that each host sent to the others in a step, in the hosts' order, packet headers included, by the "
+        "counters of its interface around the clocked windows; medians over n launches, of several links the least and "
+        "the most of them. Beside them what all hosts send by the formula of the algorithm, which has no headers: on "
+        f"Ethernet these add {blocks.percent(WIRE_BYTES / PAYLOAD_BYTES - 1, 1)} to full segments, and less where the "
+        "system hands whole buffers to the interface, which counts their headers once. The formulas are in the section "
+        "on exchange."
+    )
+    columns = ["strategy", "workers", "regime", "n", "each host, MB", "all, MB", "by formula", "ratio"]
+    return [heading, blocks.text(explanation), _of_regimes(columns, rows)]
+
+
+def _skew(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+    """How far the hosts' windows are apart, and who came last."""
+    told = found[found["exchange"].astype(bool) & (found["windows"] > 0)]
+    heading = blocks.heading("Skew between hosts, and who waited for whom", level=2)
+    if told.empty:
+        return [heading, blocks.text("No launch over several hosts tells when each of its ranks started its windows.")]
+    rows = []
+    for (strategy, regime, workers), group in _in_order(told):
+        launches = group.drop_duplicates("launch")
+        rows.append(
+            [
+                *[strategy, str(workers), names[regime], str(len(launches)), f"{launches['windows'].sum():,}"],
+                *[skew(launches), *(_who(group, edge) for edge in ("started_last", "finished_last"))],
+            ]
+        )
+    explanation = (
+        "When each rank started its clocked windows, by one clock. Each host's clock that counts from boot was asked "
+        "before the launch how far it is ahead, by many round trips, of which the shortest counts; it is wrong by at "
+        "most half of that trip (Cristian, 1989). The skew of a window is how much later its last rank started than "
+        "its first, and its uncertainty that of both hosts' clocks together; given is the median over windows, then "
+        "over n launches, and no number where it is below the uncertainty. How far real clocks drift apart during a "
+        "launch isn't known, and no part of the uncertainty."
+    )
+    columns = ["strategy", "workers", "regime", "n", "windows", "skew", "started last", "finished last"]
+    return [
+        heading,
+        blocks.text(explanation),
+        blocks.items(waited(told)),
+        _of_regimes(columns, rows),
+    ]
+
+
+def skew(launches: pd.DataFrame) -> str:
+    """The median skew of these launches, a row each, in words: never a number that the clocks can't tell."""
+    median, uncertainty = launches["skew_seconds"].median(), launches["skew_uncertainty_seconds"].max()
+    if not median > uncertainty:
+        return f"below the clocks' {_within(uncertainty)}"
+    return f"{_time(median)} ({_within(uncertainty)})"
+
+
+def waited(found: pd.DataFrame) -> list[str]:
+    """A sentence for each set of hosts: whose workers came last to windows and left them last, so who waited for whom.
+
+    `found` are rows of `table`, of launches that tell.
+    """
+    members = found.groupby("launch")["host"].agg(tuple)
+    said = []
+    for hosts, launches in members.groupby(members):
+        own = found[found["launch"].isin(launches.index)]
+        windows = int(own.drop_duplicates("launch")["windows"].sum())
+        starts, ends = (own.groupby("host", sort=False)[edge].sum() for edge in ("started_last", "finished_last"))
+        place = f"Of {windows:,} windows over {_listed(hosts)} (n = {len(launches)} launches)"
+        if not starts.sum() and not ends.sum():
+            said.append(
+                f"{place} nobody can say who started or finished last: all were within the clocks' uncertainty."
+            )
+            continue
+        so = ", so that the others waited for it" if starts.sum() else ""
+        started, finished = _most_often(starts, windows, "started"), _most_often(ends, windows, "finished")
+        said.append(f"{place} {started}{so}; {finished}.")
+    return said
+
+
+def _most_often(counts: pd.Series, windows: int, verb: str) -> str:
+    """Which host was last most often, and how often that can't be told."""
+    if not counts.sum():
+        return f"nobody can say who {verb} last"
+    last, unknown = counts.max() / windows, 1 - counts.sum() / windows
+    among = f" ({blocks.percent(unknown)} can't be told)" if unknown else ""
+    return f"{counts.idxmax()} {verb} last most often, {blocks.percent(last)} of them{among}"
+
+
+def _who(group: pd.DataFrame, edge: str) -> str:
+    """The host that was last most often, and how much can't be told."""
+    windows = group.drop_duplicates("launch")["windows"].sum()
+    counts = group.groupby("host", sort=False)[edge].sum()
+    unknown = 1 - counts.sum() / windows
+    said = [f"{counts.idxmax()} {blocks.percent(counts.max() / windows)}"] if counts.sum() else []
+    return ", ".join([*said, *([f"can't tell {blocks.percent(unknown)}"] if unknown > 0 else [])])
+
+
+def _in_order(found: pd.DataFrame, keys: Sequence[str] = _WORLD) -> Iterator[tuple[tuple, pd.DataFrame]]:
+    """The groups of these rows that have the same `keys`, by strategy, then workers, hosts and bandwidth."""
+    own, speed = summaries.without_hosts(found), found["bandwidth_bits_per_second"].fillna(math.inf)
+    ordered = found.assign(own=own, speed=speed).sort_values(["own", "regime", "workers", "hosts", "speed", "launch"])
+    yield from ordered.groupby([*keys], sort=False)
+
+
+def _of_regimes(columns: list[str], rows: list[list[str]]) -> Block:
+    """A table with a column of regimes, which is left out where there is only one, and named in a note."""
+    place = columns.index("regime")
+    told = {row[place] for row in rows}
+    if len(told) > 1:
+        return blocks.table(columns, rows, [], left=(0, place))
+    shown = [[*row[:place], *row[place + 1 :]] for row in rows]
+    note = f"{blocks.capitalized(told.pop())}."
+    return blocks.table([*columns[:place], *columns[place + 1 :]], shown, [note], left=(0,))
+
+
+def _by_host(links: Sequence[pd.Series]) -> str:
+    """Bytes by host, over each link, as megabytes; of many hosts the least and the most."""
+    if len(links[0]) > _MOST_HOSTS_LISTED:
+        return _megabytes([count for link in links for count in link])
+    return ", ".join(_megabytes([link.get(host, math.nan) for link in links]) for host in links[0].index)
+
+
+def _megabytes(counts: Sequence[float]) -> str:
+    return _span([count / 1e6 for count in counts])
+
+
+def _span(values: Sequence[float]) -> str:
+    """The least and the most of these numbers, or the only one, with three digits after the point."""
+    least, most = f"{min(values):,.3f}", f"{max(values):,.3f}"
+    return least if least == most else f"{least} to {most}"
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    return blocks.listed([*hosts]) if len(hosts) <= _MOST_HOSTS_LISTED else f"{len(hosts)} hosts"
+
+
+def _asked(bandwidth: float, delay: float) -> str:
+    words = [] if math.isinf(bandwidth) else [f"{bandwidth / 1e6:g} Mbit/s"]
+    words += [f"{1000 * delay:g} ms delay"] if delay else []
+    return ", ".join(words) or "nothing"
+
+
+def _time(seconds: float) -> str:
+    """Such as `22.9 µs` or `1.20 ms`."""
+    if math.isnan(seconds):
+        return blocks.DASH
+    return f"{blocks.number(1e6 * seconds)} µs" if seconds < 1e-3 else f"{blocks.milliseconds(seconds)} ms"
+
+
+def _within(seconds: float) -> str:
+    return blocks.DASH if math.isnan(seconds) else f"\N{PLUS-MINUS SIGN}{_time(seconds)}"

@@ -1,0 +1,313 @@
+"""Who is faster than whom: pairs of launches of the same round, tested as one family for each number of workers."""
+
+import math
+from collections.abc import Collection, Mapping
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from common.records.certificate import ALL_REASONS, ASYNCHRONOUS, OTHER_MATHS, REASONS
+from common.statistics.intervals import FEWEST_LAUNCHES
+from common.statistics.paired import MOST_ROUNDS, POWER, smallest_difference
+from reports import blocks
+from reports.blocks import Block, listed
+from reports.charts import deviation
+from reports.tables import summaries
+from reports.tables.ranking import (
+    OVERSUBSCRIBED,
+    TOO_FEW_ROUNDS,
+    Ranking,
+    families_of,
+    fastest_of,
+    main_family,
+    of_regime,
+    open_pairs,
+    rates_by_strategy,
+    tested,
+)
+
+_OTHER_MATHS, _ASYNCHRONOUS = REASONS[OTHER_MATHS], REASONS[ASYNCHRONOUS]
+
+_MARKS = {"faster": ">", "alike": "=", "can't tell": "?"}
+_PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+
+_TESTED_TOO = "Over {} they were tested too: see \u201cWho is faster: pairs within rounds\u201d."
+
+_MOST_NAMED = 3
+"""Of more strategies or pairs than these a sentence names the ends, or says how many they are."""
+
+_MOST_ROWS = 45
+"""A table of more comparisons than these shows those with the fastest strategy and those of neighbours in speed."""
+
+
+def sentences(ranking: Ranking, regime: str) -> list[str]:
+    """What the tests say of a regime: an item for each number of workers, and of hosts over their fastest link."""
+    shown = of_regime(ranking.comparisons, regime)
+    judged = tested(shown)
+    if judged.empty:
+        return [_nothing(shown)]
+    families = families_of(judged)
+    fastest = {_world(each): each for each in reversed(families)}
+    told = [each for each in families if fastest[_world(each)] is each]
+    said = [_in_words(_without_hosts(each), ranking.margin) for each in told]
+    others = len(families) - len(told)
+    return [*said, _TESTED_TOO.format("1 more link" if others == 1 else f"{others} more links")] if others else said
+
+
+def _in_words(family: pd.DataFrame, margin: float) -> str:
+    return " ".join([*_lead(family, margin), *_others(family, margin)])
+
+
+def _without_hosts(family: pd.DataFrame) -> pd.DataFrame:
+    """A family whose hosts are said once, not behind every name."""
+    one, other = (summaries.without_hosts(family.assign(strategy=family[name])) for name in ("strategy", "other"))
+    return family.assign(strategy=one, other=other)
+
+
+def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) -> list[str]:
+    """A sentence on who isn't ranked in a regime, and why; none where everybody is.
+
+    Strategies of `left_out`, for which the time didn't suffice, aren't named once more for having few rounds; where
+    nothing at all is ranked for that reason, nobody is named for it.
+    """
+    unranked = of_regime(ranking.unranked, regime)
+    bare = unranked["strategy"].map(lambda name: name.partition(", ")[0])
+    nothing = tested(of_regime(ranking.comparisons, regime)).empty
+    unranked = unranked[(unranked["reason"] != TOO_FEW_ROUNDS) | ~(bare.isin(left_out) | nothing)]
+    said = []
+    for reason in (*ALL_REASONS, OVERSUBSCRIBED, TOO_FEW_ROUNDS):
+        found = unranked[unranked["reason"] == reason]
+        if len(found):
+            if reason in (_OTHER_MATHS, _ASYNCHRONOUS):
+                # It's the strategy's own, on whatever hosts.
+                found = found.assign(strategy=summaries.without_hosts(found))
+            many = reason in (OVERSUBSCRIBED, TOO_FEW_ROUNDS) and found["strategy"].nunique() > _MOST_NAMED
+            few = f" (n = {blocks.span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == TOO_FEW_ROUNDS else ""
+            said.append(f"{_how_many(found) if many else blocks.who(found)}, {reason}{few}")
+    return [f"Not ranked: {'; '.join(said)}."] if said else []
+
+
+def resolution(ranking: Ranking, regime: str) -> str:
+    """From which difference on this machine could tell two strategies apart; empty where nothing was tested.
+
+    It is what the tests of the regime's largest family find with a probability of `POWER`, by the median spread.
+    """
+    family = main_family(of_regime(ranking.comparisons, regime))
+    if family.empty:
+        return ""
+    smallest = np.array([smallest_difference(np.std(logs, ddof=1), len(logs), len(family)) for logs in family["logs"]])
+    which = "by the spread of the only comparison"
+    if len(family) > 1:
+        which = f"by the median spread of {len(family)} comparisons; {_percent(smallest.max())} by the largest"
+    return (
+        f"Today this machine can show differences from {_percent(float(np.median(smallest)))} on with "
+        f"{_workers(family)} and {_rounds(family)} (with {100 * POWER:g} % power, {which})."
+    )
+
+
+def next_steps(ranking: Ranking, regime: str) -> list[str]:
+    """How many rounds would show that strategies are alike that can't be told apart yet, if they are equal.
+
+    None where all is told, or so many rounds were made.
+    """
+    comparisons = of_regime(ranking.comparisons, regime)
+    if comparisons.empty:
+        return []
+    judged = main_family(comparisons)
+    if judged.empty:
+        return [f"More rounds: {FEWEST_LAUNCHES} rank strategies (more --minutes, or --repetitions {FEWEST_LAUNCHES})."]
+    unknown = open_pairs(judged)
+    if unknown.empty:
+        return []
+    leader = fastest_of(judged)
+    of_leader = open_pairs(judged, leader)
+    which, rows = (f"{leader} and the others", of_leader) if len(of_leader) else ("the others", unknown)
+    rounds = _range(rows["fewest"].max(), rows["most"].max())
+    return [
+        f"More rounds: if they are equal, {rounds} would show with {100 * POWER:g} % power that {which} are alike "
+        f"within {_percent(ranking.margin)} with {_workers(judged)} (--repetitions, or more --minutes), the machine "
+        "being as quiet as it was."
+    ]
+
+
+def section(ranking: Ranking, names: Mapping[str, str]) -> list[Block]:
+    """The tests, family by family; nothing where there are no two strategies to compare.
+
+    `names` are the short ones of the regimes, in the order in which these are shown. The residuals of the first
+    regime with a tested family become a figure.
+    """
+    if ranking.comparisons.empty:
+        return []
+    parts = [blocks.heading("Who is faster: pairs within rounds", level=2), blocks.text(_explanation(ranking.margin))]
+    if tested(ranking.comparisons).empty:
+        return [*parts, blocks.text(_nothing(ranking.comparisons))]
+    for regime, name in names.items():
+        for family in families_of(of_regime(ranking.comparisons, regime)):
+            if len(tested(family)):
+                parts.append(blocks.heading(f"{_workers(family)}, {name}", level=3))
+                parts.append(_table(family, ranking.margin))
+    main = [(name, main_family(of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
+    name, shown = next((name, family) for name, family in main if len(family))
+    caption = (
+        f"Residuals, {_workers(shown)}, {name}: how far the ratio of each pair was off its mean in each round, "
+        f"{_rounds(shown)}. Lines that rise or fall together show a drift that rounds don't take out, a point far from "
+        "the others an outlier. The farthest are named."
+    )
+    alt = "Lines over the rounds, one for each pair of strategies: the pair's ratio in per cent of its mean."
+    return [*parts, blocks.figure("residuals", partial(deviation.residuals, shown), caption, alt)]
+
+
+def _explanation(margin: float) -> str:
+    return (
+        "Rounds are blocks: a machine that slows down slows all launches of a round, so strategies are compared within "
+        "rounds, by the ratio of their samples per second, whose geometric mean over n rounds is given. A family is "
+        "all pairs of strategies that the plan has with one number of workers on the same hosts, with the same maths "
+        "and no more threads than cores. No result decides who is in it: the plan is fixed before the first launch, "
+        "and where minutes limit it, the times that the first round's launches took decide, in the declared order, "
+        "which strategies get six rounds. Faster: the paired t test of the ratio's logarithm, corrected for the family "
+        '(Holm, 1979), has p at most 5 %, so that a family has any false "faster" with a probability of at most 5 %. '
+        "The 95 % intervals hold for the whole family at once (Bonferroni's; Dunn, 1961); they are a little wider than "
+        "that test, so that of a pair that differs may just reach 1. Alike: two one-sided t tests (Schuirmann, 1987), "
+        "at 5 % over the number of comparisons, so that any false one is as unlikely, find a difference of less than "
+        f"{_percent(margin)}, the margin that was set beforehand (--margin). Where neither is shown, the last column "
+        f"says how many rounds would show two equal ones to be alike with {100 * POWER:g} % power: a range, since it "
+        "rests on the spread that was measured, and never on the difference."
+    )
+
+
+def _lead(family: pd.DataFrame, margin: float) -> list[str]:
+    """Who was the fastest of a family, or whom the fastest can't be told from; then by how much it led the others."""
+    leader, rates = fastest_of(family), rates_by_strategy(family)
+    own = family[(family["strategy"] == leader) | (family["other"] == leader)]
+    beside = own["strategy"].where(own["strategy"] != leader, own["other"])
+    behind = own[(own["verdict"] == "faster") & (own["strategy"] == leader)].sort_values(["ratio", "other"])
+    alike = [name for name in rates if name in set(beside[own["verdict"] == "alike"])]
+    unknown = [name for name in rates if name not in {leader, *alike, *behind["other"]}]
+    place, rounds, within = f"With {_workers(family)}", _rounds(family), f"alike within {_percent(margin)}"
+    first = f"{leader} ({rates[leader]:,.0f} samples/s)"
+    if unknown:
+        also = f", and is {within} with {_with_rates(alike, rates)}" if alike else ""
+        told = f"{first} can't be told from {_with_rates(unknown, rates)}{also}"
+        said = [f"{place} nobody is shown to be the fastest ({rounds}): {told}."]
+    elif alike:
+        said = [f"{place} {first} was at the front, {within} with {_with_rates(alike, rates)} ({rounds})."]
+    else:
+        said = [f"{place} {leader} was the fastest: {rates[leader]:,.0f} samples/s ({rounds})."]
+    return [*said, f"{leader} was {_ahead(behind)}."] if len(behind) else said
+
+
+def _with_rates(names: list[str], rates: Mapping[str, float]) -> str:
+    return listed([f"{name} ({rates[name]:,.0f})" for name in names])
+
+
+def _ahead(behind: pd.DataFrame) -> str:
+    """By how much somebody is faster than the others of these comparisons, the nearest of which is the first."""
+    gaps = [
+        f"{_percent(row['ratio'] - 1)} ({_percents(row['low'] - 1, row['high'] - 1)}) faster than {row['other']} "
+        f"({row['other_rate']:,.0f})"
+        for row in behind.to_dict("records")
+    ]
+    if len(gaps) <= _MOST_NAMED:
+        return listed(gaps)
+    return f"{gaps[0]}, the nearest of {len(gaps)}, and {gaps[-1]}, the farthest"
+
+
+def _others(family: pd.DataFrame, margin: float) -> list[str]:
+    """Which of the pairs without the fastest are alike, and which can't be told apart."""
+    leader = fastest_of(family)
+    comparisons = family[(family["strategy"] != leader) & (family["other"] != leader)]
+    said = []
+    for verdict, words in (("alike", f"are alike within {_percent(margin)}"), ("can't tell", "can't be told apart")):
+        found = _pairs(comparisons[comparisons["verdict"] == verdict])
+        if len(found) == 1:
+            said.append(f"{listed([*found[0]])} {words}")
+        elif 1 < len(found) <= _MOST_NAMED:
+            said.append(f"{listed([f'{strategy} with {other}' for strategy, other in found])} {words}")
+        elif found:
+            said.append(f"{len(found)} of {len(comparisons)} pairs {words}")
+    return [f"Among the others, {listed(said)}."] if said else []
+
+
+def _nothing(comparisons: pd.DataFrame) -> str:
+    """Why nothing is ranked, where no comparison has six rounds."""
+    if comparisons.empty:
+        return (
+            "Nothing is ranked: that takes two strategies with the same number of workers, a certificate for each, and "
+            "no more threads than cores."
+        )
+    return (
+        f"There are too few rounds to rank anything: {_rounds(comparisons)}, and {FEWEST_LAUNCHES} are needed (more "
+        f"--minutes, or --repetitions {FEWEST_LAUNCHES}). The numbers show what was measured, not who is faster."
+    )
+
+
+def _how_many(unranked: pd.DataFrame) -> str:
+    groups = [group for _, group in unranked.groupby("workers")]
+    counts = [(group["strategy"].nunique(), blocks.workers(int(group["workers"].iloc[0]))) for group in groups]
+    return listed([f"{count} strateg{'ies' if count > 1 else 'y'} with {workers}" for count, workers in counts])
+
+
+def _table(family: pd.DataFrame, margin: float) -> Block:
+    """The tested comparisons of a family; of very many those with the fastest strategy and those of neighbours."""
+    judged = tested(family)
+    shown, notes = judged, []
+    if len(judged) > _MOST_ROWS:
+        leader, neighbours = fastest_of(judged), {frozenset(pair) for pair in pairwise(rates_by_strategy(judged))}
+        kept = [leader in pair or frozenset(pair) in neighbours for pair in _pairs(judged)]
+        shown, hidden = judged[kept], judged[[not each for each in kept]]
+        counts = [f"{count} {verdict}" for verdict, count in hidden["verdict"].value_counts().items()]
+        notes.append(f"Not shown: {len(hidden)} pairs of slower strategies that aren't neighbours, {listed(counts)}.")
+    if len(family) > len(judged):
+        few = family[family["n"] < FEWEST_LAUNCHES]
+        notes.append(f"Not tested: {len(few)} more pairs, for too few rounds (n = {blocks.span(few['n'])}).")
+    rows = [_row(row) for row in shown.to_dict("records")]
+    columns = ["strategy", "samples/s", "over", "samples/s", "rounds (n)", "ratio", "95 % interval", "p", "verdict"]
+    columns.append(f"rounds to {_PLUS_MINUS}{_percent(margin)}")
+    return blocks.table(columns, rows, notes, left=(0, 2, 8))
+
+
+def _pairs(comparisons: pd.DataFrame) -> list[tuple[str, str]]:
+    return list(zip(comparisons["strategy"], comparisons["other"], strict=True))
+
+
+def _row(row: Mapping[str, object]) -> list[str]:
+    return [
+        *[row["strategy"], f"{row['rate']:,.0f}", row["other"], f"{row['other_rate']:,.0f}", str(row["n"])],
+        *[f"{row['ratio']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"],
+        *["< 0.001" if row["p"] < 0.001 else f"{row['p']:.3f}", f"{_MARKS[row['verdict']]} {row['verdict']}"],
+        _range(row["fewest"], row["most"]) if row["verdict"] == "can't tell" else blocks.DASH,
+    ]
+
+
+def _range(fewest: float, most: float) -> str:
+    """A number of rounds from one to the other; infinite: more than are looked at."""
+    low, high = (f"over {MOST_ROUNDS:,}" if math.isinf(count) else f"{count:,.0f}" for count in (fewest, most))
+    return low if low == high else f"{low} to {high}"
+
+
+def _workers(table: pd.DataFrame) -> str:
+    """How many workers those of a family have, and on which hosts where these are several."""
+    placement = table["placement"].iloc[0]
+    return f"{blocks.workers(int(table['workers'].iloc[0]))}{f' on {placement}' if placement else ''}"
+
+
+def _world(family: pd.DataFrame) -> tuple[int, int]:
+    first = family.iloc[0]
+    return int(first["workers"]), int(first["hosts"])
+
+
+def _rounds(comparisons: pd.DataFrame) -> str:
+    return f"n = {blocks.span(comparisons['n'])} round{'s' if comparisons['n'].max() > 1 else ''}"
+
+
+def _percents(low: float, high: float) -> str:
+    return f"{_percent(low).removesuffix(' %')} to {_percent(high)}"
+
+
+def _percent(share: float) -> str:
+    """Per cent in two digits, or in whole ones from 10 on."""
+    number = 100 * share
+    text = f"{number:,.0f}" if abs(number) >= 10 else f"{number:.2g}"
+    return f"{text} %".replace("-", "\N{MINUS SIGN}")

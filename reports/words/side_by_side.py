@@ -1,0 +1,149 @@
+"""Two folders of records beside each other: the same cells of both, unpaired, and what else differs between them."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import pandas as pd
+
+from common.records.training import Record
+from common.statistics.intervals import FEWEST_LAUNCHES
+from reports import blocks
+from reports.blocks import Block
+from reports.tables import ceilings, summaries
+from reports.tables.results import Results
+from reports.tables.side_by_side import KEYS, beside
+
+_PAIRED = "nox -s compare -- --against-commit REV"
+
+
+def section(cells: pd.DataFrame, here: Results, there: Results | None) -> list[Block]:
+    """What differs between both folders, then their cells with exchange and their ceilings; nothing without `there`.
+
+    `cells` are those of `here`. Raises UserError for a damaged task.
+    """
+    if there is None:
+        return []
+    explanation = (
+        f"Here is {here.folder}, there is {there.folder}. These numbers are unpaired and only describe: the launches "
+        "of both didn't meet the same machine in the same rounds, so nothing is tested, and a difference may be the "
+        "machine's, the day's, the versions' or the code's. What two versions of the code differ by is told by pairs "
+        f"of launches of the same rounds: {_PAIRED}."
+    )
+    return [
+        blocks.heading(f"Beside {there.folder}"),
+        blocks.text(explanation),
+        *_differences(here, there),
+        *_cells(cells, summaries.cells(summaries.launches(there.records))),
+        *_ceilings(here, there),
+    ]
+
+
+def _differences(here: Results, there: Results) -> list[Block]:
+    sides = [_facts([*results.records.values()]) for results in (here, there)]
+    rows = []
+    for name in dict.fromkeys([*sides[0], *sides[1]]):
+        values = [side.get(name, blocks.DASH) for side in sides]
+        if values[0] != values[1]:
+            rows.append([name, *values])
+    if not rows:
+        return [blocks.text("The records tell of nothing else that differs.")]
+    return [blocks.table(["what differs", "here", "there"], rows, [], left=(0, 1, 2), wide={1: 1, 2: 1})]
+
+
+def _facts(records: list[Record]) -> dict[str, str]:
+    """What launches ran on and with, in words, by what it is; those that ended ok where there are any."""
+    ok = [record for record in records if record.status == "ok"]
+    told = ok or records
+    facts = {
+        "launches that ended ok": str(len(ok)),
+        "measured": _ends(record.started_at[:10] for record in told),
+        "machine": _several(record.host.name or "?" for record in told),
+        "processor": _several(_processor(record) for record in told),
+        "memory": _several(f"{(record.host.memory_bytes or 0) / 2**30:.1f} GiB" for record in told),
+        "GPUs": _several(", ".join(record.host.gpus) or "none" for record in told),
+        "system": _several(record.host.system or "?" for record in told),
+        "computed on": _several("cpu" if "cpu" in record.device.lower() else record.device for record in told),
+        "threads per worker": _several(str(record.threads_per_worker) for record in told),
+        "commit": _several(record.git_commit or "unknown" for record in told),
+        "presets": _several(f"{record.task.preset} {record.scaling}" for record in told),
+    }
+    packages = sorted({package for record in told for package in record.versions})
+    versions = {name: [record.versions[name] for record in told if name in record.versions] for name in packages}
+    return facts | {name: _several(values) for name, values in versions.items()}
+
+
+def _processor(record: Record) -> str:
+    return f"{record.host.processor or '?'}, {record.host.cores or '?'} cores"
+
+
+def _several(values: Iterable[str]) -> str:
+    return ", ".join(sorted(set(values))) or blocks.DASH
+
+
+def _ends(days: Iterable[str]) -> str:
+    found = sorted(set(days))
+    return " to ".join([found[0], found[-1]][: len(found)]) if found else blocks.DASH
+
+
+def _cells(cells: pd.DataFrame, others: pd.DataFrame) -> list[Block]:
+    both = beside(cells, others)
+    if both.empty:
+        return [blocks.text("No strategy was measured at the same task with as many workers in both.")]
+    columns = ["strategy", "workers"]
+    for side in ("here", "there"):
+        columns += [f"n {side}", f"ms {side}", "interval", "samples/s"]
+    parts = []
+    several_tasks = both.groupby(["preset", "scaling"])["task"].nunique() > 1
+    for (preset, scaling, task, virtual), rows in both.groupby(["preset", "scaling", "task", "virtual"]):
+        regime = f"{preset} {scaling}{', virtual hosts' if virtual else ''}"
+        regime += f" ({task})" if several_tasks[preset, scaling] else ""
+        shown = [_row(row) for row in rows.to_dict("records")]
+        notes = _notes(rows, cells, others)
+        parts += [blocks.heading(regime, level=2), blocks.table([*columns, "ratio of ms"], shown, notes, left=(0,))]
+    return parts
+
+
+def _ceilings(here: Results, there: Results) -> list[Block]:
+    """What each framework's own products reach in both; nothing where neither has a probe."""
+    sides = [ceilings.rates(results.ceilings) for results in (here, there)]
+    rows = []
+    for key in sorted({*sides[0], *sides[1]}):
+        framework, preset, batch = key
+        rates = [side.get(key, math.nan) for side in sides]
+        shown = [blocks.DASH if math.isnan(rate) else f"{rate:,.0f}" for rate in rates]
+        rows.append([framework, preset, str(batch), *shown, blocks.ratio(rates[0] / rates[1])])
+    if not rows:
+        return []
+    columns = ["framework", "preset", "rows", "GFLOP/s here", "GFLOP/s there", "ratio"]
+    notes = ["The float32 products of one worker's step by the framework's own operations, n = 1 probe each."]
+    return [
+        blocks.heading("The frameworks' ceilings in both", level=2),
+        blocks.table(columns, rows, notes, left=(0, 1)),
+    ]
+
+
+def _row(row: Mapping[str, object]) -> list[str]:
+    oversubscribed = row["oversubscribed_here"] or row["oversubscribed_there"]
+    told = [row["strategy"], f"{row['workers']}{'†' if oversubscribed else ''}"]
+    for side in ("here", "there"):
+        interval = blocks.interval_in_milliseconds(row[f"low_seconds_{side}"], row[f"high_seconds_{side}"])
+        told += [str(row[f"n_{side}"]), blocks.milliseconds(row[f"seconds_{side}"]), interval]
+        told.append(f"{row[f'samples_per_second_{side}']:,.0f}")
+    return [*told, blocks.ratio(row["ratio"])]
+
+
+def _notes(both: pd.DataFrame, cells: pd.DataFrame, others: pd.DataFrame) -> list[str]:
+    notes = [
+        "Milliseconds per step are medians over n launches, with their 95 % order-statistic intervals; the ratio, here "
+        "over there, is that of the medians and has none."
+    ]
+    if both[["oversubscribed_here", "oversubscribed_there"]].any(axis=None):
+        notes.append("† more threads than cores, in one of both at least.")
+    if (both[["n_here", "n_there"]] < FEWEST_LAUNCHES).any(axis=None):
+        notes.append(f"No interval is given for n < {FEWEST_LAUNCHES} launches.")
+    for side, table in (("here", cells), ("there", others)):
+        trained = table[table["exchange"].astype(bool)]
+        several = int(trained.duplicated(KEYS).sum())
+        if several:
+            notes.append(f"Left out, {side}: what was measured on several machines.")
+    return notes

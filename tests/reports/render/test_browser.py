@@ -1,0 +1,291 @@
+"""The HTML page in a real browser: it draws everything, asks nobody for anything, and answers to mouse and keyboard."""
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from common.contract.task import PRESETS
+from reports import document
+from reports.blocks import DASH
+from reports.render import drawing, web_page
+from reports.tables.results import Results
+from tests.reports.records import make_record, named, unfinished, varied
+
+NAME = 'amber_<img src=x onerror="alert(1)">'
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+LOOKS = [(width, scheme) for width in (390, 820, 1440) for scheme in ("light", "dark")]
+MINUS = "\N{MINUS SIGN}"
+
+on_a_desk = pytest.mark.parametrize("look", [(1440, "light")], indirect=True)
+on_a_phone = pytest.mark.parametrize("look", [(390, "light")], indirect=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """The page as it's opened in a window: `complaints` are what happens there that mustn't."""
+
+    page: Page
+    width: int
+    complaints: list[str]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        pytest.skip("No browser: the program chromium isn't found")
+    with sync_playwright() as playwright:
+        # As root, and where users can't make namespaces, Chromium can't have its sandbox.
+        yield playwright.chromium.launch(executable_path=program, chromium_sandbox=False)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    """The page of made-up results: two regimes, too many threads, a failure, other maths, a name that is markup."""
+    lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+    strong = dataclasses.replace(PRESETS["digits"], scaling="strong", seed=3, **lengths)
+    times = [2.0 + index / 10 for index in range(6)]
+    records = [make_record("amber_single", 1, (time,) * 3) for time in times]
+    for workers in (1, 2, 4):
+        records += [make_record("amber_ring", workers, (1.2 * time,) * 3) for time in times]
+        records += [make_record(NAME, workers, (1.7 * time,) * 3) for time in times]
+        task = dataclasses.replace(strong, workers=workers)
+        records.append(make_record("amber_ring", workers, (3.0,) * 3, task=task))
+    records += [varied("amber_ring", 2, (2.0,) * 3, exchange=False), varied("amber_ring", 2, rounding="float16")]
+    wrong = [loss * 1.01 for loss in make_record().losses]
+    records += [make_record("amber_broken", losses=wrong), unfinished("failed", "It ended with <b>status</b> 1.")]
+    content, drawings = document.compose(Results(Path("nowhere"), named(*records), None))
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_bytes(web_page.build(content, drawing.draw_all(drawings | drawing.narrow(drawings))))
+    return path
+
+
+@pytest.fixture(scope="module", params=LOOKS, ids=lambda look: f"{look[0]}-{look[1]}")
+def look(browser, file, request) -> Iterator[Look]:
+    """The page in a window of some width, with a light or a dark ground; tests leave it as they find it."""
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page, complaints = context.new_page(), []
+    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    page.on("request", lambda request: complaints.append(request.url) if request.url != file.as_uri() else None)
+    page.goto(file.as_uri())
+    yield Look(page, width, complaints)
+    context.close()
+
+
+def shown(page: Page) -> Locator:
+    """The figures as the window's width has them."""
+    return page.locator("figure.chart svg:visible")
+
+
+def test_the_page_has_every_figure_once_within_its_width_and_asks_nobody_for_anything(look):
+    figures = shown(look.page)
+    assert figures.count() == look.page.locator("figure.chart").count() > 5
+    for figure in figures.all():
+        box = figure.bounding_box()
+        assert 0 <= box["x"] < box["x"] + box["width"] <= look.width
+    assert look.page.evaluate("document.documentElement.scrollWidth") == look.width
+    assert look.complaints == []
+
+
+def test_the_text_of_figures_is_as_large_as_can_be_read_and_stays_within_them(look):
+    for figure in shown(look.page).all():
+        boxes = figure.locator("text").evaluate_all(
+            """texts => texts.map(text => {
+                const { a, b } = text.getScreenCTM(), { left, right } = text.getBoundingClientRect();
+                return [left, right, parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b), text.textContent];
+            })"""
+        )
+        box = figure.bounding_box()
+        for left, right, size, text in boxes:
+            assert size > 7.5, text
+            assert box["x"] - 2 <= left <= right <= box["x"] + box["width"] + 2, text
+
+
+def test_a_strategy_has_its_panels_with_a_legend_each_and_words_for_what_it_lacks(look):
+    pages = shown(look.page).filter(has=look.page.locator("[aria-label='windows, ms per step']"))
+    for title in ("the step divided, ms", "first step after, s", "processor use, 2 workers"):
+        assert pages.locator(f"[aria-label*='{title}'] path").count() > 0, title
+    expect(pages.locator("[data-pick='without exchange']").first).to_be_visible()
+    # Broken between words, where there is little room.
+    assert "it distributes" in " ".join(" ".join(pages.locator("text").all_text_contents()).split())
+
+
+def contrast(element: Locator) -> float:
+    """Of an element's color to the ground of the page, as WCAG 2 has it."""
+    script = """element => [getComputedStyle(element).color, getComputedStyle(document.body).backgroundColor]
+        .map(color => color.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
+            .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+        .map(([red, green, blue]) => 0.2126 * red + 0.7152 * green + 0.0722 * blue)"""
+    darker, lighter = sorted(element.evaluate(script))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_text_stands_out_from_the_ground(look):
+    for selector in ("main p", "h2", "figcaption", "nav a", "tbody th", ".repeated th", ".warned"):
+        assert contrast(look.page.locator(selector).first) >= 4.5, selector
+
+
+def test_the_contents_are_open_beside_the_text_and_folded_where_there_is_no_room(look):
+    is_open = look.page.locator("nav details").get_attribute("open") is not None
+    assert is_open == (look.width == 1440)
+
+
+@on_a_desk
+def test_a_narrow_window_has_figures_whose_panels_stand_below_one_another(look):
+    panels = shown(look.page).first.locator("[aria-label*='samples per second']")
+    wide = [each.bounding_box() for each in panels.all()]
+    look.page.set_viewport_size({"width": 390, "height": 900})
+    narrow = [each.bounding_box() for each in panels.all()]
+    assert wide[0]["x"] + wide[0]["width"] <= wide[1]["x"] + 1
+    assert narrow[0]["y"] + narrow[0]["height"] <= narrow[1]["y"] + 1
+    look.page.set_viewport_size({"width": 1440, "height": 900})
+    assert look.complaints == []
+
+
+def speeds(page: Page) -> Locator:
+    """The table of speeds of the first regime."""
+    tables = page.locator("table").filter(has=page.get_by_role("button", name="over own 1", exact=True))
+    return tables.first
+
+
+def column(table: Locator, number: int) -> list[str]:
+    return table.locator("tbody tr").evaluate_all(f"rows => rows.map(row => row.cells[{number}].textContent)")
+
+
+@on_a_desk
+def test_a_click_on_a_header_sorts_and_a_third_one_restores_the_order(look):
+    table = speeds(look.page)
+    header = table.locator("thead th").filter(has_text="samples/s")
+    place = header.evaluate("cell => cell.cellIndex")
+    before = column(table, place)
+    header.locator("button").click()
+    upwards = column(table, place)
+    numbers = [float(text.replace(",", "")) for text in upwards if text != DASH]
+    assert numbers == sorted(numbers)
+    assert upwards != before
+    assert header.get_attribute("aria-sort") == "ascending"
+    header.locator("button").press("Enter")
+    known = [text for text in upwards if text != DASH]
+    assert column(table, place) == [*reversed(known), *upwards[len(known) :]]
+    assert header.get_attribute("aria-sort") == "descending"
+    header.locator("button").click()
+    assert column(table, place) == before
+    assert header.get_attribute("aria-sort") is None
+
+
+@on_a_desk
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["12†", "2", "1,000", DASH], ["2", "12†", "1,000", DASH]),
+        (["1.0e-5", DASH, "2.2e-7", "not finite"], ["2.2e-7", "1.0e-5", "not finite", DASH]),
+        (["10.3 to 11.6", "9.5 to 9.9", ""], ["9.5 to 9.9", "10.3 to 11.6", ""]),
+        (["10.1 (n = 2)", "7.23 (n = 7)"], ["7.23 (n = 7)", "10.1 (n = 2)"]),
+        (["0.04", f"{MINUS}0.10", "< 0.001"], [f"{MINUS}0.10", "< 0.001", "0.04"]),
+        (["16 %", "9 %"], ["9 %", "16 %"]),
+        (["19,200 / 19,200", "320 / 320"], ["320 / 320", "19,200 / 19,200"]),
+        (["ring 10", "ring 9", "base"], ["base", "ring 9", "ring 10"]),
+        (["> faster", "= alike", DASH], ["= alike", "> faster", DASH]),
+    ],
+)
+def test_what_stands_in_tables_is_sorted_as_it_is_meant(look, given, expected):
+    rows = "".join(f"<tr><td>{text.replace('<', '&lt;')}</td></tr>" for text in given)
+    table = f"<table><thead><tr><th><button>x</button></th></tr></thead><tbody>{rows}</tbody></table>"
+    sort = """table => {
+        const made = new DOMParser().parseFromString(table, "text/html").querySelector("table");
+        makeSortable(made);
+        made.querySelector("button").click();
+        return [...made.tBodies[0].rows].map(row => row.cells[0].textContent);
+    }"""
+    assert look.page.evaluate(sort, table) == expected
+
+
+@on_a_desk
+def test_a_total_stays_below_whatever_the_table_is_sorted_by(look):
+    table = look.page.locator("table").filter(has=look.page.get_by_role("button", name="unsupported", exact=True)).first
+    header = table.locator("thead button").first
+    for _ in range(3):
+        header.click()
+        assert table.locator("tr").last.locator("th").text_content() == "all"
+
+
+@on_a_desk
+def test_a_bar_of_windows_tells_its_numbers_under_the_mouse(look):
+    panel = shown(look.page).locator("[aria-label='windows, ms per step']").first
+    panel.locator("[data-key] path[d$=z]").first.hover(position={"x": 4, "y": 4})
+    tooltip = look.page.locator("#tooltip")
+    expect(tooltip).to_contain_text("middle half")
+    expect(tooltip).to_contain_text("launches (n)")
+    look.page.locator("h1").hover()
+
+
+@on_a_phone
+def test_a_wide_table_scrolls_in_its_own_box(look):
+    assert speeds(look.page).evaluate("table => table.parentElement.scrollWidth > table.parentElement.clientWidth")
+
+
+@on_a_desk
+def test_a_median_tells_its_numbers_under_the_mouse(look):
+    shown(look.page).first.locator("[data-tip*='samples/s, median'] use").first.hover()
+    tooltip = look.page.locator("#tooltip")
+    expect(tooltip).to_contain_text("samples/s, median")
+    expect(tooltip).to_contain_text("launches (n)")
+    look.page.locator("h1").hover()
+    expect(tooltip).to_be_hidden()
+    assert look.complaints == []
+
+
+@on_a_desk
+def test_a_strategy_that_is_chosen_by_a_key_or_a_click_is_picked_out_until_it_is_chosen_again(look):
+    figure = look.page.locator("figure.chart").nth(1)
+    name, faded = figure.locator("[data-pick=amber_ring]:visible").first, figure.locator(".faded:visible")
+    own, other = (figure.locator(f"[data-key={key}]:visible").first for key in ("amber_ring", "amber_single"))
+    for choose in (lambda: name.press("Enter"), name.click, lambda: name.press(" ")):
+        look.page.locator("h1").hover()
+        expect(faded).to_have_count(0)
+        choose()
+        expect(name).to_have_attribute("aria-pressed", "true")
+        look.page.locator("h1").hover()
+        expect(other).to_have_class("faded")
+        assert own.get_attribute("class") in (None, "")
+        name.press("Escape")
+        expect(name).to_have_attribute("aria-pressed", "false")
+    expect(faded).to_have_count(0)
+    assert look.complaints == []
+
+
+@pytest.mark.parametrize("look", [(1440, "light"), (1440, "dark")], indirect=True)
+def test_the_mark_of_the_measured_step_stands_out_from_every_part_of_it(look):
+    contrasts = (
+        shown(look.page)
+        .filter(has=look.page.locator("[data-tip*='measured step']"))
+        .first.evaluate(
+            """figure => {
+            const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
+            const light = (color) => {
+                canvas.fillStyle = color;
+                canvas.fillRect(0, 0, 1, 1);
+                const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].map((value) => value / 255)
+                    .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+                return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+            };
+            const [halo, line] = [...figure.querySelectorAll("[data-tip*='measured step'] path")]
+                .map((path) => light(getComputedStyle(path).stroke));
+            return Math.max(halo, line) / Math.min(halo, line);
+        }"""
+        )
+    )
+    assert contrasts >= 7
+
+
+@on_a_phone
+def test_the_first_key_of_the_keyboard_leads_past_the_contents(look):
+    look.page.keyboard.press("Tab")
+    assert look.page.evaluate("document.activeElement.className") == "skip"

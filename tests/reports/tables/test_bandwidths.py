@@ -1,0 +1,213 @@
+"""Sweeps over the bandwidth between virtual hosts, against numbers worked out by hand."""
+
+import dataclasses
+import math
+
+import pandas as pd
+import pytest
+
+from common.contract.task import PRESETS
+from common.declarations.strategy import ring_all_reduce
+from common.records.training import Record
+from reports import document
+from reports.blocks import DASH
+from reports.tables import summaries
+from reports.tables.bandwidths import losses as bandwidths_losses
+from reports.tables.bandwidths import paying as bandwidths_paying
+from reports.tables.bandwidths import ring_bound
+from reports.tables.bandwidths import table as bandwidths_table
+from reports.tables.results import Results
+from reports.words import bandwidths
+from tests.changes import changed
+from tests.reports.pieces import answers, table_under
+from tests.reports.records import MadeUpOptions, named, over_hosts
+
+MEGABITS = (10.0, 100.0, 1000.0)
+
+
+def rounds(times: dict[float, float], n: int = 6, **facts: object) -> list[Record]:
+    """Launches of n rounds over links of so many Mbit/s, which take so many milliseconds and 1 % more in each round."""
+    return [
+        over_hosts(milliseconds=(time * (1 + number / 100),) * 3, megabits=megabits, **facts)
+        for megabits, time in times.items()
+        for number in range(n)
+    ]
+
+
+def alone(milliseconds: float = 4.0, n: int = 6) -> list[Record]:
+    return [over_hosts("amber_single", 1, 1, (milliseconds * (1 + number / 100),) * 3) for number in range(n)]
+
+
+def table(*records: Record) -> pd.DataFrame:
+    stems = named(*records)
+    launches = summaries.launches(stems)
+    return bandwidths_table(launches, summaries.cells(launches), stems, None)
+
+
+def shown(tmp_path, *records: Record) -> list[dict[str, str]]:
+    """The rows of the table in the document."""
+    content, _ = document.compose(Results(tmp_path, named(*records), None))
+    found = table_under(content["blocks"], "From which bandwidth on it pays")
+    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+
+
+def test_the_rings_bound_at_100_megabits_is_that_of_the_gradients_of_pathway():
+    # 1,605,632 bytes, 1448 of which take 1514 on Ethernet.
+    assert 1000 * ring_bound(1_605_632, 2, 100e6) == pytest.approx(134.3, abs=0.05)
+    assert 1000 * ring_bound(1_605_632, 4, 100e6) == pytest.approx(201.5, abs=0.05)
+
+
+def test_two_bandwidths_are_no_sweep_and_three_are():
+    assert table(*rounds(dict.fromkeys(MEGABITS[:2], 5.0)), *alone()).empty
+    found = table(*rounds(dict.fromkeys(MEGABITS, 5.0)), *alone())
+    assert found["bandwidth_bits_per_second"].tolist() == [1e7, 1e8, 1e9]
+    assert set(found["own"]) == {"amber_ring"}
+    assert found["is_chosen"].all()
+
+
+def test_real_hosts_make_no_sweep():
+    assert table(*rounds(dict.fromkeys(MEGABITS, 5.0), virtual=None), *alone()).empty
+    assert table().empty
+
+
+def test_each_number_of_hosts_needs_three_bandwidths_of_its_own():
+    two, four = rounds(dict.fromkeys(MEGABITS, 5.0)), rounds(dict.fromkeys(MEGABITS[:2], 5.0), workers=4, hosts=4)
+    assert set(table(*two, *four, *alone())["hosts"]) == {2}
+
+
+def test_a_row_has_its_bound_and_one_host_alone_for_the_rows_of_one_worker():
+    found = table(*rounds({10.0: 90.0, 100.0: 9.0, 1000.0: 4.0}), *alone()).set_index("bandwidth_bits_per_second")
+    # The base's six steps of 64 rows take 4.00 to 4.20 ms, so 4.10.
+    assert found["base_seconds"].tolist() == pytest.approx([0.0041] * 3)
+    assert found["base_samples_per_second"].tolist() == pytest.approx([64 / 0.0041] * 3)
+    task = dataclasses.replace(PRESETS["digits"])
+    gradient_bytes = ring_all_reduce(68_904, 2, MadeUpOptions()).bytes_per_step / 2
+    assert gradient_bytes == 4 * sum(a * b + b for a, b in zip(task.dimensions, task.dimensions[1:], strict=False))
+    assert found["bound_seconds"][1e8] == pytest.approx(gradient_bytes * 8 / 1e8 * 1514 / 1448)
+    # Twice the rows: of equal times, twice the rate, in each of six rounds.
+    assert found["ratio"][1e9] == pytest.approx(2 * 4 / 4)
+    assert (found["low"][1e9], found["high"][1e9], found["rounds"][1e9]) == (pytest.approx(2), pytest.approx(2), 6)
+
+
+def test_a_bandwidth_that_nobody_chose_is_what_calibration_found_on_the_wire():
+    records = rounds({10.0: 9.0, 100.0: 8.0}) + [over_hosts(milliseconds=(4.0,) * 3, megabits=None) for _ in range(6)]
+    found = table(*records, *alone())
+    # What carries 8 Gbit/s of Ethernet carries that much.
+    assert found["bandwidth_bits_per_second"].tolist() == pytest.approx([1e7, 1e8, 8e9])
+    assert found["is_chosen"].tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        # One host alone has 64 rows in 4 ms, so two pay below 8.
+        ((90.0, 7.0, 5.0), "100"),
+        ((7.0, 6.0, 5.0), "10"),
+        ((90.0, 20.0, 5.0), "1,000"),
+        ((90.0, 20.0, 9.0), "not up to 1,000"),
+        # What pays only over a slower link than one at which it doesn't, doesn't pay from there on.
+        ((7.0, 20.0, 5.0), "1,000"),
+    ],
+)
+def test_it_pays_from_the_smallest_bandwidth_above_which_all_do(tmp_path, times, said):
+    [row] = shown(tmp_path, *rounds(dict(zip(MEGABITS, times, strict=True))), *alone())
+    assert (row["strategy"], row["hosts"], row["workers"], row["pays from,\nMbit/s"]) == ("amber_ring", "2", "2", said)
+
+
+def test_a_ratio_whose_interval_reaches_one_does_not_pay():
+    # At 1,000 Mbit/s some rounds are above one host's rate and some below.
+    times = (7.0, 7.5, 7.9, 8.4, 8.6, 9.0)
+    near = [over_hosts(milliseconds=(time,) * 3, megabits=1000.0) for time in times]
+    found = table(*rounds({10.0: 90.0, 100.0: 20.0}), *near, *alone())
+    [row] = bandwidths_paying(found).to_dict("records")
+    assert row["low"] < 1 < row["high"]
+    assert math.isnan(row["pays_from"])
+
+
+def test_few_rounds_tell_nothing_and_say_so(tmp_path):
+    [row] = shown(tmp_path, *rounds(dict.fromkeys(MEGABITS, 5.0), n=5), *alone(n=5))
+    assert (row["pays from,\nMbit/s"], row["rounds\n(n)"]) == ("too few rounds", "5")
+    found = table(*rounds(dict.fromkeys(MEGABITS, 5.0), n=5), *alone(n=5))
+    assert bandwidths.finding(found, found["regime"].iloc[0]) == []
+
+
+def test_without_its_base_nothing_is_said_to_pay(tmp_path):
+    [row] = shown(tmp_path, *rounds(dict.fromkeys(MEGABITS, 5.0)))
+    assert row["pays from,\nMbit/s"] == "its base wasn't measured"
+
+
+def test_the_slowest_and_the_fastest_link_stand_with_their_ratios(tmp_path):
+    [row] = shown(tmp_path, *rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *alone())
+    assert (row["ratio at 10\nMbit/s"], row["ratio at 1,000\nMbit/s"]) == ("0.100", "2.00")
+    assert row["95 %\ninterval"] == "2.00 to 2.00"
+    others = rounds({10.0: 80.0, 100.0: 8.0, 500.0: 4.0}, name="amber_library")
+    for row in shown(tmp_path, *rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *others, *alone()):
+        fastest = "500" if row["strategy"] == "amber_library" else "1,000"
+        assert (row["ratio over the\nslowest link"], row["ratio over the\nfastest link"]) == (
+            "10: 0.100",
+            f"{fastest}: 2.00",
+        )
+
+
+def test_the_first_page_says_from_where_on_it_pays(tmp_path):
+    records = [*rounds({10.0: 90.0, 100.0: 7.0, 1000.0: 5.0}), *alone()]
+    records += rounds(dict.fromkeys(MEGABITS, 90.0), name="amber_library")
+    told = answers(document.compose(Results(tmp_path, named(*records), None))[0])
+    assert told["Which to take"][-1] == (
+        "Over 2 virtual hosts distributing pays by its own interval, beside one host alone, from 100 Mbit/s on with "
+        "amber_ring, not up to 1,000 Mbit/s with amber_library (n = 6 rounds)."
+    )
+
+
+def test_other_maths_has_its_loss_beside_the_plain_runs(tmp_path):
+    plain = rounds(dict.fromkeys(MEGABITS, 5.0))
+    half = [
+        changed(record, losses=[loss + 0.001 for loss in record.losses])
+        for record in rounds(dict.fromkeys(MEGABITS, 3.0), options=MadeUpOptions(rounding="half"))
+    ]
+    rows = {row["strategy"]: row for row in shown(tmp_path, *plain, *half, *alone())}
+    assert rows["amber_ring"]["loss"] == DASH
+    halved = rows["amber_ring, half rounding, other maths"]
+    assert halved["loss"] == f"{plain[0].losses[-1] + 0.001:.5f} after 60"
+    assert halved["beside\nplain"] == "+1.0e-3"
+    assert "loss" not in shown(tmp_path, *plain, *alone())[0]
+
+
+def test_losses_are_compared_after_as_many_steps():
+    plain = rounds(dict.fromkeys(MEGABITS, 5.0))
+    short = [
+        changed(record, losses=record.losses[:40])
+        for record in rounds(dict.fromkeys(MEGABITS, 3.0), options=MadeUpOptions(rounding="half"))
+    ]
+    stems = named(*plain, *short, *alone())
+    launches = summaries.launches(stems)
+    found = bandwidths_table(launches, summaries.cells(launches), stems, None)
+    [reached] = bandwidths_losses(found, launches, stems).values()
+    assert reached == {"loss": plain[0].losses[39], "difference": 0.0, "steps": 40}
+
+
+def test_launches_over_slow_links_may_have_fewer_steps_and_stand_in_the_same_sweep():
+    task = dataclasses.replace(PRESETS["digits"], scaling="weak", seed=3, workers=2)
+    longest = dataclasses.replace(task, steps=60, warmup_steps=20, window_steps=10)
+    shorter = dataclasses.replace(task, steps=45, warmup_steps=5, window_steps=5)
+    records = [*rounds({10.0: 90.0}, task=shorter), *rounds({100.0: 9.0, 1000.0: 5.0}, task=longest), *alone()]
+    found = table(*records)
+    assert len(found) == 3
+    assert found["regime"].nunique() == 1
+    assert found["base_n"].tolist() == [6, 6, 6]
+    # Also where no launch is on one host.
+    assert table(*records[:-6])["regime"].nunique() == 1
+
+
+def test_oversubscribed_hosts_are_marked_and_explained(tmp_path):
+    [row] = shown(tmp_path, *rounds(dict.fromkeys(MEGABITS, 5.0), oversubscribed=True), *alone())
+    assert row["workers"] == "2†"
+
+
+def test_a_sweep_with_more_workers_on_each_host_is_in_the_table_alone(tmp_path):
+    records = [*rounds(dict.fromkeys(MEGABITS, 5.0)), *rounds(dict.fromkeys(MEGABITS, 5.0), workers=4), *alone()]
+    assert [(row["hosts"], row["workers"]) for row in shown(tmp_path, *records)] == [("2", "2"), ("2", "4")]
+    content, drawings = document.compose(Results(tmp_path, named(*records), None))
+    [caption] = [block["caption"] for block in content["blocks"] if block.get("file") == f"{bandwidths.FIGURE}.svg"]
+    assert caption.endswith("With more workers on each host: in the table.")
+    assert set(drawings[f"{bandwidths.FIGURE}.svg"].args[0]["workers"]) == {2}

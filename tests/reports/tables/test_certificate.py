@@ -1,0 +1,277 @@
+"""The certificate: what follows the oracle, what doesn't, and what isn't held to it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.contract.oracle import LOSS_FLOOR, WEIGHT_TOLERANCE
+from common.contract.task import PRESETS
+from common.records.manifest import Differences
+from reports.tables import certificate
+from reports.tables.material import gather
+from reports.tables.results import Results, read_results
+from reports.words import findings
+from tests.changes import changed
+from tests.reports.records import make_record, named, varied, write_all, write_weights
+
+
+def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
+    [row] = table[(table["strategy"] == strategy) & (table["workers"] == workers)].to_dict("records")
+    return row
+
+
+def compared(tmp_path, *records) -> list[certificate.Comparison]:
+    return certificate.compare(Results(tmp_path, named(*records), None))
+
+
+def test_float32_on_the_same_rows_follows_the_oracle(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=128, steps=60)
+    [row] = certificate.summary(compared(tmp_path, make_record(workers=2, checkpoint="w.safetensors"))).to_dict(
+        "records"
+    )
+    assert row["verdict"] == "follows"
+    assert 0 < row["loss"] < 1e-6
+    assert 0 < row["weights"] < 1e-6
+
+
+def test_broken_maths_deviates_with_the_step_at_which_it_does(tmp_path):
+    losses = list(make_record().losses)
+    losses[17] *= 1.0001
+    [comparison] = compared(tmp_path, make_record(losses=losses))
+    assert comparison.verdict == "deviates"
+    assert comparison.loss == pytest.approx(1e-4, rel=0.01)
+    assert "leave the tolerance at step 17" in comparison.note
+
+
+def test_a_loss_that_is_not_finite_deviates(tmp_path):
+    record = make_record()
+    broken = [*record.losses[:5], None, *record.losses[6:]]
+    write_all(tmp_path, named(make_record(losses=broken, shard_losses=[broken])))
+    [comparison] = certificate.compare(read_results(tmp_path))
+    assert (comparison.verdict, comparison.loss) == ("deviates", math.inf)
+    assert np.isnan(certificate.step_deviations(comparison)[5])
+
+
+def test_wrong_weights_deviate_even_where_the_losses_agree(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60, factor=1.001)
+    [comparison] = compared(tmp_path, make_record(checkpoint="w.safetensors"))
+    assert comparison.verdict == "deviates"
+    assert comparison.weights > WEIGHT_TOLERANCE
+
+
+@pytest.mark.parametrize("examples", [[], [0, 0], [60 * 64], [60 * 64, 59 * 64], [60 * 64, 61 * 64]], ids=str)
+def test_rows_that_do_not_add_up_deviate_and_are_no_damage(tmp_path, examples):
+    write_all(tmp_path, named(make_record(workers=2, examples_by_rank=examples)))
+    [comparison] = certificate.compare(read_results(tmp_path))
+    assert comparison.verdict == "deviates"
+    assert f"{sum(examples):,} rows counted, 7,680 expected" in comparison.note
+
+
+def test_workers_that_all_compute_the_whole_batch_deviate(tmp_path):
+    [comparison] = compared(tmp_path, make_record(workers=2, examples_by_rank=[60 * 128] * 2))
+    assert comparison.verdict == "deviates"
+    assert "15,360 rows counted, 7,680 expected" in comparison.note
+
+
+def test_asynchronous_launches_are_compared_with_one_worker_only(tmp_path):
+    comparisons = compared(tmp_path, *(make_record("cobalt_servers", workers) for workers in (1, 2)))
+    assert [comparison.verdict for comparison in comparisons] == ["follows", "asynchronous"]
+
+
+def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_staleness(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
+    write_weights(tmp_path / "worse.safetensors", seed=3, batch=64, steps=30)
+    task = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
+    facts = {"examples_per_step": 64, "task": task, "staleness": [0, 1, 1, 7]}
+    same = make_record("cobalt_servers", 2, checkpoint="w.safetensors", **facts)
+    worse = make_record("cobalt_servers", 4, checkpoint="worse.safetensors", **facts)
+    table = certificate.asynchronous(Results(tmp_path, named(same, worse), None))
+    assert abs(cell(table, "cobalt_servers", 2)["difference"]) < 1e-5
+    assert cell(table, "cobalt_servers", 4)["difference"] > 0.05
+    losses = table[["loss", "oracle_loss", "difference"]]
+    assert losses["difference"].tolist() == (losses["loss"] / losses["oracle_loss"] - 1).tolist()
+    alike = {"preset": "digits", "batch": 64, "seed": 3, "strategy": "cobalt_servers", "updates": 60, "note": ""}
+    alike |= {"staleness": 1.0, "largest_staleness": 7}
+    assert table.drop(columns=[*losses]).to_dict("records") == [alike | {"workers": workers} for workers in (2, 4)]
+
+
+def test_asynchronous_weights_that_are_no_numbers_are_infinitely_worse_than_the_oracles(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60, factor=math.nan)
+    record = make_record("cobalt_servers", 2, checkpoint="w.safetensors")
+    assert certificate.asynchronous(Results(tmp_path, named(record), None))["difference"].tolist() == [math.inf]
+
+
+def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_how_they_trained(tmp_path):
+    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
+    records = [
+        make_record("cobalt_servers", 1, checkpoint="w.safetensors"),
+        make_record("cobalt_servers", 2),
+        make_record("amber_ring", 2, checkpoint="w.safetensors"),
+        changed(varied("cobalt_servers", 2, exchange=False), checkpoint="w.safetensors"),
+    ]
+    table = certificate.asynchronous(Results(tmp_path, named(*records), None))
+    assert table.empty
+    assert " ".join(table) == (
+        "preset batch seed strategy workers updates loss oracle_loss difference staleness largest_staleness note"
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
+    gone = make_record("cobalt_servers", 2, checkpoint="gone.safetensors")
+    [row] = certificate.asynchronous(Results(tmp_path, named(gone), None)).to_dict("records")
+    assert all(math.isnan(row[name]) for name in ("loss", "staleness", "largest_staleness"))
+    assert "gone.safetensors" in row["note"]
+
+
+def test_labels_of_a_strategy_share_the_oracle_of_the_maths_that_they_have_in_common(tmp_path):
+    records = [make_record("cobalt_replicas"), varied("cobalt_replicas", compiled=True)]
+    summary = certificate.summary(compared(tmp_path, *records))
+    assert summary["strategy"].tolist() == ["cobalt_replicas", "cobalt_replicas, compiled"]
+    assert summary["verdict"].tolist() == ["follows"] * 2
+    assert summary["maths"].nunique() == 1
+
+
+def test_a_summary_keeps_launches_without_exchange_apart(tmp_path):
+    records = [make_record("amber_ring", 2), varied("amber_ring", 2, exchange=False)]
+    summary = certificate.summary(compared(tmp_path, *records))
+    assert dict(zip(summary["exchange"], summary["verdict"], strict=True)) == {True: "follows", False: "not compared"}
+
+
+def test_a_summary_of_nothing_has_its_columns_and_no_rows():
+    summary = certificate.summary([])
+    assert summary.empty
+    assert " ".join(summary) == (
+        "preset global_batch seed strategy workers exchange "
+        "n loss shard weights examples expected other_maths verdict followed_up_to note"
+    )
+
+
+def test_a_row_has_the_number_of_its_launches_rows_that_do_not_add_up_and_every_note_once(tmp_path):
+    [comparison] = compared(tmp_path, make_record())
+    others = [dataclasses.replace(comparison, note=note) for note in ("some", "more", "some")]
+    others[1] = dataclasses.replace(others[1], examples=5)
+    [row] = certificate.summary([comparison, *others]).to_dict("records")
+    assert (row["n"], row["examples"], row["expected"], row["note"]) == (4, 5, 3840, "some; more")
+
+
+def test_a_loss_deviates_relative_to_the_oracles_or_to_a_floor_in_every_step_that_both_have(tmp_path):
+    [comparison] = compared(tmp_path, make_record())
+    losses, expected = np.array([1.5, 0.2 * LOSS_FLOOR, 9.0]), np.array([2.0, 0.1 * LOSS_FLOOR])
+    comparison = dataclasses.replace(comparison, losses=losses, oracle_losses=expected)
+    assert certificate.step_deviations(comparison) == pytest.approx([0.25, 0.1])
+
+
+def test_a_verdict_up_to_a_kink_names_its_step(tmp_path):
+    [comparison] = compared(tmp_path, make_record())
+    late = [
+        dataclasses.replace(comparison, verdict="follows up to a kink", followed_up_to=step, note=f"left after {step}")
+        for step in (40, 30)
+    ]
+    [row] = certificate.summary([comparison, *late]).to_dict("records")
+    assert certificate.verdict_in_words(row) == "follows up to step 30"
+    assert findings.certificate(certificate.summary([comparison, *late])) == (
+        "1 of 1 compared settings follow the float64 oracle. 1 of them follows it up to a kink, from which float32 may "
+        "leave it."
+    )
+    assert certificate.verdict_in_words(certificate.summary([comparison]).iloc[0]) == "follows"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "text"),
+    [
+        ([], ""),
+        (["follows"], "Without exchange 1 of 1 compared settings follow their own oracles."),
+        (
+            ["follows", "deviates", "not compared"],
+            "Without exchange 1 of 2 compared settings follow their own oracles. Not taken as T_comp, since it "
+            "computes something else: strategy1 at 1 (digits). 1 more is held to no oracle.",
+        ),
+    ],
+)
+def test_what_launches_without_exchange_computed_is_said_in_words(tmp_path, verdicts, text):
+    [comparison] = compared(tmp_path, make_record())
+    comparisons = [
+        dataclasses.replace(comparison, strategy=f"strategy{place}", verdict=verdict)
+        for place, verdict in enumerate(verdicts)
+    ]
+    assert findings.without_exchange(certificate.summary(comparisons)) == text
+
+
+def test_weights_that_are_gone_are_reported_as_not_compared(tmp_path):
+    [comparison] = compared(tmp_path, make_record(checkpoint="gone.safetensors"))
+    assert comparison.verdict == "not compared"
+    assert "gone.safetensors" in comparison.note
+
+
+def test_a_record_that_was_changed_after_its_launch_is_reported_as_not_compared(tmp_path):
+    records = named(make_record(), make_record())
+    differences = Differences(changed=("amber_ring-1w-00.json",))
+    comparisons = certificate.compare(Results(tmp_path, records, None, differences=differences))
+    assert [comparison.verdict for comparison in comparisons] == ["not compared", "follows"]
+
+
+def test_other_rows_are_reported_as_not_compared(tmp_path):
+    [comparison] = compared(tmp_path, make_record(data_sha256="0" * 64))
+    assert comparison.verdict == "not compared"
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.0])
+def test_other_maths_neither_follows_nor_deviates_wherever_its_losses_are(tmp_path, factor):
+    rounded = varied("amber_ring", 2, rounding="fp16")
+    rounded = changed(rounded, losses=[factor * loss for loss in rounded.losses])
+    [comparison] = compared(tmp_path, rounded)
+    assert comparison.verdict == "other maths"
+    assert comparison.other_maths == "rounding"
+    assert comparison.loss == pytest.approx(factor - 1, rel=0.01, abs=1e-6)
+    assert comparison.note == ""
+
+
+def test_other_maths_that_lost_rows_says_so(tmp_path):
+    [comparison] = compared(tmp_path, changed(varied("amber_ring", half_precision=True), examples_by_rank=[5]))
+    assert comparison.note == "5 rows counted, 3,840 expected"
+
+
+def test_other_maths_is_told_apart_in_words_with_its_options_and_largest_deviation(tmp_path):
+    exact = make_record()
+    rounded = [varied("amber_ring", rounding="fp16"), varied("amber_single", half_precision=True)]
+    rounded = [changed(record, losses=[1.02 * loss for loss in exact.losses]) for record in rounded]
+    summary = certificate.summary(compared(tmp_path, exact, *rounded))
+    assert findings.certificate(summary) == (
+        "1 of 1 compared settings follow the float64 oracle. 2 settings compute other maths on purpose "
+        "(half_precision, rounding); their largest deviation is 2.0e-2."
+    )
+    alone = certificate.summary(compared(tmp_path, exact, rounded[0]))
+    assert "1 setting computes other maths on purpose (rounding); its largest" in findings.certificate(alone)
+
+
+def test_a_loss_of_another_shard_deviates_though_the_mean_over_all_is_the_oracles(tmp_path):
+    record = make_record(workers=2)
+    swapped = changed(record, shard_losses=record.shard_losses[::-1])
+    [comparison] = compared(tmp_path, swapped)
+    assert comparison.loss < 1e-6
+    assert comparison.shard > 0.01
+    assert comparison.verdict == "deviates"
+    assert "taken of other rows than the shard's" in comparison.note
+
+
+def test_a_record_without_losses_of_shards_deviates(tmp_path):
+    [row] = certificate.summary(compared(tmp_path, make_record(workers=2, shard_losses=[]))).to_dict("records")
+    assert (row["verdict"], row["shard"]) == ("deviates", math.inf)
+    assert row["note"] == "losses of 60 steps and 2 shards are needed, and there are 60 of 0"
+
+
+def test_launches_without_exchange_that_compute_something_else_are_no_t_comp(tmp_path):
+    with_exchange = [make_record("amber_ring", 2, (3.0 + index / 100,) * 3) for index in range(6)]
+    without = [
+        changed(varied("amber_ring", 2, (2.0 + index / 100,) * 3, exchange=False), alone=alone)
+        for index, alone in enumerate(["OWN_SHARD"] * 3 + [""] * 3)
+    ]
+    # The losses are those of workers that do exchange, so the three that are compared deviate.
+    material = gather(Results(tmp_path, named(*with_exchange, *without), None))
+    [row] = material.split.to_dict("records")
+    assert (row["step_n"], row["compute_n"], row["exposed_n"]) == (6, 3, 3)
+    assert [each.verdict for each in material.without_exchange] == ["deviates"] * 3 + ["not compared"] * 3

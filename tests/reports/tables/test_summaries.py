@@ -1,0 +1,652 @@
+"""The report's numbers, against ones worked out by hand."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from msgspec import structs
+
+from common.contract.task import PRESETS
+from common.records.files import to_json
+from common.records.training import Record
+from reports.tables import summaries
+from reports.tables.results import read_results
+from reports.words import configurations, findings
+from reports.words.cautions import cautions
+from tests.changes import changed
+from tests.reports.records import HOST, MadeUpOptions, make_record, named, over_hosts, unfinished, varied, write_all
+
+CHECKPOINTS = {"checkpoint_steps": 10, "checkpoint": Path("w")}
+
+
+def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
+    [row] = table[(table["strategy"] == strategy) & (table["workers"] == workers)].to_dict("records")
+    return row
+
+
+def rows_of(table: pd.DataFrame) -> list:
+    """The rows of a table, to compare with expected ones, whose NaN are NaN here."""
+    return [pytest.approx(row, nan_ok=True) for row in table.to_dict("records")]
+
+
+def test_speed_up_and_efficiency_are_those_worked_out_by_hand():
+    # 64 rows in 2 ms, then 128 rows in 3.2 ms: 32,000 and 40,000 samples/s.
+    records = named(
+        make_record("amber_single", 1, (2.0, 2.0, 2.0)),
+        make_record("amber_ring", 1, (2.5, 2.5, 2.5)),
+        make_record("amber_ring", 2, (3.2, 3.2, 3.2)),
+    )
+    ddp = cell(summaries.cells(summaries.launches(records)), "amber_ring", 2)
+    assert ddp["samples_per_second"] == pytest.approx(40_000)
+    assert ddp["base"] == "amber_single"
+    assert ddp["base_samples_per_second"] == pytest.approx(32_000)
+    assert ddp["speed_up"] == pytest.approx(1.25)
+    assert ddp["efficiency"] == pytest.approx(0.625)
+    assert ddp["own_speed_up"] == pytest.approx(40_000 / 25_600)
+
+
+def test_cells_come_in_the_order_of_their_strategies_and_workers():
+    cells = [("cobalt_replicas", 1), ("amber_ring", 2), ("amber_ring", 1)]
+    table = summaries.cells(summaries.launches(named(*(make_record(*each) for each in cells))))
+    assert list(zip(table["strategy"], table["workers"], strict=True)) == sorted(cells)
+
+
+def test_the_base_is_the_one_that_the_record_names():
+    records = named(
+        make_record("amber_single", 1, (1.0, 1.0)),
+        make_record("cobalt_single", 1, (4.0, 4.0)),
+        make_record("teal_cobalt", 2, (4.0, 4.0)),
+    )
+    teal = cell(summaries.cells(summaries.launches(records)), "teal_cobalt", 2)
+    assert (teal["base"], teal["speed_up"]) == ("cobalt_single", pytest.approx(2.0))
+
+
+@pytest.mark.parametrize(
+    ("weak", "strong", "speed_up"),
+    [(2, 1, 1.0), (2, 0, 1.0), (0, 1, 0.5), (0, 0, float("nan"))],
+    ids=["both", "the same", "the other", "none"],
+)
+def test_one_worker_is_of_the_same_scaling_where_that_was_measured_else_of_the_other(weak, strong, speed_up):
+    def launch(name: str, scaling: str, workers: int, milliseconds: float) -> Record:
+        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, workers=workers)
+        return make_record(name, workers, (milliseconds,) * 3, task=task)
+
+    records = [launch("amber_ring", "weak", 2, 4.0)]
+    for name in ("amber_single", "amber_ring"):
+        records += [launch(name, "weak", 1, 2.0)] * weak + [launch(name, "strong", 1, 1.0)] * strong
+    ring = cell(summaries.cells(summaries.launches(named(*records))), "amber_ring", 2)
+    assert [ring["speed_up"], ring["own_speed_up"]] == pytest.approx([speed_up] * 2, nan_ok=True)
+    assert (ring["base_n"], ring["own_n"]) == (weak or strong,) * 2
+
+
+def test_a_strategy_that_names_no_base_is_its_own():
+    launches = summaries.launches(named(make_record("amber_single", 1)))
+    alone = cell(summaries.cells(launches), "amber_single", 1)
+    assert (alone["base"], alone["speed_up"]) == ("amber_single", 1.0)
+
+
+def test_without_a_base_there_is_no_speed_up():
+    alone = cell(summaries.cells(summaries.launches(named(make_record("amber_ring", 2)))), "amber_ring", 2)
+    assert alone["base"] is None
+    assert math.isnan(alone["speed_up"])
+    assert math.isnan(alone["own_speed_up"])
+
+
+def test_a_launch_counts_by_its_median_window_and_the_slowest_rank():
+    # Rank 1 takes 1.5 times as long in every window: 3, 6 and 9 ms, so the median window costs 6 ms.
+    record = make_record("amber_ring", 2, (2.0, 4.0, 6.0), rank_factors=(1.0, 1.5))
+    launch = summaries.launches(named(record)).iloc[0]
+    assert launch["seconds"] == pytest.approx(0.006)
+    assert math.isnan(launch["rank_spread"])
+
+
+def test_a_launch_has_what_its_record_says():
+    record = make_record("amber_ring", 2, (2.0, 4.0, 6.0), peak_memory_bytes=[], compared_with={"a": "b"})
+    [launch] = summaries.launches({"some": record}).to_dict("records")
+    task = "--preset digits --scaling weak --steps 60 --warmup-steps 20 --window-steps 10"
+    work = f"{task.replace('--scaling weak ', '')}; cpu on 2 cores of Some CPU"
+    assert launch.pop("compared_with") == {"a": "b"}
+    assert launch == pytest.approx(
+        {"launch": "some", "regime": f"weak: {work}", "work": work, "task": task}
+        | {"strategy": "amber_ring", "bare_strategy": "amber_ring", "label": "", "family": "Amber"}
+        | {"framework": "amber", "named_base": "amber_single", "synchronous": True, "same_maths": True}
+        | {name: getattr(record, name) for name in ("formula", "formula_source", "exchange", "oversubscribed")}
+        | {"formula_bytes": record.formula_bytes_per_step, "wire_bytes": float("nan"), "peak_bytes": 0}
+        | {"preset": "digits", "scaling": "weak", "batch": 64, "global_batch": 128, "workers": 2, "cores": 2}
+        | {"seconds": 0.004, "input_seconds": float("nan"), "samples_per_second": 32_000, "window_steps": 10}
+        | {"first_window_ratio": 0.4, "measured_seconds": 0.12, "first_step_seconds": 1.5, "processes": 2}
+        | {"rank_spread": float("nan"), "processes_beside": 0, "options": "", "placement": "", "hosts": 1}
+        | {"virtual": False, "delay_seconds": 0.0}
+        | dict.fromkeys(("bandwidth_bits_per_second", "link_bytes_per_second"), float("nan")),
+        nan_ok=True,
+    )
+
+
+def test_a_gpu_is_part_of_the_regime():
+    records = named(make_record(), make_record(device="Some GPU"))
+    processor, gpu = summaries.launches(records)["regime"]
+    assert processor.endswith("; cpu on 2 cores of Some CPU")
+    assert gpu.endswith("; Some GPU on 2 cores of Some CPU")
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "ratio"), [((3.0,), None), ((3.0, 2.0), None), ((3.0, 2.0, 1.0), 2.0), ((3.0, 2.0, 9.0, 1.0), 1.5)]
+)
+def test_the_first_window_is_set_beside_the_median_of_the_later_ones(milliseconds, ratio):
+    [launch] = summaries.launches(named(make_record("amber_ring", 1, milliseconds))).to_dict("records")
+    assert launch["first_window_ratio"] == pytest.approx(ratio or float("nan"), nan_ok=True)
+
+
+def test_a_cell_waited_as_long_as_its_median_launch_and_is_oversubscribed_where_one_of_its_launches_was():
+    launches = [
+        make_record(time_to_first_step_s=seconds, oversubscribed=seconds > 4, processes_beside=beside)
+        for seconds, beside in ((1.0, 1), (5.0, 2), (3.0, 0))
+    ]
+    for count, *expected in ((1, 1.0, False, 1), (3, 3.0, True, 2)):
+        [row] = summaries.cells(summaries.launches(named(*launches[:count]))).to_dict("records")
+        assert [row[name] for name in ("first_step_seconds", "oversubscribed", "processes_beside")] == expected
+
+
+def test_how_far_ranks_are_apart_is_told_by_launches_in_which_none_waits_for_another():
+    waiting = make_record("amber_ring", 2, rank_factors=(1.0, 1.0), peak_memory_bytes=[5, 7])
+    without = MadeUpOptions(exchange=False)
+    alone = [make_record("amber_ring", 2, options=without, rank_factors=(1.0, slow)) for slow in (1.5, 1.0, 1.0)]
+    other = make_record("amber_library", 2)
+    launches = summaries.launches(named(waiting, *alone, other, make_record("amber_single", 1)))
+    apart, unknown = summaries.ranks(launches).sort_values("strategy", ascending=False).to_dict("records")
+    assert (apart["strategy"], apart["n"], apart["spread"], apart["peak_bytes"]) == ("amber_ring", 3, 1.0, 7)
+    assert apart["largest_spread"] == pytest.approx(1.2)  # 1.5 over the median of 1 and 1.5
+    assert (unknown["strategy"], unknown["n"], unknown["workers"]) == ("amber_library", 0, 2)
+    assert apart["regime"] == unknown["regime"] == launches["regime"].iloc[0]
+    assert math.isnan(unknown["spread"])
+
+
+def test_ranks_are_apart_by_the_median_window_of_a_launch():
+    # 4 over the median of 2 and 4, then 9 over that of 9 and 9, then 5 over that of 5 and 3.
+    seconds = {20: (2.0, 4.0), 30: (9.0, 9.0), 40: (5.0, 3.0)}
+    windows = [
+        {"rank": rank, "step": step, "steps": 10, "seconds": both[rank]}
+        for step, both in seconds.items()
+        for rank in (0, 1)
+    ]
+    alone = make_record("amber_ring", 2, options=MadeUpOptions(exchange=False), windows=windows)
+    [apart] = summaries.ranks(summaries.launches(named(make_record("amber_ring", 2), alone))).to_dict("records")
+    assert apart["spread"] == pytest.approx(1.25)
+
+
+def test_five_launches_have_no_interval_and_six_go_from_the_smallest_to_the_largest():
+    times = [2.0, 2.1, 2.2, 2.3, 2.4, 2.5]
+    launches = [make_record("amber_ring", 1, (time,) * 3) for time in times]
+    five = summaries.cells(summaries.launches(named(*launches[:5]))).iloc[0]
+    six = summaries.cells(summaries.launches(named(*launches))).iloc[0]
+    assert five["n"] == 5
+    assert math.isnan(five["low_seconds"])
+    assert math.isnan(five["high_seconds"])
+    assert (six["low_seconds"], six["high_seconds"]) == (pytest.approx(0.0020), pytest.approx(0.0025))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scaling": "strong"},
+        {"batch": 128},
+        {"momentum": 0.9},
+        {"threads": 2},
+        {"steps": 90},
+        {"dimensions": (64, 32, 10)},
+    ],
+)
+def test_launches_of_different_settings_are_never_pooled(change):
+    record = make_record()
+    task = dataclasses.replace(PRESETS["digits"], scaling="weak", steps=60, warmup_steps=20, window_steps=10)
+    other = make_record(task=dataclasses.replace(task, **change), losses=record.losses)
+    assert summaries.launches(named(record, other))["regime"].nunique() == 2
+
+
+def test_seeds_files_and_deadlines_do_not_divide_launches():
+    record = make_record()
+    same = dataclasses.replace(record.task, seed=9, record=Path("elsewhere.json"), deadline_seconds=60.0, workers=None)
+    launches = summaries.launches(named(record, changed(record, task=same)))
+    assert summaries.cells(launches)["n"].tolist() == [2]
+
+
+def test_replicas_on_logical_devices_stand_on_one_curve_with_one_replica():
+    records = named(
+        make_record("cobalt_replicas", 1), make_record("cobalt_replicas", 2, device="2 logical CPU devices")
+    )
+    assert summaries.launches(records)["regime"].nunique() == 1
+
+
+def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
+    record = make_record()
+    stopping = changed(record, task=dataclasses.replace(record.task, **CHECKPOINTS))
+    assert len(summaries.launches(named(record, stopping))) == 1
+
+
+def test_a_launch_whose_bytes_have_no_formula_has_none():
+    [launch] = summaries.launches(named(make_record("amber_parts", 2))).to_dict("records")
+    assert math.isnan(launch["formula_bytes"])
+
+
+def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_workers_then_most_launches():
+    def launch(batch: int, workers: int = 1, scaling: str = "weak", exchange: bool = True) -> Record:
+        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, batch=batch, workers=workers)
+        return make_record("amber_ring", workers, task=task, options=MadeUpOptions(exchange=exchange))
+
+    records = named(
+        *(launch(64, workers, "strong") for workers in (1, 2, 4, 1)),
+        *(launch(8) for _ in range(3)),
+        *(launch(24, workers) for workers in (1, 2)),
+        *[launch(16), launch(16, exchange=False), launch(16, exchange=False), launch(16, exchange=False)],
+        *[launch(40), launch(40), launch(64)],
+    )
+    shown = [regime.split(";")[0].split(" --batch ") for regime in summaries.regimes(summaries.launches(records))]
+    assert [[scaling.split(":")[0], *batch] for scaling, *batch in shown] == [
+        *[["weak"], ["weak", "24"], ["weak", "8"], ["weak", "40"], ["weak", "16"], ["strong"]],
+    ]
+
+
+def test_without_launches_every_table_has_its_columns_and_no_rows():
+    launches = summaries.launches({})
+    placed = ["placement", "hosts", "virtual", "bandwidth_bits_per_second"]
+    assert [*launches] == ["launch", "regime", "strategy", "workers", "exchange", *placed]
+    cells = summaries.cells(launches)
+    assert [*cells] == ["regime", "strategy", "workers", "exchange"]
+    assert summaries.regimes(launches) == []
+    tables = (summaries.ranks(launches), summaries.inputs(launches))
+    assert [" ".join(table) for table in tables] == [
+        "regime strategy workers n spread largest_spread peak_bytes",
+        "regime workers bare_strategy strategy n input_seconds step_seconds share",
+    ]
+    tables = (summaries.startups({}), summaries.accuracies({}), summaries.endings({}, None))
+    assert [" ".join(table) for table in tables] == [
+        "strategy workers n whole",
+        "preset strategy workers global_batch seed steps n accuracy lowest looked reached target_seconds",
+        "launch strategy bare_strategy preset scaling workers ending reason log for_speed task planned",
+    ]
+
+
+def test_tables_that_need_what_no_launch_measured_have_their_columns_and_no_rows():
+    launches = summaries.launches(named(make_record("amber_ring", 1)))
+    for found, empty in (
+        (summaries.ranks(launches), summaries.ranks(summaries.launches({}))),
+        (summaries.inputs(launches), summaries.inputs(summaries.launches({}))),
+    ):
+        assert found.empty
+        assert [*found] == [*empty]
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "cobalt_replicas"),
+        ({"compiled": True}, "cobalt_replicas, compiled"),
+        ({"steps_per_call": 5, "input": "stream"}, "cobalt_replicas, 5 steps per call, stream input"),
+    ],
+)
+def test_options_of_a_strategy_are_part_of_its_name_and_of_no_regime(options, name):
+    launches = summaries.launches(named(make_record("cobalt_replicas"), varied("cobalt_replicas", **options)))
+    assert sorted(launches["strategy"]) == sorted(["cobalt_replicas", name])
+    assert launches["regime"].nunique() == 1
+    assert len(summaries.cells(launches)) == len({"cobalt_replicas", name})
+
+
+def test_a_label_has_speed_ups_over_its_own_worker_and_the_plain_base():
+    records = named(
+        make_record("cobalt_single", 1, (2.0, 2.0)),
+        make_record("cobalt_replicas", 1, (1.0, 1.0)),
+        varied("cobalt_replicas", 1, (4.0, 4.0), compiled=True),
+        varied("cobalt_replicas", 2, (4.0, 4.0), compiled=True),
+    )
+    compiled = cell(summaries.cells(summaries.launches(records)), "cobalt_replicas, compiled", 2)
+    assert (compiled["base"], compiled["speed_up"]) == ("cobalt_single", pytest.approx(1.0))
+    assert compiled["own_speed_up"] == pytest.approx(2.0)
+
+
+def test_a_strategy_without_options_exchanges_gradients():
+    record = make_record("cobalt_replicas")
+    launches = summaries.launches(named(record, changed(record, options={})))
+    assert summaries.cells(launches)["n"].tolist() == [2]
+
+
+def clocked(name: str, steps: int, window_steps: int, **changes: object) -> Record:
+    task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2, steps=steps, window_steps=window_steps)
+    return make_record(name, 2, task=dataclasses.replace(task, **changes), examples_per_step=64)
+
+
+@pytest.mark.parametrize("others", [(300, 25), (90, 20), (350, 100)])
+def test_asynchronous_launches_share_the_plot_of_the_others_whatever_their_windows(others):
+    asynchronous = clocked("cobalt_servers", 350, 100)
+    records = named(clocked("amber_ring", *others), asynchronous)
+    launches = summaries.launches(records)
+    assert launches["regime"].nunique() == 1
+    assert summaries.endings(records, None)["task"].nunique() == 1
+    assert cell(summaries.cells(launches), "cobalt_servers", 2)["samples_per_second"] == pytest.approx(32_000)
+
+
+def test_asynchronous_launches_stand_beside_launches_of_the_same_length_where_there_are_some():
+    launches = summaries.launches(named(*(clocked("amber_ring", steps, 25) for steps in (300, 90))))
+    [other, same] = launches["regime"]
+    beside = [clocked("amber_ring", 300, 25), clocked("amber_ring", 90, 25), clocked("cobalt_servers", 90, 25)]
+    assert summaries.launches(named(*beside))["regime"].tolist() == [other, same, same]
+
+
+def test_asynchronous_launches_of_other_work_have_a_plot_of_their_own():
+    records = [clocked("amber_ring", 300, 25), clocked("cobalt_servers", 350, 100, batch=32)]
+    assert summaries.launches(named(*records))["task"].tolist() == [
+        "--preset digits --scaling weak",
+        "--preset digits --scaling weak --batch 32 --steps 350 --window-steps 100",
+    ]
+
+
+def test_synchronous_launches_in_other_windows_never_share_a_plot():
+    records = [clocked("amber_ring", 300, 25), clocked("cobalt_replicas", 350, 100)]
+    assert summaries.launches(named(*records))["regime"].nunique() == 2
+
+
+def test_windows_of_asynchronous_launches_of_different_lengths_are_all_named():
+    records = [clocked("amber_ring", 300, 25), *(clocked("cobalt_servers", 350, steps) for steps in (100, 50))]
+    assert (
+        cell(summaries.cells(summaries.launches(named(*records))), "cobalt_servers", 2)["window_steps"] == "50 or 100"
+    )
+
+
+def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_longest():
+    # Windows of ten steps: the rank that waits longest waits 2, 4 and 9 ms in them.
+    record = make_record("amber_ring", 2, (2.0, 2.0, 2.0))
+    waits = {(0, 20): 0.001, (0, 30): 0.004, (0, 40): 0.001, (1, 20): 0.002, (1, 30): 0.001, (1, 40): 0.009}
+    windows = [structs.replace(window, input_seconds=waits[window.rank, window.step]) for window in record.windows]
+    silent = make_record("cobalt_replicas", 2)
+    launches = summaries.launches(named(changed(record, windows=windows), silent))
+    [row] = summaries.inputs(launches).to_dict("records")
+    assert row.pop("regime") == launches["regime"].iloc[0]
+    assert (row.pop("strategy"), row.pop("bare_strategy")) == ("amber_ring", "amber_ring")
+    assert row == pytest.approx({"workers": 2, "n": 1, "input_seconds": 0.0004, "step_seconds": 0.002, "share": 0.2})
+
+
+def test_the_time_to_the_first_step_is_a_median_in_all_its_parts():
+    def starting(name: str, seconds: float, **changes: object) -> Record:
+        parts = {"imports": seconds - 1.0, "world": 1.0, "first_step": 0.0}
+        return make_record(name, 2, time_to_first_step_s=seconds, startup_seconds=parts, **changes)
+
+    unknown = make_record("cobalt_replicas", 2, startup_seconds=None)
+    records = [starting("amber_ring", seconds) for seconds in (3.0, 9.0, 5.0)]
+    found = summaries.startups(named(*records, unknown, starting("amber_ring", 100.0, status="failed")))
+    assert found.to_dict("records") == [
+        {"strategy": "amber_ring", "workers": 2, "whole": 5.0, "imports": 4.0, "world": 1.0, "first_step": 0.0, "n": 3}
+    ]
+
+
+def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path):
+    records = named(make_record(), unfinished("unsupported", "No."), unfinished("failed", "Died.", "amber_sharded", 4))
+    header = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
+    rows = [f"{position},{name},x,,digits,weak,1,True,1,throughput,5" for position, name in enumerate(records)]
+    lines = [header, *rows, "9,missing,amber_ring,,digits,weak,2,True,2,throughput,5"]
+    (tmp_path / "plan.csv").write_text("\n".join(lines))
+    results = read_results(write_all(tmp_path, records))
+    endings = summaries.endings(results.records, results.plan)
+    assert sorted(endings["ending"]) == ["failed", "not run", "ok", "unsupported"]
+    assert findings.endings(endings) == "4 launches were planned: 1 ok, 1 unsupported, 1 failed, 1 not run."
+
+
+def test_strategies_without_a_single_ok_launch_are_named_with_their_reason():
+    lacking = [unfinished("unsupported", "There is no Teal.", name, 2) for name in ("teal_amber", "teal_library")]
+    sometimes = [make_record("amber_ring", 2), unfinished("unsupported", "Too many workers.", "amber_ring", 4)]
+    died = unfinished("failed", "It was killed.", "cobalt_replicas", 2)
+    endings = summaries.endings(named(*lacking, *sometimes, died), None)
+    assert findings.left_out(endings) == [
+        "Not compared: cobalt_replicas. It was killed.",
+        "Not compared: teal_amber and teal_library. There is no Teal.",
+    ]
+    assert findings.left_out(summaries.endings(named(*sometimes), None)) == []
+
+
+def test_a_planned_launch_with_a_label_that_never_ran_stands_under_its_own_name():
+    row = {"launch": "a", "strategy": "cobalt_servers", "preset": "digits", "scaling": "strong", "workers": 2}
+    plan = pd.DataFrame([row | {"exchange": True, "purpose": "certificate", "label": "together updates"}])
+    assert summaries.endings({}, plan)["strategy"].tolist() == ["cobalt_servers, together updates"]
+    assert summaries.endings({}, plan.assign(label=""))["strategy"].tolist() == ["cobalt_servers"]
+
+
+@pytest.mark.parametrize(
+    ("exchange", "purpose", "for_speed"),
+    [(True, "throughput", True), (False, "throughput", False), (True, "certificate", False)],
+)
+def test_a_planned_launch_that_never_ran_is_told_by_its_plan(exchange, purpose, for_speed):
+    known = {"launch": "a", "preset": "digits", "scaling": "strong", "workers": 2}
+    plan = pd.DataFrame([known | {"strategy": "mine", "label": "5", "exchange": exchange, "purpose": purpose}])
+    assert summaries.endings({}, plan).to_dict("records") == [
+        known
+        | {"strategy": "mine, 5", "bare_strategy": "mine", "ending": "not run", "reason": "", "log": "", "task": ""}
+        | {"for_speed": for_speed, "planned": True}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "for_speed"),
+    [
+        ({}, True),
+        ({"options": {"exchange": False}}, False),
+        ({"task": CHECKPOINTS}, False),
+    ],
+)
+def test_a_launch_that_ended_is_told_by_its_record(changes, for_speed):
+    record = unfinished("failed", "It was killed.", "amber_ring", 2)
+    fields = {name: to_json(getattr(record, name)) | value for name, value in changes.items()}
+    record = changed(record, **fields)
+    assert summaries.endings({"a": record}, None).to_dict("records") == [
+        {"launch": "a", "strategy": record.name, "bare_strategy": "amber_ring", "preset": "digits", "scaling": "weak"}
+        | {"workers": 2, "ending": "failed", "reason": "It was killed.", "log": "some.log", "for_speed": for_speed}
+        | {"task": "--preset digits --scaling weak --steps 60 --warmup-steps 20 --window-steps 10", "planned": False}
+    ]
+    [ended] = summaries.endings({"a": make_record()}, None).to_dict("records")
+    assert (ended["ending"], ended["reason"], ended["log"]) == ("ok", "", "")
+
+
+def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_data_only():
+    looks = [(20, 0.80, 0.4), (40, 0.91, 0.8), (60, 0.95, 1.2)]
+    entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
+    digits = make_record(accuracies=entries, final_accuracy=0.95)
+    blind = make_record("amber_single", accuracies=entries[-1:], final_accuracy=0.95)
+    generated = changed(digits, strategy="cobalt_replicas", task=dataclasses.replace(digits.task, preset="pathway"))
+    table = summaries.accuracies(named(digits, blind, generated))
+    assert sorted(table["strategy"]) == ["amber_ring", "amber_single"]
+    assert cell(table, "amber_ring", 1)["target_seconds"] == 0.8
+    assert cell(table, "amber_ring", 1)["accuracy"] == 0.95
+    assert math.isnan(cell(table, "amber_single", 1)["target_seconds"])
+
+
+def test_accuracies_are_those_of_all_launches_of_the_same_training():
+    def looking(reached: float, seconds: float, final: float) -> Record:
+        looks = [(20, reached, seconds), (60, final, 2 * seconds)]
+        entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
+        return make_record(accuracies=entries, final_accuracy=final)
+
+    failed = changed(looking(0.99, 0.1, 0.99), status="failed")
+    looked = [looking(0.90, 0.5, 0.91), looking(0.8, 0.4, 0.95), looking(0.8, 0.4, 0.85)]
+    blind = changed(looked[0], accuracies=looked[0].accuracies[-1:], final_accuracy=0.97)
+    assert summaries.accuracies(named(*looked, blind, failed)).to_dict("records") == [
+        {"preset": "digits", "strategy": "amber_ring", "workers": 1, "global_batch": 64, "seed": 3, "steps": 60}
+        | {"n": 4, "accuracy": pytest.approx(0.93), "lowest": 0.85, "looked": 3, "reached": 2}
+        | {"target_seconds": pytest.approx(0.65)}
+    ]
+
+
+def test_a_strategy_with_servers_beside_its_workers_is_named_where_it_alone_has_too_many_threads():
+    servers = make_record("cobalt_servers", 2, oversubscribed=True, processes_beside=2)
+    others = [make_record("amber_ring", workers) for workers in (2, 4)]
+    sentence = findings.oversubscription(summaries.launches(named(servers, *others)))
+    assert sentence.startswith("With 4 workers and 2 workers of cobalt_servers (other processes beside them) there")
+    threads = make_record("amber_threads", 2, oversubscribed=True)
+    sentence = findings.oversubscription(summaries.launches(named(threads, *others)))
+    assert sentence.startswith("With 4 workers and 2 workers of amber_threads there were")
+    assert findings.oversubscription(summaries.launches(named(others[0]))) == ""
+    many = [make_record(f"amber_{number}", 2, oversubscribed=True) for number in range(7)]
+    assert " and 3 more there" in findings.oversubscription(summaries.launches(named(*many, others[0])))
+
+
+def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
+    steady = [make_record("amber_ring", 1, (2.0 + index / 1000,) * 4) for index in range(6)]
+    outlying = make_record("amber_ring", 1, (4.0,) * 4)
+    slow_start = make_record("amber_single", 1, (3.0, 2.0, 2.0, 2.0))
+    records = named(*steady, outlying, slow_start)
+    found = {caution.what: caution for caution in cautions(summaries.launches(records), records)}
+    assert "amber_ring at 1 (2.00 times the median)" in found["An outlying launch"].where[0]
+    assert "amber_ring at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"].where[0]
+    assert "amber_single at 1" in found["First windows slower than later ones"].where[0]
+    assert all(caution.cause and caution.remedy for caution in found.values())
+
+
+def test_a_quiet_comparison_has_no_caution():
+    steady = [make_record("amber_ring", 1, (200.0 + index,) * 4) for index in range(6)]
+    records = named(*steady)
+    assert cautions(summaries.launches(records), records) == []
+
+
+def test_a_worker_that_was_lost_and_came_back_is_cautioned():
+    records = named(make_record("cobalt_servers", 2, restarted_workers=2))
+    [caution] = [found for found in cautions(summaries.launches({}), records) if "started again" in found.what]
+    assert caution.where == ["cobalt_servers at 2, digits: 2 times (cobalt_servers-2w-00)"]
+    assert caution.cause
+    assert caution.remedy
+
+
+def test_as_many_workers_on_one_two_and_four_hosts_are_three_cells():
+    records = [make_record("amber_ring", 4), over_hosts(workers=4, hosts=2), over_hosts(workers=4, hosts=4)]
+    records += [over_hosts(workers=4, hosts=4, megabits=10.0)]
+    found = summaries.cells(summaries.launches(named(*records)))
+    assert sorted(found["strategy"]) == [
+        "amber_ring",
+        "amber_ring, 2 hosts, 100 Mbit/s",
+        "amber_ring, 4 hosts, 10 Mbit/s",
+        "amber_ring, 4 hosts, 100 Mbit/s",
+    ]
+    assert set(found["bare_strategy"]) == {"amber_ring"}
+    assert set(summaries.without_hosts(found)) == {"amber_ring"}
+    assert found["n"].tolist() == [1] * 4
+
+
+def test_virtual_hosts_and_real_ones_are_never_of_one_regime():
+    records = [over_hosts(megabits=None), over_hosts(megabits=None, virtual=None), make_record("amber_ring", 2)]
+    virtual, real, here = summaries.launches(named(*records))["regime"]
+    assert virtual == f"{real}, virtual hosts"
+    # The first of several real hosts may be compared on its own.
+    assert here == real
+    shares = {"bandwidth_bits_per_second": None, "delay_seconds": 0.0, "cores_per_host": 0.5}
+    [shared] = summaries.launches(named(over_hosts(megabits=None, virtual=shares)))["regime"]
+    assert shared == f"{real}, virtual hosts of 0.5 cores each"
+
+
+def test_a_regime_of_virtual_hosts_says_so():
+    virtual, real = (summaries.cells(summaries.launches(named(record))) for record in (over_hosts(), make_record()))
+    assert configurations.regime_name(virtual) == "digits, weak scaling, virtual hosts"
+    assert configurations.regime_name(real) == "digits, weak scaling"
+
+
+def test_a_regime_is_named_in_words_with_a_batch_that_is_not_its_presets():
+    usual, small = (
+        summaries.cells(summaries.launches(named(each)))
+        for each in (
+            make_record(),
+            clocked("amber_ring", 300, 25, batch=16, scaling="strong"),
+        )
+    )
+    assert configurations.regime_in_words(usual) == "Digits, weak scaling"
+    assert configurations.regime_in_words(small) == "Digits, strong scaling, 16 rows"
+    assert configurations.regime_name(usual.assign(preset="unknown")) == "unknown, weak scaling"
+    assert configurations.batch_in_words(usual) == "64 rows per step for each worker"
+    assert configurations.batch_in_words(small) == "16 rows per step, shared by all workers"
+
+
+def test_a_regime_has_its_own_rows_with_exchange():
+    launches = summaries.launches(
+        named(clocked("amber_ring", 300, 25), varied("amber_ring", 2, exchange=False), make_record("amber_ring", 2))
+    )
+    regime = launches["regime"].iloc[-1]
+    assert launches["regime"].tolist() == [launches["regime"].iloc[0], regime, regime]
+    for table in (launches, summaries.cells(launches)):
+        assert summaries.with_exchange(table, regime)[["regime", "exchange"]].to_numpy().tolist() == [[regime, True]]
+
+
+def test_launches_over_links_of_a_chosen_bandwidth_share_the_plot_of_the_longest_whatever_their_windows():
+    lengths = [dataclasses.replace(make_record().task, workers=2, steps=steps) for steps in (90, 300, 120)]
+    records = [over_hosts(megabits=10.0 * place, task=task) for place, task in enumerate(lengths, start=1)]
+    launches = summaries.launches(named(*records))
+    assert launches["task"].tolist() == ["--preset digits --scaling weak --warmup-steps 20 --window-steps 10"] * 3
+    assert launches["link_bytes_per_second"].tolist() == [record.link.bytes_per_second for record in records]
+
+
+def test_speed_ups_of_several_hosts_are_over_one_worker_on_one_host():
+    alone = [over_hosts(name, 1, 1, (2.0,) * 3) for name in ("amber_single", "amber_ring")]
+    found = summaries.cells(summaries.launches(named(*alone, over_hosts(milliseconds=(4.0,) * 3))))
+    spread = cell(found, "amber_ring, 2 hosts, 100 Mbit/s", 2)
+    assert (spread["speed_up"], spread["own_speed_up"]) == (pytest.approx(1.0), pytest.approx(1.0))
+
+
+def test_an_overview_has_the_fastest_link_of_each_number_of_hosts():
+    records = [over_hosts(megabits=megabits) for megabits in (10.0, 1000.0, 100.0)]
+    records += [over_hosts(workers=4, hosts=4, megabits=megabits) for megabits in (10.0, None)]
+    records += [make_record("amber_ring", 2), over_hosts("amber_library", megabits=10.0)]
+    found = summaries.cells(summaries.launches(named(*records)))
+    assert sorted(summaries.over_fastest_links(found)["strategy"]) == [
+        "amber_library, 2 hosts, 10 Mbit/s",
+        "amber_ring",
+        "amber_ring, 2 hosts, 1000 Mbit/s",
+        "amber_ring, 4 hosts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [
+        ({}, "amber_ring"),
+        ({"hosts": 1}, "amber_ring"),
+        ({"hosts": 2}, "amber_ring, 2 hosts"),
+        ({"hosts": 2, "label": "compiled"}, "amber_ring, compiled, 2 hosts"),
+        ({"hosts": 2, "bandwidth_bits_per_second": ""}, "amber_ring, 2 hosts"),
+        ({"hosts": 2, "bandwidth_bits_per_second": "1e7"}, "amber_ring, 2 hosts, 10 Mbit/s"),
+        ({"hosts": 1, "bandwidth_bits_per_second": 1e7}, "amber_ring"),
+    ],
+)
+def test_a_launch_that_was_not_run_has_the_name_of_its_hosts_as_far_as_the_plan_tells(columns, name):
+    known = {"launch": "some", "strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak"}
+    plan = pd.DataFrame([known | {"workers": 2, "exchange": True, "purpose": "throughput"} | columns])
+    assert summaries.endings({}, plan)["strategy"].tolist() == [name]
+
+
+def test_machines_that_are_alike_but_for_their_names_are_never_pooled():
+    here, there = make_record(), make_record(host=HOST | {"name": "there"})
+    found = summaries.launches(named(here, here, there))
+    assert found["regime"].nunique() == 2
+    assert [work.rpartition(" of ")[2] for work in found["work"]] == ["here", "here", "there"]
+    assert summaries.launches(named(here, here))["work"].iloc[0].endswith("2 cores of Some CPU")
+    failed = changed(unfinished("failed", "It broke."), host={})
+    assert summaries.launches(named(here, failed))["work"].iloc[0].endswith("2 cores of Some CPU")
+
+
+def test_a_machine_is_named_only_where_nothing_else_tells_it_apart():
+    other = make_record(host=HOST | {"name": "there", "cores": 4})
+    work = summaries.launches(named(make_record(), other, over_hosts(host=HOST | {"name": "host1"})))["work"]
+    assert [each.rpartition("; ")[2] for each in work] == [
+        "cpu on 2 cores of Some CPU",
+        "cpu on 4 cores of Some CPU",
+        "cpu on 2 cores of Some CPU, virtual hosts",
+    ]
+
+
+def test_launches_of_a_session_over_hosts_are_of_one_regime_on_however_many_hosts_they_are():
+    records = named(*(over_hosts(workers=2, hosts=hosts, host=HOST | {"name": "host1"}) for hosts in (1, 2)))
+    assert summaries.launches(records)["regime"].nunique() == 1
+
+
+def test_several_machines_of_one_kind_are_a_caution_that_names_them():
+    here, there = make_record(), make_record(host=HOST | {"name": "there"})
+
+    def machines(*records):
+        found = cautions(summaries.launches(named(*records)), named(*records))
+        return [caution.where for caution in found if caution.what == "Several machines"]
+
+    assert machines(here, here) == []
+    assert machines(here, there) == [["2 cores of Some CPU: here, there"]]

@@ -1,0 +1,148 @@
+"""What the report says of the frameworks' ceilings, and when a difference is said to be the frameworks' products'."""
+
+import dataclasses
+
+import pytest
+
+from common.contract.task import PRESETS
+from common.records.ceiling import AS_TRAINED, Ceiling
+from reports import document
+from reports.blocks import DASH
+from reports.tables.material import gather, regime_names
+from reports.tables.results import Results
+from reports.words import ceilings
+from tests.reports.pieces import answers
+from tests.reports.probes import PRODUCTS, probe
+from tests.reports.records import MadeUpOptions, make_record, named, varied
+
+
+def results(tmp_path, records, *probes: Ceiling) -> Results:
+    return Results(tmp_path, named(*records), None, ceilings=probes)
+
+
+def section(tmp_path, records, *probes: Ceiling) -> list[dict]:
+    found = results(tmp_path, records, *probes)
+    material = gather(found)
+    names = regime_names(material.cells)
+    return [
+        *ceilings.story(found.ceilings, material.ceilings, next(iter(names))),
+        *ceilings.tables(found.ceilings, material.ceilings, names),
+    ]
+
+
+def rows_with(blocks: list[dict], column: str) -> list[list[str]]:
+    """The rows of the only table that has this column."""
+    [table] = [block for block in blocks if column in block.get("columns", [])]
+    return table["rows"]
+
+
+def explained(tmp_path, milliseconds, of_products) -> list[str]:
+    """What is said of amber's and cobalt's bases with these steps and products, both in milliseconds."""
+    bases = [
+        make_record(name, milliseconds=(each,) * 3)
+        for name, each in zip(("amber_single", "cobalt_single"), milliseconds, strict=True)
+    ]
+    probes = [probe(name, each) for name, each in zip(("amber", "cobalt"), of_products, strict=True)]
+    table = gather(results(tmp_path, bases, *probes)).ceilings
+    return ceilings.explanations(table, table["regime"].iloc[0])
+
+
+def test_without_a_probe_nothing_is_said(tmp_path):
+    assert section(tmp_path, [make_record("amber_single")]) == []
+    assert "ceilings" not in str(document.compose(results(tmp_path, [make_record("amber_single")]))[0])
+
+
+def test_each_strategy_stands_beside_the_products_of_its_framework_and_the_exchange_of_its_family(tmp_path):
+    records = [
+        *[make_record("amber_single"), make_record("cobalt_single", milliseconds=(4.0,) * 3)],
+        *[make_record("amber_ring", 2, (6.0,) * 3), varied("amber_ring", 2, (2.5,) * 3, exchange=False)],
+        *[make_record("teal_amber", 2, (6.0,) * 3), varied("teal_amber", 2, (2.0,) * 3, exchange=False)],
+    ]
+    rows = rows_with(section(tmp_path, records, probe("amber", 1.0)), "products alone, ms")
+    assert rows == [
+        ["amber_ring", "2", "digits weak", "1", "1.00", "2.50", "40 %", "0.400", "3.50"],
+        ["amber_single", "1", "digits weak", "1", "1.00", "2.00", "50 %", DASH, DASH],
+        ["teal_amber", "2", "digits weak", "1", "1.00", "2.00", "50 %", DASH, "4.00"],
+    ]
+
+
+def test_an_exchange_over_another_transport_does_not_stand_beside_it(tmp_path):
+    records = [make_record("amber_ring", 2, (6.0,) * 3), varied("amber_ring", 2, (2.5,) * 3, exchange=False)]
+    [row] = rows_with(section(tmp_path, records, probe(backend="carrier pigeons")), "products alone, ms")
+    assert row[7:] == [DASH, "3.50"]
+
+
+def test_products_of_other_rows_are_no_ceiling_of_a_strategy(tmp_path):
+    blocks = section(tmp_path, [make_record("amber_single")], probe(rows=32))
+    assert not [block for block in blocks if "products alone, ms" in block.get("columns", [])]
+
+
+def test_a_worker_of_strong_scaling_has_its_part_of_the_rows(tmp_path):
+    task = dataclasses.replace(PRESETS["digits"], workers=2, batch=128, steps=60, warmup_steps=20, window_steps=10)
+    alone = MadeUpOptions(exchange=False)
+    records = [make_record("amber_ring", 2, task=task), make_record("amber_ring", 2, task=task, options=alone)]
+    [row] = rows_with(section(tmp_path, records, probe()), "products alone, ms")
+    assert row[:3] == ["amber_ring", "2", "digits strong"]
+
+
+def test_each_product_stands_with_its_shape_its_rate_and_its_share(tmp_path):
+    rows = rows_with(section(tmp_path, [make_record("amber_single")], probe(milliseconds=8.0)), "GFLOP/s")
+    assert len(rows) == len(PRODUCTS) == 8
+    # 2 * 64 * 64 * 128 operations in a millisecond.
+    assert rows[0] == ["amber", "digits", "layer 0, forward", "64 by 64 by 128", "1", "1.00", "12 %"]
+
+
+def test_what_computed_is_named_and_what_is_empty_left_out(tmp_path):
+    blocks = section(tmp_path, [make_record("amber_single")], probe())
+    [said] = [block["items"] for block in blocks if block["kind"] == "items"]
+    assert said == ["amber: products by: hand. The processor has avx2."]
+
+
+def test_what_was_tried_stands_beside_what_it_gained(tmp_path):
+    several = probe(ways={AS_TRAINED: 2.0, "sideways": 1.0})
+    slower = probe(milliseconds=2.5, variables={"KERNELS": "old"}, ways={AS_TRAINED: 2.5, "sideways": 1.0})
+    rows = rows_with(section(tmp_path, [make_record("amber_single")], several, slower), "gain")
+    assert [[row[3], row[-1]] for row in rows] == [["sideways", "+100 %"], ["KERNELS=old", "\N{MINUS SIGN}20 %"]]
+
+
+def test_a_probe_that_failed_is_a_sentence(tmp_path):
+    broken = {"status": "failed", "reason": "It was ended.", "log": "some.log", "products": [], "exchange": []}
+    blocks = section(tmp_path, [make_record("amber_single")], probe(**broken), probe(variables={"A": "1"}, **broken))
+    [said] = [block["items"] for block in blocks if block["kind"] == "items"]
+    assert said == [
+        "The probe of Amber is failed: It was ended. (log: some.log)",
+        "The probe of Amber with A=1 is failed: It was ended. (log: some.log)",
+    ]
+    assert len([block for block in blocks if block["kind"] == "table"]) == 0
+
+
+def test_a_difference_that_the_products_explain_is_said_to_be_theirs(tmp_path):
+    assert explained(tmp_path, milliseconds=(4.0, 3.0), of_products=(2.0, 1.2)) == [
+        "amber_single's step of 4.00 ms is 1.00 ms longer than cobalt_single's, and amber's matrix products of these "
+        "shapes alone take 0.800 ms longer than cobalt's: that difference is the frameworks', whoever distributes them."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "of_products"),
+    [
+        pytest.param((4.0, 3.0), (2.0, 1.6), id="they explain less than half of it"),
+        pytest.param((4.0, 3.0), (4.0, 1.9), id="they explain more than twice as much"),
+        pytest.param((4.0, 3.0), (1.0, 2.0), id="they are faster where the step is slower"),
+        pytest.param((4.0, 3.9), (2.0, 1.9), id="the steps hardly differ"),
+    ],
+)
+def test_what_the_products_do_not_explain_is_not_said_to_be_theirs(tmp_path, milliseconds, of_products):
+    assert explained(tmp_path, milliseconds, of_products) == []
+
+
+def test_the_sentence_is_on_the_first_page_and_the_section_is_in_where_the_time_goes(tmp_path):
+    bases = [
+        make_record("amber_single", milliseconds=(4.0,) * 3),
+        make_record("cobalt_single", milliseconds=(3.0,) * 3),
+    ]
+    content, _ = document.compose(results(tmp_path, bases, probe("amber", 2.0), probe("cobalt", 1.2)))
+    texts = [block.get("text", "") for block in content["blocks"]]
+    assert texts.index("Where the time goes") < texts.index("The frameworks' ceilings")
+    assert texts.index("The frameworks' ceilings") < texts.index("The same maths")
+    assert any("that difference is the frameworks'" in sentence for sentence in answers(content)["What limits it"])

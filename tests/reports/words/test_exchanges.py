@@ -1,0 +1,275 @@
+"""The exchange of a step replayed alone, against times worked out by hand, and what the report says of it."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from common.records.collectives import Cell, CollectivesRecord
+from common.records.files import write_record
+from common.records.trace import STEP
+from common.records.training import Record
+from reports import document
+from reports.blocks import DASH
+from reports.render import pdf, web_page
+from reports.render.drawing import narrow
+from reports.tables import summaries
+from reports.tables.exchanges import table as exchanges_table
+from reports.tables.material import regime_names
+from reports.tables.results import Results, read_results
+from reports.words import exchanges
+from tests.changes import changed
+from tests.reports.pieces import first_for_all, headings, table_under
+from tests.reports.records import make_record, named, over_hosts, varied, write_all
+from tests.reports.replays import replay, replayed
+from tests.reports.steps import cells_and_steps
+
+HEADING = "The exchange replayed alone"
+MINUS = "\N{MINUS SIGN}"
+ROUNDS = 6
+SHIFTS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
+"""By how many milliseconds the step with exchange is longer in each round."""
+
+
+def refused(reason: str, status: str = "unsupported", strategy: str = "amber_threads") -> CollectivesRecord:
+    return replay(1.0, status=status, reason=reason, cells=[], replayed=replayed("", strategy), library="", title="")
+
+
+def steps(
+    exposed: float, rounds: int = ROUNDS, name: str = "amber_ring", *, alone: bool = True, workers: int = 2
+) -> dict[str, Record]:
+    """Launches whose steps take 3 ms without exchange, and with it so many more, and `SHIFTS`; by their stems."""
+    found = {}
+    for number, shift in enumerate(SHIFTS[:rounds], start=1):
+        stem = f"{name}-{workers}w"
+        found[f"{stem}-{number:02d}"] = make_record(name, workers, (3.0 + exposed + shift,) * 3)
+        if alone:
+            found[f"{stem}-no-{number:02d}"] = varied(name, workers, (3.0,) * 3, exchange=False)
+    return found
+
+
+def replays(milliseconds: float, rounds: int = ROUNDS, **changes: object) -> dict[str, CollectivesRecord]:
+    return {f"replay-{number}": replay(milliseconds, number, **changes) for number in range(1, rounds + 1)}
+
+
+def traced(milliseconds: float, under_way: tuple[float, ...], rounds: int = ROUNDS) -> dict[str, CollectivesRecord]:
+    """Replays of one trace, which told these milliseconds."""
+    about = tuple(each / 1000 for each in under_way)
+    return {
+        f"replay-{number}": replay(
+            milliseconds, number, replayed=replayed(f"amber_ring-2w-{number:02d}", under_way=about)
+        )
+        for number in range(1, rounds + 1)
+    }
+
+
+def table(
+    records: dict[str, Record], sent: dict[str, CollectivesRecord], plan: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    return exchanges_table(summaries.launches(records), sent, cells_and_steps(records, plan)[1])
+
+
+def section(records: dict[str, Record], sent: dict[str, CollectivesRecord]) -> list[dict]:
+    names = regime_names(summaries.cells(summaries.launches(records)))
+    return exchanges.section(table(records, sent), sent, names)
+
+
+def lists(blocks: list[dict]) -> list[list[str]]:
+    return [block["items"] for block in blocks if block["kind"] == "items"]
+
+
+def sentence(records: dict[str, Record], sent: dict[str, CollectivesRecord]) -> str:
+    """The only one on a strategy."""
+    [one] = lists(section(records, sent))[1]
+    return one
+
+
+def rows(blocks: list[dict], place: int) -> list[list[str]]:
+    return [block["rows"] for block in blocks if block["kind"] == "table"][place]
+
+
+def test_a_step_that_shows_more_than_its_messages_take_alone_meets_contention():
+    [row] = table(steps(1.9), replays(1.2)).to_dict("records")
+    assert row["verdict"] == "contention"
+    times = [row[f"{name}_seconds"] for name in ("exposed", "replay", "leftover")]
+    assert times == pytest.approx([0.001925, 0.0012, 0.000725])
+    assert (row["leftover_low"], row["leftover_high"]) == pytest.approx((0.0007, 0.00075))
+    assert sentence(steps(1.9), replays(1.2)) == (
+        "amber_ring with 2 workers: the step shows 1.93 ms of exchange (n = 6), its one message alone takes 1.20 ms "
+        "(n = 6): contention of 0.725 ms (0.700 to 0.750, n = 6)."
+    )
+
+
+def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
+    sent = replays(2.0, messages=3)
+    [row] = table(steps(1.2), sent).to_dict("records")
+    assert (row["verdict"], row["fewest_messages"], row["size_bytes"]) == ("overlap", 3, 1_500_000)
+    assert sentence(steps(1.2), sent) == (
+        "amber_ring with 2 workers: the step shows 1.22 ms of exchange (n = 6), its 3 messages alone take 2.00 ms "
+        "(n = 6): overlap of 0.775 ms (0.750 to 0.800, n = 6)."
+    )
+    assert rows(section(steps(1.2), sent), 1)[0][4:] == [
+        f"{MINUS}0.775 (n = 6)\n{MINUS}0.800 to {MINUS}0.750",
+        *(DASH, "overlap"),
+    ]
+
+
+def test_an_interval_around_zero_can_not_tell():
+    assert sentence(steps(1.2), replays(1.22)).endswith(
+        f"1.22 ms (n = 6): 0.00500 ms left over ({MINUS}0.0200 to 0.0300, n = 6), which may be nothing."
+    )
+    assert table(steps(1.2), replays(1.22))["verdict"].tolist() == ["can't tell"]
+
+
+def test_below_six_rounds_nothing_is_sure_however_large_it_is():
+    blocks = section(steps(9.0, 5), traced(1.1, (9.9,), 5))
+    [[said]] = [lists(blocks)[1]]
+    assert said == (
+        "amber_ring with 2 workers: the step shows 9.02 ms of exchange (n = 5), its one message alone takes 1.10 ms "
+        "(n = 5): 7.92 ms left over, which too few rounds tell anything of (n = 5); in 1 traced step of one launch it "
+        "was under way for 9.90 ms, 9.00 times as long as alone."
+    )
+    assert rows(blocks, 1)[0][-1] == "too few rounds"
+    assert (
+        "No interval is given for fewer than 6." in [block for block in blocks if block["kind"] == "table"][1]["notes"]
+    )
+
+
+def test_a_step_that_was_not_measured_without_exchange_leaves_nothing_to_tell():
+    records, sent = steps(1.9, alone=False), replays(1.2)
+    [row] = table(records, sent).to_dict("records")
+    assert (row["verdict"], row["exposed_n"], row["leftover_n"]) == ("no shared round", 0, 0)
+    assert math.isnan(row["leftover_seconds"])
+    assert sentence(records, sent) == (
+        "amber_ring with 2 workers: its one message alone takes 1.20 ms (n = 6); no round has that beside the step "
+        "with and without exchange, so nothing tells what is left over."
+    )
+    assert rows(section(records, sent), 1)[0][2:] == [DASH, "1.20 (n = 6)\n1.20 to 1.20", DASH, DASH, "no shared round"]
+
+
+def test_a_replay_is_set_against_the_step_of_its_own_round():
+    records = steps(0.0, 3)
+    for number in (1, 2, 3):
+        stem = f"amber_ring-2w-{number:02d}"
+        records[stem] = make_record("amber_ring", 2, (3.0 + number,) * 3)
+    sent = {f"{number}": replay(number - 0.25, number) for number in (3, 1, 2)}
+    assert table(records, sent)["leftover_seconds"].tolist() == pytest.approx([0.00025])
+    # By the plan the third round is the first, and another one has no replay.
+    plan = pd.DataFrame({"launch": [*records], "repetition": [7, 7, 2, 2, 1, 1]})
+    [row] = table(records, sent, plan).to_dict("records")
+    assert (row["exposed_n"], row["leftover_n"]) == (3, 2)
+    # 3 ms less 0.75, and 2 ms less 1.75.
+    assert row["leftover_seconds"] == pytest.approx(0.00125)
+
+
+def test_a_trace_is_a_second_witness_of_contention_and_of_what_is_hidden():
+    assert sentence(steps(1.9), traced(1.2, (2.5, 2.6, 2.7))).endswith(
+        "contention of 0.725 ms (0.700 to 0.750, n = 6); in 3 traced steps of one launch it was under way for 2.60 ms, "
+        "2.17 times as long as alone, so it took longer there, waiting for other ranks included, and 0.675 ms of that "
+        "lay behind computing."
+    )
+
+
+@pytest.mark.parametrize(
+    ("under_way", "told"),
+    [
+        (1.1, "for 1.10 ms, 0.92 times as long as alone, and 0.825 ms of what the step shows had no message under way"),
+        (1.92, "for 1.92 ms, 1.60 times as long as alone, so it took longer there, waiting for other ranks included"),
+    ],
+    ids=["less than the step shows", "as much as it shows"],
+)
+def test_a_trace_says_no_more_than_its_times_do(under_way, told):
+    said = sentence(steps(1.9), traced(1.2, (under_way,)))
+    assert said.endswith(f"in 1 traced step of one launch it was under way {told}.")
+
+
+def test_all_replays_of_one_trace_count_its_steps_once():
+    [row] = table(steps(1.9), traced(1.2, (0.5, 2.6, 2.7))).to_dict("records")
+    assert (row["under_way_seconds"], row["under_way_steps"]) == (pytest.approx(0.0026), 3)
+    assert math.isnan(table(steps(1.9), replays(1.2))["under_way_seconds"].item())
+
+
+def test_under_way_is_explained_where_a_trace_tells_it_alone():
+    assert "Under way" not in str(lists(section(steps(1.9), replays(1.2)))[0])
+    assert "Under way" in str(lists(section(steps(1.9), traced(1.2, (2.6,))))[0])
+
+
+def test_replays_that_were_refused_are_listed_once_with_their_reasons():
+    other = replay(1.0, 2, cells=[Cell(collective=STEP, size_bytes=8, status="unsupported", reason="No such size.")])
+    sent = {"1": refused("It copies."), "2": other, "3": refused("It copies."), "4": refused("It ended.", "failed")}
+    assert lists(section(steps(1.9), sent)) == [
+        [
+            "amber_ring with 2 workers (1 launch): No such size.",
+            "amber_threads with 2 workers (2 launches): It copies.",
+            "amber_threads with 2 workers (1 launch): It ended.",
+        ]
+    ]
+
+
+def test_a_replay_whose_step_was_not_measured_is_listed():
+    [reasons] = lists(section(steps(1.9), {"1": replay(1.0, replayed=replayed("amber_ring-2w-77"))}))
+    assert reasons == [
+        "amber_ring with 2 workers (1 launch): its launch amber_ring-2w-77 of the whole step wasn't measured."
+    ]
+
+
+def test_times_of_ranks_on_several_hosts_are_not_taken_in_one_clock():
+    hosts = over_hosts().hosts
+    assert "several hosts" in lists(section(steps(1.9), {"1": replay(1.0, hosts=hosts)}))[0][0]
+
+
+def test_without_replays_nothing_is_said(tmp_path):
+    assert section(steps(1.9), {}) == []
+    assert HEADING not in headings(document.compose(Results(tmp_path, steps(1.9), None))[0]["blocks"])
+
+
+def test_without_any_launch_the_reasons_are_said():
+    assert lists(section({}, {"1": refused("It copies.")})) == [["amber_threads with 2 workers (1 launch): It copies."]]
+
+
+def test_what_the_replay_sent_stands_beside_what_the_step_sent():
+    sent = replays(1.2)
+    cells = {stem: [changed(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
+    sent = {stem: changed(record, cells=cells[stem]) for stem, record in sent.items()}
+    whole = {stem: changed(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.9).items()}
+    [row] = table(whole, sent).to_dict("records")
+    assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
+    assert rows(section(whole, sent), 0)[0][3:6] == ["0.500", "1.20", "1.25"]
+
+
+def test_more_threads_than_cores_are_marked():
+    sent = {f"{n}": replay(1.2, n, replayed=replayed(f"amber_ring-4w-{n:02d}"), world_size=4) for n in range(1, 7)}
+    blocks = section(steps(1.9, workers=4), sent)
+    assert lists(blocks)[1][0].startswith("amber_ring with 4 workers †: ")
+    assert rows(blocks, 0)[0] == ["amber_ring", "4†", "1", "0.500", DASH, DASH, "The library amber", "a tracer"]
+    assert any(note.startswith("†") for note in blocks[-1]["notes"])
+
+
+def test_messages_that_differ_between_launches_have_their_span():
+    sent = replays(1.2, 5) | {"last": replay(1.2, 6, messages=2)}
+    assert "its 1 to 2 messages alone take 1.20 ms" in sentence(steps(1.9), sent)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Results:
+    folder = write_all(tmp_path_factory.mktemp("results"), steps(1.9) | named(make_record("amber_single")))
+    (folder / "replays").mkdir()
+    for stem, record in (traced(1.2, (2.6,)) | {"refused": refused("It has *no* #messages.")}).items():
+        write_record(folder / "replays" / f"{stem}.json", record)
+    return read_results(folder)
+
+
+def test_the_document_has_the_section_after_the_one_on_when_it_pays(results):
+    content, _ = document.compose(results)
+    assert table_under(content["blocks"], HEADING)["rows"][0][:4] == ["amber_ring", "2", "1", "0.500"]
+    own = headings(content["blocks"])
+    assert own.index("When does synchronous SGD pay?") + 1 == own.index(HEADING)
+
+
+def test_pdf_and_page_have_the_section(results):
+    content, drawings = document.compose(results)
+    images = first_for_all(drawings | narrow(drawings))
+    assert pdf.typeset(results.started_at, content, images).startswith(b"%PDF-")
+    page = web_page.build(content, images).decode()
+    assert HEADING in page
+    assert "It has *no* #messages." in page

@@ -1,0 +1,150 @@
+"""The hosts' tables: clocks set by hand, and what follows of who waited for whom."""
+
+import pytest
+from msgspec import structs
+
+from common.records.training import Record
+from reports import document
+from reports.tables import summaries
+from reports.tables.hosts import table as hosts_table
+from reports.tables.material import gather, regime_names
+from reports.tables.results import Results
+from reports.words import hosts
+from tests.changes import changed
+from tests.reports.pieces import headings, table_under
+from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, unfinished
+
+"""The second host's clock is two hours ahead."""
+
+
+def table(*records: Record):
+    stems = named(*records)
+    return hosts_table(summaries.launches(stems), stems)
+
+
+def chapter(tmp_path, *records: Record) -> list[dict]:
+    material = gather(Results(tmp_path, named(*records), None))
+    names = regime_names(material.cells)
+    return [block for part in hosts.sections(material.hosts, named(*records), names) for block in part]
+
+
+def row_under(blocks: list[dict], heading: str) -> dict[str, str]:
+    [row] = table_under(blocks, heading)["rows"]
+    return dict(zip(table_under(blocks, heading)["columns"], row, strict=True))
+
+
+def skew_of(tmp_path, *records: Record) -> dict[str, str]:
+    return row_under(chapter(tmp_path, *records), "Skew between hosts, and who waited for whom")
+
+
+def test_without_hosts_there_is_no_chapter_and_no_row(tmp_path):
+    assert chapter(tmp_path, make_record("amber_ring", 2)) == []
+    assert table(make_record("amber_ring", 2)).empty
+    content, _ = document.compose(Results(tmp_path, named(make_record("amber_ring", 2)), None))
+    assert "Hosts" not in headings(content["blocks"], 1)
+
+
+def test_what_is_within_the_uncertainty_of_both_clocks_is_told_of_nobody(tmp_path):
+    # Each clock is known to 0.1 ms, so both together to 0.2 ms.
+    for late, surely in ((0.00019, 0), (0.00021, 4)):
+        found = table(over_hosts(late=[0.0, late]))
+        assert found["started_last"].tolist() == [0, surely]
+        assert found["skew_uncertainty_seconds"].tolist() == pytest.approx([2e-4] * 2)
+    row = skew_of(tmp_path, over_hosts(late=[0.0, 0.00019]))
+    assert row["skew"] == "below the clocks' ±200 µs"
+    assert (row["started last"], row["finished last"]) == ("can't tell 100 %", "can't tell 100 %")
+    assert skew_of(tmp_path, over_hosts(late=[0.0, 0.00021]))["skew"] == "210 µs (±200 µs)"
+
+
+def test_a_median_over_launches_is_said_with_the_largest_uncertainty(tmp_path):
+    records = [over_hosts(late=[0.0, late]) for late in (0.001, 0.002, 0.004)]
+    row = skew_of(tmp_path, *records)
+    assert (row["skew"], row["n"], row["windows"]) == ("2.00 ms (±200 µs)", "3", "12")
+    assert row["started last"] == "host2 100 %"
+
+
+def test_a_sentence_says_who_waited_for_whom():
+    found = table(over_hosts(late=[0.0, 0.003]), over_hosts(late=[0.0, 0.003]), over_hosts(late=[0.003, 0.0]))
+    assert hosts.waited(found) == [
+        "Of 12 windows over host1 and host2 (n = 3 launches) host2 started last most often, 67 % of them, so that the "
+        "others waited for it; host2 finished last most often, 67 % of them."
+    ]
+    # Rank 1 starts late, and in half of the windows within the clocks' uncertainty.
+    records = [over_hosts(late=[0.0, late]) for late in (0.003, 0.0001)]
+    [said] = hosts.waited(table(*records))
+    assert "host2 started last most often, 50 % of them (50 % can't be told), so that the others waited for it" in said
+    together = over_hosts(milliseconds=(2.0,), late=[0.0, 0.004], rank_factors=(1.0, 0.8))
+    [said] = hosts.waited(table(together))
+    assert said.endswith("so that the others waited for it; nobody can say who finished last.")
+    [said] = hosts.waited(table(over_hosts()))
+    assert said.endswith("nobody can say who started or finished last: all were within the clocks' uncertainty.")
+
+
+def test_records_that_tell_no_clock_or_one_host_alone_have_no_skew(tmp_path):
+    record = over_hosts()
+    bare = [structs.replace(host, clock_offset_seconds=None, clock_uncertainty_seconds=None) for host in record.hosts]
+    coordinated = [window for window in record.windows if window.rank == 0]
+    for other in (
+        changed(record, hosts=bare),
+        changed(record, process_start_seconds=[]),
+        changed(record, windows=coordinated),
+        over_hosts(workers=1, hosts=1),
+    ):
+        found = table(other)
+        assert set(found["windows"]) == {0}
+        assert found["skew_seconds"].isna().all()
+        blocks = chapter(tmp_path, other)
+        assert "tells when each of its ranks started" in blocks[-1]["text"]
+
+
+def test_the_hosts_are_listed_once_with_what_they_are(tmp_path):
+    blocks = chapter(tmp_path, over_hosts(), over_hosts(uncertainty=2e-4), over_hosts(workers=1, hosts=1))
+    assert table_under(blocks, "The hosts")["rows"] == [
+        ["host1", "2", "Some CPU", "eth0", "10.77.0.1", "3", "±200 µs"],
+        ["host2", "2", "Some CPU", "eth0", "10.77.0.2", "2", "±200 µs"],
+    ]
+    assert "These hosts are virtual" in blocks[1]["text"]
+    assert "virtual" not in chapter(tmp_path, over_hosts(virtual=None))[1]["text"]
+
+
+def test_hosts_of_launches_that_failed_are_listed_all_the_same(tmp_path):
+    failed = changed(unfinished("failed", "host2 is lost."), hosts=over_hosts().hosts)
+    blocks = chapter(tmp_path, failed)
+    assert len(table_under(blocks, "The hosts")["rows"]) == 2
+    assert [block["kind"] for block in blocks].count("table") == 1
+
+
+def test_the_link_is_given_by_what_was_asked_for_with_its_range(tmp_path):
+    links = [
+        {"bytes_per_second": rate * 125_000, "round_trip_seconds": trip} for rate, trip in ((94, 2e-5), (96, 3e-5))
+    ]
+    records = [over_hosts(link=link) for link in (*links, links[0])]
+    slow = over_hosts(megabits=10.0, link={"bytes_per_second": 1.2e6, "round_trip_seconds": 0.002})
+    rows = table_under(chapter(tmp_path, *records, slow), "The link between them")["rows"]
+    assert rows == [
+        ["2", "10 Mbit/s", "9.60", "9.60 to 9.60", "2.00 ms", "2.00 ms to 2.00 ms", "1", "1"],
+        ["2", "100 Mbit/s", "94.0", "94.0 to 96.0", "20.0 µs", "20.0 µs to 30.0 µs", "3", "2"],
+    ]
+
+
+def test_bytes_stand_by_host_beside_the_formula_between_hosts(tmp_path):
+    record = over_hosts(host_bytes_per_step=[69_000.0, 70_000.0])
+    # 2 H (N - 1) / N is 2 for two workers on two hosts: twice the bytes of the gradients.
+    formula = record.formula_bytes_per_step
+    row = row_under(chapter(tmp_path, record), "Bytes from host to host")
+    assert row["each host, MB"] == "0.069, 0.070"
+    assert (row["all, MB"], row["by formula"]) == ("0.139", f"{formula / 1e6:.3f}")
+    assert row["ratio"] == f"{139_000 / formula:.3f}"
+    # Over several links each has its own median, and the row their ends.
+    links = [over_hosts(megabits=each, host_bytes_per_step=[each * 1e4, 2e6]) for each in (10.0, 20.0, 100.0)]
+    row = row_under(chapter(tmp_path, *links), "Bytes from host to host")
+    assert (row["strategy"], row["n"]) == ("amber_ring, 2 hosts, 3 links", "1")
+    assert (row["each host, MB"], row["all, MB"]) == ("0.100 to 1.000, 2.000", "2.100 to 3.000")
+    many = over_hosts(workers=8, hosts=8, host_bytes_per_step=[1e6 + 1e4 * place for place in range(8)])
+    assert row_under(chapter(tmp_path, many), "Bytes from host to host")["each host, MB"] == "1.000 to 1.070"
+
+
+def test_launches_without_exchange_sent_nothing_that_counts(tmp_path):
+    silent = over_hosts(host_bytes_per_step=[1.0, 1.0], options=MadeUpOptions(exchange=False))
+    blocks = chapter(tmp_path, silent)
+    assert "No launch over several hosts counted" in blocks[-3]["text"]

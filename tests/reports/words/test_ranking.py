@@ -1,0 +1,406 @@
+"""Who is called faster than whom, on made-up launches of which it is known what the tests say."""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.records.certificate import ALL_REASONS, OTHER_MATHS, REASONS
+from common.statistics.paired import smallest_difference
+from reports.blocks import DASH
+from reports.tables import summaries
+from reports.tables.ranking import Ranking, rank
+from reports.words import ranking
+from tests.reports.drawings import drawings_of
+from tests.reports.families import CERTIFIED, DRIFT, judged, launches, pairs_of, placed
+from tests.reports.records import make_record, named, varied
+
+"""How many times as long everything takes in each round."""
+"""A certificate that has no reason not to rank anybody."""
+
+
+def said(launch_table: pd.DataFrame, margin: float = 0.05) -> list[str]:
+    return ranking.sentences(judged(launch_table, margin), "weak")
+
+
+def not_ranked(found: Ranking, left_out: Sequence[str] = ()) -> str:
+    """The sentence on who isn't ranked; empty where there is none."""
+    return "".join(ranking.not_ranked(found, "weak", left_out))
+
+
+@pytest.mark.parametrize("reason", [*ALL_REASONS, ""])
+def test_who_the_certificate_has_a_reason_for_is_not_ranked_where_it_has_and_named(reason):
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
+    found = rank(table, None, 0.05, defaultdict(str, {("a", 2): reason}))
+    assert found.comparisons["workers"].tolist() == ([1] if reason else [1, 2])
+    assert not_ranked(found) == (f"Not ranked: a at 2, {reason}." if reason else "")
+    row = {"regime": "weak", "workers": 2, "hosts": 1, "placement": "", "strategy": "a", "reason": reason, "n": 0}
+    assert found.unranked.to_dict("records") == ([row] if reason else [])
+
+
+@pytest.mark.parametrize("reason", [*ALL_REASONS, ""])
+def test_who_has_more_threads_than_cores_is_not_ranked_and_named_for_that_unless_it_deviates(reason):
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), launches({"other": 0.5}, oversubscribed=True)])
+    found = rank(table, None, 0.05, defaultdict(str, {("other", 2): reason}))
+    assert pairs_of(found) == [("a", "b")]
+    stands = reason if reason == "for not following the oracle" else "for more threads than cores"
+    assert not_ranked(found) == f"Not ranked: other at 2, {stands}."
+
+
+def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
+    table = pd.concat(
+        [
+            *(launches({"a": 1.0, "b": 1.2, "half": 0.5}, workers) for workers in (1, 2)),
+            launches(dict.fromkeys("abcd", 1.0), 4, oversubscribed=True),
+            launches({"servers": 1.0}, oversubscribed=True),
+            launches({"c": 1.0, "d": 1.0}, n=2),
+        ]
+    )
+    reasons = dict.fromkeys([("half", 1), ("half", 2)], REASONS[OTHER_MATHS])
+    found = rank(table, None, 0.05, defaultdict(str, reasons))
+    assert not_ranked(found) == (
+        "Not ranked: half at 1 and 2, for computing other maths; 1 strategy with 2 workers and 4 strategies with 4 "
+        "workers, for more threads than cores; c at 2 and d at 2, for too few rounds (n = 2, 6 needed)."
+    )
+    assert "for too few rounds" not in not_ranked(found, ["c", "d"])
+    few = pd.concat([table, placed({"e": 1.0, "f": 1.0}, 2, n=2)])
+    found = rank(few, None, 0.05, defaultdict(str, reasons))
+    assert "for too few rounds" not in not_ranked(found, [*"cdef"])
+    assert "e, 2 hosts at 2, for too few rounds" in not_ranked(found, [*"cdf"])
+
+
+def test_as_many_as_three_that_are_not_ranked_are_named():
+    three = launches(dict.fromkeys("abc", 1.0), oversubscribed=True)
+    assert not_ranked(judged(three)) == "Not ranked: a at 2, b at 2 and c at 2, for more threads than cores."
+
+
+def test_who_shares_six_rounds_with_somebody_is_ranked_however_few_with_others():
+    table = launches({"a": 1.0, "b": 1.2, "c": 1.5, "d": 2.0}, n=9)
+    table = table[(table["strategy"] != "c") | (table["round"] < 7)]
+    table = table[(table["strategy"] != "d") | (table["round"] > 3)]
+    assert judged(table).comparisons["n"].tolist() == [9, 6, 6, 6, 6, 3]
+    assert not_ranked(judged(table)) == ""
+
+
+def test_the_fastest_is_named_with_its_lead_over_each_other():
+    table = launches({"slow": 2.0, "fast": 1.0, "medium": 1.25})
+    next_, last = judged(table).comparisons.iloc[:2].to_dict("records")
+    gaps = []
+    for row in (next_, last):
+        lead, least, most = (f"{100 * row[name] - 100:.0f}" for name in ("ratio", "low", "high"))
+        gaps.append(f"{lead} % ({least} to {most} %) faster than {row['other']} ({row['other_rate']:,.0f})")
+    assert [next_["other"], last["other"]] == ["medium", "slow"]
+    assert said(table) == [
+        f"With 2 workers fast was the fastest: {next_['rate']:,.0f} samples/s (n = 6 rounds). fast was {gaps[0]} and "
+        f"{gaps[1]}."
+    ]
+
+
+def test_the_fastest_has_the_best_ratios_and_not_the_best_median():
+    # Somebody who was measured in the quick rounds alone.
+    early, late = [1.1, 1.11, 1.12, 1.1, 1.11, 1.12], [1.0, 1.01, 1.02, 1.0, 1.01, 1.02, *[5.0] * 7]
+    found = judged(launches({"early": early, "late": late}))
+    [row] = found.comparisons.to_dict("records")
+    assert (row["strategy"], row["other"], row["n"], row["rate"] < row["other_rate"]) == ("late", "early", 6, True)
+    assert "late was the fastest" in ranking.sentences(found, "weak")[0]
+
+
+def test_the_nearest_is_so_by_its_ratio():
+    steady, uneven = 2 + np.arange(6) / 1000, np.array([1.9, 1.9, 1.9, 1.9, 3, 3.01])
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000, "uneven": uneven, "steady": steady}))
+    assert sentence.index("faster than steady (63,") < sentence.index("faster than uneven (67,")
+
+
+def test_where_everybody_is_beaten_in_other_rounds_nobody_is_called_the_fastest():
+    table = launches(dict.fromkeys("abc", 1.0), n=6)
+    rounds = {}
+    for start, (one, other) in enumerate((("a", "b"), ("b", "c"), ("c", "a"))):
+        both = table[table["strategy"].isin([one, other])].copy()
+        both["round"] += 6 * start
+        both["launch"] += f"-{start}"
+        both.loc[both["strategy"] == other, "samples_per_second"] /= 2
+        rounds[start] = both
+    found = judged(pd.concat(rounds.values()))
+    assert sorted(pairs_of(found)) == [("a", "b"), ("b", "c"), ("c", "a")]
+    assert set(found.comparisons["verdict"]) == {"faster"}
+    [sentence] = ranking.sentences(found, "weak")
+    assert sentence.startswith("With 2 workers nobody is shown to be the fastest")
+    assert sentence.count(" faster than ") == 1
+    fastest = table.groupby("strategy")["seconds"].median().idxmin()
+    assert f"(n = 6 rounds): {fastest} (" in sentence
+
+
+def test_many_slower_ones_stand_as_the_nearest_and_the_farthest():
+    times = {"e": 1.0, "d": 1.2, "c": 1.5, "b": 2.0, "a": 3.0}
+    [sentence] = said(launches(times))
+    assert ") faster than d (" in sentence
+    assert ", the nearest of 4, and 2" in sentence
+    assert ") faster than a (" in sentence
+    assert "faster than b" not in sentence
+    [sentence] = said(launches({name: times[name] for name in "edcb"}))
+    assert [sentence.count(f") faster than {name} (") for name in "dcb"] == [1, 1, 1]
+    assert "the nearest" not in sentence
+
+
+def test_a_lead_whose_interval_just_reaches_below_zero_has_a_minus_sign():
+    lead = np.exp(0.1333 + 0.1 * np.array([-1, 1, -1, 1, -1, 1]))
+    [sentence] = said(launches({"a": [1.0] * 6, "b": lead, "c": 9 + np.arange(6) / 1000}))
+    assert "a was 14 % (\N{MINUS SIGN}2.4 to 34 %) faster than b" in sentence
+
+
+def test_of_equal_medians_the_first_by_name_stands_first_though_another_has_better_ratios():
+    [sentence] = said(launches({"a": [1, 2, 1, 2, 1, 2.01], "b": [1, 2, 1, 2, 1, 2]}))
+    assert "a (85,333 samples/s) was at the front, alike within 5 % with b (85,333)" in sentence
+
+
+def test_the_faster_stands_first_whatever_its_name():
+    times = {"a": [1.1, 1.0, 1.2, 1.0, 1.3, 1.15], "z": [1.0, 1.1, 1.0, 1.2, 1.1, 1.0]}
+    assert ": z (121,905 samples/s) can't be told from a (113,778)." in said(launches(times))[0]
+
+
+def test_strategies_that_are_alike_at_the_top_are_called_so():
+    steady = {name: 1 + np.arange(6) / 1000 for name in "ab"}
+    [sentence] = said(launches(steady | {"c": 2 + np.arange(6) / 900}))
+    assert sentence.startswith(
+        "With 2 workers a (127,681 samples/s) was at the front, alike within 5 % with b (127,681) (n"
+    )
+    assert "a was 100 % (100 to 100 %) faster than c" in sentence
+    [sentence] = said(launches(steady | {"c": 1.01 + np.arange(6) / 1000}), margin=0.1)
+    assert "a (127,681 samples/s) was at the front, alike within 10 % with b (127,681) and c (126,420) (n" in sentence
+
+
+def test_where_the_first_cannot_be_told_from_others_nobody_is_the_fastest_and_the_rounds_needed_are_said():
+    noisy = {
+        "a": [1.0, 1.1, 1.0, 1.2, 1.1, 1.0],
+        "b": [1.1, 1.0, 1.2, 1.0, 1.0, 1.15],
+        "c": [1.1, 1.1, 1.0, 1.3, 1.2, 1.0],
+    }
+    table = launches(noisy | {"d": 4.0})
+    [sentence] = said(table)
+    assert sentence.startswith(
+        "With 2 workers nobody is shown to be the fastest (n = 6 rounds): a (121,905 samples/s) can't "
+    )
+    assert "can't be told from b (121,905) and c (116,364). a was " in sentence
+    unknown = judged(table).comparisons.query('verdict == "can\'t tell"')
+    assert unknown["fewest"].nunique() > 1
+    of_a = unknown[(unknown["strategy"] == "a") | (unknown["other"] == "a")]
+    widest = f"{of_a['fewest'].max():.0f} to {of_a['most'].max():.0f}"
+    [more] = ranking.next_steps(judged(table), "weak")
+    assert more.startswith(
+        f"More rounds: if they are equal, {widest} would show with 80 % power that a and the others are alike within "
+        "5 % with 2 workers"
+    )
+
+
+def test_no_more_rounds_are_asked_for_where_as_many_as_would_tell_were_made():
+    found = judged(launches({"a": [1.0, 1.1, 1.0, 1.2, 1.1, 1.0], "b": [1.1, 1.0, 1.2, 1.0, 1.0, 1.15]}))
+    assert len(ranking.next_steps(found, "weak")) == 1
+    made = dataclasses.replace(found, comparisons=found.comparisons.assign(most=found.comparisons["n"]))
+    assert ranking.next_steps(made, "weak") == []
+
+
+def test_who_is_alike_with_a_first_that_cannot_be_told_from_others_is_said_too():
+    times = {"a": [1, 2, 1, 2, 1, 2], "b": [1.001, 2.001, 1, 2.01, 1, 2.003], "c": [2, 1, 2, 1, 2.1, 1]}
+    [sentence] = said(launches(times))
+    assert "a (85,333 samples/s) can't be told from c (85,333), and is alike within 5 % with b (85,276)." in sentence
+    assert "Among the others, b and c can't be told apart." in sentence
+
+
+def test_the_two_behind_the_first_are_said_to_be_alike():
+    [sentence] = said(launches({"a": 1.0} | {name: (2 + np.arange(6) / 1000) * DRIFT[:6] for name in "bc"}))
+    assert "Among the others, b and c are alike within 5 %." in sentence
+
+
+def test_what_is_alike_or_open_behind_the_first_is_counted_and_named():
+    steady = {name: 2 + np.arange(6) / 1000 for name in ("b", "c")}
+    noisy = {"d": [3.0, 4.0, 3.0, 4.0, 3.0, 4.0], "e": [4.0, 3.0, 4.0, 3.0, 4.0, 3.1]}
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | steady | noisy))
+    assert "Among the others, b and c are alike within 5 % and d and e can't be told apart." in sentence
+    some = {"b": 2 + np.arange(6) / 1000, "c": 2 + np.arange(6) / 900, "d": 2 + np.arange(6) / 800}
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | some))
+    assert "Among the others, b with c, b with d and c with d are alike within 5 %." in sentence
+    # Of the three pairs of the others one is alike, and two can't be told apart.
+    two = {"b": 2.0 + np.arange(6) / 1000, "c": 2.0 + np.arange(6) / 900, "d": [2.0, 2.6, 2.0, 2.6, 2.0, 2.6]}
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | two))
+    assert "b and c are alike within 5 % and b with d and c with d can't be told apart." in sentence
+    many = {name: 2 + np.arange(6) / 1000 for name in "bcde"}
+    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | many))
+    assert "Among the others, 6 of 6 pairs are alike within 5 %." in sentence
+
+
+def test_faster_is_said_only_where_the_test_agrees():
+    tiny = {"a": 1 + np.arange(6) / 1000, "b": 1.002 + np.arange(6) / 1000}
+    [row] = judged(launches(tiny)).comparisons.to_dict("records")
+    assert (row["verdict"], row["p"] < 0.001) == ("alike", True)
+    assert "faster" not in said(launches(tiny))[0]
+    [row] = judged(launches(tiny), margin=0.001).comparisons.to_dict("records")
+    assert row["verdict"] == "faster"
+
+
+def test_more_workers_stand_first():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
+    assert [sentence.partition(" a ")[0] for sentence in ranking.sentences(judged(table), "weak")] == [
+        *["With 2 workers", "With 1 worker"],
+    ]
+
+
+def test_too_few_rounds_rank_nothing_and_say_what_to_do():
+    sentence, *others = said(launches({"a": 1.0, "b": 9.0, "c": 2.0}, n=2))
+    assert sentence.startswith(
+        "There are too few rounds to rank anything: n = 2 rounds, and 6 are needed (more --minutes"
+    )
+    assert "--repetitions 6" in sentence
+    assert others == []
+    assert not_ranked(judged(launches({"a": 1.0, "b": 9.0}, n=1))) == ""
+    assert "n = 1 round, and" in said(launches({"a": 1.0, "b": 9.0}, n=1))[0]
+
+
+def test_one_strategy_alone_is_not_ranked():
+    [sentence] = said(launches({"a": 1.0}))
+    assert sentence.startswith("Nothing is ranked: that takes two strategies with the same number of workers")
+    oversubscribed = launches({"a": 1.0, "b": 2.0}, oversubscribed=True)
+    assert said(oversubscribed) == [sentence]
+    assert not_ranked(judged(oversubscribed)) == "Not ranked: a at 2 and b at 2, for more threads than cores."
+
+
+def test_without_launches_there_is_nothing_to_rank():
+    for plan in (None, pd.DataFrame({"launch": [], "repetition": []})):
+        found = rank(summaries.launches({}), plan, 0.05, CERTIFIED)
+        assert found.comparisons.empty
+        assert ranking.resolution(found, "weak") == ""
+        assert ranking.section(found, {}) == []
+
+
+def test_records_are_ranked_by_the_rows_that_they_compute():
+    # 128 rows in 2 ms, and synchronous steps of 64 rows in 1.5 ms.
+    whole = [make_record("amber_ring", 2, (2.0 + index / 100,) * 2) for index in range(6)]
+    half = [make_record("amber_parts", 2, (1.5 + index / 100,) * 2, examples_per_step=64) for index in range(6)]
+    rounded = [varied("amber_ring", 2, (1.0 + index / 100,) * 2, half_precision=True) for index in range(6)]
+    records = named(*whole, *half, *rounded)
+    table = summaries.launches(records)
+    reasons = {("amber_ring, half_precision, other maths", 2): REASONS[OTHER_MATHS]}
+    found = rank(table, None, 0.05, defaultdict(str, reasons))
+    assert pairs_of(found) == [("amber_ring", "amber_parts")]
+    assert found.unranked["strategy"].tolist() == ["amber_ring, half_precision, other maths"]
+    assert "amber_ring was the fastest" in ranking.sentences(found, table["regime"].iloc[0])[0]
+
+
+def test_what_the_machine_can_show_is_what_the_test_finds_with_eighty_per_cent_power():
+    found = judged(launches({"a": 1.0, "b": 1.2, "c": 1.5}))
+    spreads = [np.std(logs, ddof=1) for logs in found.comparisons["logs"]]
+    smallest = sorted(100 * smallest_difference(spread, 6, 3) for spread in spreads)
+    assert ranking.resolution(found, "weak") == (
+        f"Today this machine can show differences from {smallest[1]:.2g} % on with 2 workers and n = 6 rounds (with "
+        f"80 % power, by the median spread of 3 comparisons; {smallest[2]:.2g} % by the largest)."
+    )
+    alone = ranking.resolution(judged(launches({"a": 1.0, "b": 1.2})), "weak")
+    assert alone.endswith("with 2 workers and n = 6 rounds (with 80 % power, by the spread of the only comparison).")
+    assert ranking.resolution(judged(launches({"a": 1.0, "b": 1.2}, n=5)), "weak") == ""
+    table = launches({"a": 1.0, "b": 1.2, "c": 1.5}, n=9)
+    apart = table[
+        ((table["strategy"] != "b") | (table["round"] < 7)) & ((table["strategy"] != "c") | (table["round"] > 3))
+    ]
+    assert "the median spread of 2 comparisons" in ranking.resolution(judged(apart), "weak")
+
+
+def table_of(blocks: list[dict]) -> dict:
+    [table] = [block for block in blocks if block["kind"] == "table"]
+    return table
+
+
+def test_the_section_has_a_table_for_each_family_and_one_figure():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
+    blocks = ranking.section(judged(table, 0.02), {"weak": "digits weak"})
+    drawings = drawings_of(blocks)
+    headings = [block["text"] for block in blocks if block["kind"] == "heading"]
+    assert headings == ["Who is faster: pairs within rounds", "2 workers, digits weak", "1 worker, digits weak"]
+    assert "less than 2 %, the margin" in blocks[1]["text"]
+    assert [*drawings] == ["residuals"]
+    assert "2 workers, digits weak" in blocks[-1]["caption"]
+    assert blocks[-1]["alt"].startswith("Lines over the rounds, one for each pair")
+    assert drawings["residuals"]().startswith(b"<?xml")
+
+
+def test_a_row_has_both_rates_the_interval_and_the_verdict_with_its_mark():
+    steady, noisy = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], [3.5, 5.0, 4.0, 5.5, 2.5, 8.0]
+    times = {"a": steady, "b": [1.0, 2.02, 1.0, 2.02, 1.0, 2.0], "c": [3.0, 6.0, 3.0, 6.2, 3.0, 6.0], "d": noisy}
+    table = table_of(ranking.section(judged(launches(times)), {"weak": "w"}))
+    assert table["columns"] == [
+        *("strategy", "samples/s", "over", "samples/s", "rounds (n)", "ratio", "95 % interval", "p", "verdict"),
+        "rounds to ±5 %",
+    ]
+    rows = {(row[0], row[2]): row for row in table["rows"]}
+    assert rows["a", "b"] == ["a", "85,333", "b", "85,333", "6", "1.003", "0.994 to 1.012", "0.349", "= alike", DASH]
+    assert rows["a", "c"][5:] == ["3.016", "2.948 to 3.087", "< 0.001", "> faster", DASH]
+    assert rows["c", "d"][8] == "? can't tell"
+    assert " to " in rows["c", "d"][9]
+
+
+def test_untested_pairs_are_counted_below_the_table():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), launches({"c": 1.0}, n=2), launches({"d": 1.0}, n=1)])
+    notes = table_of(ranking.section(judged(table), {"weak": "w"}))["notes"]
+    assert notes == ["Not tested: 5 more pairs, for too few rounds (n = 1 to 2)."]
+
+
+def test_of_very_many_pairs_those_with_the_fastest_and_of_neighbours_are_shown():
+    times = {f"s{index:02d}": 1.0 + index / 5 for index in range(12)}
+    table = table_of(ranking.section(judged(launches(times)), {"weak": "w"}))
+    assert [(row[0], row[2]) for row in table["rows"] if row[0] == "s00"] == [("s00", name) for name in [*times][1:]]
+    assert len(table["rows"]) == 11 + 10
+    assert table["notes"] == ["Not shown: 45 pairs of slower strategies that aren't neighbours, 45 faster."]
+    ten = launches({name: times[name] for name in [*times][:10]})
+    assert len(table_of(ranking.section(judged(ten), {"weak": "w"}))["rows"]) == 45
+
+
+def test_without_a_tested_pair_the_section_says_why():
+    blocks = ranking.section(judged(launches({"a": 1.0, "b": 1.2}, n=3)), {"weak": "w"})
+    assert "too few rounds to rank anything: n = 3 rounds" in blocks[-1]["text"]
+    assert not drawings_of(blocks)
+
+
+def test_an_open_answer_asks_for_rounds_until_there_are_enough_to_show_equals_alike():
+    narrow = launches({"a": [1.0] * 6, "b": np.exp([0.0, 0.07, 0.0, 0.07, 0.0, 0.07])})
+    [row] = judged(narrow, margin=0.06).comparisons.to_dict("records")
+    assert (row["verdict"], row["high"] / row["low"] < 1.06**2) == ("can't tell", True)
+    assert len(ranking.next_steps(judged(narrow, margin=0.06), "weak")) == 1
+    many = launches({"a": [1.0] * 400, "b": np.exp(0.0018 + 0.02 * np.resize([1, -1], 400))})
+    [row] = judged(many, margin=0.0033).comparisons.to_dict("records")
+    assert (row["verdict"], row["most"] < 400) == ("can't tell", True)
+    assert ranking.next_steps(judged(many, margin=0.0033), "weak") == []
+
+
+def test_more_rounds_than_anybody_makes_are_said_to_be_over_ten_thousand():
+    wild = {"a": [1, 1e4, 1, 1e4, 1, 1e4], "b": [1e4, 1, 1e4, 1, 1e4, 2]}
+    [more] = ranking.next_steps(judged(launches(wild)), "weak")
+    assert more.startswith("More rounds: if they are equal, over 10,000 would show")
+
+
+def test_of_several_links_the_fastest_is_told_and_the_others_are_counted():
+    links = [placed({"a": 1.0 + 10 / each, "b": 2.0}, 2, each) for each in (10, 1000, 200)]
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), *links])
+    first, second, others = ranking.sentences(rank(table, None, 0.05, CERTIFIED), "weak")
+    assert first.startswith("With 2 workers on 2 hosts, 1000 Mbit/s a was the fastest: ")
+    # Its hosts are said once.
+    assert " faster than b (" in first
+    assert second.startswith("With 2 workers a was the fastest: ")
+    assert others == "Over 2 more links they were tested too: see \u201cWho is faster: pairs within rounds\u201d."
+    *_, one = ranking.sentences(rank(pd.concat(links[:2]), None, 0.05, CERTIFIED), "weak")
+    assert one.startswith("Over 1 more link they were tested too")
+
+
+def test_what_the_machine_can_show_is_that_of_most_workers_and_hosts_over_the_fastest_link():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), *(placed({"a": 1.0, "b": 1.2}, 2, each) for each in (100, 10))])
+    assert " with 2 workers on 2 hosts, 100 Mbit/s and " in ranking.resolution(
+        rank(table, None, 0.05, CERTIFIED), "weak"
+    )
+
+
+def test_other_maths_on_any_hosts_is_named_once():
+    tables = [placed({"half": 1.0}, 2, each, same_maths=False) for each in (10, 100)]
+    table = pd.concat([launches({"a": 1.0, "half": 0.5}, same_maths=False), *tables])
+    names = set(table["strategy"]) - {"b"}
+    found = rank(table, None, 0.05, defaultdict(str, {(name, 2): REASONS[OTHER_MATHS] for name in names}))
+    assert not_ranked(found) == "Not ranked: a at 2 and half at 2, for computing other maths."
