@@ -10,7 +10,7 @@ import pytest
 from common.declarations import catalogue
 
 ROOT = Path(__file__).parent.parent
-FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod"}
+FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod", "jax", "jaxlib"}
 COMMON, REPORTS = ROOT / "common", ROOT / "reports"
 IMPLEMENTATIONS = sorted(path for path in ROOT.glob("*_impl") if path.is_dir())
 OURS = {"common", "reports", "tests", "noxfile"} | {path.name for path in IMPLEMENTATIONS}

@@ -31,7 +31,7 @@ ELSEWHERE = {
     # What the sessions start, by hand.
     r"torchrun --nproc-per-node \d pytorch_impl/ddp\.py": CONTRACT,
     r"horovodrun --gloo -np \d python horovod_impl/train_tensorflow\.py": CONTRACT,
-    r"python tf_impl/\w+\.py --workers \d( --parameter-servers \d)?": CONTRACT,
+    r"python (tf|jax)_impl/\w+\.py --workers \d( --parameter-servers \d)?": CONTRACT,
     r"mpirun -np \d python horovod_impl/train_keras\.py": (
         "tests/contract/test_options.py::test_over_mpi_a_strategy_follows_the_oracle"
     ),
@@ -40,6 +40,9 @@ ELSEWHERE = {
     ),
     r".+ torchrun --nnodes 2 .+ pytorch_impl/ddp\.py --preset digits": (
         "tests/pytorch_impl/test_hosts.py::test_two_workers_on_each_host_average_their_gradients_over_the_cable"
+    ),
+    r"JAX_COORDINATOR_ADDRESS=.+ python jax_impl/data_parallel\.py": (
+        "tests/jax_impl/test_processes.py::test_processes_that_somebody_else_starts_follow_the_oracle"
     ),
     r".+ horovodrun .+ -H \S+ python horovod_impl/train\.py --preset digits": (
         "tests/horovod_impl/test_hosts.py::test_horovod_follows_the_oracle_on_two_hosts"

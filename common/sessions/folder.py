@@ -40,7 +40,7 @@ FINISHED = "finished"
 _OPTIONS, _FINGERPRINT, _VARIABLES = "options.txt", "fingerprint.txt", "variables.txt"
 
 _PREFIXES = (
-    *("CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GLOO_", "GOMP_", "JAX_", "KMP_", "LD_PRELOAD"),
+    *("CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GLOO_", "GOMP_", "KMP_", "LD_PRELOAD"),
     *("MALLOC_", "MKL_", "NCCL_", "NPY_", "OMP_", "OMPI_MCA_", "ONEDNN_", "OPENBLAS_", "PJRT_", "PMIX_"),
     *("PRTE_MCA_", "UCX_", "XLA_"),
 )

@@ -1,0 +1,1 @@
+"""JAX's ways to train the MLP, one file each."""

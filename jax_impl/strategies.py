@@ -1,0 +1,112 @@
+"""JAX's strategies, in the order in which a student would read them. Start here in this folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+
+from common.contract.work import Alone, Work
+from common.declarations.strategy import (
+    PROCESS,
+    Family,
+    Launch,
+    Launcher,
+    ReplicaOptions,
+    Strategy,
+    nothing_sent,
+    option,
+    ring_all_reduce,
+)
+
+JAX = Family(
+    title="JAX",
+    environment="jax",
+    imports="jax",
+    packages=("jax", "jaxlib"),
+    variables=("JAX_",),
+    # Reddish purple (Okabe & Ito 2008).
+    colors=("#8a3a6b", "#cc79a7", "#e3b1cd"),
+    # Gloo listens where the workers reach one another: `world.py` passes the interface on. A cache of compiled programs
+    # would shorten the time to the first step from the second launch on. Products are computed in float32 on GPUs too.
+    settings=lambda deadline_seconds, threads, interface: {
+        "GLOO_SOCKET_IFNAME": interface,
+        "JAX_ENABLE_COMPILATION_CACHE": "0",
+        "JAX_DEFAULT_MATMUL_PRECISION": "highest",
+    },
+)
+
+
+def world_is_given() -> bool:
+    """Whether somebody else, or Slurm in a step that srun started, starts the processes and says which this one is."""
+    return "JAX_COORDINATOR_ADDRESS" in os.environ or "SLURM_STEP_NUM_TASKS" in os.environ
+
+
+def process_variables(
+    coordinator: str, rank: int, world_size: int, local_rank: int, local_world_size: int
+) -> dict[str, str]:
+    """The environment variables that tell a process who it is: the first is JAX's own, the others are ours."""
+    return {
+        "JAX_COORDINATOR_ADDRESS": coordinator,
+        "LOCKSTEP_JAX_PROCESS": f"{rank},{world_size},{local_rank},{local_world_size}",
+    }
+
+
+def processes_across_hosts(launch: Launch) -> list[list[list[str]]]:
+    """The command lines by host: the script once for every worker. The coordinator is in the first."""
+    coordinator = f"{launch.hosts[0].address}:{launch.port}"
+    commands: list[list[list[str]]] = []
+    rank = 0
+    for host in launch.hosts:
+        commands.append([])
+        for local_rank in range(host.workers):
+            variables = process_variables(coordinator, rank, launch.workers, local_rank, host.workers)
+            settings = [f"{name}={value}" for name, value in variables.items()]
+            commands[-1].append(["env", *settings, str(launch.python), *launch.script])
+            rank += 1
+    return commands
+
+
+PROCESSES = Launcher(
+    name="jax.distributed",
+    command=PROCESS.command,
+    across_hosts=processes_across_hosts,
+    is_one_of_several=world_is_given,
+)
+"""Several processes, which the script starts itself unless their coordinator or Slurm's step is given."""
+
+
+# Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataParallelOptions(ReplicaOptions):
+    """Options of data parallelism by hand."""
+
+    one_buffer: bool = option(False, tried=(True,))
+    """Average all gradients in one array, by one all-reduce, where `lax.pmean` makes one for each array."""
+
+
+# The strategies
+
+SINGLE = Strategy(
+    name="jax_single",
+    script="jax_impl/single.py",
+    summary="no distribution: JAX's baseline",
+    family=JAX,
+    framework="jax",
+    work=Work.UNDISTRIBUTED,
+    traffic=nothing_sent,
+)
+_distributed = partial(Strategy, family=JAX, framework="jax", base="jax_single")
+
+DATA_PARALLEL = _distributed(
+    name="jax_data_parallel",
+    script="jax_impl/data_parallel.py",
+    summary="`shard_map` over processes, gradients averaged by `lax.pmean`",
+    launcher=PROCESSES,
+    options=DataParallelOptions,
+    alone=Alone.OWN_SHARD,
+    traffic=ring_all_reduce,
+    variants=({"one_buffer": True},),
+)

@@ -1,0 +1,67 @@
+"""What breaks the exchange of several of JAX's strategies, where their update gets the exchanged gradients."""
+
+from contextlib import AbstractContextManager
+from unittest.mock import patch
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jax_impl import mlp
+from jax_impl.world import WORKERS
+
+
+def changed_gradients(change) -> AbstractContextManager:
+    """A context in which every update gets other gradients: `change(name, gradient, rate, task)` of each."""
+
+    def update(task, state, gradients, rate, update=mlp.update):
+        changed = {name: change(name, gradient, rate, task) for name, gradient in gradients.items()}
+        return update(task, state, changed, rate)
+
+    return patch.object(mlp, "update", update)
+
+
+def rounded() -> AbstractContextManager:
+    return changed_gradients(lambda name, gradient, rate, task: gradient.astype(jnp.float16).astype(jnp.float32))
+
+
+def one_step_old() -> AbstractContextManager:
+    """Every step takes the gradients of the step before, and the first takes none.
+
+    They wait where a state begins with them, under names of their own.
+    """
+
+    def begin(task, state, begin=mlp.begin):
+        begun = begin(task, state)
+        return begun | {f"{name}.old": 0 * begun[name] for name in mlp.parameter_names(task)}
+
+    def update(task, state, gradients, rate, update=mlp.update):
+        before = {name: state[f"{name}.old"] for name in gradients}
+        kept = {f"{name}.old": gradient for name, gradient in gradients.items()}
+        return update(task, state, before, rate) | kept
+
+    return patch.multiple(mlp, begin=begin, update=update)
+
+
+def diverging() -> AbstractContextManager:
+    """Worker 1, and no other, takes twice the gradients in step 50, which the schedule tells by its rate."""
+
+    def twice(name, gradient, rate, task):
+        is_wrong = (rate == mlp.learning_rate(task, 50)) & (lax.axis_index(WORKERS) == 1)
+        return gradient * jnp.where(is_wrong, 2, 1)
+
+    return changed_gradients(twice)
+
+
+def leaving_one_out(average):
+    """The function `average`, which leaves the gradient of the first layer's weight as it is."""
+
+    def average_others(gradients):
+        return average(gradients) | {"layer0.weight": gradients["layer0.weight"]}
+
+    return average_others
+
+
+def summing(average):
+    """A sum over both workers in place of the mean."""
+    return lambda gradients: jax.tree.map(lambda gradient: 2 * gradient, average(gradients))

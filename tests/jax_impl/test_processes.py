@@ -1,0 +1,130 @@
+"""JAX's processes, as users or schedulers start them: they train, and they end, whatever happens."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from common.contract import oracle
+from common.declarations.arguments import to_arguments
+from common.declarations.catalogue import find
+from common.launching.ending import TIMED_OUT_STATUS
+from common.launching.launch import python_for
+from common.launching.processes import free_ports
+from common.paths import ROOT
+from common.records import deviation
+from common.records.files import read_record
+from common.records.training import Record
+from tests.contract.worlds import contract_task
+from tests.launching import is_running, wait_for_steps
+
+DATA_PARALLEL = "jax_data_parallel"
+
+
+def start(task, ranks):
+    """The processes of these ranks, of two, as a scheduler would start them."""
+    coordinator = f"127.0.0.1:{free_ports(1)[0]}"
+    command = [
+        str(python_for(find(DATA_PARALLEL))),
+        find(DATA_PARALLEL).script,
+        *to_arguments(task, find(DATA_PARALLEL).options()),
+    ]
+    return [
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ
+            | {
+                "GLOO_SOCKET_IFNAME": "lo",
+                "JAX_COORDINATOR_ADDRESS": coordinator,
+                "LOCKSTEP_JAX_PROCESS": f"{rank},2,{rank},2",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+        )
+        for rank in ranks
+    ]
+
+
+def end_all(processes, seconds):
+    """The statuses and the outputs, once all have ended; any that hasn't in time is killed, and the test fails."""
+    deadline = time.monotonic() + seconds
+    try:
+        outputs = [process.communicate(timeout=deadline - time.monotonic())[0] for process in processes]
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+    return [process.returncode for process in processes], outputs
+
+
+def test_processes_that_somebody_else_starts_follow_the_oracle(tmp_path):
+    task = dataclasses.replace(contract_task("digits", 2, tmp_path), record=tmp_path / "run.json")
+    statuses, outputs = end_all(start(task, (0, 1)), 120)
+    assert statuses == [0, 0], outputs
+    record = read_record(tmp_path / "run.json", Record)
+    trajectory = oracle.run_oracle(record.task, record.examples_per_step, record.task.steps)
+    found = deviation.deviation(record, record.task, tmp_path, trajectory)
+    assert found.follows, found
+    assert (record.world_size, record.backend) == (2, "gloo")
+
+
+@pytest.mark.parametrize("missing", [1, pytest.param(0, marks=pytest.mark.grid)])
+def test_a_worker_that_never_starts_ends_the_other_by_its_deadline(missing, tmp_path):
+    task = dataclasses.replace(contract_task("digits", 2, tmp_path), deadline_seconds=12.0)
+    statuses, [output] = end_all(start(task, (1 - missing,)), 40)
+    assert statuses != [0], output
+    [line] = [line for line in output.splitlines() if line.startswith("lockstep: failed: ")]
+    assert f"rank {missing} didn't start within the deadline of 12 s" in line
+
+
+def test_a_worker_that_dies_takes_the_other_with_it_that_someone_else_started(tmp_path):
+    task = contract_task("digits", 2, tmp_path, steps=1_000_000)
+    first, second = processes = start(task, (0, 1))
+    assert any(line.startswith("step ") for line in first.stdout)
+    second.kill()
+    statuses, outputs = end_all(processes, 30)
+    assert statuses[0] == 1
+    assert "lockstep: failed: rank 0 lost another worker (" in outputs[0]
+
+
+def worker_of(process):
+    """The rank of a process that another one started; None of any other."""
+    try:
+        numbers = process.environ().get("LOCKSTEP_JAX_PROCESS")
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return None
+    return int(numbers.split(",")[0]) if numbers else None
+
+
+@pytest.mark.parametrize(
+    ("disturb", "reasons"),
+    [
+        (psutil.Process.kill, ["worker 1 ended with signal 9, so all processes were ended."]),
+        pytest.param(
+            psutil.Process.suspend,
+            ["stopped sending heartbeats):\n1\n", "worker 0 ended with signal 6"],
+            marks=pytest.mark.grid,
+        ),
+    ],
+)
+def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, reasons, tmp_path):
+    task = contract_task("digits", 2, tmp_path, steps=1_000_000)
+    task = dataclasses.replace(task, record=tmp_path / "run.json", deadline_seconds=60.0)
+    command = [sys.executable, "-m", "common.launching.launch", DATA_PARALLEL]
+    command += to_arguments(task, find(DATA_PARALLEL).options())
+    launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    wait_for_steps(launcher.stdout)
+    processes = psutil.Process(launcher.pid).children(recursive=True)
+    [second] = [process for process in processes if worker_of(process) == 1]
+    disturb(second)
+    output, _ = launcher.communicate(timeout=90)
+    assert launcher.returncode not in (0, 2, TIMED_OUT_STATUS), output
+    assert all(reason in output for reason in reasons), output
+    assert not any(is_running(process) for process in processes)
+    assert not (tmp_path / "run.json").exists()
