@@ -27,8 +27,9 @@ from jax.sharding import PartitionSpec as P
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from jax_impl import mlp
+from jax_impl.mlp import WORKERS
 from jax_impl.strategies import DATA_PARALLEL
-from jax_impl.world import WORKERS, joined, replicate, split_rows, start_unless_given
+from jax_impl.world import joined, replicate, split_rows, start_unless_given
 
 
 def main() -> None:

@@ -15,6 +15,9 @@ from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.measurement import machine
 
+WORKERS = "workers"
+"""The axis of the mesh of all workers' devices."""
+
 Arrays = dict[str, jax.Array]
 """Parameters by their names in the contract, or these and the momentum of each."""
 
@@ -107,7 +110,7 @@ def learning_rate(task: Task, step: int) -> np.float32:
 def export_state(task: Task, state: Arrays, replica: int = 0) -> State:
     """The weights and the momentum that a device of this process has, as NumPy arrays in the contract's layout."""
     # Copies: the next step is computed in the memory of these arrays.
-    return {name: np.array(state[name].addressable_data(replica)) for name in state_names(task)}
+    return {name: np.array(state[name].addressable_shards[replica].data) for name in state_names(task)}
 
 
 def held_bytes(task: Task, state: Arrays) -> dict[str, int]:

@@ -8,6 +8,7 @@ from functools import partial
 
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
+    ONE_PROCESS_OF,
     PROCESS,
     Family,
     Launch,
@@ -109,4 +110,14 @@ DATA_PARALLEL = _distributed(
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
     variants=({"one_buffer": True},),
+)
+DEVICES = _distributed(
+    name="jax_devices",
+    script="jax_impl/devices.py",
+    summary="`shard_map` over the devices of one process",
+    options=ReplicaOptions,
+    work=Work.REPLICAS_IN_ONE_PROCESS,
+    alone=Alone.OWN_SHARD,
+    traffic=nothing_sent,
+    compared_with={ONE_PROCESS_OF: "jax_data_parallel"},
 )

@@ -34,10 +34,8 @@ from common.launching.programs import Request, refuse_early
 from common.measurement import machine
 from common.measurement.world import World
 from jax_impl import mlp
+from jax_impl.mlp import WORKERS
 from jax_impl.strategies import process_variables, world_is_given
-
-WORKERS = "workers"
-"""The axis of the mesh of all workers' devices."""
 
 
 @dataclass(frozen=True)

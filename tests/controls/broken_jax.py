@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jax_impl import mlp
-from jax_impl.world import WORKERS
+from jax_impl.mlp import WORKERS
 
 
 def changed_gradients(change) -> AbstractContextManager:

@@ -1,0 +1,98 @@
+"""One process with a device for each worker: `shard_map` over its devices, the mean of the gradients by `lax.pmean`.
+
+Without GPUs the devices are parts of the CPU (`jax_num_cpu_devices`), which exchange in the memory that they share.
+
+To start it: `python jax_impl/devices.py --workers 4 --preset digits`.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+from common.errors import exit_with_one_line, require_framework
+
+if __name__ == "__main__":
+    require_framework("jax")
+
+import jax
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from common.declarations.arguments import parse_command_line
+from common.measurement import machine
+from common.measurement.run import Run
+from common.measurement.world import World
+from jax_impl import mlp
+from jax_impl.mlp import WORKERS
+from jax_impl.strategies import DEVICES
+
+
+def main() -> None:
+    """Train the MLP on `--workers` devices of this process, as the command line says."""
+    task, options = parse_command_line(DEVICES, __doc__)
+    workers = task.workers or 1
+    world = World(
+        placement=machine.pin(task, local_world_size=workers, replicas=workers),
+        size=workers,
+        backend="XLA",
+        device=mlp.choose_devices(task, replicas=workers),
+        synchronize=mlp.synchronize,
+    )
+    mesh = Mesh(np.array(jax.devices()), (WORKERS,))
+    _train(Run(DEVICES, task, options, world), mesh)
+
+
+def _train(run: Run, mesh: Mesh) -> None:
+    task, options = run.task, run.options
+    whole, parts = NamedSharding(mesh, P()), NamedSharding(mesh, P(WORKERS))
+    state = replicate(mlp.begin(task, run.initial_state), whole)
+    train_set = jax.device_put((run.dataset.train_features, run.dataset.train_labels), whole)
+
+    def train_step(state: mlp.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
+        features, labels = (array[rows] for array in train_set)
+        compute = jax.value_and_grad(partial(mlp.mean_loss, task))
+        loss, gradients = compute(mlp.parameters_of(task, state), features, labels)
+        if options.exchange:
+            # The line that makes it distributed: without it each device steps by its own gradients.
+            gradients = average(gradients)
+        return mlp.update(task, state, gradients, rate), loss[None]
+
+    # As in data_parallel.py, whose workers are processes.
+    distributed_step = jax.shard_map(
+        train_step,
+        mesh=mesh,
+        in_specs=(P(), P(WORKERS), P(), P(), P()),
+        out_specs=(P(), P(WORKERS)),
+        check_vma=False,
+    )
+    train_step = jax.jit(distributed_step, donate_argnums=0)
+    run.export_with(
+        lambda: mlp.export_state(task, state),
+        lambda: mlp.held_bytes(task, state),
+        lambda: [mlp.export_state(task, state, replica) for replica in range(mesh.size)],
+    )
+
+    for batch in run.steps():
+        # A copy of the rows' numbers, since JAX may read NumPy's memory later.
+        rows = jax.device_put(batch.rows.astype(np.int32), parts)
+        state, losses = train_step(state, rows, mlp.learning_rate(task, batch.step), *train_set)
+        run.observe(losses, rows=len(batch.rows))
+    run.finish()
+
+
+def replicate(state: dict[str, np.ndarray], whole: NamedSharding) -> mlp.Arrays:
+    """The state on every device, in memory of JAX's own, which the steps may overwrite."""
+    return jax.tree.map(jax.numpy.array, jax.device_put(state, whole))
+
+
+def average(gradients: mlp.Arrays) -> mlp.Arrays:
+    """The mean of each gradient over all devices, which have equally many rows."""
+    return lax.pmean(gradients, WORKERS)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,30 @@
+"""What can go wrong in jax_devices' exchange: the contract tests must catch each."""
+
+from unittest.mock import patch
+
+import jax
+import numpy as np
+
+from tests.controls.broken_jax import diverging, leaving_one_out, one_step_old, rounded, summing
+
+
+def replicate_apart(state, whole):
+    """The state on every device, moved by 0.001 on the second."""
+
+    def copies(array):
+        moved = [
+            jax.device_put(array + np.float32(0.001 * rank), device) for rank, device in enumerate(whole.mesh.devices)
+        ]
+        return jax.make_array_from_single_device_arrays(array.shape, whole, moved)
+
+    return jax.tree.map(copies, state)
+
+
+CONTROLS = {
+    "sum": lambda script: patch.dict(script, average=summing(script["average"])),
+    "one_left_out": lambda script: patch.dict(script, average=leaving_one_out(script["average"])),
+    "float16": lambda script: rounded(),
+    "one_step_old": lambda script: one_step_old(),
+    "diverged": lambda script: diverging(),
+    "skipped_broadcast": lambda script: patch.dict(script, replicate=replicate_apart),
+}
