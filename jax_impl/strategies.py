@@ -8,6 +8,7 @@ from functools import partial
 
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
+    CONVENIENCE_OF,
     ONE_PROCESS_OF,
     PROCESS,
     Family,
@@ -110,6 +111,16 @@ DATA_PARALLEL = _distributed(
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
     variants=({"one_buffer": True},),
+)
+AUTOMATIC = _distributed(
+    name="jax_automatic",
+    script="jax_impl/automatic.py",
+    summary="`jit` over `NamedSharding`: XLA inserts the exchange",
+    launcher=PROCESSES,
+    options=ReplicaOptions,
+    alone=Alone.OWN_SHARD,
+    traffic=ring_all_reduce,
+    compared_with={CONVENIENCE_OF: "jax_data_parallel"},
 )
 DEVICES = _distributed(
     name="jax_devices",

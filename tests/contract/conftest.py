@@ -12,6 +12,17 @@ from tests.conftest import Launched
 from tests.contract.cases import cases_of
 from tests.contract.worlds import train_all
 
+LONG = {"jax_automatic", "jax_fsdp", "jax_tensor_parallel"}
+"""Strategies whose launches CI has no time for: the grid has all of their cases."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the grid what trains a strategy that takes long."""
+    for item in items:
+        if getattr(item, "callspec", None) and item.callspec.params.get("strategy") in LONG:
+            item.add_marker(pytest.mark.grid)
+
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
