@@ -216,11 +216,20 @@ def all_gather(value: object) -> list:
     return [pickle.loads(each[:length].tobytes()) for each, length in zip(contents, lengths, strict=True)]
 
 
+def place(mesh: Mesh, spec: P, array: np.ndarray) -> jax.Array:
+    """The array, which every process has whole, as a global array that is split over the devices as `spec` says."""
+    # Copies, since the steps may overwrite them.
+    return jax.make_array_from_callback(array.shape, NamedSharding(mesh, spec), lambda index: array[index].copy())
+
+
 def replicate(mesh: Mesh, tree: Any) -> Any:  # noqa: ANN401 (any tree of arrays, and the same of JAX's)
     """The arrays, which every process has whole, as global arrays with a copy on every device."""
-    return jax.tree.map(
-        lambda array: jax.make_array_from_callback(array.shape, NamedSharding(mesh, P()), lambda _: array.copy()), tree
-    )
+    return jax.tree.map(partial(place, mesh, P()), tree)
+
+
+def gather_whole(mesh: Mesh, arrays: mlp.Arrays) -> mlp.Arrays:
+    """The same arrays with a copy on every device."""
+    return jax.jit(lambda arrays: arrays, out_shardings=NamedSharding(mesh, P()))(arrays)
 
 
 def split_rows(mesh: Mesh, rows: np.ndarray) -> jax.Array:

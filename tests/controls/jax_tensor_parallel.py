@@ -1,0 +1,20 @@
+"""What can go wrong between jax_tensor_parallel's parts: the contract tests must catch each."""
+
+from unittest.mock import patch
+
+from jax import lax
+
+from jax_impl.mlp import WORKERS
+from tests.controls.broken_jax import changed_gradients, one_step_old, rounded
+
+CONTROLS = {
+    "sum": lambda script: changed_gradients(lambda name, gradient, rate, task: 2 * gradient),
+    "float16": lambda script: rounded(),
+    "one_step_old": lambda script: one_step_old(),
+    "mean_of_products": lambda script: patch.dict(
+        script, split_by_inputs=lambda features, weight, bias: lax.pmean(features @ weight, WORKERS) + bias
+    ),
+    "repeated_bias": lambda script: patch.dict(
+        script, split_by_inputs=lambda features, weight, bias: lax.psum(features @ weight + bias, WORKERS)
+    ),
+}
