@@ -18,6 +18,7 @@ from reports.words import (
     disturbances,
     exchanges,
     first_page,
+    glossary,
     hosts,
     memory,
     paying,
@@ -72,6 +73,7 @@ def compose(
             sections.machine_section(results),
             sections.endings_section(material.endings),
             disturbances.section(material.disturbances),
+            glossary.section(),
         ],
     )
     return shell.compose("Distributed training systems compared on exactly the same maths", results.started_at, parts)

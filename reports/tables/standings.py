@@ -17,6 +17,9 @@ MOST_ROWS = 12
 _VERDICTS = {"faster": SLOWER, "alike": EQUIVALENT, "can't tell": UNDECIDED}
 """What the verdict of a pair, the fastest first, says of the other strategy."""
 
+_BEATEN = _VERDICTS | {"faster": UNDECIDED}
+"""The same where the fastest by median stands second: a strategy that beats it in their rounds isn't slower."""
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -69,7 +72,7 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
     family = ranking.main_family(comparisons[comparisons["regime"] == regime])
     cells = _of_world(cells, family)
     leader = "" if family.empty else ranking.fastest_of(family)
-    pairs = _beside(family, leader)
+    pairs = beside(family, leader)
     reasons = _reasons(material.ranking.unranked, regime, cells)
     best = cells.loc[(cells["strategy"] == leader) | (not leader), "samples_per_second"].max()
     limits = _limits(material.scaling, regime)
@@ -114,14 +117,14 @@ def _of_world(cells: pd.DataFrame, family: pd.DataFrame) -> pd.DataFrame:
     return largest[largest["hosts"] == largest["hosts"].max()]
 
 
-def _beside(family: pd.DataFrame, leader: str) -> dict[str, tuple[float, float, float, str]]:
+def beside(family: pd.DataFrame, leader: str) -> dict[str, tuple[float, float, float, str]]:
     """By strategy its time relative to the leader's with the ends of the interval, and the verdict."""
     pairs: dict[str, tuple[float, float, float, str]] = {}
     for row in family.to_dict("records"):
         if row["strategy"] == leader:
             pairs[row["other"]] = row["ratio"], row["low"], row["high"], _VERDICTS[row["verdict"]]
         elif row["other"] == leader:
-            pairs[row["strategy"]] = 1 / row["ratio"], 1 / row["high"], 1 / row["low"], _VERDICTS[row["verdict"]]
+            pairs[row["strategy"]] = 1 / row["ratio"], 1 / row["high"], 1 / row["low"], _BEATEN[row["verdict"]]
     if leader:
         undecided = any(verdict == UNDECIDED for *_, verdict in pairs.values())
         pairs[leader] = 1.0, math.nan, math.nan, UNDECIDED if undecided else FASTEST

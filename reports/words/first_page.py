@@ -121,7 +121,8 @@ def _answers(material: Material, results: Results, regimes: Sequence[str]) -> li
     if regimes:
         shown = summaries.with_exchange(material.cells, regime)
         taken = [
-            *ranking.sentences(material.ranking, regime),
+            standings.headline(of_regime(material, regime)),
+            *ranking.untested(material.ranking, regime),
             *ranking.not_ranked(material.ranking, regime, material.left_out),
             *_gain(shown),
             *bandwidths.finding(material.bandwidths, regime),

@@ -33,8 +33,6 @@ _OTHER_MATHS, _ASYNCHRONOUS = REASONS[OTHER_MATHS], REASONS[ASYNCHRONOUS]
 _MARKS = {"faster": ">", "alike": "=", "can't tell": "?"}
 _PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
-_TESTED_TOO = "Over {} they were tested too: see \u201cWho is faster: pairs within rounds\u201d."
-
 _MOST_NAMED = 3
 """Of more strategies or pairs than these a sentence names the ends, or says how many they are."""
 
@@ -42,28 +40,10 @@ _MOST_ROWS = 45
 """A table of more comparisons than these shows those with the fastest strategy and those of neighbours in speed."""
 
 
-def sentences(ranking: Ranking, regime: str) -> list[str]:
-    """What the tests say of a regime: an item for each number of workers, and of hosts over their fastest link."""
-    shown = of_regime(ranking.comparisons, regime)
-    judged = tested(shown)
-    if judged.empty:
-        return [_nothing(shown)]
-    families = families_of(judged)
-    fastest = {_world(each): each for each in reversed(families)}
-    told = [each for each in families if fastest[_world(each)] is each]
-    said = [_in_words(_without_hosts(each), ranking.margin) for each in told]
-    others = len(families) - len(told)
-    return [*said, _TESTED_TOO.format("1 more link" if others == 1 else f"{others} more links")] if others else said
-
-
-def _in_words(family: pd.DataFrame, margin: float) -> str:
-    return " ".join([*_lead(family, margin), *_others(family, margin)])
-
-
-def _without_hosts(family: pd.DataFrame) -> pd.DataFrame:
-    """A family whose hosts are said once, not behind every name."""
-    one, other = (summaries.without_hosts(family.assign(strategy=family[name])) for name in ("strategy", "other"))
-    return family.assign(strategy=one, other=other)
+def untested(ranking: Ranking, regime: str) -> list[str]:
+    """Why no two strategies of a regime were tested; none where some were."""
+    comparisons = of_regime(ranking.comparisons, regime)
+    return [_nothing(comparisons)] if tested(comparisons).empty else []
 
 
 def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) -> list[str]:
@@ -177,59 +157,6 @@ def _explanation(margin: float) -> str:
     )
 
 
-def _lead(family: pd.DataFrame, margin: float) -> list[str]:
-    """Who was the fastest of a family, or whom the fastest can't be told from; then by how much it led the others."""
-    leader, rates = fastest_of(family), rates_by_strategy(family)
-    own = family[(family["strategy"] == leader) | (family["other"] == leader)]
-    beside = own["strategy"].where(own["strategy"] != leader, own["other"])
-    behind = own[(own["verdict"] == "faster") & (own["strategy"] == leader)].sort_values(["ratio", "other"])
-    alike = [name for name in rates if name in set(beside[own["verdict"] == "alike"])]
-    unknown = [name for name in rates if name not in {leader, *alike, *behind["other"]}]
-    place, rounds, within = f"With {_workers(family)}", _rounds(family), f"alike within {_percent(margin)}"
-    first = f"{leader} ({rates[leader]:,.0f} samples/s)"
-    if unknown:
-        also = f", and is {within} with {_with_rates(alike, rates)}" if alike else ""
-        told = f"{first} can't be told from {_with_rates(unknown, rates)}{also}"
-        said = [f"{place} nobody is shown to be the fastest ({rounds}): {told}."]
-    elif alike:
-        said = [f"{place} {first} was at the front, {within} with {_with_rates(alike, rates)} ({rounds})."]
-    else:
-        said = [f"{place} {leader} was the fastest: {rates[leader]:,.0f} samples/s ({rounds})."]
-    return [*said, f"{leader} was {_ahead(behind)}."] if len(behind) else said
-
-
-def _with_rates(names: list[str], rates: Mapping[str, float]) -> str:
-    return listed([f"{name} ({rates[name]:,.0f})" for name in names])
-
-
-def _ahead(behind: pd.DataFrame) -> str:
-    """By how much somebody is faster than the others of these comparisons, the nearest of which is the first."""
-    gaps = [
-        f"{_percent(row['ratio'] - 1)} ({_percents(row['low'] - 1, row['high'] - 1)}) faster than {row['other']} "
-        f"({row['other_rate']:,.0f})"
-        for row in behind.to_dict("records")
-    ]
-    if len(gaps) <= _MOST_NAMED:
-        return listed(gaps)
-    return f"{gaps[0]}, the nearest of {len(gaps)}, and {gaps[-1]}, the farthest"
-
-
-def _others(family: pd.DataFrame, margin: float) -> list[str]:
-    """Which of the pairs without the fastest are alike, and which can't be told apart."""
-    leader = fastest_of(family)
-    comparisons = family[(family["strategy"] != leader) & (family["other"] != leader)]
-    said = []
-    for verdict, words in (("alike", f"are alike within {_percent(margin)}"), ("can't tell", "can't be told apart")):
-        found = _pairs(comparisons[comparisons["verdict"] == verdict])
-        if len(found) == 1:
-            said.append(f"{listed([*found[0]])} {words}")
-        elif 1 < len(found) <= _MOST_NAMED:
-            said.append(f"{listed([f'{strategy} with {other}' for strategy, other in found])} {words}")
-        elif found:
-            said.append(f"{len(found)} of {len(comparisons)} pairs {words}")
-    return [f"Among the others, {listed(said)}."] if said else []
-
-
 def _nothing(comparisons: pd.DataFrame) -> str:
     """Why nothing is ranked, where no comparison has six rounds."""
     if comparisons.empty:
@@ -293,17 +220,8 @@ def _workers(table: pd.DataFrame) -> str:
     return f"{blocks.workers(int(table['workers'].iloc[0]))}{f' on {placement}' if placement else ''}"
 
 
-def _world(family: pd.DataFrame) -> tuple[int, int]:
-    first = family.iloc[0]
-    return int(first["workers"]), int(first["hosts"])
-
-
 def _rounds(comparisons: pd.DataFrame) -> str:
     return f"n = {blocks.span(comparisons['n'])} round{'s' if comparisons['n'].max() > 1 else ''}"
-
-
-def _percents(low: float, high: float) -> str:
-    return f"{_percent(low).removesuffix(' %')} to {_percent(high)}"
 
 
 def _percent(share: float) -> str:

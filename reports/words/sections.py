@@ -20,7 +20,8 @@ from reports.charts import speed as speed_charts
 from reports.tables import certificate, summaries
 from reports.tables.material import Material
 from reports.tables.results import Results
-from reports.words import configurations, findings, ranking
+from reports.tables.standings import of_regime
+from reports.words import configurations, findings, ranking, standings
 from reports.words.cautions import cautions
 
 
@@ -32,7 +33,8 @@ def curves(material: Material, name: str, is_first: bool) -> list[Block]:
     batch = configurations.batch_in_words(shown)
     about = f"{blocks.capitalized(batch)}. Options: {first['task']}. Machine: {place}."
     parts = [blocks.heading(title, level=2), blocks.text(about)]
-    said = [] if is_first else ranking.sentences(material.ranking, name)
+    rows = [] if is_first else of_regime(material, name)
+    said = [standings.headline(rows)] if rows else []
     said += [] if is_first else ranking.not_ranked(material.ranking, name, material.left_out)
     said += filter(None, [findings.oversubscription(summaries.with_exchange(material.launches, name))])
     parts += [blocks.items(said)] if said else []

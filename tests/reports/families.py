@@ -38,10 +38,12 @@ CERTIFIED = defaultdict(str)
 
 
 def judged(launch_table: pd.DataFrame, margin: float = 0.05) -> Ranking:
+    """The tests of these launches, each of whom is certified."""
     return rank(launch_table, planned(launch_table), margin, CERTIFIED)
 
 
 def pairs_of(found: Ranking) -> list[tuple[str, str]]:
+    """Who was compared with whom, the faster first."""
     return list(zip(found.comparisons["strategy"], found.comparisons["other"], strict=True))
 
 

@@ -113,7 +113,7 @@ def test_a_strategy_that_deviates_is_not_ranked_however_fast_it_is(tmp_path):
     ]
     records = named(*certified(tmp_path, *broken, *others))
     text = said(document.compose(Results(tmp_path, records, None))[0])
-    assert "amber_ring was the fastest" in text
+    assert "the fastest of 2 at 95 % confidence" in text
     assert "Not ranked: amber_broken at 1, for not following the oracle." in text
 
 

@@ -33,7 +33,7 @@ def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts
 def test_it_asks_what_to_take_what_limits_it_whether_it_is_the_same_how_sure_and_what_next(tmp_path):
     told = page(tmp_path, *rounds("amber_single", 2.0, 1), *rounds("amber_ring", 3.0), *rounds("amber_library", 4.0))
     assert [*told] == ["Which to take", "What limits it", "The same maths", "How sure", "What next"]
-    assert "amber_ring was the fastest: " in told["Which to take"][0]
+    assert "Take amber_ring with 2 workers: the fastest of 2" in told["Which to take"][0]
     assert told["The same maths"] == ["3 of 3 compared settings follow the float64 oracle."]
 
 

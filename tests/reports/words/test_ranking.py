@@ -12,18 +12,12 @@ from common.records.certificate import ALL_REASONS, OTHER_MATHS, REASONS
 from common.statistics.paired import smallest_difference
 from reports.blocks import DASH
 from reports.tables import summaries
-from reports.tables.ranking import Ranking, rank
+from reports.tables.ranking import Ranking, fastest_of, rank
+from reports.tables.standings import beside
 from reports.words import ranking
 from tests.reports.drawings import drawings_of
-from tests.reports.families import CERTIFIED, DRIFT, judged, launches, pairs_of, placed
+from tests.reports.families import CERTIFIED, judged, launches, pairs_of, placed
 from tests.reports.records import make_record, named, varied
-
-"""How many times as long everything takes in each round."""
-"""A certificate that has no reason not to rank anybody."""
-
-
-def said(launch_table: pd.DataFrame, margin: float = 0.05) -> list[str]:
-    return ranking.sentences(judged(launch_table, margin), "weak")
 
 
 def not_ranked(found: Ranking, left_out: Sequence[str] = ()) -> str:
@@ -85,33 +79,13 @@ def test_who_shares_six_rounds_with_somebody_is_ranked_however_few_with_others()
     assert not_ranked(judged(table)) == ""
 
 
-def test_the_fastest_is_named_with_its_lead_over_each_other():
-    table = launches({"slow": 2.0, "fast": 1.0, "medium": 1.25})
-    next_, last = judged(table).comparisons.iloc[:2].to_dict("records")
-    gaps = []
-    for row in (next_, last):
-        lead, least, most = (f"{100 * row[name] - 100:.0f}" for name in ("ratio", "low", "high"))
-        gaps.append(f"{lead} % ({least} to {most} %) faster than {row['other']} ({row['other_rate']:,.0f})")
-    assert [next_["other"], last["other"]] == ["medium", "slow"]
-    assert said(table) == [
-        f"With 2 workers fast was the fastest: {next_['rate']:,.0f} samples/s (n = 6 rounds). fast was {gaps[0]} and "
-        f"{gaps[1]}."
-    ]
-
-
 def test_the_fastest_has_the_best_ratios_and_not_the_best_median():
     # Somebody who was measured in the quick rounds alone.
     early, late = [1.1, 1.11, 1.12, 1.1, 1.11, 1.12], [1.0, 1.01, 1.02, 1.0, 1.01, 1.02, *[5.0] * 7]
     found = judged(launches({"early": early, "late": late}))
     [row] = found.comparisons.to_dict("records")
     assert (row["strategy"], row["other"], row["n"], row["rate"] < row["other_rate"]) == ("late", "early", 6, True)
-    assert "late was the fastest" in ranking.sentences(found, "weak")[0]
-
-
-def test_the_nearest_is_so_by_its_ratio():
-    steady, uneven = 2 + np.arange(6) / 1000, np.array([1.9, 1.9, 1.9, 1.9, 3, 3.01])
-    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000, "uneven": uneven, "steady": steady}))
-    assert sentence.index("faster than steady (63,") < sentence.index("faster than uneven (67,")
+    assert fastest_of(found.comparisons) == "late"
 
 
 def test_where_everybody_is_beaten_in_other_rounds_nobody_is_called_the_fastest():
@@ -126,50 +100,10 @@ def test_where_everybody_is_beaten_in_other_rounds_nobody_is_called_the_fastest(
     found = judged(pd.concat(rounds.values()))
     assert sorted(pairs_of(found)) == [("a", "b"), ("b", "c"), ("c", "a")]
     assert set(found.comparisons["verdict"]) == {"faster"}
-    [sentence] = ranking.sentences(found, "weak")
-    assert sentence.startswith("With 2 workers nobody is shown to be the fastest")
-    assert sentence.count(" faster than ") == 1
-    fastest = table.groupby("strategy")["seconds"].median().idxmin()
-    assert f"(n = 6 rounds): {fastest} (" in sentence
-
-
-def test_many_slower_ones_stand_as_the_nearest_and_the_farthest():
-    times = {"e": 1.0, "d": 1.2, "c": 1.5, "b": 2.0, "a": 3.0}
-    [sentence] = said(launches(times))
-    assert ") faster than d (" in sentence
-    assert ", the nearest of 4, and 2" in sentence
-    assert ") faster than a (" in sentence
-    assert "faster than b" not in sentence
-    [sentence] = said(launches({name: times[name] for name in "edcb"}))
-    assert [sentence.count(f") faster than {name} (") for name in "dcb"] == [1, 1, 1]
-    assert "the nearest" not in sentence
-
-
-def test_a_lead_whose_interval_just_reaches_below_zero_has_a_minus_sign():
-    lead = np.exp(0.1333 + 0.1 * np.array([-1, 1, -1, 1, -1, 1]))
-    [sentence] = said(launches({"a": [1.0] * 6, "b": lead, "c": 9 + np.arange(6) / 1000}))
-    assert "a was 14 % (\N{MINUS SIGN}2.4 to 34 %) faster than b" in sentence
-
-
-def test_of_equal_medians_the_first_by_name_stands_first_though_another_has_better_ratios():
-    [sentence] = said(launches({"a": [1, 2, 1, 2, 1, 2.01], "b": [1, 2, 1, 2, 1, 2]}))
-    assert "a (85,333 samples/s) was at the front, alike within 5 % with b (85,333)" in sentence
-
-
-def test_the_faster_stands_first_whatever_its_name():
-    times = {"a": [1.1, 1.0, 1.2, 1.0, 1.3, 1.15], "z": [1.0, 1.1, 1.0, 1.2, 1.1, 1.0]}
-    assert ": z (121,905 samples/s) can't be told from a (113,778)." in said(launches(times))[0]
-
-
-def test_strategies_that_are_alike_at_the_top_are_called_so():
-    steady = {name: 1 + np.arange(6) / 1000 for name in "ab"}
-    [sentence] = said(launches(steady | {"c": 2 + np.arange(6) / 900}))
-    assert sentence.startswith(
-        "With 2 workers a (127,681 samples/s) was at the front, alike within 5 % with b (127,681) (n"
-    )
-    assert "a was 100 % (100 to 100 %) faster than c" in sentence
-    [sentence] = said(launches(steady | {"c": 1.01 + np.arange(6) / 1000}), margin=0.1)
-    assert "a (127,681 samples/s) was at the front, alike within 10 % with b (127,681) and c (126,420) (n" in sentence
+    leader = fastest_of(found.comparisons)
+    assert sorted(verdict for *_, verdict in beside(found.comparisons, leader).values()) == [
+        *["can't tell", "can't tell", "slower"]
+    ]
 
 
 def test_where_the_first_cannot_be_told_from_others_nobody_is_the_fastest_and_the_rounds_needed_are_said():
@@ -179,11 +113,7 @@ def test_where_the_first_cannot_be_told_from_others_nobody_is_the_fastest_and_th
         "c": [1.1, 1.1, 1.0, 1.3, 1.2, 1.0],
     }
     table = launches(noisy | {"d": 4.0})
-    [sentence] = said(table)
-    assert sentence.startswith(
-        "With 2 workers nobody is shown to be the fastest (n = 6 rounds): a (121,905 samples/s) can't "
-    )
-    assert "can't be told from b (121,905) and c (116,364). a was " in sentence
+    assert fastest_of(judged(table).comparisons) == "a"
     unknown = judged(table).comparisons.query('verdict == "can\'t tell"')
     assert unknown["fewest"].nunique() > 1
     of_a = unknown[(unknown["strategy"] == "a") | (unknown["other"] == "a")]
@@ -202,67 +132,30 @@ def test_no_more_rounds_are_asked_for_where_as_many_as_would_tell_were_made():
     assert ranking.next_steps(made, "weak") == []
 
 
-def test_who_is_alike_with_a_first_that_cannot_be_told_from_others_is_said_too():
-    times = {"a": [1, 2, 1, 2, 1, 2], "b": [1.001, 2.001, 1, 2.01, 1, 2.003], "c": [2, 1, 2, 1, 2.1, 1]}
-    [sentence] = said(launches(times))
-    assert "a (85,333 samples/s) can't be told from c (85,333), and is alike within 5 % with b (85,276)." in sentence
-    assert "Among the others, b and c can't be told apart." in sentence
-
-
-def test_the_two_behind_the_first_are_said_to_be_alike():
-    [sentence] = said(launches({"a": 1.0} | {name: (2 + np.arange(6) / 1000) * DRIFT[:6] for name in "bc"}))
-    assert "Among the others, b and c are alike within 5 %." in sentence
-
-
-def test_what_is_alike_or_open_behind_the_first_is_counted_and_named():
-    steady = {name: 2 + np.arange(6) / 1000 for name in ("b", "c")}
-    noisy = {"d": [3.0, 4.0, 3.0, 4.0, 3.0, 4.0], "e": [4.0, 3.0, 4.0, 3.0, 4.0, 3.1]}
-    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | steady | noisy))
-    assert "Among the others, b and c are alike within 5 % and d and e can't be told apart." in sentence
-    some = {"b": 2 + np.arange(6) / 1000, "c": 2 + np.arange(6) / 900, "d": 2 + np.arange(6) / 800}
-    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | some))
-    assert "Among the others, b with c, b with d and c with d are alike within 5 %." in sentence
-    # Of the three pairs of the others one is alike, and two can't be told apart.
-    two = {"b": 2.0 + np.arange(6) / 1000, "c": 2.0 + np.arange(6) / 900, "d": [2.0, 2.6, 2.0, 2.6, 2.0, 2.6]}
-    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | two))
-    assert "b and c are alike within 5 % and b with d and c with d can't be told apart." in sentence
-    many = {name: 2 + np.arange(6) / 1000 for name in "bcde"}
-    [sentence] = said(launches({"a": 1 + np.arange(6) / 1000} | many))
-    assert "Among the others, 6 of 6 pairs are alike within 5 %." in sentence
-
-
 def test_faster_is_said_only_where_the_test_agrees():
     tiny = {"a": 1 + np.arange(6) / 1000, "b": 1.002 + np.arange(6) / 1000}
     [row] = judged(launches(tiny)).comparisons.to_dict("records")
     assert (row["verdict"], row["p"] < 0.001) == ("alike", True)
-    assert "faster" not in said(launches(tiny))[0]
     [row] = judged(launches(tiny), margin=0.001).comparisons.to_dict("records")
     assert row["verdict"] == "faster"
 
 
-def test_more_workers_stand_first():
-    table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
-    assert [sentence.partition(" a ")[0] for sentence in ranking.sentences(judged(table), "weak")] == [
-        *["With 2 workers", "With 1 worker"],
-    ]
-
-
 def test_too_few_rounds_rank_nothing_and_say_what_to_do():
-    sentence, *others = said(launches({"a": 1.0, "b": 9.0, "c": 2.0}, n=2))
+    sentence, *others = ranking.untested(judged(launches({"a": 1.0, "b": 9.0, "c": 2.0}, n=2)), "weak")
     assert sentence.startswith(
         "There are too few rounds to rank anything: n = 2 rounds, and 6 are needed (more --minutes"
     )
     assert "--repetitions 6" in sentence
     assert others == []
     assert not_ranked(judged(launches({"a": 1.0, "b": 9.0}, n=1))) == ""
-    assert "n = 1 round, and" in said(launches({"a": 1.0, "b": 9.0}, n=1))[0]
+    assert "n = 1 round, and" in ranking.untested(judged(launches({"a": 1.0, "b": 9.0}, n=1)), "weak")[0]
 
 
 def test_one_strategy_alone_is_not_ranked():
-    [sentence] = said(launches({"a": 1.0}))
+    [sentence] = ranking.untested(judged(launches({"a": 1.0})), "weak")
     assert sentence.startswith("Nothing is ranked: that takes two strategies with the same number of workers")
     oversubscribed = launches({"a": 1.0, "b": 2.0}, oversubscribed=True)
-    assert said(oversubscribed) == [sentence]
+    assert ranking.untested(judged(oversubscribed), "weak") == [sentence]
     assert not_ranked(judged(oversubscribed)) == "Not ranked: a at 2 and b at 2, for more threads than cores."
 
 
@@ -285,7 +178,6 @@ def test_records_are_ranked_by_the_rows_that_they_compute():
     found = rank(table, None, 0.05, defaultdict(str, reasons))
     assert pairs_of(found) == [("amber_ring", "amber_parts")]
     assert found.unranked["strategy"].tolist() == ["amber_ring, half_precision, other maths"]
-    assert "amber_ring was the fastest" in ranking.sentences(found, table["regime"].iloc[0])[0]
 
 
 def test_what_the_machine_can_show_is_what_the_test_finds_with_eighty_per_cent_power():
@@ -376,19 +268,6 @@ def test_more_rounds_than_anybody_makes_are_said_to_be_over_ten_thousand():
     wild = {"a": [1, 1e4, 1, 1e4, 1, 1e4], "b": [1e4, 1, 1e4, 1, 1e4, 2]}
     [more] = ranking.next_steps(judged(launches(wild)), "weak")
     assert more.startswith("More rounds: if they are equal, over 10,000 would show")
-
-
-def test_of_several_links_the_fastest_is_told_and_the_others_are_counted():
-    links = [placed({"a": 1.0 + 10 / each, "b": 2.0}, 2, each) for each in (10, 1000, 200)]
-    table = pd.concat([launches({"a": 1.0, "b": 1.2}), *links])
-    first, second, others = ranking.sentences(rank(table, None, 0.05, CERTIFIED), "weak")
-    assert first.startswith("With 2 workers on 2 hosts, 1000 Mbit/s a was the fastest: ")
-    # Its hosts are said once.
-    assert " faster than b (" in first
-    assert second.startswith("With 2 workers a was the fastest: ")
-    assert others == "Over 2 more links they were tested too: see \u201cWho is faster: pairs within rounds\u201d."
-    *_, one = ranking.sentences(rank(pd.concat(links[:2]), None, 0.05, CERTIFIED), "weak")
-    assert one.startswith("Over 1 more link they were tested too")
 
 
 def test_what_the_machine_can_show_is_that_of_most_workers_and_hosts_over_the_fastest_link():
