@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import pandas as pd
@@ -76,14 +76,16 @@ def table(
     wide: Mapping[int, int] = MappingProxyType({}),
     warned: str = "",
     total: bool = False,
+    tints: Sequence[Sequence[object]] = (),
 ) -> Block:
     """A table; columns in `left` are set flush left, cells that begin with `warned` stand out.
 
     Columns in `wide` divide the width that the others leave among them, by these numbers. With a `total` the last row
-    sums up all others.
+    sums up all others. `tints` are rows, columns and the colors of cells.
     """
     return {
         **{"kind": "table", "columns": columns, "rows": rows, "notes": notes, "warned": warned, "total": total},
+        "tints": [list(tint) for tint in tints],
         "align": ["left" if index in left else "right" for index in range(len(columns))],
         "wide": [wide.get(index, 0) for index in range(len(columns))],
     }

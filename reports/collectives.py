@@ -10,7 +10,7 @@ import tyro
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 from common.records import collective_rows, manifest
-from common.records.collective_rows import Case, CaseFit, Comparison, Row
+from common.records.collective_rows import Case, CaseFit, Row
 from common.records.collectives import CollectivesRecord
 from common.records.presentation import read_presented
 from common.sessions.folder import kept_variables, variables_in_words
@@ -21,9 +21,10 @@ from reports.charts import collective_times, style
 from reports.charts.style import Style
 from reports.render import shell
 from reports.render.drawing import Drawings
+from reports.tables.collectives import leaders, world
 from reports.tables.results import digest_of, noted_command
 from reports.words import collective_sections
-from reports.words.collective_sections import grouped, world
+from reports.words.collective_sections import grouped
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,16 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
     rows = collective_rows.rows(records)
     fits, compared = collective_rows.fits(rows), collective_rows.comparisons(rows)
     looks = style.styles({each.library: each.colors for each in records.values()})
-    parts = [*_first_page(rows, fits, compared), blocks.contents()]
+    found = leaders(rows, compared)
+    parts = [blocks.headline(collective_sections.headline(found)), collective_sections.leaders_table(found, looks)]
+    parts = parts if rows else [blocks.text("No launch measured anything.")]
+    by_world = grouped(rows, lambda row: world(row.case))
+    parts += [_curves(case, own, _of(case, fits), looks) for case, own in by_world.items() if own[0].size_bytes]
+    parts.append(blocks.contents())
     for collective, of_all in grouped(rows, lambda row: row.case.collective).items():
         parts.append(blocks.heading(collective))
         for case, own in grouped(of_all, lambda row: world(row.case)).items():
-            parts += _measured(case, own, _of(case, fits), looks)
+            parts += _measured(case, own)
     parts += collective_sections.fits_section(fits, collective_sections.oversubscribed(rows))
     parts += collective_sections.timing_section(collective_rows.timings(records, rows))
     parts += collective_sections.missing_section(collective_rows.missing(records))
@@ -71,32 +77,24 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
     return shell.compose("Collectives of distributed training, measured one by one", session.started_at, parts)
 
 
-def _first_page(rows: Sequence[Row], fits: Sequence[CaseFit], compared: Sequence[Comparison]) -> list[Block]:
-    """Who is faster at the ends of the sizes, and what limits, for every collective in every world."""
-    told = []
-    for case, own in grouped(rows, lambda row: world(row.case)).items():
-        about = [each for each in compared if world(each.row.case) == case]
-        question = f"{case.collective}, {case.world}"
-        told.append((question, collective_sections.answer(own, _of(case, fits), about)))
-    return [blocks.answers(told)] if told else [blocks.text("No launch measured anything.")]
-
-
 def _of(case: Case, fits: Iterable[CaseFit]) -> list[CaseFit]:
     return [each for each in fits if world(each.case) == case]
 
 
-def _measured(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> list[Block]:
-    """One collective in one world: its figure, its tables, and what its bytes tell."""
-    parts = [blocks.heading(blocks.capitalized(case.world), level=2)]
+def _curves(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> Block:
+    """The figure of one collective in one world."""
+    draw = partial(collective_times.times, list(rows), fits, dict(looks))
+    return blocks.figure("times", draw, _caption(case, rows, fits), _alternative(case, rows, fits))
+
+
+def _measured(case: Case, rows: Sequence[Row]) -> list[Block]:
+    """One collective in one world: its tables, and what its bytes tell."""
     sized = [row for row in rows if row.size_bytes]
-    if sized:
-        draw = partial(collective_times.times, sized, fits, dict(looks))
-        parts.append(blocks.figure("times", draw, _caption(case, sized, fits), _alternative(case, sized, fits)))
-    parts += [collective_sections.sizes_table(rows)]
+    parts = [blocks.heading(blocks.capitalized(case.world), level=2), collective_sections.sizes_table(rows)]
     # A barrier has no data of its own to send.
     parts += [collective_sections.bytes_table(rows)] if sized else []
-    said = collective_sections.about_bytes(sized)
-    return [*parts, *([blocks.items(said)] if said else []), collective_sections.algorithms_table(rows)]
+    told = collective_sections.about_bytes(sized)
+    return [*parts, *([blocks.items(told)] if told else []), collective_sections.algorithms_table(rows)]
 
 
 def _caption(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit]) -> str:

@@ -157,7 +157,11 @@ def _table(block: Block, title: str) -> str:
             for name, column in zip(classes, block["columns"], strict=True)
         )
         header = f"<thead>\n<tr>\n{''.join(cells)}</tr>\n</thead>\n"
-    rows = [f"<tr>{_cells(row, classes, block['warned'])}</tr>\n" for row in block["rows"]]
+    tints = {(row, column): color for row, column, color in block["tints"]}
+    rows = []
+    for place, row in enumerate(block["rows"]):
+        colors = [tints.get((place, column), "") for column in range(len(row))]
+        rows.append(f"<tr>{_cells(row, classes, block['warned'], colors)}</tr>\n")
     # What stands below the body isn't sorted with it.
     total = f"<tfoot>\n{rows.pop()}</tfoot>\n" if block["total"] else ""
     notes = "".join(f"<p>{escape(note)}</p>\n" for note in block["notes"])
@@ -177,15 +181,16 @@ def _class(block: Block, column: int) -> str:
     return "left wide" if block["wide"][column] else "left short" if longest <= _SHORT_CELL else "left"
 
 
-def _cells(row: Sequence[str], classes: Sequence[str], warned: str) -> str:
+def _cells(row: Sequence[str], classes: Sequence[str], warned: str, tints: Sequence[str]) -> str:
     """The cells of a row, the first of which names it."""
     cells = []
-    for index, (value, name) in enumerate(zip(row, classes, strict=True)):
+    for index, (value, name, tint) in enumerate(zip(row, classes, tints, strict=True)):
         tag, scope = ("th", ' scope="row"') if index == 0 else ("td", "")
         alarm = "warned" if warned and value.startswith(warned) else ""
         # A long name may be broken where it's made of words.
         text = escape(value).replace("_", "_<wbr>")
-        cells.append(f"<{tag}{scope}{_classed(name, alarm)}>{text}</{tag}>")
+        color = f' style="background: color-mix(in srgb, {escape(tint)} 28%, transparent)"' if tint else ""
+        cells.append(f"<{tag}{scope}{_classed(name, alarm)}{color}>{text}</{tag}>")
     return "".join(cells)
 
 

@@ -1,18 +1,20 @@
 """The sections of the report on collectives, as blocks for the template."""
 
-import dataclasses
 import math
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from common.records.collective_rows import Case, CaseFit, Comparison, Missing, Row, Timing
+from common.records.collective_rows import Case, CaseFit, Missing, Row, Timing
 from common.statistics import fit
 from common.statistics.fit import Estimate
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MARGIN
 from reports import blocks
 from reports.blocks import DASH, Block
+from reports.charts.style import Style
+from reports.tables.collectives import EQUIVALENT, FASTEST, OVERSUBSCRIBED, UNDECIDED, Leader
 
 MUCH = 0.03
 """From which share on bytes that should be as many are said to differ."""
@@ -20,37 +22,70 @@ MUCH = 0.03
 MUCH_OF_A_CALL = 0.01
 """From which share of the shortest call on what timing costs is said."""
 
+_MOST_SIZES = 5
+"""Of a table of one page's width."""
+
 _MICROSECONDS = "\N{MICRO SIGN}s"
 _DAGGER = "\N{DAGGER}"
 _OVERSUBSCRIBED = f"{_DAGGER}: more threads than cores; such times say little, and take no part in who is faster."
-_VERDICTS = {
-    "faster": "is faster than",
-    "slower": "is slower than",
-    "alike": f"is like, to within {100 * MARGIN:g} %,",
-    "can't tell": "can't be told apart from",
-    "too few rounds": f"has fewer than {FEWEST_LAUNCHES} rounds, which tell nothing, together with",
-}
 Value, Key = TypeVar("Value"), TypeVar("Key")
 
-_FLIPPED = {"faster": "slower", "slower": "faster"}
+
+def headline(found: Sequence[Leader]) -> str:
+    """Which library is in front most often, and how often that is shown, in one sentence."""
+    tested = [each for each in found if each.verdict in (FASTEST, EQUIVALENT, UNDECIDED)]
+    if not tested:
+        return "No two libraries share rounds enough to say which is faster."
+    fastest = Counter(each.row.case.library for each in tested if each.verdict == FASTEST)
+    tied = Counter(
+        name for each in tested if each.verdict == EQUIVALENT for name in (each.row.case.library, *each.rivals)
+    )
+    places = "1 collective and size" if len(tested) == 1 else f"{len(tested)} collectives and sizes"
+    if not fastest + tied:
+        return f"No library is shown to be the fastest at any of {places}."
+    first = max(sorted(fastest + tied), key=lambda name: (fastest[name] + tied[name], fastest[name]))
+    return (
+        f"{first} is in front at {fastest[first] + tied[first]} of {places}: the fastest at {fastest[first]}, "
+        f"equivalent to the fastest at {tied[first]}."
+    )
 
 
-def world(case: Case) -> Case:
-    """What libraries have to share to be compared at all: the case, of no library."""
-    return dataclasses.replace(case, library="", title="")
+def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
+    """The library in front by collective and size, in its color, with its median time and how sure that is."""
+    sizes = _shown_sizes(sorted({each.row.size_bytes for each in found}))
+    rows, tints = [], []
+    for case, own in grouped(found, lambda each: each.case).items():
+        by_size = {each.row.size_bytes: each for each in own}
+        shown = [by_size.get(size) for size in sizes]
+        tints += [
+            [len(rows), column, looks[each.row.case.library].color]
+            for column, each in enumerate(shown, start=2)
+            if each and each.verdict in (FASTEST, EQUIVALENT)
+        ]
+        rows.append([case.collective, case.world, *[DASH if each is None else _leading(each) for each in shown]])
+    columns = ["collective", "world", *[f"{size:,} B" if size else "no data" for size in sizes]]
+    counts = sorted({each.n for each in found if each.n})
+    n = f" n = {counts[0]}{f' to {counts[-1]}' if len(counts) > 1 else ''} rounds." if counts else ""
+    notes = [
+        f"The library in front, and its median time in {_MICROSECONDS}. On its color: shown to be faster than all "
+        f"others, or equivalent (=) to some within {100 * MARGIN:g} %. ?: can't be told from another. Without a mark "
+        f"on white: not tested, for fewer than {FEWEST_LAUNCHES} rounds or no other library.{n}"
+    ]
+    if any(each.verdict == OVERSUBSCRIBED for each in found):
+        notes.append(_OVERSUBSCRIBED)
+    return blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints)
 
 
-def answer(rows: Sequence[Row], fits: Sequence[CaseFit], compared: Sequence[Comparison]) -> list[str]:
-    """Who is faster at the smallest and at the largest size of one collective in one world, and what limits there.
+def _shown_sizes(sizes: Sequence[int]) -> list[int]:
+    """The smallest, the largest, and evenly between them as many as there is room for."""
+    if len(sizes) <= _MOST_SIZES:
+        return list(sizes)
+    return [sizes[round(place * (len(sizes) - 1) / (_MOST_SIZES - 1))] for place in range(_MOST_SIZES)]
 
-    `rows`, `fits` and `compared` are of this collective and world alone.
-    """
-    sizes = sorted({row.size_bytes for row in rows})
-    said = []
-    for size_bytes in dict.fromkeys([sizes[0], sizes[-1]]):
-        own = [row for row in rows if row.size_bytes == size_bytes]
-        said.append(_who_is_faster(own, [each for each in compared if each.row.size_bytes == size_bytes]))
-    return said + _limits(fits, sizes[0], sizes[-1], oversubscribed(rows))
+
+def _leading(leader: Leader) -> str:
+    marks = {EQUIVALENT: " =", UNDECIDED: " ?"}
+    return f"{_named(leader.row)}{marks.get(leader.verdict, '')}\n{_micro(leader.row.seconds.median)}"
 
 
 def oversubscribed(rows: Iterable[Row]) -> set[Case]:
@@ -139,7 +174,11 @@ def fits_section(fits: Sequence[CaseFit], of_oversubscribed: Container[Case]) ->
         ),
     ]
     for place, own in grouped(fits, lambda each: each.case.world).items():
-        rows = [line for each in sorted(own, key=_by_name) for line in _pieces(each, of_oversubscribed)]
+        rows = [
+            line
+            for each in sorted(own, key=lambda each: each.case.library)
+            for line in _pieces(each, of_oversubscribed)
+        ]
         notes = [_OVERSUBSCRIBED] if any(each.case in of_oversubscribed for each in own) else []
         parts += [
             blocks.heading(blocks.capitalized(place), level=2),
@@ -183,68 +222,6 @@ def missing_section(gone: Sequence[Missing]) -> list[Block]:
         blocks.heading("What isn't there"),
         blocks.table(columns, lines, [], left=(0, 1, 4, 6), wide={6: 1}),
     ]
-
-
-def _who_is_faster(own: Sequence[Row], compared: Sequence[Comparison]) -> str:
-    """The library that is surely faster than the most others, or has the shortest median, beside all others."""
-    place = f"At {own[0].size_bytes:,} B" if own[0].size_bytes else "Without any data"
-    calm, of_many = [[row for row in own if row.oversubscribed is each] for each in (False, True)]
-    left_out = f" Not compared, with more threads than cores: {_all_timed(of_many)}." if of_many else ""
-    if not compared:
-        alone = f": {_all_timed(calm)}" if calm else ""
-        return f"{place} there are no two libraries to compare{alone}.{left_out}"
-    wins = [each.row.case.library for each in compared if each.judgement.verdict == "faster"]
-    calm.sort(key=lambda row: (-wins.count(row.case.library), row.seconds.median))
-    if all(each.judgement.n < FEWEST_LAUNCHES for each in compared):
-        few = f"fewer than {FEWEST_LAUNCHES} rounds tell nothing of who is faster"
-        return f"{place} {few}: {_all_timed(calm)} ({_rounds(compared)}).{left_out}"
-    first = calm[0].case.library
-    beside = [each for each in compared if first in (each.row.case.library, each.other.case.library)]
-    found = grouped(beside, lambda each: _verdict(each, first))
-    others = {
-        verdict: _all_timed([each.other if each.row.case.library == first else each.row for each in pairs])
-        for verdict, pairs in found.items()
-    }
-    said = ", ".join(f"{words} {others[verdict]}" for verdict, words in _VERDICTS.items() if verdict in others)
-    return f"{place} {_timed(calm[0])} {said} ({_rounds(beside)}).{left_out}"
-
-
-def _verdict(comparison: Comparison, library: str) -> str:
-    """The verdict as one on this library."""
-    verdict = comparison.judgement.verdict
-    return verdict if comparison.row.case.library == library else _FLIPPED.get(verdict, verdict)
-
-
-def _rounds(compared: Sequence[Comparison]) -> str:
-    counts = sorted({each.judgement.n for each in compared})
-    return f"n = {counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else "") + " rounds"
-
-
-def _limits(fits: Sequence[CaseFit], smallest: int, largest: int, of_oversubscribed: Container[Case]) -> list[str]:
-    """Whether by the lines it's latency or bandwidth that takes most of the time, at the ends of the sizes."""
-    if not fits:
-        return [f"What limits isn't known: a line takes {fit.FEWEST_SIZES} sizes."] if largest else []
-    said = []
-    for size_bytes, end in ((smallest, 0), (largest, -1)):
-        by_latency, by_bandwidth = [], []
-        for each in sorted((each for each in fits if each.fit.size_bytes[end] == size_bytes), key=_by_name):
-            piece, launches = each.fit.pieces[end], f"n = {each.fit.launches}"
-            alpha, beta = piece.latency_seconds.value, piece.bytes_per_second.value
-            name = _library(each.case, of_oversubscribed)
-            if alpha >= piece.seconds(size_bytes) / 2:
-                by_latency.append(f"{name} ({_micro(alpha)} {_MICROSECONDS}, {launches})")
-            else:
-                by_bandwidth.append(f"{name} ({blocks.megabytes(beta)} MB/s, {launches})")
-        parts = [f"latency alpha limits {blocks.some(by_latency)}"] if by_latency else []
-        parts += [f"bandwidth beta limits {blocks.some(by_bandwidth)}"] if by_bandwidth else []
-        said += [f"at {size_bytes:,} B {' and '.join(parts)}"] if parts else []
-    off = max(max(map(abs, each.fit.residuals)) for each in fits)
-    missed = f"These lines miss what was measured by up to {blocks.percent(off)}."
-    return [f"By the fitted lines, {'; '.join(said)}. {missed}"] if said else []
-
-
-def _by_name(each: CaseFit) -> str:
-    return each.case.library
 
 
 def _pieces(each: CaseFit, of_oversubscribed: Container[Case]) -> list[list[str]]:
@@ -304,14 +281,6 @@ def _library(case: Case, of_oversubscribed: Container[Case]) -> str:
 
 def _named(row: Row) -> str:
     return row.case.library + (_DAGGER if row.oversubscribed else "")
-
-
-def _timed(row: Row) -> str:
-    return f"{_named(row)} ({_micro(row.seconds.median)} {_MICROSECONDS})"
-
-
-def _all_timed(rows: Sequence[Row]) -> str:
-    return blocks.some([_timed(row) for row in rows])
 
 
 def _differ(value: float, reference: float) -> bool:

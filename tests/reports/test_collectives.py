@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from msgspec import structs
 
 from common.declarations.sweep import Sweep
 from common.errors import UserError, exit_with_one_line
@@ -17,7 +18,7 @@ from reports.render.drawing import draw_all
 from reports.tables.results import Results
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import words
-from tests.reports.pieces import answers, headings, table_under
+from tests.reports.pieces import headings, table_under
 from tests.reports.records import HOST
 from tests.reports.replays import replay
 
@@ -72,8 +73,13 @@ def content_of(folder, *records: CollectivesRecord) -> dict:
     return collectives.compose(session(folder, *records))[0]
 
 
-def answer(folder, *records: CollectivesRecord) -> list[str]:
-    return answers(content_of(folder, *records))[f"all_reduce, {HERE}"]
+def leading(content: dict) -> list[list[str]]:
+    """The rows of the first page's table."""
+    return next(block for block in content["blocks"] if block["kind"] == "table")["rows"]
+
+
+def headline(content: dict) -> str:
+    return next(block["text"] for block in content["blocks"] if block["kind"] == "headline")
 
 
 def sentences(content: dict) -> list[str]:
@@ -134,23 +140,39 @@ def test_a_damaged_record_is_named(tmp_path):
         collectives.write_report(tmp_path, tmp_path / "report.pdf")
 
 
-def test_the_first_page_says_who_is_faster_at_both_ends_and_what_limits(tmp_path):
-    smallest, largest, limits = answer(tmp_path, *launches("amber", 1.2e-5), *launches("teal", 2e-5))
-    # The medians of 1.00 to 1.05 times 12.008 and 20.008 us, and of 1,060.576 and 1,068.576 us.
-    assert smallest == "At 8 B amber (12.3 µs) is faster than teal (20.5 µs) (n = 6 rounds)."
-    assert largest == ("At 1,048,576 B amber (1,087 µs) is like, to within 5 %, teal (1,095 µs) (n = 6 rounds).")
-    assert limits == (
-        "By the fitted lines, at 8 B latency alpha limits amber (12.3 µs, n = 6) and teal (20.5 µs, n = 6); at "
-        "1,048,576 B bandwidth beta limits amber (976 MB/s, n = 6) and teal (976 MB/s, n = 6). These lines "
-        "miss what was measured by up to 0 %."
+def test_the_first_page_says_which_library_is_in_front_at_every_size_and_how_sure_that_is(tmp_path):
+    content = content_of(tmp_path, *launches("amber", 1.2e-5), *launches("teal", 2e-5))
+    # The medians of 1.00 to 1.05 times 12.008 us and so on; at the largest size they are alike to within 5 %.
+    assert leading(content) == [
+        ["all_reduce", HERE, "amber\n12.3", "amber\n13.3", "amber\n147", "amber =\n1,087"],
+    ]
+    assert headline(content) == (
+        "amber is in front at 4 of 4 collectives and sizes: the fastest at 3, equivalent to the fastest at 1."
     )
+    [table, *_] = [block for block in content["blocks"] if block["kind"] == "table"]
+    assert [(row, column) for row, column, _ in table["tints"]] == [(0, 2), (0, 3), (0, 4), (0, 5)]
+
+
+def test_a_library_that_cannot_be_told_from_another_leads_without_a_color(tmp_path):
+    uneven = [
+        launch(*(cell(size, 1e-5 * (3 if n % 2 else 1) * (1 + n / 1000)) for size in SIZES), repetition=n)
+        for n in range(1, 7)
+    ]
+    other = [
+        structs.replace(each, library="teal", title="The library teal", repetition=7 - each.repetition)
+        for each in uneven
+    ]
+    content = content_of(tmp_path, *uneven, *other)
+    [row] = leading(content)
+    assert {name.partition("\n")[0][-1] for name in row[2:]} == {"?"}
+    assert headline(content) == "No library is shown to be the fastest at any of 4 collectives and sizes."
+    assert next(block["tints"] for block in content["blocks"] if block["kind"] == "table") == []
 
 
 def test_fewer_than_six_launches_tell_nothing_and_have_no_intervals(tmp_path):
     content = content_of(tmp_path, *launches("amber", 1e-5, 5), *launches("teal", 2e-5, 5))
-    assert answers(content)[f"all_reduce, {HERE}"][0] == (
-        "At 8 B fewer than 6 rounds tell nothing of who is faster: amber (10.2 µs) and teal (20.4 µs) (n = 5 rounds)."
-    )
+    assert leading(content)[0][2] == "amber\n10.2"
+    assert headline(content) == "No two libraries share rounds enough to say which is faster."
     assert {row["95 %\ninterval"] for row in rows_under(content, HERE)} == {DASH}
     assert "(" not in rows_under(content, "Latency and bandwidth")[0]["alpha, µs"]
 
@@ -170,8 +192,8 @@ def test_the_tables_have_each_size_with_its_bandwidths_and_bytes(tmp_path):
     assert (rows[-1]["algbw,\nMB/s"], rows[-1]["busbw,\nMB/s"]) == ("991", "991")
     assert rows[-1]["arrival,\nµs"] == "2.00"
     tables = [block for block in content["blocks"] if block["kind"] == "table"]
-    assert tables[1]["rows"][-1] == ["amber", "1,048,576", "1,059,062", "1,048,576", "1,048,576", "0.000954"]
-    assert tables[2]["rows"] == [["amber", "8 to 1,048,576", "ring", "2 (N - 1) S", "a paper"]]
+    assert tables[2]["rows"][-1] == ["amber", "1,048,576", "1,059,062", "1,048,576", "1,048,576", "0.000954"]
+    assert tables[3]["rows"] == [["amber", "8 to 1,048,576", "ring", "2 (N - 1) S", "a paper"]]
 
 
 def test_a_second_piece_says_from_which_size_on_it_holds(tmp_path):
@@ -206,7 +228,7 @@ def test_what_is_not_known_is_no_zero(tmp_path):
     unknown = {"sent_bytes": None, "formula_bytes": None, "processor_seconds": None}
     content = content_of(tmp_path, *launches("amber", 1e-5, 1, unknown))
     tables = [block for block in content["blocks"] if block["kind"] == "table"]
-    assert tables[1]["rows"][0] == ["amber", "8", DASH, DASH, "8", DASH]
+    assert tables[2]["rows"][0] == ["amber", "8", DASH, DASH, "8", DASH]
 
 
 def test_variables_that_were_set_and_machines_that_were_pooled_are_among_the_facts(tmp_path):
@@ -234,8 +256,9 @@ def test_an_arrival_that_clocks_cannot_tell_says_so(tmp_path):
 def test_oversubscribed_libraries_have_a_dagger_and_are_not_compared(tmp_path):
     oversubscribed = launches("teal", 2e-5, oversubscribed=True)
     content = content_of(tmp_path, *launches("amber", 1e-5), *oversubscribed)
-    told = answers(content)[f"all_reduce, {HERE}"][0]
-    assert told.endswith("Not compared, with more threads than cores: teal† (20.5 µs).")
+    assert leading(content)[0][2] == "amber\n10.3"
+    assert leading(content_of(tmp_path, *oversubscribed))[0][2] == "teal†\n20.5"
+    content = content_of(tmp_path, *launches("amber", 1e-5), *oversubscribed)
     for heading in (HERE, "Latency and bandwidth", "What timing costs"):
         assert {row["library"] for row in rows_under(content, heading)} == {"amber", "teal†"}
     assert "† more threads than cores" in words(drawn(tmp_path, *oversubscribed))
@@ -293,7 +316,8 @@ def test_a_barrier_has_a_table_and_no_figure(tmp_path):
     content, drawings = collectives.compose(session(tmp_path, *records))
     assert not drawings
     assert [row["algbw,\nMB/s"] for row in rows_under(content, HERE)] == [DASH]
-    assert "Without any data" in answers(content)[f"barrier, {HERE}"][0]
+    [table, *_] = [block for block in content["blocks"] if block["kind"] == "table"]
+    assert (table["columns"][2], table["rows"]) == ("no data", [["barrier", HERE, "amber\n10.0"]])
 
 
 def test_each_number_of_ranks_stands_for_itself(tmp_path):
