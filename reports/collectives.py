@@ -64,8 +64,8 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
     parts = [blocks.headline(collective_sections.headline(found)), collective_sections.leaders_table(found, looks)]
     parts = parts if rows else [blocks.text("No launch measured anything.")]
     by_world = grouped(rows, lambda row: world(row.case))
-    parts += [_curves(case, own, _of(case, fits), looks) for case, own in by_world.items() if own[0].size_bytes]
-    parts.append(blocks.contents())
+    figures = [_curves(case, own, _of(case, fits), looks) for case, own in by_world.items() if own[0].size_bytes]
+    parts += [*figures[:1], blocks.contents(), *([blocks.heading("Curves")] if figures[1:] else []), *figures[1:]]
     for collective, of_all in grouped(rows, lambda row: row.case.collective).items():
         parts.append(blocks.heading(collective))
         for case, own in grouped(of_all, lambda row: world(row.case)).items():

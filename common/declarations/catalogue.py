@@ -22,7 +22,8 @@ P = TypeVar("P", Strategy, Library, Way)
 
 @cache
 def strategies() -> dict[str, Strategy]:
-    """Every strategy by name, a folder's in the order of its declarations; first the folders with bases of their own.
+    """Every strategy by name, a folder's in the order of its declarations; first the folders with bases of their own,
+    and of these the ones with strategies of the quick comparison.
 
     Raises UserError for a declaration that can't be meant.
     """
@@ -121,13 +122,14 @@ def _declared(module: str, kind: type[P]) -> dict[str, P]:
         declarations = vars(importlib.import_module(f"{folder}.{name}"))
         return [value for value in declarations.values() if isinstance(value, of_kind)]
 
-    def names_bases_elsewhere(folder: str) -> bool:
+    def comes_late(folder: str) -> tuple[bool, bool]:
         strategies = declared_in(folder, "strategies", Strategy)
-        return any(each.base not in {None, *(other.name for other in strategies)} for each in strategies)
+        names = {None, *(other.name for other in strategies)}
+        return any(each.base not in names for each in strategies), not any(each.quick for each in strategies)
 
     declared: dict[str, P] = {}
     folders = sorted(path.parent.name for path in ROOT.glob("*_impl/strategies.py"))
-    for folder in sorted(folders, key=names_bases_elsewhere):
+    for folder in sorted(folders, key=comes_late):
         for program in declared_in(folder, module, kind):
             if other := declared.get(program.name):
                 raise UserError(

@@ -23,7 +23,7 @@ from reports.tables.certificate import step_deviations
 _MOST_RESIDUALS_NAMED = 3
 _LOSSES_HEIGHTS = (32.0, 44.0)  # Millimetres of a panel on a wide and on a narrow page.
 _RESIDUALS_HEIGHT, _NAMES_WIDTH = 50.0, 40.0
-_STEPS_OF_A_LINE = (25, 100)  # The fewest and the most that are drawn.
+_STEPS_OF_A_LINE = (25, 60)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
 
 LABEL_HEIGHT = 0.13

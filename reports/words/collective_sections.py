@@ -44,10 +44,9 @@ def headline(found: Sequence[Leader]) -> str:
     if not fastest + tied:
         return f"No library is shown to be the fastest at any of {places}."
     first = max(sorted(fastest + tied), key=lambda name: (fastest[name] + tied[name], fastest[name]))
-    return (
-        f"{first} is in front at {fastest[first] + tied[first]} of {places}: the fastest at {fastest[first]}, "
-        f"equivalent to the fastest at {tied[first]}."
-    )
+    shown = [f"the fastest at {fastest[first]}"] if fastest[first] else []
+    shown += [f"equivalent to the fastest at {tied[first]}"] if tied[first] else []
+    return f"{first} is in front at {fastest[first] + tied[first]} of {places}: {', '.join(shown)}."
 
 
 def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
@@ -66,6 +65,7 @@ def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
     columns = ["collective", "world", *[f"{size:,} B" if size else "no data" for size in sizes]]
     counts = sorted({each.n for each in found if each.n})
     n = f" n = {counts[0]}{f' to {counts[-1]}' if len(counts) > 1 else ''} rounds." if counts else ""
+    wide = {0: 2, 1: 3} | dict.fromkeys(range(2, len(columns)), 3)
     notes = [
         f"The library in front, and its median time in {_MICROSECONDS}. On its color: shown to be faster than all "
         f"others, or equivalent (=) to some within {100 * MARGIN:g} %. ?: can't be told from another. Without a mark "
@@ -73,7 +73,7 @@ def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
     ]
     if any(each.verdict == OVERSUBSCRIBED for each in found):
         notes.append(_OVERSUBSCRIBED)
-    return blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints)
+    return blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints, wide=wide)
 
 
 def _shown_sizes(sizes: Sequence[int]) -> list[int]:
