@@ -23,6 +23,7 @@ _LAUNCH = {
     "regime": "all that decides what was computed, how it was measured and on what",
     "work": "the regime without the kind of scaling",
     "task": "the task of the regime, as options of the command line",
+    "machine": "the kind of device and machine",
     "strategy": "name, with the label after a comma",
     "bare_strategy": "name without the label",
     "label": "the strategy's own options that aren't at their default, then its hosts and link where there are several",

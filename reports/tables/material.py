@@ -134,5 +134,5 @@ def regime_names(cells: pd.DataFrame) -> dict[str, str]:
     longer = (", " + firsts["batch"].astype(str) + " rows").where(by_batch, " (" + firsts["task"] + ")")
     names = short.where(~ambiguous, short + longer)
     # Where several machines did the same task.
-    names = names.where(~names.duplicated(keep=False), names + ", " + firsts["work"].str.rpartition("; ")[2])
+    names = names.where(~names.duplicated(keep=False), names + ", " + firsts["machine"])
     return dict(zip(firsts["regime"], names, strict=True))

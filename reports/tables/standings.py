@@ -37,6 +37,8 @@ class Standing:
     """One strategy beside the fastest with the same number of workers on the same hosts."""
 
     strategy: str
+    bare_strategy: str
+    """Its name without its options and hosts."""
     workers: int
     n: int
     """Launches."""
@@ -87,6 +89,7 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
         rows.append(
             Standing(
                 strategy=name,
+                bare_strategy=cell["bare_strategy"],
                 workers=workers,
                 n=int(cell["n"]),
                 rate=cell["samples_per_second"],

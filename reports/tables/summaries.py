@@ -249,7 +249,7 @@ def _is_measured(record: Record) -> bool:
 
 
 def _regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
-    """The regime of each record: `regime` in full, `work` without the kind of scaling, `task` as options alone.
+    """The regime of each record: `regime` in full, `work` without the kind of scaling, `task` as options, `machine`.
 
     With one worker weak and strong scaling are the same work, so a base may come from either.
     """
@@ -264,7 +264,12 @@ def _regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
             # Two machines that are alike but for their names are two all the same.
             place += f" of {record.host.name or 'an unknown machine'}"
         work = f"{in_options(dataclasses.replace(task, scaling=PRESETS[task.preset].scaling))}; {place}"
-        regimes[name] = {"regime": f"{record.scaling}: {work}", "work": work, "task": in_options(task)}
+        regimes[name] = {
+            "regime": f"{record.scaling}: {work}",
+            "work": work,
+            "task": in_options(task),
+            "machine": place,
+        }
     return regimes
 
 
@@ -399,7 +404,19 @@ def _rank_spread(record: Record) -> float:
 def _cell(group: pd.DataFrame) -> dict[str, object]:
     interval = median_interval(group["seconds"].tolist())
     first = group.iloc[0]
-    kept = ("regime", "work", "task", "strategy", "bare_strategy", "label", "options", "placement", "hosts", "virtual")
+    kept = (
+        "regime",
+        "work",
+        "task",
+        "machine",
+        "strategy",
+        "bare_strategy",
+        "label",
+        "options",
+        "placement",
+        "hosts",
+        "virtual",
+    )
     kept += ("bandwidth_bits_per_second", "delay_seconds", "framework", "named_base", "preset", "scaling", "batch")
     kept += ("workers", "exchange", "synchronous", "same_maths", "global_batch")
     kept += ("formula_bytes", "formula", "formula_source")

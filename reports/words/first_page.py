@@ -102,8 +102,7 @@ def _commands(material: Material, results: Results, regimes: Sequence[str], rows
             commands.append(f"{again} {rounds}: {rounds} rounds or more show strategies to be equivalent, if they are.")
     commands += _calibrate(material, results)
     if rows:
-        bare = rows[0].strategy.partition(", ")[0]
-        commands.append(f"nox -s {bare}: trains with it; -- --help lists its options.")
+        commands.append(f"nox -s {rows[0].bare_strategy}: trains with it; -- --help lists its options.")
     return commands[:2]
 
 

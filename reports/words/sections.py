@@ -29,9 +29,8 @@ def curves(material: Material, name: str, is_first: bool) -> list[Block]:
     """The curves of one regime; of one that isn't the first, what the tests say of it as well."""
     shown = summaries.with_exchange(material.cells, name)
     title, first = configurations.regime_in_words(shown), shown.iloc[0]
-    place = first["work"].rpartition("; ")[2]
     batch = configurations.batch_in_words(shown)
-    about = f"{blocks.capitalized(batch)}. Options: {first['task']}. Machine: {place}."
+    about = f"{blocks.capitalized(batch)}. Options: {first['task']}. Machine: {first['machine']}."
     parts = [blocks.heading(title, level=2), blocks.text(about)]
     rows = [] if is_first else of_regime(material, name)
     said = [standings.headline(rows)] if rows else []

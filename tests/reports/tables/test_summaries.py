@@ -110,6 +110,7 @@ def test_a_launch_has_what_its_record_says():
     assert launch.pop("compared_with") == {"a": "b"}
     assert launch == pytest.approx(
         {"launch": "some", "regime": f"weak: {work}", "work": work, "task": task}
+        | {"machine": "cpu on 2 cores of Some CPU"}
         | {"strategy": "amber_ring", "bare_strategy": "amber_ring", "label": "", "family": "Amber"}
         | {"framework": "amber", "named_base": "amber_single", "synchronous": True, "same_maths": True}
         | {name: getattr(record, name) for name in ("formula", "formula_source", "exchange", "oversubscribed")}

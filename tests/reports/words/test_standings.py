@@ -45,7 +45,9 @@ def standing(strategy: str = "amber_ring", verdict: str = SLOWER, **more) -> Sta
         "limit": Limit("exchange", 0.64, counts=True),
         "certificate": "follows",
     }
-    return Standing(**{"strategy": strategy, "verdict": verdict, "reason": ""} | facts | more)
+    return Standing(
+        **{"strategy": strategy, "bare_strategy": "amber_ring", "verdict": verdict, "reason": ""} | facts | more
+    )
 
 
 LEADER = standing("amber_ring", FASTEST, relative=1.0, low=math.nan, high=math.nan)
