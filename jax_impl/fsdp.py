@@ -54,7 +54,7 @@ def _train(run: Run, mesh: Mesh) -> None:
 
     def train_step(parts: mlp.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
         features, labels = (array[rows] for array in train_set)
-        # The lines that make it distributed: whole parameters for the step, and each gradient's mean for its owner.
+        # The line that makes it distributed: whole parameters for the step; below, each gradient's mean for its owner.
         parameters = {
             name: gather(part, workers)[..., : widths[name]] for name, part in mlp.parameters_of(task, parts).items()
         }
