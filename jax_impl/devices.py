@@ -29,6 +29,7 @@ from common.measurement.world import World
 from jax_impl import mlp
 from jax_impl.mlp import WORKERS
 from jax_impl.strategies import DEVICES
+from jax_impl.world import replicate
 
 
 def main() -> None:
@@ -48,9 +49,9 @@ def main() -> None:
 
 def _train(run: Run, mesh: Mesh) -> None:
     task, options = run.task, run.options
-    whole, parts = NamedSharding(mesh, P()), NamedSharding(mesh, P(WORKERS))
-    state = replicate(mlp.begin(task, run.initial_state), whole)
-    train_set = jax.device_put((run.dataset.train_features, run.dataset.train_labels), whole)
+    parts = NamedSharding(mesh, P(WORKERS))
+    state = replicate(mesh, mlp.begin(task, run.initial_state))
+    train_set = replicate(mesh, (run.dataset.train_features, run.dataset.train_labels))
 
     def train_step(state: mlp.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
         features, labels = (array[rows] for array in train_set)
@@ -82,11 +83,6 @@ def _train(run: Run, mesh: Mesh) -> None:
         state, losses = train_step(state, rows, mlp.learning_rate(task, batch.step), *train_set)
         run.observe(losses, rows=len(batch.rows))
     run.finish()
-
-
-def replicate(state: dict[str, np.ndarray], whole: NamedSharding) -> mlp.Arrays:
-    """The state on every device, in memory of JAX's own, which the steps may overwrite."""
-    return jax.tree.map(jax.numpy.array, jax.device_put(state, whole))
 
 
 def average(gradients: mlp.Arrays) -> mlp.Arrays:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from dataclasses import dataclass
 from functools import partial
 
+from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
 from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
@@ -22,12 +22,12 @@ from common.declarations.strategy import (
     ReplicaOptions,
     Strategy,
     Traffic,
+    activations_sent,
     no_formula,
     nothing_sent,
     option,
     ring_all_reduce,
 )
-from common.errors import UserError
 
 JAX = Family(
     title="JAX",
@@ -102,21 +102,7 @@ class DataParallelOptions(ReplicaOptions):
 
 def check_split_layers(task: Task, options: Options, workers: int, gpus: int) -> None:
     """Raises UserError where a layer can't be split evenly among the workers."""
-    for layer, widths in enumerate(itertools.pairwise(task.dimensions)):
-        axis = split_axis(layer, len(task.dimensions) - 1)
-        if widths[axis] % workers:
-            raise UserError(
-                f"Layer {layer} is split by its {widths[axis]} {('inputs', 'outputs')[axis]}, which {workers} workers "
-                "don't divide: use a number of workers that does, or other --dimensions."
-            )
-
-
-def split_axis(layer: int, layers: int) -> int:
-    """The axis of a layer's weights (inputs, outputs) that tensor parallelism splits: 0, inputs, or 1, outputs.
-
-    The axes alternate. The last layer is split by its inputs, so that every worker gets all logits.
-    """
-    return (layers - 1 - layer) % 2
+    check_layers_divide(task, workers)
 
 
 # Bytes by formula
@@ -132,23 +118,6 @@ def gather_and_scatter_traffic(parameter_bytes: int, workers: int, options: Opti
         return no_formula()
     formula = "2 (N - 1) times the bytes of the gradients: parameters gathered once, gradients reduced and scattered"
     return Traffic(2.0 * (workers - 1) * parameter_bytes, formula, 'Rajbhandari et al., "ZeRO", 2020, section 7.2.1')
-
-
-def split_model_traffic(*_: object) -> Traffic:
-    """The traffic of parts of one model, which send activations: no formula."""
-    return Traffic(None, "none where it depends on how the model is split")
-
-
-# Bytes held
-
-
-def biases_of_layers_split_by_inputs(task: Task) -> int:
-    """Bytes of the float32 biases of the layers split by their inputs, which every worker holds whole.
-
-    Such a bias is added to the sum of all workers' products.
-    """
-    layers = task.dimensions[1:]
-    return 4 * task.bias * sum(width for number, width in enumerate(layers) if not split_axis(number, len(layers)))
 
 
 # The strategies
@@ -211,7 +180,7 @@ TENSOR_PARALLEL = _distributed(
     launcher=PROCESSES,
     options=Options,
     work=Work.PARTS_OF_ONE_MODEL,
-    traffic=split_model_traffic,
-    repeated_bytes=biases_of_layers_split_by_inputs,
+    traffic=activations_sent,
+    repeated_bytes=bytes_of_whole_biases,
     check=check_split_layers,
 )

@@ -23,12 +23,13 @@ from jax.experimental.multihost_utils import broadcast_one_to_all
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from common.contract.split_layers import split_axis
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from jax_impl import mlp
 from jax_impl.mlp import WORKERS
-from jax_impl.strategies import TENSOR_PARALLEL, split_axis
+from jax_impl.strategies import TENSOR_PARALLEL
 from jax_impl.world import gather_whole, joined, place, replicate, start_unless_given
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
 from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
@@ -23,6 +23,7 @@ from common.declarations.strategy import (
     ReplicaOptions,
     Strategy,
     Traffic,
+    activations_sent,
     halved,
     mpirun,
     mpirun_across_hosts,
@@ -179,21 +180,7 @@ def check_pipeline(task: Task, options: PipelineOptions, workers: int, gpus: int
 def check_split_layers(task: Task, options: BackendOptions, workers: int, gpus: int) -> None:
     """Raises UserError where a layer can't be split evenly among the workers."""
     check_backend(task, options, workers, gpus)
-    for layer, widths in enumerate(itertools.pairwise(task.dimensions)):
-        axis = split_axis(layer, len(task.dimensions) - 1)
-        if widths[axis] % workers:
-            raise UserError(
-                f"Layer {layer} is split by its {widths[axis]} {('inputs', 'outputs')[axis]}, which {workers} workers "
-                "don't divide: use a number of workers that does, or other --dimensions."
-            )
-
-
-def split_axis(layer: int, layers: int) -> int:
-    """The axis of a layer's weights (inputs, outputs) that tensor parallelism splits: 0, inputs, or 1, outputs.
-
-    The axes alternate. The last layer is split by its inputs, so that every worker gets all logits.
-    """
-    return (layers - 1 - layer) % 2
+    check_layers_divide(task, workers)
 
 
 # Bytes by formula
@@ -245,23 +232,6 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options, 
     )
     source = 'Rajbhandari et al., "ZeRO", 2020, section 7.2.2'
     return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, source, sent_over_formula=4 / 3)
-
-
-def cut_traffic(*_: object) -> Traffic:
-    """The traffic of parts of one model, which send activations: no formula."""
-    return Traffic(None, "none where it depends on how the model is cut")
-
-
-# Bytes held
-
-
-def biases_of_layers_split_by_inputs(task: Task) -> int:
-    """Bytes of the float32 biases of the layers split by their inputs, which every worker holds whole.
-
-    Such a bias is added to the sum of all workers' products.
-    """
-    layers = task.dimensions[1:]
-    return 4 * task.bias * sum(width for number, width in enumerate(layers) if not split_axis(number, len(layers)))
 
 
 # The strategies
@@ -345,7 +315,7 @@ MODEL_PARALLEL = _by_torchrun(
     summary="a pipeline: layers split over workers, micro-batches",
     options=PipelineOptions,
     work=Work.PARTS_OF_ONE_MODEL,
-    traffic=cut_traffic,
+    traffic=activations_sent,
     check=check_pipeline,
 )
 TENSOR_PARALLEL = _by_torchrun(
@@ -354,8 +324,8 @@ TENSOR_PARALLEL = _by_torchrun(
     summary="every layer split, by outputs and by inputs in turn",
     options=BackendOptions,
     work=Work.PARTS_OF_ONE_MODEL,
-    traffic=cut_traffic,
-    repeated_bytes=biases_of_layers_split_by_inputs,
+    traffic=activations_sent,
+    repeated_bytes=bytes_of_whole_biases,
     check=check_split_layers,
 )
 LIGHTNING_DDP = _by_torchrun(

@@ -24,11 +24,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy, linear
 
 from common.contract.mlp import State
+from common.contract.split_layers import split_axis
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from pytorch_impl import mlp
-from pytorch_impl.strategies import TENSOR_PARALLEL, split_axis
+from pytorch_impl.strategies import TENSOR_PARALLEL
 from pytorch_impl.world import all_gather, join, leave
 
 

@@ -2,13 +2,16 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import pandas as pd
 
 Block = dict[str, object]
 """One piece of the document: its `kind`, which is the name of the function here that makes it, and what it shows."""
+
+Draw = Callable[..., bytes]
+"""Draws a figure as SVG, for a narrow page where it is given that `width`."""
 
 DASH = "\N{EN DASH}"
 """Stands where a number doesn't exist."""
@@ -59,10 +62,6 @@ def new_page() -> Block:
     return {"kind": "new_page"}
 
 
-Draw = Callable[..., bytes]
-"""Draws a figure as SVG, for a narrow page where it is given that `width`."""
-
-
 def figure(name: str, draw: Draw, caption: str, alt: str) -> Block:
     """A figure of the full width; `alt` says in words what it shows."""
     return {"kind": "figure", "name": name, "draw": draw, "caption": caption, "alt": alt}
@@ -76,16 +75,19 @@ def table(
     wide: Mapping[int, int] = MappingProxyType({}),
     warned: str = "",
     total: bool = False,
-    tints: Sequence[Sequence[object]] = (),
+    tints: Mapping[tuple[int, int], str] = MappingProxyType({}),
 ) -> Block:
     """A table; columns in `left` are set flush left, cells that begin with `warned` stand out.
 
     Columns in `wide` divide the width that the others leave among them, by these numbers. With a `total` the last row
-    sums up all others. `tints` are rows, columns and the colors of cells.
+    sums up all others. `tints` are the colors of cells by row and column.
     """
     return {
         **{"kind": "table", "columns": columns, "rows": rows, "notes": notes, "warned": warned, "total": total},
-        "tints": [list(tint) for tint in tints],
+        "tints": [
+            [tints.get((place, index), "") for index in range(len(columns))]
+            for place in range(len(rows) if tints else 0)
+        ],
         "align": ["left" if index in left else "right" for index in range(len(columns))],
         "wide": [wide.get(index, 0) for index in range(len(columns))],
     }

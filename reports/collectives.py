@@ -21,7 +21,7 @@ from reports.charts import collective_times, style
 from reports.charts.style import Style
 from reports.render import shell
 from reports.render.drawing import Drawings
-from reports.tables.collectives import leaders, world
+from reports.tables.collectives import Leader, leaders, world
 from reports.tables.results import digest_of, noted_command
 from reports.words import collective_sections
 from reports.words.collective_sections import grouped
@@ -60,21 +60,27 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
     rows = collective_rows.rows(records)
     fits, compared = collective_rows.fits(rows), collective_rows.comparisons(rows)
     looks = style.styles({each.library: each.colors for each in records.values()})
-    found = leaders(rows, compared)
-    parts = [blocks.headline(collective_sections.headline(found)), collective_sections.leaders_table(found, looks)]
-    parts = parts if rows else [blocks.text("No launch measured anything.")]
-    by_world = grouped(rows, lambda row: world(row.case))
-    figures = [_curves(case, own, _of(case, fits), looks) for case, own in by_world.items() if own[0].size_bytes]
-    parts += [*figures[:1], blocks.contents(), *([blocks.heading("Curves")] if figures[1:] else []), *figures[1:]]
-    for collective, of_all in grouped(rows, lambda row: row.case.collective).items():
+    worlds = grouped(rows, lambda row: world(row.case))
+    curves = [_curves(case, own, _of(case, fits), looks) for case, own in worlds.items() if own[0].size_bytes]
+    parts = [*_who_is_in_front(leaders(rows, compared), looks), *curves[:1], blocks.contents()]
+    if curves[1:]:
+        parts += [blocks.heading("Curves"), *curves[1:]]
+    for collective, cases in grouped(worlds, lambda case: case.collective).items():
         parts.append(blocks.heading(collective))
-        for case, own in grouped(of_all, lambda row: world(row.case)).items():
-            parts += _measured(case, own)
+        for case in cases:
+            parts += _measured(case, worlds[case])
     parts += collective_sections.fits_section(fits, collective_sections.oversubscribed(rows))
     parts += collective_sections.timing_section(collective_rows.timings(records, rows))
     parts += collective_sections.missing_section(collective_rows.missing(records))
     parts += [*_method(), *_machine(session)]
     return shell.compose("Collectives of distributed training, measured one by one", session.started_at, parts)
+
+
+def _who_is_in_front(found: Sequence[Leader], looks: Mapping[str, Style]) -> list[Block]:
+    """The sentence and the table of the first page."""
+    if not found:
+        return [blocks.text("No launch measured anything.")]
+    return [blocks.headline(collective_sections.headline(found)), collective_sections.leaders_table(found, looks)]
 
 
 def _of(case: Case, fits: Iterable[CaseFit]) -> list[CaseFit]:

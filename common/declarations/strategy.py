@@ -118,6 +118,11 @@ def nothing_sent(parameter_bytes: int, workers: int, options: Options, hosts: in
     return Traffic(0.0, "nothing, within one process")
 
 
+def activations_sent(*_: object) -> Traffic:
+    """The traffic of parts of one model, which send activations: no formula."""
+    return Traffic(None, "none where it depends on how the model is cut")
+
+
 def ring_all_reduce(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic of a ring all-reduce of gradients as large as the parameters: 2 (N - 1) times their bytes.
 

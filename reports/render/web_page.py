@@ -157,11 +157,11 @@ def _table(block: Block, title: str) -> str:
             for name, column in zip(classes, block["columns"], strict=True)
         )
         header = f"<thead>\n<tr>\n{''.join(cells)}</tr>\n</thead>\n"
-    tints = {(row, column): color for row, column, color in block["tints"]}
-    rows = []
-    for place, row in enumerate(block["rows"]):
-        colors = [tints.get((place, column), "") for column in range(len(row))]
-        rows.append(f"<tr>{_cells(row, classes, block['warned'], colors)}</tr>\n")
+    tints = block["tints"] or [[""] * len(classes)] * len(block["rows"])
+    rows = [
+        f"<tr>{_cells(row, classes, block['warned'], colors)}</tr>\n"
+        for row, colors in zip(block["rows"], tints, strict=True)
+    ]
     # What stands below the body isn't sorted with it.
     total = f"<tfoot>\n{rows.pop()}</tfoot>\n" if block["total"] else ""
     notes = "".join(f"<p>{escape(note)}</p>\n" for note in block["notes"])

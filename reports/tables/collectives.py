@@ -1,4 +1,4 @@
-"""Which library is the fastest at each collective and size, from paired rounds."""
+"""Which library is in front at each collective and size, from paired rounds."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,12 +6,7 @@ from dataclasses import dataclass
 
 from common.records.collective_rows import Case, Comparison, Row
 from common.statistics.intervals import FEWEST_LAUNCHES
-
-FASTEST, EQUIVALENT, UNDECIDED, TOO_FEW_ROUNDS, ALONE, OVERSUBSCRIBED = (
-    *("fastest", "equivalent", "can't tell", "too few rounds"),
-    *("alone", "oversubscribed"),
-)
-"""What the tests say of the library with the most wins, then the shortest median, beside all others."""
+from reports.tables.standings import EQUIVALENT, FASTEST, NOT_RANKED, UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -22,8 +17,9 @@ class Leader:
     """Of no library."""
     row: Row
     verdict: str
+    """On the library beside all others: fastest, equivalent, can't tell, or not ranked."""
     rivals: tuple[str, ...]
-    """The libraries that `verdict` is about: those that it is equivalent to, or can't be told from."""
+    """The libraries that it is equivalent to, or can't be told from."""
     n: int
     """The fewest rounds that it shares with any other; 0 where it was compared with none."""
 
@@ -36,7 +32,8 @@ def world(case: Case) -> Case:
 def leaders(rows: Sequence[Row], compared: Sequence[Comparison]) -> list[Leader]:
     """Return the leader of each collective and size in each world, in the order of `rows`.
 
-    Libraries with more threads than cores lead only where every library has.
+    It has won most comparisons, and of several such libraries the shortest median. Libraries with more threads than
+    cores lead only where every library has.
     """
     found = []
     for case, size_bytes in dict.fromkeys((world(row.case), row.size_bytes) for row in rows):
@@ -47,28 +44,21 @@ def leaders(rows: Sequence[Row], compared: Sequence[Comparison]) -> list[Leader]
 
 
 def _leader(case: Case, rows: Sequence[Row], compared: Sequence[Comparison]) -> Leader:
-    fitting = [row for row in rows if not row.oversubscribed]
     wins = [each.row.case.library for each in compared if each.judgement.verdict == "faster"]
-    first = min(fitting or rows, key=lambda row: (-wins.count(row.case.library), row.seconds.median))
-    if not fitting:
-        return Leader(case, first, OVERSUBSCRIBED, (), 0)
-    library = first.case.library
-    beside = {
-        other.case.library: each.judgement
-        for each in compared
-        for one, other in ((each.row, each.other), (each.other, each.row))
-        if one.case.library == library
-    }
-    if not beside:
-        return Leader(case, first, ALONE, (), 0)
-    n = min(judgement.n for judgement in beside.values())
+    first = min(
+        (row for row in rows if not row.oversubscribed or all(each.oversubscribed for each in rows)),
+        key=lambda row: (-wins.count(row.case.library), row.seconds.median),
+    )
+    name = first.case.library
+    ahead = [(each.other.case.library, each.judgement) for each in compared if each.row.case.library == name]
+    behind = [(each.row.case.library, each.judgement) for each in compared if each.other.case.library == name]
+    n = min((judgement.n for _, judgement in ahead + behind), default=0)
     if n < FEWEST_LAUNCHES:
-        return Leader(case, first, TOO_FEW_ROUNDS, (), n)
-    beaten_by = {
-        each.row.case.library for each in compared if each.judgement.verdict == "faster" and each.other is first
-    }
-    undecided = [name for name, judgement in beside.items() if judgement.verdict == "can't tell" or name in beaten_by]
-    equivalent = [name for name, judgement in beside.items() if judgement.verdict == "alike"]
+        return Leader(case, first, NOT_RANKED, (), n)
+    # A library that beats the leader keeps it from being the fastest, as does one that can't be told from it.
+    undecided = [rival for rival, judgement in ahead if judgement.verdict == "can't tell"]
+    undecided += [rival for rival, judgement in behind if judgement.verdict != "alike"]
     if undecided:
         return Leader(case, first, UNDECIDED, tuple(sorted(undecided)), n)
-    return Leader(case, first, EQUIVALENT if equivalent else FASTEST, tuple(sorted(equivalent)), n)
+    equivalent = sorted(rival for rival, judgement in ahead + behind if judgement.verdict == "alike")
+    return Leader(case, first, EQUIVALENT if equivalent else FASTEST, tuple(equivalent), n)

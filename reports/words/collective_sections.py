@@ -14,7 +14,8 @@ from common.statistics.paired import MARGIN
 from reports import blocks
 from reports.blocks import DASH, Block
 from reports.charts.style import Style
-from reports.tables.collectives import EQUIVALENT, FASTEST, OVERSUBSCRIBED, UNDECIDED, Leader
+from reports.tables.collectives import Leader
+from reports.tables.standings import EQUIVALENT, FASTEST, NOT_RANKED, UNDECIDED
 
 MUCH = 0.03
 """From which share on bytes that should be as many are said to differ."""
@@ -33,7 +34,7 @@ Value, Key = TypeVar("Value"), TypeVar("Key")
 
 def headline(found: Sequence[Leader]) -> str:
     """Which library is in front most often, and how often that is shown, in one sentence."""
-    tested = [each for each in found if each.verdict in (FASTEST, EQUIVALENT, UNDECIDED)]
+    tested = [each for each in found if each.verdict != NOT_RANKED]
     if not tested:
         return "No two libraries share rounds enough to say which is faster."
     fastest = Counter(each.row.case.library for each in tested if each.verdict == FASTEST)
@@ -52,15 +53,16 @@ def headline(found: Sequence[Leader]) -> str:
 def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
     """The library in front by collective and size, in its color, with its median time and how sure that is."""
     sizes = _shown_sizes(sorted({each.row.size_bytes for each in found}))
-    rows, tints = [], []
+    rows: list[list[str]] = []
+    tints: dict[tuple[int, int], str] = {}
     for case, own in grouped(found, lambda each: each.case).items():
         by_size = {each.row.size_bytes: each for each in own}
         shown = [by_size.get(size) for size in sizes]
-        tints += [
-            [len(rows), column, looks[each.row.case.library].color]
+        tints |= {
+            (len(rows), column): looks[each.row.case.library].color
             for column, each in enumerate(shown, start=2)
             if each and each.verdict in (FASTEST, EQUIVALENT)
-        ]
+        }
         rows.append([case.collective, case.world, *[DASH if each is None else _leading(each) for each in shown]])
     columns = ["collective", "world", *[f"{size:,} B" if size else "no data" for size in sizes]]
     counts = sorted({each.n for each in found if each.n})
@@ -71,7 +73,7 @@ def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
         f"others, or equivalent (=) to some within {100 * MARGIN:g} %. ?: can't be told from another. Without a mark "
         f"on white: not tested, for fewer than {FEWEST_LAUNCHES} rounds or no other library.{n}"
     ]
-    if any(each.verdict == OVERSUBSCRIBED for each in found):
+    if any(each.row.oversubscribed for each in found):
         notes.append(_OVERSUBSCRIBED)
     return blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints, wide=wide)
 

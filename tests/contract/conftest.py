@@ -10,17 +10,15 @@ from common.records.files import read_record
 from common.records.training import Record
 from tests.conftest import Launched
 from tests.contract.cases import cases_of
-from tests.contract.worlds import train_all
-
-LONG = {"jax_automatic", "jax_fsdp", "jax_tensor_parallel"}
-"""Strategies whose launches CI has no time for: the grid has all of their cases."""
+from tests.contract.worlds import is_left_to_the_grid, train_all
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to the grid what trains a strategy that takes long."""
     for item in items:
-        if getattr(item, "callspec", None) and item.callspec.params.get("strategy") in LONG:
+        name = item.callspec.params.get("strategy") if hasattr(item, "callspec") else None
+        if name and is_left_to_the_grid(name):
             item.add_marker(pytest.mark.grid)
 
 

@@ -74,15 +74,23 @@ def train_all(strategy: Strategy, cases: Sequence[Case]) -> tuple[int, str]:
     )
 
 
-@cache
 def own_controls(name: str) -> tuple[str, ...]:
-    """What can be broken in the strategy's own exchange, read without importing its framework."""
+    """What can be broken in the strategy's own exchange."""
+    controls = _told_beside_controls(name).get("CONTROLS")
+    return tuple(key.value for key in controls.keys) if controls else ()
+
+
+def is_left_to_the_grid(name: str) -> bool:
+    """Whether CI has no time for a launch of the strategy: its controls say so, and the grid has all of its cases."""
+    return "GRID_ONLY" in _told_beside_controls(name)
+
+
+@cache
+def _told_beside_controls(name: str) -> dict[str, ast.expr]:
+    """What the strategy's module of controls assigns, read without importing its framework."""
     script = ROOT / "tests" / "controls" / f"{name}.py"
-    if not script.exists():
-        return ()
-    assigned = [node for node in ast.parse(script.read_text()).body if isinstance(node, ast.Assign)]
-    [controls] = [node.value for node in assigned if node.targets[0].id == "CONTROLS"]
-    return tuple(key.value for key in controls.keys)
+    body = ast.parse(script.read_text()).body if script.exists() else []
+    return {node.targets[0].id: node.value for node in body if isinstance(node, ast.Assign)}
 
 
 def can_have(strategy: Strategy, workers: int, options: Options, preset: str, **overrides: object) -> bool:

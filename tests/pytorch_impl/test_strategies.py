@@ -27,7 +27,6 @@ from pytorch_impl.strategies import (
     TENSOR_PARALLEL,
     TORCHRUN,
     ZERO,
-    split_axis,
 )
 
 STARTED_BY_TORCHRUN = [strategy for strategy in strategies().values() if strategy.launcher is TORCHRUN]
@@ -96,18 +95,11 @@ def test_micro_batches_divide_the_global_batch(task, micro_batches, rows):
     MODEL_PARALLEL.check(task, MODEL_PARALLEL.options(micro_batches=rows), 2, 0)
 
 
-def test_layers_are_split_by_inputs_and_outputs_in_turn_and_the_last_by_its_inputs():
-    assert [split_axis(layer, 3) for layer in range(3)] == [0, 1, 0]
-    assert [split_axis(layer, 4) for layer in range(4)] == [1, 0, 1, 0]
-
-
 def test_a_tensor_parallel_degree_divides_every_split_side():
     options = TENSOR_PARALLEL.options()
     TENSOR_PARALLEL.check(Task(), options, 4, 0)
     with pytest.raises(UserError, match="Layer 0 is split by its 64 inputs, which 3 workers don't divide"):
         TENSOR_PARALLEL.check(Task(batch=63), options, 3, 0)
-    with pytest.raises(UserError, match="Layer 0 is split by its 30 outputs"):
-        TENSOR_PARALLEL.check(Task(dimensions=(64, 30, 10)), options, 4, 0)
 
 
 # Labels

@@ -221,7 +221,7 @@ def test_a_total_stands_below_the_rows_that_are_sorted():
 
 
 def test_a_cell_with_a_color_has_it_as_its_ground_and_its_color_is_never_markup():
-    table = blocks.table(["a", "b"], [["one", "two"]], [], left=(0, 1), tints=[(0, 1, '#123456"><b>')])
+    table = blocks.table(["a", "b"], [["one", "two"]], [], left=(0, 1), tints={(0, 1): '#123456"><b>'})
     page = page_of(table)
     assert page.count("color-mix(in srgb, #123456&quot;&gt;&lt;b&gt; 28%, transparent)") == 1
     assert "<b>" not in page
