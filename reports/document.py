@@ -49,7 +49,7 @@ def compose(
     shown = {name: names[name] for name in regimes}
     parts = [*first_page.section(material, results, regimes), blocks.contents()]
     drawn = _with_curves(regimes, material)
-    parts += _chapter("Curves", [sections.curves(material, name, name == regimes[0]) for name in drawn])
+    parts += _chapter("Curves", [sections.curves(material, name) for name in drawn])
     parts += side_by_side.section(material.cells, results, against)
     parts += regression.section(results.folder)
     parts += _chapter(
@@ -67,7 +67,6 @@ def compose(
     parts += _chapter(
         "How this was measured",
         [
-            first_page.in_words(material, results, regimes),
             sections.cautions_section(material, results.records),
             sections.method_section(results),
             sections.machine_section(results),
@@ -105,7 +104,7 @@ def _tables(material: Material, results: Results, shown: Mapping[str, str]) -> l
     names = material.names
     return [
         *(sections.speed(material, regime) for regime in shown),
-        ranking.section(material.ranking, shown),
+        ranking.section(material.ranking, shown, material.left_out),
         decomposition.tables(material.scaling, material.cells, shown),
         paying.section(material.paying, shown),
         exchanges.section(material.exchanges, results.replays, shown),

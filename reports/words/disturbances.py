@@ -19,11 +19,9 @@ _CAUSES = {
 """By the column of `table` that shows it: how much is tolerated, what is said where it is more, and the remedy."""
 
 
-def finding(found: pd.DataFrame) -> list[str]:
-    """A sentence on how much was disturbed, by what, and what to do about it; none where nothing was."""
+def finding(found: pd.DataFrame) -> str:
+    """How much was disturbed, by what, and what to do about it, where anything was."""
     wrong = found[found["disturbed"]]
-    if wrong.empty:
-        return []
     rounds, beside = disturbed_rounds(found), int((~in_rounds(wrong)).sum())
     counts = []
     if rounds:
@@ -34,10 +32,10 @@ def finding(found: pd.DataFrame) -> list[str]:
     causes = _causes(wrong)
     was = "was" if len(rounds) + beside == 1 else "were"
     remedy = blocks.listed([*dict.fromkeys(causes.values())])
-    return [
+    return (
         f"{blocks.listed(counts)} {was} disturbed (‡): {blocks.listed([*causes])}. Nothing is left out. To see smaller "
         f"differences, {remedy}."
-    ]
+    )
 
 
 def section(found: pd.DataFrame) -> list[Block]:
@@ -49,7 +47,12 @@ def section(found: pd.DataFrame) -> list[Block]:
     parts += [*_explanation(), _table_by_round(found)]
     if wrong.empty:
         return [*parts, blocks.text("No launch was disturbed.")]
-    return [*parts, blocks.heading("Disturbed launches", level=3), _table_of_launches(wrong)]
+    return [
+        *parts,
+        blocks.heading("Disturbed launches", level=3),
+        blocks.text(finding(found)),
+        _table_of_launches(wrong),
+    ]
 
 
 def _causes(wrong: pd.DataFrame) -> dict[str, str]:

@@ -23,7 +23,6 @@ from reports.tables.ranking import (
     fastest_of,
     main_family,
     of_regime,
-    open_pairs,
     rates_by_strategy,
     tested,
 )
@@ -40,14 +39,8 @@ _MOST_ROWS = 45
 """A table of more comparisons than these shows those with the fastest strategy and those of neighbours in speed."""
 
 
-def untested(ranking: Ranking, regime: str) -> list[str]:
-    """Why no two strategies of a regime were tested; none where some were."""
-    comparisons = of_regime(ranking.comparisons, regime)
-    return [_nothing(comparisons)] if tested(comparisons).empty else []
-
-
-def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) -> list[str]:
-    """A sentence on who isn't ranked in a regime, and why; none where everybody is.
+def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) -> str:
+    """Who isn't ranked in a regime, and why; empty where everybody is.
 
     Strategies of `left_out`, for which the time didn't suffice, aren't named once more for having few rounds; where
     nothing at all is ranked for that reason, nobody is named for it.
@@ -66,7 +59,7 @@ def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) ->
             many = reason in (OVERSUBSCRIBED, TOO_FEW_ROUNDS) and found["strategy"].nunique() > _MOST_NAMED
             few = f" (n = {blocks.span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == TOO_FEW_ROUNDS else ""
             said.append(f"{_how_many(found) if many else blocks.who(found)}, {reason}{few}")
-    return [f"Not ranked: {'; '.join(said)}."] if said else []
+    return f"{'; '.join(said)}." if said else ""
 
 
 def resolution(ranking: Ranking, regime: str) -> str:
@@ -87,56 +80,39 @@ def resolution(ranking: Ranking, regime: str) -> str:
     )
 
 
-def next_steps(ranking: Ranking, regime: str) -> list[str]:
-    """How many rounds would show that strategies are alike that can't be told apart yet, if they are equal.
-
-    None where all is told, or so many rounds were made.
-    """
-    comparisons = of_regime(ranking.comparisons, regime)
-    if comparisons.empty:
-        return []
-    judged = main_family(comparisons)
-    if judged.empty:
-        return [f"More rounds: {FEWEST_LAUNCHES} rank strategies (more --minutes, or --repetitions {FEWEST_LAUNCHES})."]
-    unknown = open_pairs(judged)
-    if unknown.empty:
-        return []
-    leader = fastest_of(judged)
-    of_leader = open_pairs(judged, leader)
-    which, rows = (f"{leader} and the others", of_leader) if len(of_leader) else ("the others", unknown)
-    rounds = _range(rows["fewest"].max(), rows["most"].max())
-    return [
-        f"More rounds: if they are equal, {rounds} would show with {100 * POWER:g} % power that {which} are alike "
-        f"within {_percent(ranking.margin)} with {_workers(judged)} (--repetitions, or more --minutes), the machine "
-        "being as quiet as it was."
-    ]
-
-
-def section(ranking: Ranking, names: Mapping[str, str]) -> list[Block]:
-    """The tests, family by family; nothing where there are no two strategies to compare.
+def section(ranking: Ranking, names: Mapping[str, str], left_out: Collection[str] = ()) -> list[Block]:
+    """The tests, family by family, and who isn't ranked; nothing where no strategy was measured.
 
     `names` are the short ones of the regimes, in the order in which these are shown. The residuals of the first
     regime with a tested family become a figure.
     """
-    if ranking.comparisons.empty:
+    if ranking.comparisons.empty and ranking.unranked.empty:
         return []
-    parts = [blocks.heading("Who is faster: pairs within rounds", level=2), blocks.text(_explanation(ranking.margin))]
+    parts = [blocks.heading("Who is faster: pairs within rounds", level=2)]
     if tested(ranking.comparisons).empty:
-        return [*parts, blocks.text(_nothing(ranking.comparisons))]
+        parts.append(blocks.text(_nothing(ranking.comparisons)))
+    else:
+        parts.append(blocks.text(_explanation(ranking.margin)))
     for regime, name in names.items():
         for family in families_of(of_regime(ranking.comparisons, regime)):
             if len(tested(family)):
                 parts.append(blocks.heading(f"{_workers(family)}, {name}", level=3))
                 parts.append(_table(family, ranking.margin))
+        if missing := not_ranked(ranking, regime, left_out):
+            parts.append(blocks.text(f"Not ranked, {name}: {missing}"))
     main = [(name, main_family(of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
-    name, shown = next((name, family) for name, family in main if len(family))
+    return [*parts, *(_residuals(family, name) for name, family in [each for each in main if len(each[1])][:1])]
+
+
+def _residuals(family: pd.DataFrame, name: str) -> Block:
+    """The figure of how far each pair's ratio was off its mean in each round."""
     caption = (
-        f"Residuals, {_workers(shown)}, {name}: how far the ratio of each pair was off its mean in each round, "
-        f"{_rounds(shown)}. Lines that rise or fall together show a drift that rounds don't take out, a point far from "
-        "the others an outlier. The farthest are named."
+        f"Residuals, {_workers(family)}, {name}: how far the ratio of each pair was off its mean in each round, "
+        f"{_rounds(family)}. Lines that rise or fall together show a drift that rounds don't take out, a point far "
+        "from the others an outlier. The farthest are named."
     )
     alt = "Lines over the rounds, one for each pair of strategies: the pair's ratio in per cent of its mean."
-    return [*parts, blocks.figure("residuals", partial(deviation.residuals, shown), caption, alt)]
+    return blocks.figure("residuals", partial(deviation.residuals, family), caption, alt)
 
 
 def _explanation(margin: float) -> str:

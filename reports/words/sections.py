@@ -20,22 +20,19 @@ from reports.charts import speed as speed_charts
 from reports.tables import certificate, summaries
 from reports.tables.material import Material
 from reports.tables.results import Results
-from reports.tables.standings import of_regime
-from reports.words import configurations, findings, ranking, standings
+from reports.words import configurations, findings
 from reports.words.cautions import cautions
 
 
-def curves(material: Material, name: str, is_first: bool) -> list[Block]:
-    """The curves of one regime; of one that isn't the first, what the tests say of it as well."""
+def curves(material: Material, name: str) -> list[Block]:
+    """The curves of one regime, and what several workers gain over the fastest baseline."""
     shown = summaries.with_exchange(material.cells, name)
     title, first = configurations.regime_in_words(shown), shown.iloc[0]
     batch = configurations.batch_in_words(shown)
     about = f"{blocks.capitalized(batch)}. Options: {first['task']}. Machine: {first['machine']}."
     parts = [blocks.heading(title, level=2), blocks.text(about)]
-    rows = [] if is_first else of_regime(material, name)
-    said = [standings.headline(rows)] if rows else []
-    said += [] if is_first else ranking.not_ranked(material.ranking, name, material.left_out)
-    said += filter(None, [findings.oversubscription(summaries.with_exchange(material.launches, name))])
+    oversubscription = findings.oversubscription(summaries.with_exchange(material.launches, name))
+    said = [*_gain(shown), *filter(None, [oversubscription])]
     parts += [blocks.items(said)] if said else []
     every, shown = shown, summaries.over_fastest_links(shown)
     only = " Of several links the fastest." if len(shown) < len(every) else ""
@@ -60,6 +57,23 @@ def curves(material: Material, name: str, is_first: bool) -> list[Block]:
     alt += " The table of speeds has all numbers."
     looks = style.styles(material.colors)
     return [*parts, blocks.figure("curves", partial(draw, shown, points, looks), caption, alt)]
+
+
+def _gain(shown: pd.DataFrame) -> list[str]:
+    """What the fastest world of several workers with a core each has over the fastest base; none without either."""
+    fitting = shown[~shown["oversubscribed"].astype(bool) & shown["same_maths"].astype(bool)]
+    bases, several = fitting[fitting["bare_strategy"] == fitting["named_base"]], fitting[fitting["workers"] > 1]
+    if bases.empty or several.empty:
+        return []
+    base, best = (table.loc[table["samples_per_second"].idxmax()] for table in (bases, several))
+    ratio = best["samples_per_second"] / base["samples_per_second"]
+    verdict = "" if ratio > 1 else ", so distributing doesn't pay here"
+    rate = f"{base['samples_per_second']:,.0f} samples/s"
+    return [
+        f"The fastest with several, {best['strategy']} at {best['workers']}, has {blocks.ratio(ratio)} times the rate "
+        f"of {base['strategy']}, the fastest without distribution ({rate}){verdict}; "
+        f"medians of n = {best['n']} and {base['n']}, not tested."
+    ]
 
 
 def speed(material: Material, name: str) -> list[Block]:

@@ -4,19 +4,14 @@ from reports.render.drawing import Drawings
 
 
 def answers(content: dict) -> dict[str, list[str]]:
-    """The sentences that the first page rests on, by the question that they answer."""
-    blocks = content["blocks"]
-    texts = [block.get("text") for block in blocks]
-    if "The finding in words" not in texts:
-        [block] = [block for block in blocks if block["kind"] == "answers"]
-        return {each["question"]: each["items"] for each in block["answers"]}
-    start = texts.index("The finding in words") + 1
-    found = {}
-    for question, sentences in zip(blocks[start::2], blocks[start + 1 :: 2], strict=False):
-        if question.get("level") != 3:
-            break
-        found[question["text"]] = sentences["items"]
-    return found
+    """The sentences at the end of the first page, by the question that they answer."""
+    [block] = [block for block in content["blocks"] if block["kind"] == "answers"]
+    return {each["question"]: each["items"] for each in block["answers"]}
+
+
+def items(blocks: list[dict]) -> list[str]:
+    """Every item of every list."""
+    return [item for block in blocks if block["kind"] == "items" for item in block["items"]]
 
 
 def headings(blocks: list[dict], level: int | None = None) -> list[str]:

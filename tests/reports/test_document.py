@@ -114,7 +114,7 @@ def test_a_strategy_that_deviates_is_not_ranked_however_fast_it_is(tmp_path):
     records = named(*certified(tmp_path, *broken, *others))
     text = said(document.compose(Results(tmp_path, records, None))[0])
     assert "the fastest of 2 at 95 % confidence" in text
-    assert "Not ranked: amber_broken at 1, for not following the oracle." in text
+    assert "Not ranked, digits weak: amber_broken at 1, for not following the oracle." in text
 
 
 def test_strategies_that_the_time_did_not_suffice_for_are_named_once_with_the_minutes_that_would_do(results):

@@ -19,7 +19,7 @@ from reports.tables.bandwidths import table as bandwidths_table
 from reports.tables.results import Results
 from reports.words import bandwidths
 from tests.changes import changed
-from tests.reports.pieces import answers, table_under
+from tests.reports.pieces import items, table_under
 from tests.reports.records import MadeUpOptions, named, over_hosts
 
 MEGABITS = (10.0, 100.0, 1000.0)
@@ -149,11 +149,12 @@ def test_the_slowest_and_the_fastest_link_stand_with_their_ratios(tmp_path):
         )
 
 
-def test_the_first_page_says_from_where_on_it_pays(tmp_path):
+def test_the_section_says_from_where_on_it_pays(tmp_path):
     records = [*rounds({10.0: 90.0, 100.0: 7.0, 1000.0: 5.0}), *alone()]
     records += rounds(dict.fromkeys(MEGABITS, 90.0), name="amber_library")
-    told = answers(document.compose(Results(tmp_path, named(*records), None))[0])
-    assert told["Which to take"][-1] == (
+    told = items(document.compose(Results(tmp_path, named(*records), None))[0]["blocks"])
+    [said] = [each for each in told if each.startswith("Over 2 virtual hosts")]
+    assert said == (
         "Over 2 virtual hosts distributing pays by its own interval, beside one host alone, from 100 Mbit/s on with "
         "amber_ring, not up to 1,000 Mbit/s with amber_library (n = 6 rounds)."
     )
