@@ -23,8 +23,8 @@ from reports.render import shell
 from reports.render.drawing import Drawings
 from reports.tables.collectives import Leader, leaders, world
 from reports.tables.results import digest_of, noted_command
-from reports.words import collective_sections
-from reports.words.collective_sections import grouped
+from reports.words import collectives
+from reports.words.collectives import grouped
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
         parts.append(blocks.heading(collective))
         for case in cases:
             parts += _measured(case, worlds[case])
-    parts += collective_sections.fits_section(fits, collective_sections.oversubscribed(rows))
-    parts += collective_sections.timing_section(collective_rows.timings(records, rows))
-    parts += collective_sections.missing_section(collective_rows.missing(records))
+    parts += collectives.fits_section(fits, collectives.oversubscribed(rows))
+    parts += collectives.timing_section(collective_rows.timings(records, rows))
+    parts += collectives.missing_section(collective_rows.missing(records))
     parts += [*_method(), *_machine(session)]
     return shell.compose("Collectives of distributed training, measured one by one", session.started_at, parts)
 
@@ -80,7 +80,7 @@ def _who_is_in_front(found: Sequence[Leader], looks: Mapping[str, Style]) -> lis
     """The sentence and the table of the first page."""
     if not found:
         return [blocks.text("No launch measured anything.")]
-    return [blocks.headline(collective_sections.headline(found)), collective_sections.leaders_table(found, looks)]
+    return [blocks.headline(collectives.headline(found)), collectives.leaders_table(found, looks)]
 
 
 def _of(case: Case, fits: Iterable[CaseFit]) -> list[CaseFit]:
@@ -96,11 +96,11 @@ def _curves(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Map
 def _measured(case: Case, rows: Sequence[Row]) -> list[Block]:
     """One collective in one world: its tables, and what its bytes tell."""
     sized = [row for row in rows if row.size_bytes]
-    parts = [blocks.heading(blocks.capitalized(case.world), level=2), collective_sections.sizes_table(rows)]
+    parts = [blocks.heading(blocks.capitalized(case.world), level=2), collectives.sizes_table(rows)]
     # A barrier has no data of its own to send.
-    parts += [collective_sections.bytes_table(rows)] if sized else []
-    told = collective_sections.about_bytes(sized)
-    return [*parts, *([blocks.items(told)] if told else []), collective_sections.algorithms_table(rows)]
+    parts += [collectives.bytes_table(rows)] if sized else []
+    told = collectives.about_bytes(sized)
+    return [*parts, *([blocks.items(told)] if told else []), collectives.algorithms_table(rows)]
 
 
 def _caption(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit]) -> str:

@@ -11,21 +11,26 @@ from reports.tables.material import Material, gather
 from reports.tables.paying import but_for_batch
 from reports.tables.results import Results
 from reports.words import (
+    accuracy,
     bandwidths,
+    cautions,
     ceilings,
+    certificate,
     costs,
     decomposition,
     disturbances,
+    endings,
     exchanges,
     first_page,
     glossary,
     hosts,
     memory,
+    method,
     paying,
     ranking,
     regression,
-    sections,
     side_by_side,
+    speed,
     strategy_pages,
 )
 
@@ -49,7 +54,7 @@ def compose(
     shown = {name: names[name] for name in regimes}
     parts = [*first_page.section(material, results, regimes), blocks.contents()]
     drawn = _with_curves(regimes, material)
-    parts += _chapter("Curves", [sections.curves(material, name) for name in drawn])
+    parts += _chapter("Curves", [speed.curves(material, name) for name in drawn])
     parts += side_by_side.section(material.cells, results, against)
     parts += regression.section(results.folder)
     parts += _chapter(
@@ -60,17 +65,17 @@ def compose(
         ],
     )
     parts += _chapter("Hosts", _on_hosts(material, results, shown))
-    parts += sections.certificate_section(material)
+    parts += certificate.section(material)
     pages = strategy_pages.section(material, results, regimes)
     parts += [*pages, blocks.new_page()] if pages else []
     parts += _chapter("Tables", _tables(material, results, shown))
     parts += _chapter(
         "How this was measured",
         [
-            sections.cautions_section(material, results.records),
-            sections.method_section(results),
-            sections.machine_section(results),
-            sections.endings_section(material.endings),
+            cautions.section(material, results.records),
+            method.section(results),
+            method.machine(results),
+            endings.section(material.endings),
             disturbances.section(material.disturbances),
             glossary.section(),
         ],
@@ -103,7 +108,7 @@ def _tables(material: Material, results: Results, shown: Mapping[str, str]) -> l
     """The sections with all numbers; `shown` are the short names of the regimes in their order."""
     names = material.names
     return [
-        *(sections.speed(material, regime) for regime in shown),
+        *(speed.speed(material, regime) for regime in shown),
         ranking.section(material.ranking, shown, material.left_out),
         decomposition.tables(material.scaling, material.cells, shown),
         paying.section(material.paying, shown),
@@ -111,8 +116,8 @@ def _tables(material: Material, results: Results, shown: Mapping[str, str]) -> l
         costs.section(material),
         ceilings.tables(results.ceilings, material.ceilings, names),
         memory.section(material.memory, names),
-        sections.deviations(material),
-        sections.accuracy_section(results.records),
+        certificate.deviations(material),
+        accuracy.section(results.records),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a link's bandwidth makes of a step between virtual hosts, and from which one on distributing it pays."""
+"""The step of each strategy between virtual hosts, by the bandwidth of their link, and whether it pays there."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The frameworks' ceilings: how much of a step their own products and their own transport take, and what is theirs."""
+"""The frameworks' ceilings: how much of a step their own products and their own transport take."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Whether every synchronous launch followed the float64 oracle, and how well asynchronous ones trained beside it."""
+"""The launches beside the oracle: deviations and verdicts by configuration, and how asynchronous ones trained."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""The hosts that workers were spread over: what they are, what is between them, what they sent, who waited for whom."""
+"""The hosts that workers were spread over: links, bytes sent, and which host started or finished a window last."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

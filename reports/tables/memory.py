@@ -1,4 +1,4 @@
-"""What each process holds of the model and how far its memory rises, and what sharding it saves."""
+"""What each process holds of the model and how far its memory rises, beside a strategy with whole copies."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Who is faster than whom: pairs of launches of the same round, tested as one family for each number of workers."""
+"""Pairs of launches of the same round, tested as one family for each number of workers."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Two folders of records beside each other: the same cells of both, unpaired, and what else differs between them."""
+"""The same configurations of two folders of records, unpaired."""
 
 import pandas as pd
 

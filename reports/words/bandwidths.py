@@ -1,4 +1,4 @@
-"""What a link's bandwidth makes of a step between virtual hosts, and from which one on distributing it pays."""
+"""From which bandwidth on distributing pays: a figure, a table and a sentence for each sweep."""
 
 import math
 from collections.abc import Mapping

@@ -8,6 +8,9 @@ import pandas as pd
 
 from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
+from reports import blocks
+from reports.blocks import Block
+from reports.tables.material import Material
 
 OUTLIER_SCORE = 3.5
 """Modified z-score beyond which a launch is called outlying (Iglewicz & Hoaglin, 1993, p. 11)."""
@@ -85,6 +88,17 @@ def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Caut
                 if found:
                     caution.where.append(_in_words(found, every=len(found) == len(groups)))
     return [caution for caution in kinds if caution.where] + _restarts(records) + _mixtures(records)
+
+
+def section(material: Material, records: Mapping[str, Record]) -> list[Block]:
+    """Instabilities with cause and remedy."""
+    parts = [blocks.heading("Cautions", level=2)]
+    found = cautions(material.launches, records)
+    if not found:
+        return [*parts, blocks.text("None: no outlying launch, no slow first windows, no spread above 10 %.")]
+    for caution in found:
+        parts.append(blocks.caution(caution.what, caution.cause, caution.remedy, caution.where))
+    return parts
 
 
 def _in_words(found: list[tuple[pd.DataFrame, str]], every: bool) -> str:

@@ -1,4 +1,4 @@
-"""The frameworks' ceilings: how much of a step their own products and their own transport take, and what is theirs."""
+"""What the frameworks' ceilings explain of a step, and the tables of what the probes measured."""
 
 import itertools
 from collections.abc import Mapping, Sequence

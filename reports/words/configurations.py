@@ -1,11 +1,4 @@
-"""Records to numbers, as pandas tables: launches, cells with their speed-ups, where the time goes, accuracy, endings.
-
-A launch is one record. A cell is what may be pooled: the same strategy, workers and exchange in the same regime. A
-regime is everything else that decides what was computed, how it was measured and on what, so that no curve ever joins
-weak and strong scaling, two presets, two tasks, or virtual hosts and real ones. A strategy's own options are no part of
-a regime, and nor is over how many hosts, and which link, its workers are spread: its label names those options that
-aren't at their default, then its hosts where there are several, and a strategy with a label is a curve of its own.
-"""
+"""Configurations in words: preset, scaling, batch and hosts."""
 
 import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Which windows, launches and rounds something else disturbed: other processes, the hypervisor, slower cores."""
+"""What disturbed the launches: a sentence with remedies, a table by round, and one of disturbed launches."""
 
 import pandas as pd
 

@@ -1,8 +1,4 @@
-"""The exchange of a step replayed alone, beside what the step shows of it: what is left over is overlap or contention.
-
-A replay sends the messages of a step without its computing. Where the step shows less than they take alone, a part of
-them is hidden; where it shows more, they take longer beside computing.
-"""
+"""What a strategy's exchange takes alone, beside its step: sentences on overlap and contention, and two tables."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -19,8 +19,9 @@ from reports.tables.ranking import fastest_of, main_family, open_pairs
 from reports.tables.results import Results
 from reports.tables.standings import MOST_ROWS, Standing, of_regime
 from reports.words import (
+    certificate,
     configurations,
-    findings,
+    endings,
     ranking,
     standings,
 )
@@ -62,16 +63,16 @@ def _certainty(material: Material, results: Results, regimes: Sequence[str]) -> 
     Files that differ, and strategies that are missing, stand beside them.
     """
     tested = ranking.resolution(material.ranking, regimes[0]) if regimes else ""
-    ended = [findings.endings(material.endings)]
+    ended = [endings.sentence(material.endings)]
     if rounds := disturbed_rounds(material.disturbances):
         ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed (‡).")
     return [
         *manifest.in_words(results.differences),
         tested or f"No test: that takes {FEWEST_LAUNCHES} rounds of two strategies.",
-        findings.certificate(material.certificates),
+        certificate.sentence(material.certificates),
         " ".join([*ended, *_cautioned(material, results)]),
-        *findings.left_out(material.endings),
-        *findings.out_of_time(material.left_out),
+        *endings.left_out(material.endings),
+        *endings.out_of_time(material.left_out),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The hosts that workers were spread over: what they are, what is between them, what they sent, who waited for whom."""
+"""The chapter on hosts: what they are, what is between them, what they sent, and who waited for whom."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What each process holds of the model and how far its memory rises, and what sharding it saves."""
+"""What each process holds of the model, in a table, and what sharding saves, in sentences."""
 
 from collections.abc import Mapping
 

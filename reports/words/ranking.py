@@ -1,4 +1,4 @@
-"""Who is faster than whom: pairs of launches of the same round, tested as one family for each number of workers."""
+"""Who is faster than whom: the table of each tested family, who is not ranked and why, and the residuals."""
 
 import math
 from collections.abc import Collection, Mapping

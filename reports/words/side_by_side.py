@@ -1,4 +1,4 @@
-"""Two folders of records beside each other: the same cells of both, unpaired, and what else differs between them."""
+"""Two folders of records beside each other: their configurations, and what else differs between them."""
 
 import math
 from collections.abc import Iterable, Mapping

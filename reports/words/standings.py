@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from common.records.certificate import DEVIATES
 from reports import blocks
 from reports.blocks import DASH, Block
 from reports.tables.decomposition import REST, UNDIVIDED, WAITING
@@ -34,7 +35,7 @@ def table(rows: Sequence[Standing]) -> Block:
     notes += [f"Not ranked {reason}: {blocks.some(names, 4)}." for reason, names in reasons.items()]
     if len(rows) > MOST_ROWS:
         notes.append(f"The fastest {MOST_ROWS} of {len(rows)}; \u201cSpeed\u201d has all.")
-    return blocks.table(COLUMNS, [_cells(row) for row in rows[:MOST_ROWS]], notes, left=(0, 5, 6, 7), warned="deviates")
+    return blocks.table(COLUMNS, [_cells(row) for row in rows[:MOST_ROWS]], notes, left=(0, 5, 6, 7), warned=DEVIATES)
 
 
 def _counts(rows: Sequence[Standing]) -> str:
@@ -101,7 +102,7 @@ def others(by_regime: Mapping[str, Sequence[Standing]]) -> list[Block]:
     ]
     unshown = len(rows) - _MOST_OTHERS
     more = [f"{unshown} more configurations are in \u201cTables\u201d."] if unshown > 0 else []
-    return [blocks.table(columns, rows[:_MOST_OTHERS], more, left=(0, 2, 5, 6), warned="deviates")] if rows else []
+    return [blocks.table(columns, rows[:_MOST_OTHERS], more, left=(0, 2, 5, 6), warned=DEVIATES)] if rows else []
 
 
 def in_text(rows: Sequence[Standing], encoding: str = "utf-8") -> str:

@@ -13,7 +13,7 @@ from common.records.manifest import Differences
 from reports.tables import certificate
 from reports.tables.material import gather
 from reports.tables.results import Results, read_results
-from reports.words import findings
+from reports.words import certificate as words_certificate
 from tests.changes import changed
 from tests.reports.records import make_record, named, varied, write_all, write_weights
 
@@ -173,7 +173,7 @@ def test_a_verdict_up_to_a_kink_names_its_step(tmp_path):
     ]
     [row] = certificate.summary([comparison, *late]).to_dict("records")
     assert certificate.verdict_in_words(row) == "follows up to step 30"
-    assert findings.certificate(certificate.summary([comparison, *late])) == (
+    assert words_certificate.sentence(certificate.summary([comparison, *late])) == (
         "1 of 1 compared settings follow the float64 oracle. 1 of them follows it up to a kink, from which float32 may "
         "leave it."
     )
@@ -198,7 +198,7 @@ def test_what_launches_without_exchange_computed_is_said_in_words(tmp_path, verd
         dataclasses.replace(comparison, strategy=f"strategy{place}", verdict=verdict)
         for place, verdict in enumerate(verdicts)
     ]
-    assert findings.without_exchange(certificate.summary(comparisons)) == text
+    assert words_certificate.without_exchange(certificate.summary(comparisons)) == text
 
 
 def test_weights_that_are_gone_are_reported_as_not_compared(tmp_path):
@@ -240,12 +240,12 @@ def test_other_maths_is_told_apart_in_words_with_its_options_and_largest_deviati
     rounded = [varied("amber_ring", rounding="fp16"), varied("amber_single", half_precision=True)]
     rounded = [changed(record, losses=[1.02 * loss for loss in exact.losses]) for record in rounded]
     summary = certificate.summary(compared(tmp_path, exact, *rounded))
-    assert findings.certificate(summary) == (
+    assert words_certificate.sentence(summary) == (
         "1 of 1 compared settings follow the float64 oracle. 2 settings compute other maths on purpose "
         "(half_precision, rounding); their largest deviation is 2.0e-2."
     )
     alone = certificate.summary(compared(tmp_path, exact, rounded[0]))
-    assert "1 setting computes other maths on purpose (rounding); its largest" in findings.certificate(alone)
+    assert "1 setting computes other maths on purpose (rounding); its largest" in words_certificate.sentence(alone)
 
 
 def test_a_loss_of_another_shard_deviates_though_the_mean_over_all_is_the_oracles(tmp_path):

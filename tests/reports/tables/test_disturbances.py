@@ -218,7 +218,6 @@ def test_a_core_that_was_faster_than_usual_is_shown_to_be():
 
 def test_a_quiet_machine_is_said_to_be_quiet():
     assert blocks_of(named(told()))[-1]["text"] == "No launch was disturbed."
-    assert blocks_of(named(told()))[-1]["text"] == "No launch was disturbed."
 
 
 def test_older_records_tell_nothing():

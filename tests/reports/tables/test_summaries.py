@@ -13,7 +13,7 @@ from common.records.files import to_json
 from common.records.training import Record
 from reports.tables import summaries
 from reports.tables.results import read_results
-from reports.words import configurations, findings
+from reports.words import configurations, endings, speed
 from reports.words.cautions import cautions
 from tests.changes import changed
 from tests.reports.records import HOST, MadeUpOptions, make_record, named, over_hosts, unfinished, varied, write_all
@@ -387,21 +387,21 @@ def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path
     lines = [header, *rows, "9,missing,amber_ring,,digits,weak,2,True,2,throughput,5"]
     (tmp_path / "plan.csv").write_text("\n".join(lines))
     results = read_results(write_all(tmp_path, records))
-    endings = summaries.endings(results.records, results.plan)
-    assert sorted(endings["ending"]) == ["failed", "not run", "ok", "unsupported"]
-    assert findings.endings(endings) == "4 launches were planned: 1 ok, 1 unsupported, 1 failed, 1 not run."
+    table = summaries.endings(results.records, results.plan)
+    assert sorted(table["ending"]) == ["failed", "not run", "ok", "unsupported"]
+    assert endings.sentence(table) == "4 launches were planned: 1 ok, 1 unsupported, 1 failed, 1 not run."
 
 
 def test_strategies_without_a_single_ok_launch_are_named_with_their_reason():
     lacking = [unfinished("unsupported", "There is no Teal.", name, 2) for name in ("teal_amber", "teal_library")]
     sometimes = [make_record("amber_ring", 2), unfinished("unsupported", "Too many workers.", "amber_ring", 4)]
     died = unfinished("failed", "It was killed.", "cobalt_replicas", 2)
-    endings = summaries.endings(named(*lacking, *sometimes, died), None)
-    assert findings.left_out(endings) == [
+    table = summaries.endings(named(*lacking, *sometimes, died), None)
+    assert endings.left_out(table) == [
         "Not compared: cobalt_replicas. It was killed.",
         "Not compared: teal_amber and teal_library. There is no Teal.",
     ]
-    assert findings.left_out(summaries.endings(named(*sometimes), None)) == []
+    assert endings.left_out(summaries.endings(named(*sometimes), None)) == []
 
 
 def test_a_planned_launch_with_a_label_that_never_ran_stands_under_its_own_name():
@@ -478,14 +478,14 @@ def test_accuracies_are_those_of_all_launches_of_the_same_training():
 def test_a_strategy_with_servers_beside_its_workers_is_named_where_it_alone_has_too_many_threads():
     servers = make_record("cobalt_servers", 2, oversubscribed=True, processes_beside=2)
     others = [make_record("amber_ring", workers) for workers in (2, 4)]
-    sentence = findings.oversubscription(summaries.launches(named(servers, *others)))
+    sentence = speed.oversubscription(summaries.launches(named(servers, *others)))
     assert sentence.startswith("With 4 workers and 2 workers of cobalt_servers (other processes beside them) there")
     threads = make_record("amber_threads", 2, oversubscribed=True)
-    sentence = findings.oversubscription(summaries.launches(named(threads, *others)))
+    sentence = speed.oversubscription(summaries.launches(named(threads, *others)))
     assert sentence.startswith("With 4 workers and 2 workers of amber_threads there were")
-    assert findings.oversubscription(summaries.launches(named(others[0]))) == ""
+    assert speed.oversubscription(summaries.launches(named(others[0]))) == ""
     many = [make_record(f"amber_{number}", 2, oversubscribed=True) for number in range(7)]
-    assert " and 3 more there" in findings.oversubscription(summaries.launches(named(*many, others[0])))
+    assert " and 3 more there" in speed.oversubscription(summaries.launches(named(*many, others[0])))
 
 
 def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():

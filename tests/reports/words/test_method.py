@@ -1,11 +1,11 @@
-"""reports/sections.py: what the section on the method says of the machine's calibration."""
+"""reports/words/method.py: what the section on the method says of the machine's calibration."""
 
 import pytest
 
 from common.sessions import calibration
 from common.sessions.calibration import Calibration
 from reports.tables.results import read_results
-from reports.words import sections
+from reports.words import method
 from tests.reports.records import make_record, named, write_all
 
 
@@ -17,7 +17,7 @@ def method_in(tmp_path):
         if made:
             calibration.write(tmp_path / calibration.FILE, made)
         results = read_results(write_all(tmp_path, named(make_record())))
-        [found] = [block["items"] for block in sections.method_section(results) if block["kind"] == "items"]
+        [found] = [block["items"] for block in method.section(results) if block["kind"] == "items"]
         return found
 
     return items

@@ -1,4 +1,4 @@
-"""The sections of the report on collectives, as blocks for the template."""
+"""The sentence and the tables of the report on collectives."""
 
 import math
 from collections import Counter

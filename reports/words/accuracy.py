@@ -1,0 +1,39 @@
+"""The accuracy that was reached on real data, and the time to a stated target."""
+
+import math
+from collections.abc import Mapping
+
+from common.records.training import Record
+from reports import blocks
+from reports.blocks import Block
+from reports.tables import summaries
+
+
+def section(records: Mapping[str, Record]) -> list[Block]:
+    """Accuracy reached on real data and the time to a stated target."""
+    parts = [blocks.heading("Accuracy on real data", level=2)]
+    table = summaries.accuracies(records)
+    targets = ", ".join(f"{value:.2f} on {name}" for name, value in summaries.ACCURACY_TARGETS.items())
+    if table.empty:
+        return [*parts, blocks.text("No launch was on real data; on generated rows an accuracy would mean nothing.")]
+    parts.append(
+        blocks.text(
+            f"Test accuracy after the last step, and the clocked training time until it first reached a target: "
+            f"{targets}. The clock includes the first step and the warm-up. Only launches that looked at the accuracy "
+            "on the way (--checkpoint-steps) can tell when the target was reached."
+        )
+    )
+    rows = []
+    for row in table.to_dict("records"):
+        reached = blocks.DASH
+        if row["looked"]:
+            reached = f"{row['reached']} of {row['looked']}"
+        rows.append(
+            [
+                *[row["strategy"], str(row["workers"]), row["preset"], str(row["global_batch"]), str(row["seed"])],
+                *[str(row["steps"]), str(row["n"]), f"{row['accuracy']:.4f}", f"{row['lowest']:.4f}", reached],
+                blocks.DASH if math.isnan(row["target_seconds"]) else f"{blocks.number(row['target_seconds'])} s",
+            ]
+        )
+    columns = ["strategy", "workers", "preset", "global batch", "seed", "steps", "n", "median accuracy", "lowest"]
+    return [*parts, blocks.table([*columns, "reached target", "time to target"], rows, [], left=(0, 2))]

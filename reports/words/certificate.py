@@ -1,0 +1,198 @@
+"""Whether every launch computed the same: in sentences, in curves, and in a table of deviations."""
+
+import math
+from functools import partial
+
+import pandas as pd
+
+from common.contract.oracle import LOSS_BOUND, LOSS_FLOOR, LOSS_TOLERANCE, WEIGHT_TOLERANCE
+from common.records.certificate import (
+    ASYNCHRONOUS,
+    DEVIATES,
+    FOLLOWS,
+    FOLLOWS_UP_TO,
+    NOT_COMPARED,
+    OTHER_MATHS,
+    Comparison,
+)
+from reports import blocks
+from reports.blocks import Block
+from reports.charts import deviation, style
+from reports.tables import certificate
+from reports.tables.material import Material
+
+
+def sentence(summary: pd.DataFrame) -> str:
+    """How many settings follow the oracle and which don't, and how far other maths deviate from it."""
+    if summary.empty:
+        return "No launch could be compared with the oracle."
+    verdicts = summary["verdict"]
+    counts = verdicts.value_counts()
+    follows, deviates = int(verdicts.isin([FOLLOWS, FOLLOWS_UP_TO]).sum()), int(counts.get(DEVIATES, 0))
+    compared = follows + deviates
+    text = f"{follows} of {compared} compared settings follow the float64 oracle."
+    if partly := int(counts.get(FOLLOWS_UP_TO, 0)):
+        them = "1 of them follows" if partly == 1 else f"{partly} of them follow"
+        text += f" {them} it up to a kink, from which float32 may leave it."
+    if deviates:
+        rows = summary[summary["verdict"] == DEVIATES].to_dict("records")
+        names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
+        text += f" Not the same maths: {blocks.some([*dict.fromkeys(names)])}."
+    text += _other_maths(summary[summary["verdict"] == OTHER_MATHS])
+    several = "asynchronous with several workers, which has no oracle to follow"
+    for verdict, phrase in ((ASYNCHRONOUS, several), (NOT_COMPARED, NOT_COMPARED)):
+        if counts.get(verdict):
+            text += f" {int(counts[verdict])} more {'is' if counts[verdict] == 1 else 'are'} {phrase}."
+    return text
+
+
+def without_exchange(summary: pd.DataFrame) -> str:
+    """Whether launches without exchange computed what their declarations say; empty where there are none."""
+    if summary.empty:
+        return ""
+    verdicts = summary["verdict"]
+    follows, deviates = int(verdicts.isin([FOLLOWS, FOLLOWS_UP_TO]).sum()), int((verdicts == DEVIATES).sum())
+    text = f"Without exchange {follows} of {follows + deviates} compared settings follow their own oracles."
+    if deviates:
+        rows = summary[verdicts == DEVIATES].to_dict("records")
+        names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
+        text += f" Not taken as T_comp, since it computes something else: {blocks.some([*dict.fromkeys(names)])}."
+    others = len(verdicts) - follows - deviates
+    if others:
+        text += f" {others} more {'is' if others == 1 else 'are'} held to no oracle."
+    return text
+
+
+def _other_maths(rows: pd.DataFrame) -> str:
+    """A sentence on the settings that round or approximate on purpose; empty where there are none."""
+    if rows.empty:
+        return ""
+    options = sorted({option for options in rows["other_maths"] for option in options.split(", ")})
+    largest = blocks.tiny(rows["loss"].max())
+    if len(rows) == 1:
+        return f" 1 setting computes other maths on purpose ({', '.join(options)}); its largest deviation is {largest}."
+    return (
+        f" {len(rows)} settings compute other maths on purpose ({', '.join(options)}); their largest deviation is "
+        f"{largest}."
+    )
+
+
+def section(material: Material) -> list[Block]:
+    """Every launch beside its oracle: the curves, and the largest deviations with a verdict."""
+    verdicts = [
+        sentence(material.certificates),
+        without_exchange(material.certificates_without_exchange),
+    ]
+    parts = [
+        blocks.heading("The same maths"),
+        blocks.text(
+            "A float64 NumPy run of the same rows is the oracle. A launch follows it under three conditions. Every "
+            f"recorded loss is off by at most {blocks.tiny(LOSS_TOLERANCE)} of its value (of {LOSS_FLOOR:g} where it "
+            "is smaller): that of the global batch, and that of every worker's or replica's shard, each beside the "
+            "oracle's loss of the same rows. The final weights, where they were kept, are off by at most "
+            f"{blocks.tiny(WEIGHT_TOLERANCE)} of their norm. Every row was computed on once. The loss of a step "
+            "proves all updates before it; the last update is proven where the weights were kept. The shards' losses "
+            "prove which rows each worker computed on. Float32 may take the other side of a ReLU whose input is "
+            f"almost zero. After the oracle's first such kink losses may be off by {100 * LOSS_BOUND:g} %, and the "
+            "verdict is \u201cfollows up to\u201d its step. A launch with an option that rounds or approximates on "
+            "purpose (other maths) isn't held to this: its deviation says what the option costs. "
+            f"{' '.join(filter(None, verdicts))}"
+        ),
+    ]
+    compared = [comparison for comparison in material.comparisons if len(comparison.oracle_losses)]
+    groups: dict[tuple, list[Comparison]] = {}
+    for comparison in compared:
+        groups.setdefault((comparison.preset, comparison.global_batch, comparison.maths), []).append(comparison)
+    for (preset, batch, _), members in sorted(groups.items()):
+        worst: dict[tuple[str, int, int], Comparison] = {}
+        for member in members:
+            key = (member.without_hosts, member.hosts, member.workers)
+            if key not in worst or member.loss > worst[key].loss:
+                worst[key] = member
+        draw = partial(deviation.losses, [worst[key] for key in sorted(worst)], style.styles(material.colors))
+        workers = ", ".join(str(count) for count in sorted({member.workers for member in members}))
+        spread = any(member.hosts > 1 for member in members)
+        caption = (
+            f"{preset}, seed {members[0].seed}, global batch {batch}, workers {workers}: n = {len(members)} launches; "
+            f"drawn is the launch of each strategy{', hosts' if spread else ''} and worker count that deviates most."
+        )
+        alt = (
+            "Two panels of lines over the steps: losses, which lie on the oracle's, and their relative deviation from "
+            f"it, at most {blocks.tiny(max(member.loss for member in members))}. A table has all numbers."
+        )
+        parts.append(blocks.figure("losses", draw, caption, alt))
+    return parts
+
+
+def deviations(material: Material) -> list[Block]:
+    """The largest deviation of every setting, with its verdict, and how well asynchronous launches trained."""
+    summary = certificate.summary([*material.comparisons, *material.without_exchange])
+    table = [_deviation_table(summary)] if len(summary) else []
+    parts = [blocks.heading("Deviation from the oracle", level=2), *table] if table else []
+    return parts + _asynchronous_section(material.asynchronous)
+
+
+def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
+    """How well asynchronous launches trained, beside an oracle that had as many updates."""
+    if table.empty:
+        return []
+    explanation = (
+        "An asynchronous update is computed from weights that other workers may change before it is applied; its "
+        "staleness is how many of their updates came in between. Such a run computes other numbers than the oracle, "
+        "and other ones each time, so it can't follow it, and nothing here says that it is wrong. What can be asked "
+        "is how well it trained: the loss of its final weights over the whole training set, beside that of the oracle "
+        "after as many updates of as many rows. A positive difference is a higher loss than the oracle's. Each row is "
+        "a single launch (n = 1)."
+    )
+    columns = ["strategy", "workers", "preset", "rows per update", "seed", "updates", "training loss", "the oracle's"]
+    columns += ["difference", "median staleness", "largest"]
+    rows, notes = [], {}
+    for row in table.sort_values(["preset", "strategy", "workers"]).to_dict("records"):
+        mark = f" ({notes.setdefault(row['note'], len(notes) + 1)})" if row["note"] else ""
+        known = math.isfinite(row["difference"])
+        difference = blocks.signed_percent(row["difference"], 1) if known else blocks.DASH
+        rows.append(
+            [
+                *[row["strategy"] + mark, str(row["workers"]), row["preset"], str(row["batch"]), str(row["seed"])],
+                *[f"{row['updates']:,}", _loss(row["loss"], row["note"]), _loss(row["oracle_loss"], row["note"])],
+                *[difference, _count(row["staleness"]), _count(row["largest_staleness"])],
+            ]
+        )
+    listed = [f"({number}) {note}." for note, number in notes.items()]
+    return [
+        blocks.heading("Asynchronous launches: how well they trained", level=2),
+        blocks.text(explanation),
+        blocks.table(columns, rows, listed, left=(0, 2)),
+    ]
+
+
+def _loss(value: float, note: str) -> str:
+    if math.isfinite(value):
+        return f"{value:.5f}"
+    return blocks.DASH if note else "not finite"
+
+
+def _count(value: float) -> str:
+    return blocks.DASH if math.isnan(value) else f"{value:g}"
+
+
+def _deviation_table(summary: pd.DataFrame) -> Block:
+    columns = ["strategy", "workers", "preset", "global batch", "seed", "n", "largest loss deviation", "of a shard"]
+    columns += ["of weights", "rows counted / expected", "verdict"]
+    rows, notes = [], {}
+    order = ["preset", "strategy", "workers", "global_batch", "seed"]
+    for row in summary.sort_values(order).to_dict("records"):
+        mark = ""
+        if row["note"]:
+            mark = f" ({notes.setdefault(row['note'], len(notes) + 1)})"
+        rows.append(
+            [
+                *[row["strategy"] + ("" if row["exchange"] else ", without exchange"), str(row["workers"])],
+                *[row["preset"], f"{row['global_batch']:,}", str(row["seed"]), str(row["n"])],
+                *(blocks.tiny(row[name]) for name in ("loss", "shard", "weights")),
+                f"{row['examples']:,} / {row['expected']:,}",
+                certificate.verdict_in_words(row) + mark,
+            ]
+        )
+    listed = [f"({number}) {note}." for note, number in notes.items()]
+    return blocks.table(columns, rows, listed, left=(0, 2, 10), warned=DEVIATES)

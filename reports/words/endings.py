@@ -1,0 +1,62 @@
+"""How every launch ended, and what is missing for which reason."""
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from reports import blocks
+from reports.blocks import Block, listed
+
+
+def sentence(table: pd.DataFrame) -> str:
+    """How many launches ended how, in one sentence; planned ones that have no record count as not run."""
+    counts = {name: int((table["ending"] == name).sum()) for name in ("ok", "unsupported", "failed", "not run")}
+    planned = int(table["planned"].sum())
+    head = f"{planned} launches were planned" if planned else f"{len(table)} launches were recorded, without a plan"
+    extra = len(table) - planned if planned else 0
+    beside = f" ({extra} more were recorded beside the plan)" if extra else ""
+    return (
+        f"{head}{beside}: {counts['ok']} ok, {counts['unsupported']} unsupported, {counts['failed']} failed, "
+        f"{counts['not run']} not run."
+    )
+
+
+def left_out(table: pd.DataFrame) -> list[str]:
+    """A sentence for each reason why strategies have no launch at all that ended ok; none where every strategy has one.
+
+    A strategy whose launches ended for several reasons stands with the first of them.
+    """
+    reasons: dict[str, list[str]] = {}
+    for strategy, group in table.groupby("bare_strategy"):
+        ended = group[group["ending"].isin(["unsupported", "failed"])]
+        if not (group["ending"] == "ok").any() and len(ended):
+            reasons.setdefault(str(ended["reason"].iloc[0]).rstrip("."), []).append(str(strategy))
+    return [f"Not compared: {listed(names)}. {reason}." for reason, names in reasons.items()]
+
+
+def out_of_time(minutes: Mapping[str, float]) -> list[str]:
+    """A sentence that names the strategies for which the time didn't suffice, with the `minutes` that would do."""
+    if not minutes:
+        return []
+    named = [f"{name} (--minutes {math.ceil(each)} would do)" for name, each in minutes.items()]
+    return [f"The time didn't suffice for {listed(named)}."]
+
+
+def section(endings: pd.DataFrame) -> list[Block]:
+    """How many launches ended how, by strategy, and why those that aren't ok did."""
+    parts = [blocks.heading("How every launch ended", level=2), blocks.text(sentence(endings))]
+    counts = endings.groupby("strategy")["ending"].value_counts().unstack(fill_value=0)
+    names = ("ok", "unsupported", "failed", "not run")
+    rows = [[name, *[str(int(row.get(ending, 0))) for ending in names]] for name, row in counts.iterrows()]
+    total = ["all", *[str(int((endings["ending"] == ending).sum())) for ending in names]]
+    parts.append(blocks.table(["strategy", *names], [*rows, total], [], left=(0,), total=True))
+    wrong = endings[endings["ending"].isin(["unsupported", "failed"])]
+    if len(wrong):
+        rows = []
+        for (ending, reason), group in wrong.groupby(["ending", "reason"], sort=True):
+            found = list(dict.fromkeys(log for log in group["log"] if log))
+            logs = f" (log: {', '.join(found)})" if found else ""
+            rows.append([", ".join(group["launch"]), ending, (reason or "no reason was recorded") + logs])
+        parts.append(blocks.table(["launches", "ending", "reason"], rows, [], left=(0, 1, 2), wide={0: 3, 2: 2}))
+    return parts
