@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from reports import blocks
-from reports.charts import deviation, speed, steps, strategy, style, sweep
+from reports.charts import deviation, speed, steps, style, sweep, windows
 from reports.tables import certificate, decomposition, summaries
 from reports.tables.bandwidths import table as bandwidths_table
 from reports.tables.material import gather
@@ -203,64 +203,34 @@ def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Exp
     return marks
 
 
-def of_page() -> Figure:
+def of_windows() -> Figure:
     records = [make_record("amber_single", 1, (1.5,) * 3)]
     records += [make_record("amber_ring", 2, (2.0, 2.0 + place / 10, 3.1)) for place in range(3)]
     records.append(varied("amber_ring", 2, (1.7, 1.8, 1.95), exchange=False))
     results = Results(Path(), named(*records), None)
     material = gather(results)
     blocks = strategy_pages.section(material, results, summaries.regimes(material.launches))
-    draw = next(block["draw"] for block in blocks if block["kind"] == "figure")
-    shown = dict(draw.keywords)
-    rows = {name: shown.pop(name) for name in ("windows", "parts", "startups", "processors")}
-    quantiles = [f"q{place}" for place in range(7)]
-    rows["windows"] = rows["windows"].assign(
-        **dict(zip(quantiles, zip(*rows["windows"]["quantiles"], strict=True), strict=True))
-    )
-
-    def drawn(rows: Rows, width: float) -> bytes:
-        return strategy.strategy(*draw.args, **rows, **shown, width=width)
-
-    columns = [("windows", name) for name in quantiles] + [("processors", "cores")]
-    columns += [("startups", name) for name in strategy.STARTUP_PARTS] + [
-        ("parts", "measured_seconds"),
-        ("parts", "seconds"),
-    ]
-    return Figure(rows, drawn, page_marks, columns)
+    [bars] = next(block["draw"] for block in blocks if block["kind"] == "figure").args
+    rows = pd.DataFrame([bar.quantiles._asdict() | {"exchange": bar.exchange} for bar in bars])
+    medians = pd.DataFrame([{"exchange": bar.exchange, "median": each} for bar in bars for each in bar.medians])
+    draw = lambda _, width: windows.windows(bars, width=width)  # noqa: E731
+    changes = [("bars", name) for name in windows.Quantiles._fields] + [("launches", "median")]
+    return Figure({"bars": rows, "launches": medians}, draw, marks_of_windows, changes)
 
 
-def page_marks(rows: Rows) -> list[Expected]:
+def marks_of_windows(rows: Rows) -> list[Expected]:
     marks = []
-    for window in rows["windows"].to_dict("records"):
-        ends = [window[f"q{place}"] for place in range(7)]
-        said, key = [blocks.number(end) for end in ends], "with exchange" if window["exchange"] else "without exchange"
+    for bar in rows["bars"].to_dict("records"):
+        ends = [bar[name] for name in windows.Quantiles._fields]
+        said, key = [blocks.number(end) for end in ends], "with exchange" if bar["exchange"] else "without exchange"
         tip = {"median": f"{said[3]} ms", "middle half": f"{said[2]} to {said[4]} ms"}
         tip |= {"5 % to 95 %": f"{said[1]} to {said[5]} ms", "all": f"{said[0]} to {said[6]} ms"}
         for low, high in ((0, 6), (1, 5), (2, 4), (3, 3)):
             marks.append(Expected("windows", key, tip, [(ends[low], None), (ends[high], None)], near=(5e-4, 5e-4)))
-        for median in window["medians"]:
-            tip = {"a launch's median": f"{blocks.number(median)} ms"}
-            marks.append(Expected("windows", key, tip, [(median, None)], near=(5e-4, 5e-4)))
-    for _, cell in rows["parts"].groupby("group"):
-        measured = 1000 * cell["measured_seconds"].iloc[0]
-        marks += parts_of(cell, "the step divided")
-        tip = {"measured step": f"{blocks.number(measured)} ms"}
-        marks.append(Expected("the step divided", "", tip, [(measured, None)], near=(1e-3, 1e-3)))
-    names = {"imports": "imports", "world": "joining the world", "first_step": "the rest of the start-up"}
-    for startup in rows["startups"].to_dict("records"):
-        end = 0.0
-        for part, name in names.items():
-            start, end = end, end + startup[part]
-            tip = {"median": f"{blocks.number(startup[part])} s"}
-            marks.append(Expected("first step", name, tip, [(start, None), (end, None)], near=(1e-3, 1e-3)))
-    uses = rows["processors"]
-    for use in uses[uses["part"] != ""].to_dict("records"):
-        took = {"took": f"{blocks.number(use['end'] - use['start'])} s", "cores busy": blocks.number(use["cores"])}
-        marks.append(Expected("processor use", names[use["part"]], took, [(None, use["cores"])], near=(1e-3, 1e-3)))
-    for rank, own in uses[uses["part"] == ""].groupby("rank"):
-        least, median, most = (blocks.number(each) for each in np.quantile(own["cores"], (0, 0.5, 1)))
-        tip = {"cores busy, median": median, "least and most": f"{least} to {most}", "windows (n)": str(len(own))}
-        marks.append(Expected("processor use", f"rank {int(rank)}", tip, [(None, each) for each in own["cores"]]))
+    for launch in rows["launches"].to_dict("records"):
+        tip = {"a launch's median": f"{blocks.number(launch['median'])} ms"}
+        key = "with exchange" if launch["exchange"] else "without exchange"
+        marks.append(Expected("windows", key, tip, [(launch["median"], None)], near=(5e-4, 5e-4)))
     return marks
 
 
@@ -316,7 +286,7 @@ FIGURES = {
     "losses": of_losses,
     "residuals": of_residuals,
     "scaling": of_parts,
-    "strategy": of_page,
+    "windows": of_windows,
     "sweep": of_sweep,
 }
 

@@ -8,7 +8,7 @@ import pytest
 import typst
 from msgspec import structs
 
-from reports.blocks import DASH, Block
+from reports.blocks import Block
 from reports.render import shell
 from reports.tables import summaries
 from reports.tables.material import gather
@@ -57,9 +57,9 @@ def test_every_measured_strategy_has_a_part_with_all_its_labels():
     titles = [block["text"] for block in found if block["kind"] == "heading"]
     assert titles == ["Strategy by strategy", "amber_ring", "amber_single"]
     assert [block["kind"] for block in found].count("new_page") == 1
-    assert [block["name"] for block in found if block["kind"] == "figure"] == ["strategy", "strategy"]
-    options = [row[0] for row in of_kind(pages(*records)["amber_ring"], "table")[0]["rows"]]
-    assert options == ["defaults", "compiled"]
+    assert [block["name"] for block in found if block["kind"] == "figure"] == ["windows", "windows"]
+    [figure] = of_kind(pages(*records)["amber_ring"], "figure")
+    assert "2 workers, defaults 2.00 ms per step (n = 1) and 2 workers, compiled" in figure["alt"]
 
 
 def test_without_a_measurement_there_is_no_page():
@@ -93,23 +93,6 @@ def test_the_limit_is_that_of_the_largest_world_with_cores_of_its_own():
     assert "4 workers" not in text["text"]
 
 
-def test_the_table_has_a_row_for_each_number_of_workers_and_no_column_without_a_number():
-    held = [{"parameters": 2_000_000, "gradients": 2_000_000, "optimizer_state": 0, "above_import": 5_000_000}]
-    ring = changed(RING, wire_bytes_per_step=3.5e6, memory_bytes=held * 2)
-    first, second = of_kind(pages(BASE, ring, ALONE, make_record("amber_ring", 4))["amber_ring"], "table")
-    rows = [
-        dict(zip([title.replace("\n", " ") for title in first["columns"]], row, strict=True)) for row in first["rows"]
-    ]
-    assert [row["workers"] for row in rows] == ["2", "4†"]
-    assert [row["exposed, ms (n)"] for row in rows] == ["0.400 (1)", DASH]
-    assert (rows[0]["ms per step"], rows[0]["samples/s"], rows[0]["MB sent"]) == ("2.00", "64,000", "3.50")
-    assert (rows[0]["process, MB"], rows[0]["holds, MB"], rows[0]["first step, s"]) == ("300", "4.00", "1.50")
-    assert "95 % interval" not in rows[0]
-    assert "options" not in rows[0]
-    assert "no interval is given for n < 6" in first["notes"][0]
-    assert dict(second["rows"])["options"] == "all at their defaults"
-
-
 def test_the_settings_tell_options_carriers_cores_and_versions_of_the_familys_own():
     versions = {"python": "3.11.7", "amber": "1.2"}
     ring = changed(RING, versions=versions, pinned_cores=[0], processes_beside=1)
@@ -123,13 +106,11 @@ def test_the_settings_tell_options_carriers_cores_and_versions_of_the_familys_ow
     assert found["versions"] == "amber 1.2"
 
 
-def test_a_page_shows_the_regime_that_comes_first_and_has_a_table_for_others():
+def test_a_page_shows_the_regime_that_comes_first():
     strong = changed(RING, scaling="strong", task=dataclasses.replace(RING.task, scaling="strong"))
     page = pages(BASE, RING, strong)["amber_ring"]
     [figure] = of_kind(page, "figure")
     assert figure["caption"].startswith("Digits weak. ")
-    notes = [table["notes"][0] for table in of_kind(page, "table")[:-1]]
-    assert [note.partition(";")[0] for note in notes] == ["Digits weak", "Digits strong"]
 
 
 def test_the_figure_tells_its_medians_to_who_cannot_see_it():
@@ -170,6 +151,5 @@ def test_strategies_waste_no_pages_whatever_the_records_say(nasty):
 def test_what_does_not_fit_is_counted(nasty):
     said = " ".join(str(block.get("caption", "")) + " ".join(block.get("notes", ())) for block in nasty)
     assert "more combinations of options and workers are in the tables alone" in said
-    assert "more of its rows are in the tables of all strategies" in said
     [first, *_] = of_kind(nasty, "code")
     assert first["lines"][-1] == "…"
