@@ -10,7 +10,7 @@ from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from reports.document import compose
 from reports.render import shell
-from reports.tables import frames, side_by_side, summaries
+from reports.tables import frames, side_by_side
 from reports.tables.bandwidths import FEWEST
 from reports.tables.material import gather
 from reports.tables.results import newest_comparison, read_results
@@ -44,8 +44,8 @@ def write_report(
         ensure_writable(path)
     # Records last as long as the process: the garbage collector needn't walk through them again and again.
     gc.freeze()
-    material = gather(found)
-    content, drawings = compose(found, material, other)
+    material = gather(found, other)
+    content, drawings = compose(material)
     if headline and "headline.svg" not in drawings:
         raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
     if sweep and f"{bandwidths.FIGURE}.svg" not in drawings:
@@ -59,8 +59,8 @@ def write_report(
         write_atomically(headline, images["headline.svg"])
     if sweep:
         write_atomically(sweep, images[f"{bandwidths.FIGURE}.svg"])
-    if regimes := summaries.regimes(material.launches):
-        rows = of_regime(material, regimes[0])
+    if material.regimes:
+        rows = of_regime(material, material.regimes[0])
         print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
     print(f"{out} and {page_file}: {len(found.records)} records, their tables as CSV in {beside}")
 

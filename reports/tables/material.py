@@ -32,6 +32,13 @@ from reports.tables.results import Results
 class Material:
     """What the sections are made from."""
 
+    results: Results
+    against: Results | None
+    """The folder that stands beside this one, if any."""
+    names: Mapping[str, str]
+    """The short name of each regime, in the order in which regimes are shown."""
+    regimes: Sequence[str]
+    """Those with gradient exchange, which are shown, in that order."""
     launches: pd.DataFrame
     cells: pd.DataFrame
     comparisons: list[Comparison]
@@ -58,10 +65,10 @@ class Material:
     colors: Mapping[str, Sequence[str]]
     """Of each strategy, from dark to light, which are those of its family."""
 
-    @cached_property
-    def names(self) -> dict[str, str]:
-        """The short name of each regime."""
-        return regime_names(self.cells)
+    @property
+    def shown(self) -> dict[str, str]:
+        """The short names of the regimes that are shown."""
+        return {name: self.names[name] for name in self.regimes}
 
     @cached_property
     def certificates(self) -> pd.DataFrame:
@@ -74,8 +81,8 @@ class Material:
         return certificate.summary(self.without_exchange)
 
 
-def gather(results: Results) -> Material:
-    """Every table of the report. Raises UserError for a damaged task."""
+def gather(results: Results, against: Results | None = None) -> Material:
+    """Every table of the report on `results`, beside `against`. Raises UserError for a damaged task."""
     comparisons = certificate.compare(results)
     is_something_else = {each.launch for each in comparisons if not each.exchange and each.verdict == DEVIATES}
     # The oracle's matrix products are computed outside of Python: the tables that don't need it come meanwhile.
@@ -105,7 +112,12 @@ def gather(results: Results) -> Material:
             "colors": {record.name: record.colors for record in results.records.values()},
         }
     asynchronous = comparing.result()
+    names, regimes = regime_names(cells), summaries.regimes(launches)
     return Material(
+        results=results,
+        against=against,
+        names={name: names[name] for name in dict.fromkeys([*regimes, *names])},
+        regimes=regimes,
         launches=launches,
         cells=cells,
         comparisons=[each for each in comparisons if each.exchange],

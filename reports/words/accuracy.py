@@ -1,18 +1,17 @@
 """The accuracy that was reached on real data, and the time to a stated target."""
 
 import math
-from collections.abc import Mapping
 
-from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
 from reports.tables import summaries
+from reports.tables.material import Material
 
 
-def section(records: Mapping[str, Record]) -> list[Block]:
+def section(material: Material) -> list[Block]:
     """Accuracy reached on real data and the time to a stated target."""
     parts = [blocks.heading("Accuracy on real data", level=2)]
-    table = summaries.accuracies(records)
+    table = summaries.accuracies(material.results.records)
     targets = ", ".join(f"{value:.2f} on {name}" for name, value in summaries.ACCURACY_TARGETS.items())
     if table.empty:
         return [*parts, blocks.text("No launch was on real data; on generated rows an accuracy would mean nothing.")]

@@ -14,6 +14,7 @@ from reports.blocks import Block
 from reports.charts import style, sweep
 from reports.tables import summaries
 from reports.tables.bandwidths import losses, one_world, paying
+from reports.tables.material import Material
 
 FIGURE = "sweep"
 """The name of the figure, which README shows as well."""
@@ -37,35 +38,24 @@ def finding(found: pd.DataFrame, regime: str) -> list[str]:
     return said
 
 
-def sections(
-    found: pd.DataFrame,
-    launches: pd.DataFrame,
-    records: Mapping[str, Record],
-    names: Mapping[str, str],
-) -> list[list[Block]]:
-    """For each regime that has a sweep its figure and its table.
-
-    `found` are the rows of `table`, `launches` those of `summaries`, `names` the short names of the regimes in the
-    order in which they are shown.
-    """
+def section(material: Material) -> list[Block]:
+    """The figure and the table of each regime that has a sweep."""
+    found, launches, records = material.bandwidths, material.launches, material.results.records
+    names = material.shown
     looks = _looks(found, launches, records)
     swept = [name for name in names if (found["regime"] == name).any()]
-    parts = []
+    parts: list[Block] = []
     for regime in swept:
         rows = found[found["regime"] == regime]
         title = "From which bandwidth on it pays" + (f": {names[regime]}" if len(swept) > 1 else "")
         said = finding(found, regime)
-        parts.append(
-            [
-                blocks.heading(title, level=2),
-                blocks.text(_about()),
-                blocks.figure(
-                    FIGURE, drawing(rows, launches, looks), _caption(rows, names[regime]), _alternative(rows)
-                ),
-                *([blocks.items(said)] if said else []),
-                _table(rows, losses(rows, launches, records)),
-            ]
-        )
+        parts += [
+            blocks.heading(title, level=2),
+            blocks.text(_about()),
+            blocks.figure(FIGURE, drawing(rows, launches, looks), _caption(rows, names[regime]), _alternative(rows)),
+            *([blocks.items(said)] if said else []),
+            _table(rows, losses(rows, launches, records)),
+        ]
     return parts
 
 

@@ -90,10 +90,10 @@ def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Caut
     return [caution for caution in kinds if caution.where] + _restarts(records) + _mixtures(records)
 
 
-def section(material: Material, records: Mapping[str, Record]) -> list[Block]:
+def section(material: Material) -> list[Block]:
     """Instabilities with cause and remedy."""
     parts = [blocks.heading("Cautions", level=2)]
-    found = cautions(material.launches, records)
+    found = cautions(material.launches, material.results.records)
     if not found:
         return [*parts, blocks.text("None: no outlying launch, no slow first windows, no spread above 10 %.")]
     for caution in found:

@@ -9,6 +9,7 @@ from common.records.ceiling import Ceiling
 from reports import blocks
 from reports.blocks import Block
 from reports.tables.ceilings import ALIKE, EXPLAINED, products, tried, variables, with_products
+from reports.tables.material import Material
 
 
 def explanations(table: pd.DataFrame, regime: str) -> list[str]:
@@ -34,11 +35,9 @@ def explanations(table: pd.DataFrame, regime: str) -> list[str]:
     return said
 
 
-def story(ceilings: Sequence[Ceiling], table: pd.DataFrame, regime: str) -> list[Block]:
-    """What the probes have told: which libraries computed, and what they explain; nothing where there was none.
-
-    `table` is that of `steps`.
-    """
+def story(material: Material) -> list[Block]:
+    """What the probes have told: which libraries computed, and what they explain; nothing where there was none."""
+    ceilings = material.results.ceilings
     if not ceilings:
         return []
     explanation = (
@@ -49,16 +48,16 @@ def story(ceilings: Sequence[Ceiling], table: pd.DataFrame, regime: str) -> list
         "caches, so no strategy that computes by the same operations can be faster than this."
     )
     parts = [blocks.heading("The frameworks' ceilings", level=2), blocks.text(explanation)]
-    said = [*explanations(table, regime), *_computing(ceilings), *_silent(ceilings)]
+    first = material.regimes[0] if material.regimes else ""
+    said = [*explanations(material.ceilings, first), *_computing(ceilings), *_silent(ceilings)]
     return [*parts, *([blocks.items(said)] if said else [])]
 
 
-def tables(ceilings: Sequence[Ceiling], table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
-    """The ceilings beside the strategies in `table` (`steps`), every product, and what was tried; nothing without any.
-
-    `names` are those of the regimes.
-    """
-    shown = _step_table(table, names) + _product_table(products(ceilings)) + _tried_table(tried(ceilings))
+def tables(material: Material) -> list[Block]:
+    """The ceilings beside the strategies, every product, and what was tried; nothing without any."""
+    ceilings = material.results.ceilings
+    shown = _step_table(material.ceilings, material.names)
+    shown += _product_table(products(ceilings)) + _tried_table(tried(ceilings))
     return [blocks.heading("Beside the frameworks' ceilings", level=2), *shown] if shown else []
 
 

@@ -84,7 +84,6 @@ def section(material: Material) -> list[Block]:
         without_exchange(material.certificates_without_exchange),
     ]
     parts = [
-        blocks.heading("The same maths"),
         blocks.text(
             "A float64 NumPy run of the same rows is the oracle. A launch follows it under three conditions. Every "
             f"recorded loss is off by at most {blocks.tiny(LOSS_TOLERANCE)} of its value (of {LOSS_FLOOR:g} where it "

@@ -23,6 +23,7 @@ from reports.tables.decomposition import (
     is_distributed,
     largest,
 )
+from reports.tables.material import Material
 
 _TAKES = {
     COMPUTING: "slower computing takes",
@@ -79,43 +80,35 @@ def finding(found: pd.DataFrame, regime: str) -> list[str]:
     return sentences
 
 
-def story(
-    found: pd.DataFrame,
-    cells: pd.DataFrame,
-    ceilings: pd.DataFrame,
-    names: Mapping[str, str],
-) -> list[Block]:
-    """Why N workers aren't N times as fast: the bars of the first regime that has any, and what their parts are.
-
-    `found` are the rows of `table`, `ceilings` those of `ceilings.steps`, `names` the short names of the regimes, in
-    the order in which these are shown.
-    """
-    parts, told = [blocks.heading("Why not N times", level=2)], _told(found, names)
+def story(material: Material) -> list[Block]:
+    """Why N workers aren't N times as fast: the bars of the first regime that has any, and what their parts are."""
+    parts, told = [blocks.heading("Why not N times", level=2)], _told(material)
     if not told:
-        return [*parts, blocks.text(" ".join([_NOTHING, *_left_out(cells)]))]
+        return [*parts, blocks.text(" ".join([_NOTHING, *_left_out(material.cells)]))]
     rows = next(iter(told.values()))
     said = [*finding(rows, rows["regime"].iloc[0]), *_undivided(rows), *_faster(rows)]
     remarks = [blocks.items(said)] if said else []
-    return [*parts, blocks.text(_about()), _figure(rows, ceilings, names), *remarks]
+    return [*parts, blocks.text(_about()), _figure(rows, material.ceilings, material.names), *remarks]
 
 
-def tables(found: pd.DataFrame, cells: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
-    """The parts of every step: what they are, and a table for each regime of `names`; nothing without any."""
-    told = _told(found, names)
+def tables(material: Material) -> list[Block]:
+    """The parts of every step: what they are, and a table for each regime; nothing without any."""
+    told = _told(material)
     if not told:
         return []
     parts = [blocks.heading("From the ideal step to the measured one", level=2), blocks.items(_definitions())]
     for regime, rows in told.items():
         if len(told) > 1:
-            parts.append(blocks.heading(names[regime], level=3))
+            parts.append(blocks.heading(material.names[regime], level=3))
         parts.append(_table(rows))
-    absent = _left_out(cells)
+    absent = _left_out(material.cells)
     return [*parts, *([blocks.items(absent)] if absent else [])]
 
 
-def _told(found: pd.DataFrame, names: Mapping[str, str]) -> dict[str, pd.DataFrame]:
-    """The rows of each regime that has any, in the order of `names`."""
-    told = {regime: found[found["regime"] == regime] for regime in names}
+def _told(material: Material) -> dict[str, pd.DataFrame]:
+    """The parts of the steps of each regime that has any, in the order in which regimes are shown."""
+    found = material.scaling
+    told = {regime: found[found["regime"] == regime] for regime in material.regimes}
     return {regime: rows for regime, rows in told.items() if len(rows)}
 
 

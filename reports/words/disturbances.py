@@ -5,6 +5,7 @@ import pandas as pd
 from reports import blocks
 from reports.blocks import Block
 from reports.tables.disturbances import TOLERATED_SHARE, TOLERATED_SLOWNESS, disturbed_rounds, in_rounds
+from reports.tables.material import Material
 
 _COOL = "keep the machine cool and its clock rate fixed"
 _CAUSES = {
@@ -38,8 +39,9 @@ def finding(found: pd.DataFrame) -> str:
     )
 
 
-def section(found: pd.DataFrame) -> list[Block]:
+def section(material: Material) -> list[Block]:
     """What else happened on the workers' cores, by round, and every launch that it disturbed."""
+    found = material.disturbances
     parts = [blocks.heading("Was the machine quiet?", level=2)]
     if found.empty:
         return [*parts, blocks.text("No launch tells what else happened on its cores.")]

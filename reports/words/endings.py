@@ -7,6 +7,7 @@ import pandas as pd
 
 from reports import blocks
 from reports.blocks import Block, listed
+from reports.tables.material import Material
 
 
 def sentence(table: pd.DataFrame) -> str:
@@ -43,8 +44,9 @@ def out_of_time(minutes: Mapping[str, float]) -> list[str]:
     return [f"The time didn't suffice for {listed(named)}."]
 
 
-def section(endings: pd.DataFrame) -> list[Block]:
+def section(material: Material) -> list[Block]:
     """How many launches ended how, by strategy, and why those that aren't ok did."""
+    endings = material.endings
     parts = [blocks.heading("How every launch ended", level=2), blocks.text(sentence(endings))]
     counts = endings.groupby("strategy")["ending"].value_counts().unstack(fill_value=0)
     names = ("ok", "unsupported", "failed", "not run")

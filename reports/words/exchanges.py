@@ -10,16 +10,15 @@ from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
 from reports.tables.exchanges import CONTENTION, OVERLAP, SENT, trouble
+from reports.tables.material import Material
 from reports.tables.pairs import NO_ROUND, TOO_FEW
 
 _MINUS, _DAGGER = "\N{MINUS SIGN}", "\N{DAGGER}"
 
 
-def section(found: pd.DataFrame, replays: Mapping[str, CollectivesRecord], names: Mapping[str, str]) -> list[Block]:
-    """What was done and what it means, for each regime that has rows in `table` sentences and tables, what wasn't done.
-
-    `names` are the short names of the regimes, in the order in which they are shown. Nothing without replays.
-    """
+def section(material: Material) -> list[Block]:
+    """What was replayed and what it means, for each regime, and what wasn't; nothing without replays."""
+    found, replays, names = material.exchanges, material.results.replays, material.shown
     if not replays:
         return []
     told = {regime: found[found["regime"] == regime] for regime in names}

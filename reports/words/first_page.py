@@ -16,7 +16,6 @@ from reports.tables import summaries
 from reports.tables.disturbances import disturbed_rounds
 from reports.tables.material import Material
 from reports.tables.ranking import fastest_of, main_family, open_pairs
-from reports.tables.results import Results
 from reports.tables.standings import MOST_ROWS, Standing, of_regime
 from reports.words import (
     certificate,
@@ -30,13 +29,14 @@ from reports.words.cautions import cautions
 _NOTHING = "No launch ended ok with a measurement, so there is no speed to compare."
 
 
-def section(material: Material, results: Results, regimes: Sequence[str]) -> list[Block]:
+def section(material: Material) -> list[Block]:
     """The answer in a sentence, the ranking table, a figure, how sure it is, and what to do next.
 
-    They are those of the first of the regimes; of the others the fastest strategies have a row each.
+    They are those of the first regime; of the others the fastest strategies have a row each.
     """
+    regimes = material.regimes
     rows = of_regime(material, regimes[0]) if regimes else []
-    certainty, commands = _certainty(material, results, regimes), _commands(material, results, regimes, rows)
+    certainty, commands = _certainty(material), _commands(material, rows)
     ending = [blocks.answers([("How sure", certainty), *([("What next", commands)] if commands else [])])]
     if not regimes:
         return [blocks.heading("Finding"), blocks.headline(_NOTHING), *ending]
@@ -57,34 +57,34 @@ def section(material: Material, results: Results, regimes: Sequence[str]) -> lis
     ]
 
 
-def _certainty(material: Material, results: Results, regimes: Sequence[str]) -> list[str]:
+def _certainty(material: Material) -> list[str]:
     """What the tests can tell, whether all computed the same, and what happened to the launches: a line each.
 
     Files that differ, and strategies that are missing, stand beside them.
     """
-    tested = ranking.resolution(material.ranking, regimes[0]) if regimes else ""
+    tested = ranking.resolution(material.ranking, material.regimes[0]) if material.regimes else ""
     ended = [endings.sentence(material.endings)]
     if rounds := disturbed_rounds(material.disturbances):
         ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed (‡).")
     return [
-        *manifest.in_words(results.differences),
+        *manifest.in_words(material.results.differences),
         tested or f"No test: that takes {FEWEST_LAUNCHES} rounds of two strategies.",
         certificate.sentence(material.certificates),
-        " ".join([*ended, *_cautioned(material, results)]),
+        " ".join([*ended, *_cautioned(material)]),
         *endings.left_out(material.endings),
         *endings.out_of_time(material.left_out),
     ]
 
 
-def _commands(material: Material, results: Results, regimes: Sequence[str], rows: Sequence[Standing]) -> list[str]:
+def _commands(material: Material, rows: Sequence[Standing]) -> list[str]:
     """The two most urgent commands, each with what it is for."""
-    commands = []
+    commands, command = [], material.results.command
     unmade = int(material.endings["ending"].isin(["failed", "not run"]).sum())
-    if unmade and results.command:
+    if unmade and command:
         launches = "launch that failed or is" if unmade == 1 else f"{unmade} launches that failed or are"
-        commands.append(f"{results.command}: makes the {launches} missing.")
+        commands.append(f"{command}: makes the {launches} missing.")
     comparisons = material.ranking.comparisons
-    pairs = comparisons[comparisons["regime"] == regimes[0]] if regimes else comparisons
+    pairs = comparisons[comparisons["regime"] == material.regimes[0]] if material.regimes else comparisons
     if len(pairs):
         family = main_family(pairs)
         unknown = open_pairs(family, fastest_of(family)) if len(family) else family
@@ -94,15 +94,15 @@ def _commands(material: Material, results: Results, regimes: Sequence[str], rows
         elif len(unknown):
             rounds = f"{unknown['fewest'].max():.0f}"
             commands.append(f"{again} {rounds}: {rounds} rounds or more show strategies to be equivalent, if they are.")
-    commands += _calibrate(material, results)
+    commands += _calibrate(material)
     if rows:
         commands.append(f"nox -s {rows[0].bare_strategy}: trains with it; -- --help lists its options.")
     return commands[:2]
 
 
-def _cautioned(material: Material, results: Results) -> list[str]:
+def _cautioned(material: Material) -> list[str]:
     """How many kinds of things make numbers less certain than they look; nothing where none does."""
-    found = len(cautions(material.launches, results.records))
+    found = len(cautions(material.launches, material.results.records))
     kinds = "1 more thing makes" if found == 1 else f"{found} more things make"
     return [f"{kinds} some numbers less certain: see \u201cCautions\u201d."] if found else []
 
@@ -140,9 +140,9 @@ def _in_words(shown: pd.DataFrame) -> str:
     return f"A mark for the median of each strategy, a panel for each number of workers. {'; '.join(said)}."
 
 
-def _calibrate(material: Material, results: Results) -> list[str]:
+def _calibrate(material: Material) -> list[str]:
     """Whether the tests' promises were held to on this machine; nothing where nothing was tested."""
     tested = (material.ranking.comparisons["n"] >= FEWEST_LAUNCHES).any()
-    if not tested or (results.folder / calibration.FILE).exists():
+    if not tested or (material.results.folder / calibration.FILE).exists():
         return []
     return ["nox -s calibrate tells whether these tests keep their promises on this machine."]

@@ -2,6 +2,7 @@
 
 from reports import blocks
 from reports.blocks import Block
+from reports.tables.material import Material
 
 WORDS = {
     "baseline": "The framework's own program without distribution. A speed-up is a rate over one worker of it.",
@@ -24,7 +25,7 @@ WORDS = {
 """By their words, in alphabetical order, the explanations of the glossary."""
 
 
-def section() -> list[Block]:
+def section(_: Material) -> list[Block]:
     """Return the glossary: a table of words and what they mean here."""
     rows = [[word, meaning] for word, meaning in WORDS.items()]
     return [

@@ -6,26 +6,29 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
-from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
 from reports.tables import summaries
 from reports.tables.hosts import OF_A_HOST, clock_uncertainty
+from reports.tables.material import Material
 
 _MOST_HOSTS_LISTED = 4
 _WORLD = ["strategy", "regime", "workers"]
 
 
-def sections(found: pd.DataFrame, records: Mapping[str, Record], names: Mapping[str, str]) -> list[list[Block]]:
-    """The sections on hosts; none where no record names any. `found` are the rows of `table`, `names` the regimes'."""
+def section(material: Material) -> list[Block]:
+    """What was measured between hosts; nothing where no record names any."""
+    if not any(record.hosts for record in material.results.records.values()):
+        return []
+    between = material.hosts[material.hosts["hosts"] > 1]
+    return [*_link(between), *_bytes(between, material.names), *_skew(between, material.names)]
+
+
+def about(material: Material) -> list[Block]:
+    """What the hosts are; nothing where no record names any."""
+    records = material.results.records
     if not any(record.hosts for record in records.values()):
         return []
-    between = found[found["hosts"] > 1]
-    return [_hosts(records), _link(between), _bytes(between, names), _skew(between, names)]
-
-
-def _hosts(records: Mapping[str, Record]) -> list[Block]:
-    """What the hosts are."""
     known: dict[tuple, list[float]] = {}
     for record in records.values():
         for host in record.hosts:

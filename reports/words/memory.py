@@ -6,11 +6,13 @@ import pandas as pd
 
 from reports import blocks
 from reports.blocks import Block
+from reports.tables.material import Material
 from reports.tables.memory import MEASURED
 
 
-def section(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
-    """The rows of `table` with what they say of sharding; nothing without rows. `names` are those of the regimes."""
+def section(material: Material) -> list[Block]:
+    """What the processes hold, and what that says of sharding; nothing where no record tells."""
+    found, names = material.memory, material.names
     if found.empty:
         return []
     explanation = (

@@ -11,10 +11,10 @@ from common.sessions.folder import variables_in_words
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
-from reports.tables.results import Results
+from reports.tables.material import Material
 
 
-def section(results: Results) -> list[Block]:
+def section(material: Material) -> list[Block]:
     """How the numbers came about and how to read them."""
     return [
         blocks.heading("How to read these numbers", level=2),
@@ -43,14 +43,15 @@ def section(results: Results) -> list[Block]:
                 "The oracle is float64 NumPy on the same rows; see the section on the same maths. Asynchronous "
                 "launches are held to it with one worker only: with more, a step is one worker's update, and the "
                 "order of the updates isn't repeatable.",
-                calibration.for_report(results.folder),
+                calibration.for_report(material.results.folder),
             ]
         ),
     ]
 
 
-def machine(results: Results) -> list[Block]:
+def machine(material: Material) -> list[Block]:
     """What the launches ran on, with which versions, settings and order."""
+    results = material.results
     records = list(results.records.values())
     ok = [record for record in records if record.status == "ok"] or records
     rows = [

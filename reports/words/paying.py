@@ -8,6 +8,7 @@ import pandas as pd
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
+from reports.tables.material import Material
 from reports.tables.pairs import CAN_NOT_TELL, NO_ROUND, TOO_FEW
 from reports.tables.paying import DOES_NOT_PAY, PAYS, SURELY_DOES_NOT, SURELY_PAYS, but_for_batch
 from reports.words.factors import PAIRED
@@ -29,11 +30,9 @@ def finding(found: pd.DataFrame, regime: str) -> list[str]:
     return [*_counted(own), *_differing(own), *_smallest(own, found)] if len(own) else []
 
 
-def section(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
-    """Definitions, then for each regime that has rows in `table` sentences and two tables; nothing without any.
-
-    `names` are the short names of the regimes, in the order in which they are shown.
-    """
+def section(material: Material) -> list[Block]:
+    """Definitions, then for each regime sentences and two tables; nothing without any cell that might pay."""
+    found, names = material.paying, material.shown
     told = {regime: found[found["regime"] == regime] for regime in names}
     told = {regime: rows for regime, rows in told.items() if len(rows)}
     if not told:

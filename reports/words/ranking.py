@@ -15,6 +15,7 @@ from reports import blocks
 from reports.blocks import Block, listed
 from reports.charts import deviation
 from reports.tables import summaries
+from reports.tables.material import Material
 from reports.tables.ranking import (
     OVERSUBSCRIBED,
     TOO_FEW_ROUNDS,
@@ -80,12 +81,12 @@ def resolution(ranking: Ranking, regime: str) -> str:
     )
 
 
-def section(ranking: Ranking, names: Mapping[str, str], left_out: Collection[str] = ()) -> list[Block]:
+def section(material: Material) -> list[Block]:
     """The tests, family by family, and who isn't ranked; nothing where no strategy was measured.
 
-    `names` are the short ones of the regimes, in the order in which these are shown. The residuals of the first
-    regime with a tested family become a figure.
+    The residuals of the first regime with a tested family become a figure.
     """
+    ranking, names = material.ranking, material.shown
     if ranking.comparisons.empty and ranking.unranked.empty:
         return []
     parts = [blocks.heading("Who is faster: pairs within rounds", level=2)]
@@ -98,7 +99,7 @@ def section(ranking: Ranking, names: Mapping[str, str], left_out: Collection[str
             if len(tested(family)):
                 parts.append(blocks.heading(f"{_workers(family)}, {name}", level=3))
                 parts.append(_table(family, ranking.margin))
-        if missing := not_ranked(ranking, regime, left_out):
+        if missing := not_ranked(ranking, regime, material.left_out):
             parts.append(blocks.text(f"Not ranked, {name}: {missing}"))
     main = [(name, main_family(of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
     return [*parts, *(_residuals(family, name) for name, family in [each for each in main if len(each[1])][:1])]

@@ -1,19 +1,18 @@
 """What came of a comparison against another commit: whether this checkout is slower, and by how much at least."""
 
-from pathlib import Path
-
 from common.sessions import regression
 from common.sessions.regression import Change
 from reports import blocks
 from reports.blocks import Block
+from reports.tables.material import Material
 
 
-def section(folder: Path) -> list[Block]:
+def section(material: Material) -> list[Block]:
     """What `common.sessions.regression.conclude` wrote into a comparison's folder; nothing where it wrote nothing.
 
     Raises UserError for a damaged file.
     """
-    rows = regression.read(folder)
+    rows = regression.read(material.results.folder)
     if not rows:
         return []
     first = rows[0]

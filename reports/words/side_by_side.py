@@ -10,17 +10,19 @@ from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
 from reports.tables import ceilings, summaries
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.tables.side_by_side import KEYS, beside
 
 _PAIRED = "nox -s compare -- --against-commit REV"
 
 
-def section(cells: pd.DataFrame, here: Results, there: Results | None) -> list[Block]:
-    """What differs between both folders, then their cells with exchange and their ceilings; nothing without `there`.
+def section(material: Material) -> list[Block]:
+    """What differs between two folders, then their cells with exchange and their ceilings; nothing without a second.
 
-    `cells` are those of `here`. Raises UserError for a damaged task.
+    Raises UserError for a damaged task.
     """
+    here, there = material.results, material.against
     if there is None:
         return []
     explanation = (
@@ -33,7 +35,7 @@ def section(cells: pd.DataFrame, here: Results, there: Results | None) -> list[B
         blocks.heading(f"Beside {there.folder}"),
         blocks.text(explanation),
         *_differences(here, there),
-        *_cells(cells, summaries.cells(summaries.launches(there.records))),
+        *_cells(material.cells, summaries.cells(summaries.launches(there.records))),
         *_ceilings(here, there),
     ]
 

@@ -12,11 +12,28 @@ from reports.charts import speed as speed_charts
 from reports.charts import style
 from reports.tables import summaries
 from reports.tables.material import Material
+from reports.tables.paying import but_for_batch
 from reports.words import configurations
 
 
-def curves(material: Material, name: str) -> list[Block]:
-    """The curves of one regime, and what several workers gain over the fastest baseline."""
+def curves(material: Material) -> list[Block]:
+    """The curves of each regime, and what several workers gain over the fastest baseline.
+
+    Left out are regimes that differ from one before in their batch alone, and have one number of workers of each
+    strategy: that is a batch that was tried, and makes no curve.
+    """
+    parts: list[Block] = []
+    found: dict[str, list[str]] = {}
+    for name in material.regimes:
+        counts = summaries.with_exchange(material.cells, name).groupby("strategy")["workers"].nunique()
+        alike = found.setdefault(but_for_batch(name), [])
+        if not alike or counts.max() > 1:
+            alike.append(name)
+            parts += _curves(material, name)
+    return parts
+
+
+def _curves(material: Material, name: str) -> list[Block]:
     shown = summaries.with_exchange(material.cells, name)
     title, first = configurations.regime_in_words(shown), shown.iloc[0]
     batch = configurations.batch_in_words(shown)
@@ -66,11 +83,14 @@ def _gain(shown: pd.DataFrame) -> list[str]:
     ]
 
 
-def speed(material: Material, name: str) -> list[Block]:
-    """The table of one regime."""
-    shown = summaries.with_exchange(material.cells, name)
-    title = f"Speed: {configurations.regime_name(shown)}"
-    return [blocks.heading(title, level=2), *_speed_table(shown, material.endings)]
+def tables(material: Material) -> list[Block]:
+    """The table of each regime."""
+    parts: list[Block] = []
+    for name in material.regimes:
+        shown = summaries.with_exchange(material.cells, name)
+        title = f"Speed: {configurations.regime_name(shown)}"
+        parts += [blocks.heading(title, level=2), *_speed_table(shown, material.endings)]
+    return parts
 
 
 def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:

@@ -18,7 +18,6 @@ from reports.charts.windows import WINDOW_QUANTILES, Bar, Quantiles, windows
 from reports.tables import summaries
 from reports.tables.decomposition import REST
 from reports.tables.material import Material
-from reports.tables.results import Results
 from reports.words import decomposition
 
 _MOST_ROWS = 8  # Of a figure.
@@ -40,24 +39,23 @@ class _Shared:
     """The packages that the launches of every family have; none where there is one family."""
 
 
-def section(material: Material, results: Results, regimes: Sequence[str]) -> list[Block]:
+def section(material: Material) -> list[Block]:
     """A part for each strategy that was measured, with all of its labels, in the order of their names.
 
-    `regimes` are in the order in which they are shown: a figure shows the first in which its strategy was measured.
-    Nothing where nothing was measured.
+    A figure shows the first regime in which its strategy was measured.
     """
     if material.launches.empty:
         return []
-    names = material.names
+    records = material.results.records
     shared = _Shared(
         material=material,
         looks=style.styles(material.colors),
-        records=results.records,
-        names={name: names[name] for name in dict.fromkeys([*regimes, *names])},
+        records=records,
+        names=material.names,
         limits={name: decomposition.limits(rows) for name, rows in material.scaling.groupby("regime")},
-        everywhere=_everywhere([results.records[name] for name in material.launches["launch"]]),
+        everywhere=_everywhere([records[name] for name in material.launches["launch"]]),
     )
-    parts = [blocks.new_page(), blocks.heading("Strategy by strategy")]
+    parts: list[Block] = []
     for strategy, launches in material.launches.groupby("bare_strategy"):
         parts += _page(shared, str(strategy), launches)
     return parts

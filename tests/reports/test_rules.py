@@ -17,6 +17,7 @@ from reports.blocks import DASH
 from reports.charts import speed as speed_charts
 from reports.render.drawing import Drawings
 from reports.tables import summaries
+from reports.tables.material import gather
 from reports.tables.results import Results
 from reports.words import method
 from tests.reports.charts.read_marks import read
@@ -34,7 +35,9 @@ def composed(tmp_path) -> Callable[..., tuple[list[dict], Drawings]]:
     """A function that gives the document on these records: its blocks, and how its figures are drawn."""
 
     def compose(*records: Record, **more: object) -> tuple[list[dict], Drawings]:
-        content, drawings = document.compose(Results(tmp_path, named(*certified(tmp_path, *records)), None, **more))
+        content, drawings = document.compose(
+            gather(Results(tmp_path, named(*certified(tmp_path, *records)), None, **more))
+        )
         return content["blocks"], drawings
 
     return compose
@@ -165,8 +168,8 @@ def test_what_the_launches_ran_on_is_in_the_section_on_the_machine():
     facts = {"versions": {"oddlib": "9.8.7"}, "git_commit": "fedcba98", "started_at": "2031-05-06T07:08:09+00:00"}
     facts |= {"threads_per_worker": 7, "pinned_cores": [2], "private_network": True}
     record = make_record(**facts, host=host, backend="odd backend", device="odd device")
-    plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "order_seed": [4711]})
-    blocks = method.machine(Results(Path("nowhere"), named(record), plan))
+    plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "repetition": [1], "order_seed": [4711]})
+    blocks = method.machine(gather(Results(Path("nowhere"), named(record), plan)))
     told = dict(row for block in blocks if block["kind"] == "table" for row in block["rows"])
     expected = {
         **{"processor": "Odd CPU, 3 cores", "memory": "5.0 GiB", "GPUs": "Odd GPU", "system": "Odd 9"},
@@ -187,7 +190,7 @@ def test_what_the_launches_ran_on_is_in_the_section_on_the_machine():
 )
 def test_variables_that_frameworks_obey_are_in_the_section_on_the_machine(record, words):
     results = Results(Path("nowhere"), named(record), None, variables={"OMP_DYNAMIC": "1"})
-    [table] = [block for block in method.machine(results) if block["kind"] == "table"]
+    [table] = [block for block in method.machine(gather(results)) if block["kind"] == "table"]
     assert dict(table["rows"])["variables that frameworks obey"].partition(";")[0] == words
 
 

@@ -209,7 +209,7 @@ def of_windows() -> Figure:
     records.append(varied("amber_ring", 2, (1.7, 1.8, 1.95), exchange=False))
     results = Results(Path(), named(*records), None)
     material = gather(results)
-    blocks = strategy_pages.section(material, results, summaries.regimes(material.launches))
+    blocks = strategy_pages.section(material)
     [bars] = next(block["draw"] for block in blocks if block["kind"] == "figure").args
     rows = pd.DataFrame([bar.quantiles._asdict() | {"exchange": bar.exchange} for bar in bars])
     medians = pd.DataFrame([{"exchange": bar.exchange, "median": each} for bar in bars for each in bar.medians])

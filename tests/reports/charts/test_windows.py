@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from reports.charts import style
-from reports.tables import summaries
 from reports.tables.material import gather
 from reports.tables.results import Results
 from reports.words import strategy_pages
@@ -21,7 +20,7 @@ def drawing(*records) -> partial:
     """The figure of the first page on these records, not drawn yet."""
     results = Results(Path(), named(*records), None)
     material = gather(results)
-    blocks = strategy_pages.section(material, results, summaries.regimes(material.launches))
+    blocks = strategy_pages.section(material)
     return next(block["draw"] for block in blocks if block["kind"] == "figure")
 
 

@@ -12,6 +12,7 @@ from common.contract.task import PRESETS
 from reports import document
 from reports.blocks import DASH
 from reports.render import drawing, web_page
+from reports.tables.material import gather
 from reports.tables.results import Results
 from tests.reports.records import make_record, named, unfinished, varied
 
@@ -58,7 +59,7 @@ def file(tmp_path_factory) -> Path:
     records += [varied("amber_ring", 2, (2.0,) * 3, exchange=False), varied("amber_ring", 2, rounding="float16")]
     wrong = [loss * 1.01 for loss in make_record().losses]
     records += [make_record("amber_broken", losses=wrong), unfinished("failed", "It ended with <b>status</b> 1.")]
-    content, drawings = document.compose(Results(Path("nowhere"), named(*records), None))
+    content, drawings = document.compose(gather(Results(Path("nowhere"), named(*records), None)))
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(web_page.build(content, drawing.draw_all(drawings | drawing.narrow(drawings))))
     return path

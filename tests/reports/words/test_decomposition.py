@@ -8,17 +8,16 @@ from reports import document
 from reports.blocks import DASH
 from reports.tables import summaries
 from reports.tables.decomposition import parts
-from reports.tables.material import regime_names
+from reports.tables.material import gather
 from reports.tables.results import Results
 from reports.words import decomposition
 from tests.reports.drawings import drawings_of
+from tests.reports.materials import material_of
 from tests.reports.pieces import headings, items
 from tests.reports.records import MadeUpOptions, named, over_hosts, unfinished
 from tests.reports.steps import alone, base, cells_and_steps, launch, plan_of
 
 MINUS = "\N{MINUS SIGN}"
-
-_CEILINGS = ["regime", "strategy", "workers", "products_seconds"]
 
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -26,12 +25,9 @@ def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
 
 
 def section(*records: Record) -> tuple[list[dict], dict]:
-    cells = summaries.cells(launches := summaries.launches(named(*records)))
-    names = regime_names(cells)
-    shown = {name: names[name] for name in summaries.regimes(launches)}
-    found, nothing = table(*records), pd.DataFrame(columns=_CEILINGS)
-    story = decomposition.story(found, cells, nothing, shown)
-    return [*story, *decomposition.tables(found, cells, shown)], drawings_of(story)
+    material = material_of(*records)
+    story = decomposition.story(material)
+    return [*story, *decomposition.tables(material)], drawings_of(story)
 
 
 def tables_of(blocks: list[dict]) -> list[dict]:
@@ -53,10 +49,8 @@ def test_a_rest_beyond_two_per_cent_is_named_with_its_share():
 
 def test_a_base_of_other_rounds_is_marked_in_the_table():
     records = [base(2.0), *(launch(4.0) for _ in range(7))]
-    launches = summaries.launches(named(*records))
-    cells = summaries.cells(launches)
-    found = table(*records, plan=plan_of(records, [*range(8)]))
-    [shown] = tables_of(decomposition.tables(found, cells, regime_names(cells)))
+    material = material_of(*records, plan=plan_of(records, [*range(8)]))
+    [shown] = tables_of(decomposition.tables(material))
     assert shown["rows"] == [["amber_ring", "2", "2.00", "2.00*", "0.00", "4.00\n(4.00 to 4.00)", "7"]]
     assert any(note.startswith("* No launch of the base shares a round") for note in shown["notes"])
 
@@ -194,7 +188,7 @@ def test_without_several_workers_on_cores_of_their_own_the_first_page_says_nothi
 
 def test_the_document_has_the_story_its_tables_and_its_finding(tmp_path):
     records = [base(2.0), launch(4.0), alone(2.4)]
-    content, drawings = document.compose(Results(tmp_path, named(*records), None))
+    content, drawings = document.compose(gather(Results(tmp_path, named(*records), None)))
     found = headings(content["blocks"])
     assert found.index("Why not N times") == found.index("Where the time goes") + 1
     assert found.index("Tables") < found.index("From the ideal step to the measured one")
@@ -216,7 +210,7 @@ def test_where_exchange_takes_the_time_its_link_is_named():
 def test_the_bars_are_those_over_the_fastest_links(tmp_path):
     records = [over_hosts("amber_single", 1, 1, (2.0,) * 3)]
     records += [over_hosts(milliseconds=(9.0,) * 3, megabits=megabits) for megabits in (10.0, 100.0)]
-    content, drawings = document.compose(Results(tmp_path, named(*records), None))
+    content, drawings = document.compose(gather(Results(tmp_path, named(*records), None)))
     assert set(drawings["scaling.svg"].args[0]["strategy"]) == {"amber_ring, 2 hosts, 100 Mbit/s"}
     [caption] = [block["caption"] for block in content["blocks"] if block.get("file") == "scaling.svg"]
     assert "Of several links the fastest; the table has all." in caption

@@ -1,6 +1,7 @@
 """The glossary explains words that the report uses, each once."""
 
 from reports.words import glossary
+from tests.reports.materials import material_of
 from tests.reports.pieces import headings
 
 
@@ -10,6 +11,6 @@ def test_words_stand_in_alphabetical_order_with_whole_sentences():
 
 
 def test_the_glossary_shows_every_word():
-    [heading, table] = glossary.section()
+    [heading, table] = glossary.section(material_of())
     assert headings([heading]) == ["Glossary"]
     assert dict(table["rows"]) == glossary.WORDS

@@ -7,7 +7,7 @@ from common.records.training import Record
 from reports import document
 from reports.tables import summaries
 from reports.tables.hosts import table as hosts_table
-from reports.tables.material import gather, regime_names
+from reports.tables.material import gather
 from reports.tables.results import Results
 from reports.words import hosts
 from tests.changes import changed
@@ -24,8 +24,7 @@ def table(*records: Record):
 
 def chapter(tmp_path, *records: Record) -> list[dict]:
     material = gather(Results(tmp_path, named(*records), None))
-    names = regime_names(material.cells)
-    return [block for part in hosts.sections(material.hosts, named(*records), names) for block in part]
+    return [*hosts.about(material), *hosts.section(material)]
 
 
 def row_under(blocks: list[dict], heading: str) -> dict[str, str]:
@@ -40,7 +39,7 @@ def skew_of(tmp_path, *records: Record) -> dict[str, str]:
 def test_without_hosts_there_is_no_chapter_and_no_row(tmp_path):
     assert chapter(tmp_path, make_record("amber_ring", 2)) == []
     assert table(make_record("amber_ring", 2)).empty
-    content, _ = document.compose(Results(tmp_path, named(make_record("amber_ring", 2)), None))
+    content, _ = document.compose(gather(Results(tmp_path, named(make_record("amber_ring", 2)), None)))
     assert "Hosts" not in headings(content["blocks"], 1)
 
 

@@ -9,6 +9,7 @@ from reports.tables import summaries
 from reports.tables.memory import table as memory_table
 from reports.words import memory
 from tests.changes import changed
+from tests.reports.materials import material_of
 from tests.reports.memory_of_processes import holding, process
 from tests.reports.records import make_record, named, varied
 
@@ -26,9 +27,7 @@ def sentences(*records: Record) -> list[str]:
 
 
 def section(*records: Record) -> list[dict]:
-    stems = named(*records)
-    launches = summaries.launches(stems)
-    return memory.section(memory_table(launches, stems), dict.fromkeys(launches["regime"], "wide weak"))
+    return memory.section(material_of(*records))
 
 
 def test_each_factor_is_said_to_be_over_the_strategy_that_its_records_name():
@@ -53,8 +52,8 @@ def test_the_section_shows_the_megabytes_of_every_cell_in_the_order_of_the_strat
     assert [block["kind"] for block in found] == ["heading", "text", "table"]
     assert found[1]["text"].startswith("Megabytes of the parameters")
     assert found[-1]["rows"] == [
-        ["amber_ring", "2", "wide weak", "1", "1.00", "1.00", "2.00", "4.00", "3,000,000"],
-        ["cobalt_replicas", "2", "wide weak", "1", "8.00", "8.00", "4.00", "20.0", "456"],
+        ["amber_ring", "2", "digits weak", "1", "1.00", "1.00", "2.00", "4.00", "3,000,000"],
+        ["cobalt_replicas", "2", "digits weak", "1", "8.00", "8.00", "4.00", "20.0", "456"],
     ]
     assert found[-1]["align"] == ["left", "right", "left", *["right"] * 6]
 
@@ -69,7 +68,7 @@ def test_older_records_have_no_row_and_launches_without_exchange_take_no_part():
     silent = changed(varied("amber_ring", exchange=False), memory_bytes=[process(8)])
     assert table(make_record("amber_ring"), silent) == {}
     nothing = memory_table(summaries.launches({}), {})
-    assert memory.section(nothing, {}) == []
+    assert section() == []
     assert " ".join(nothing) == (
         "regime workers strategy reference n parameters gradients optimizer_state held above_import device_peak "
         "reference_n reference_held reference_peak peak held_factor peak_factor"

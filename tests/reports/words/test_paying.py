@@ -10,8 +10,8 @@ from common.records.training import Record
 from reports.blocks import DASH
 from reports.tables import paying as numbers
 from reports.tables import summaries
-from reports.tables.material import regime_names
 from reports.words import paying
+from tests.reports.materials import material_of
 from tests.reports.records import named
 from tests.reports.steps import base, cells_and_steps, launch, rounds
 
@@ -24,8 +24,7 @@ def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
 
 
 def section(*records: Record) -> list[dict]:
-    cells = summaries.cells(summaries.launches(named(*records)))
-    return paying.section(table(*records), regime_names(cells))
+    return paying.section(material_of(*records))
 
 
 def said(*records: Record) -> list[str]:

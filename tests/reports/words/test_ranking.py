@@ -16,6 +16,7 @@ from reports.tables.standings import beside
 from reports.words import ranking
 from tests.reports.drawings import drawings_of
 from tests.reports.families import CERTIFIED, judged, launches, pairs_of, placed
+from tests.reports.materials import material_with
 from tests.reports.records import make_record, named, varied
 
 
@@ -26,7 +27,7 @@ def not_ranked(found: Ranking, left_out: Sequence[str] = ()) -> str:
 
 def why_nothing(found: Ranking) -> str:
     """What the section says where nothing was tested."""
-    return ranking.section(found, {"weak": "w"})[1]["text"]
+    return ranking.section(material_with(found))[1]["text"]
 
 
 @pytest.mark.parametrize("reason", [*ALL_REASONS, ""])
@@ -153,7 +154,7 @@ def test_without_launches_there_is_nothing_to_rank():
         found = rank(summaries.launches({}), plan, 0.05, CERTIFIED)
         assert found.comparisons.empty
         assert ranking.resolution(found, "weak") == ""
-        assert ranking.section(found, {}) == []
+        assert ranking.section(material_with(found)) == []
 
 
 def test_records_are_ranked_by_the_rows_that_they_compute():
@@ -194,13 +195,13 @@ def table_of(blocks: list[dict]) -> dict:
 
 def test_the_section_has_a_table_for_each_family_and_one_figure():
     table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
-    blocks = ranking.section(judged(table, 0.02), {"weak": "digits weak"})
+    blocks = ranking.section(material_with(judged(table, 0.02)))
     drawings = drawings_of(blocks)
     headings = [block["text"] for block in blocks if block["kind"] == "heading"]
-    assert headings == ["Who is faster: pairs within rounds", "2 workers, digits weak", "1 worker, digits weak"]
+    assert headings == ["Who is faster: pairs within rounds", "2 workers, w", "1 worker, w"]
     assert "less than 2 %, the margin" in blocks[1]["text"]
     assert [*drawings] == ["residuals"]
-    assert "2 workers, digits weak" in blocks[-1]["caption"]
+    assert "2 workers, w" in blocks[-1]["caption"]
     assert blocks[-1]["alt"].startswith("Lines over the rounds, one for each pair")
     assert drawings["residuals"]().startswith(b"<?xml")
 
@@ -208,7 +209,7 @@ def test_the_section_has_a_table_for_each_family_and_one_figure():
 def test_a_row_has_both_rates_the_interval_and_the_verdict_with_its_mark():
     steady, noisy = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], [3.5, 5.0, 4.0, 5.5, 2.5, 8.0]
     times = {"a": steady, "b": [1.0, 2.02, 1.0, 2.02, 1.0, 2.0], "c": [3.0, 6.0, 3.0, 6.2, 3.0, 6.0], "d": noisy}
-    table = table_of(ranking.section(judged(launches(times)), {"weak": "w"}))
+    table = table_of(ranking.section(material_with(judged(launches(times)))))
     assert table["columns"] == [
         *("strategy", "samples/s", "over", "samples/s", "rounds (n)", "ratio", "95 % interval", "p", "verdict"),
         "rounds to ±5 %",
@@ -222,22 +223,22 @@ def test_a_row_has_both_rates_the_interval_and_the_verdict_with_its_mark():
 
 def test_untested_pairs_are_counted_below_the_table():
     table = pd.concat([launches({"a": 1.0, "b": 1.2}), launches({"c": 1.0}, n=2), launches({"d": 1.0}, n=1)])
-    notes = table_of(ranking.section(judged(table), {"weak": "w"}))["notes"]
+    notes = table_of(ranking.section(material_with(judged(table))))["notes"]
     assert notes == ["Not tested: 5 more pairs, for too few rounds (n = 1 to 2)."]
 
 
 def test_of_very_many_pairs_those_with_the_fastest_and_of_neighbours_are_shown():
     times = {f"s{index:02d}": 1.0 + index / 5 for index in range(12)}
-    table = table_of(ranking.section(judged(launches(times)), {"weak": "w"}))
+    table = table_of(ranking.section(material_with(judged(launches(times)))))
     assert [(row[0], row[2]) for row in table["rows"] if row[0] == "s00"] == [("s00", name) for name in [*times][1:]]
     assert len(table["rows"]) == 11 + 10
     assert table["notes"] == ["Not shown: 45 pairs of slower strategies that aren't neighbours, 45 faster."]
     ten = launches({name: times[name] for name in [*times][:10]})
-    assert len(table_of(ranking.section(judged(ten), {"weak": "w"}))["rows"]) == 45
+    assert len(table_of(ranking.section(material_with(judged(ten))))["rows"]) == 45
 
 
 def test_without_a_tested_pair_the_section_says_why():
-    blocks = ranking.section(judged(launches({"a": 1.0, "b": 1.2}, n=3)), {"weak": "w"})
+    blocks = ranking.section(material_with(judged(launches({"a": 1.0, "b": 1.2}, n=3))))
     assert "too few rounds to rank anything: n = 3 rounds" in blocks[1]["text"]
     assert not drawings_of(blocks)
 

@@ -1,6 +1,7 @@
 """reports/regression.py: what the report says of a comparison against another commit."""
 
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -12,7 +13,8 @@ from common.sessions.other_checkout import RECORDS, Against
 from reports import document
 from reports.blocks import DASH
 from reports.render import pdf
-from reports.tables.results import read_results
+from reports.tables.material import Material, gather
+from reports.tables.results import Results, read_results
 from reports.words import regression
 from tests.reports.pieces import first_for_all
 from tests.reports.records import make_record, unfinished, write_all
@@ -41,8 +43,12 @@ def folder(tmp_path):
     return tmp_path
 
 
+def material_in(folder: Path) -> Material:
+    return gather(Results(folder, {}, None))
+
+
 def test_every_setting_stands_in_the_table_with_its_verdict(folder):
-    heading, said, _, table = regression.section(folder)
+    heading, said, _, table = regression.section(material_in(folder))
     assert heading["text"] == "Against commit 1111111111"
     counts = "of 3 settings: 1 slower, 1 fails here, 1 not compared."
     assert f"2222222222 with changes against main (1111111111), {counts}" in said["text"]
@@ -59,16 +65,16 @@ def test_every_setting_stands_in_the_table_with_its_verdict(folder):
 
 def test_the_section_is_in_the_document(folder):
     results = read_results(folder)
-    content, drawings = document.compose(results)
+    content, drawings = document.compose(gather(results))
     assert "Against commit 1111111111" in json.dumps(content)
     assert pdf.typeset(results.started_at, content, first_for_all(drawings)).startswith(b"%PDF-")
 
 
 def test_a_comparison_against_nothing_has_no_section(tmp_path):
-    assert regression.section(tmp_path) == []
+    assert regression.section(material_in(tmp_path)) == []
 
 
 def test_a_damaged_table_is_refused(tmp_path):
     (tmp_path / comparison.FILE).write_text("strategy\nnone\n")
     with pytest.raises(UserError, match="has no column"):
-        regression.section(tmp_path)
+        regression.section(material_in(tmp_path))

@@ -9,7 +9,7 @@ from common.errors import UserError
 from common.records.training import Record
 from reports import document
 from reports.blocks import DASH, Block
-from reports.tables import summaries
+from reports.tables.material import gather
 from reports.tables.results import Results
 from reports.tables.side_by_side import check_other
 from reports.words import side_by_side
@@ -26,7 +26,7 @@ def results(*records: Record, folder: str = "here") -> Results:
 
 
 def section(here: Results, there: Results | None) -> list[Block]:
-    return side_by_side.section(summaries.cells(summaries.launches(here.records)), here, there)
+    return side_by_side.section(gather(here, there))
 
 
 def tables(blocks: list[Block]) -> list[list[list[str]]]:
@@ -129,9 +129,9 @@ def test_a_folder_cannot_stand_beside_itself(tmp_path):
 
 def test_the_section_follows_the_curves_and_is_there_only_when_asked_for():
     here, there = results(make_record("amber_ring", 2)), results(make_record("amber_ring", 2), folder="there")
-    blocks = document.compose(here, against=there)[0]["blocks"]
+    blocks = document.compose(gather(here, against=there))[0]["blocks"]
     assert headings(blocks, level=1)[:3] == ["Finding", "Curves", "Beside there"]
-    assert "Beside there" not in headings(document.compose(here)[0]["blocks"])
+    assert "Beside there" not in headings(document.compose(gather(here))[0]["blocks"])
 
 
 def test_the_ceilings_of_both_stand_beside_each_other():

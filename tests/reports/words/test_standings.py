@@ -175,7 +175,7 @@ def test_pdf_and_page_have_the_numbers_of_the_rows(tmp_path):
     results = Results(tmp_path, named(*certified(tmp_path, *single, *rounds("amber_ring", 3.0), *strange)), None)
     material = gather(results)
     rows = of_regime(material, summaries.regimes(material.launches)[0])
-    content, drawings = document.compose(results, material)
+    content, drawings = document.compose(material)
     images = first_for_all(drawings | narrow(drawings))
     [table, *_] = re.findall(r"<tbody>(.*?)</tbody>", web_page.build(content, images).decode(), re.S)
     assert "&lt;b&gt;$x$" in table

@@ -10,7 +10,6 @@ from msgspec import structs
 
 from reports.blocks import Block
 from reports.render import shell
-from reports.tables import summaries
 from reports.tables.material import gather
 from reports.tables.results import Results
 from reports.words import strategy_pages
@@ -24,7 +23,7 @@ QUOTED = {"script": "amber_impl/ring.py", "distributed_by": [{"line": 41, "code"
 def composed(*records) -> list[Block]:
     results = Results(Path(), named(*records), None)
     material = gather(results)
-    return strategy_pages.section(material, results, summaries.regimes(material.launches))
+    return strategy_pages.section(material)
 
 
 def pages(*records) -> dict[str, list[Block]]:
@@ -55,8 +54,7 @@ def test_every_measured_strategy_has_a_part_with_all_its_labels():
     records = [BASE, RING, varied("amber_ring", 2, compiled=True), unfinished("failed", "It ended.", "cobalt_servers")]
     found = composed(*records)
     titles = [block["text"] for block in found if block["kind"] == "heading"]
-    assert titles == ["Strategy by strategy", "amber_ring", "amber_single"]
-    assert [block["kind"] for block in found].count("new_page") == 1
+    assert titles == ["amber_ring", "amber_single"]
     assert [block["name"] for block in found if block["kind"] == "figure"] == ["windows", "windows"]
     [figure] = of_kind(pages(*records)["amber_ring"], "figure")
     assert "2 workers, defaults 2.00 ms per step (n = 1) and 2 workers, compiled" in figure["alt"]
