@@ -256,12 +256,12 @@ def test_every_table_has_the_same_exposed_communication_also_of_a_round_with_two
     ids=lambda other: next(iter(other)),
 )
 def test_launches_of_another_configuration_in_the_same_round_take_no_part(other):
-    hosts = other.pop("hosts", 1)
+    hosts, facts = other.get("hosts", 1), {name: fact for name, fact in other.items() if name != "hosts"}
 
     def there(milliseconds: float, **options: object) -> Record:
         if hosts > 1:
             return over_hosts(milliseconds=(milliseconds,) * 3, options=MadeUpOptions(**options))
-        return launch(milliseconds, **other | options)
+        return launch(milliseconds, **facts | options)
 
     # Paired with the other's launch without exchange, 2 ms of exposed communication would be -16.
     theirs = [there(21.0), there(20.0, exchange=False)]
