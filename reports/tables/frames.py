@@ -21,6 +21,7 @@ from reports.tables.results import Results, read_results
 
 _LAUNCH = {
     "regime": "all that decides what was computed, how it was measured and on what",
+    "regime_of_any_batch": "the regime at the preset's own batch and lengths",
     "work": "the regime without the kind of scaling",
     "task": "the task of the regime, as options of the command line",
     "machine": "the kind of device and machine",
@@ -150,7 +151,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "is_paired": "whether the base has launches in these rounds",
     },
     "paying": {
-        **{name: _LAUNCH[name] for name in ("regime", "strategy", "placement", "hosts", "workers", "oversubscribed")},
+        **{name: _LAUNCH[name] for name in ("regime", "regime_of_any_batch", "strategy", "placement", "hosts")},
+        **{name: _LAUNCH[name] for name in ("workers", "oversubscribed")},
         "batch": "rows per step of each worker (B)",
         "base": "the undistributed base",
         "rows": "of the training set (N); empty where it isn't to be had",

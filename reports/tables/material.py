@@ -141,8 +141,8 @@ def regime_names(cells: pd.DataFrame) -> dict[str, str]:
     virtual = firsts["virtual"].map({True: ", virtual hosts", False: ""})
     short = firsts["preset"] + " " + firsts["scaling"] + virtual
     ambiguous, batches = short.duplicated(keep=False), firsts["batch"].groupby(short)
-    but_for_batch = firsts["task"].map(paying.but_for_batch).groupby(short)
-    by_batch = (batches.transform("nunique") == batches.transform("size")) & (but_for_batch.transform("nunique") == 1)
+    any_batch = firsts["regime_of_any_batch"].groupby(short)
+    by_batch = (batches.transform("nunique") == batches.transform("size")) & (any_batch.transform("nunique") == 1)
     longer = (", " + firsts["batch"].astype(str) + " rows").where(by_batch, " (" + firsts["task"] + ")")
     names = short.where(~ambiguous, short + longer)
     # Where several machines did the same task.

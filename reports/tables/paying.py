@@ -5,7 +5,6 @@ computing to be as fast beside R - 1 others as alone. T_comp(R) / T_comp(1) is c
 """
 
 import math
-import re
 from collections.abc import Mapping
 
 import pandas as pd
@@ -20,7 +19,17 @@ from reports.tables.decomposition import Configuration, Step, Steps, configurati
 
 PAYS, DOES_NOT_PAY = "pays", "doesn't pay"
 SURELY_PAYS, SURELY_DOES_NOT = "surely pays", "surely doesn't"
-_OF_A_CELL = ("regime", "strategy", "placement", "hosts", "workers", "oversubscribed", "batch", "base")
+_OF_A_CELL = (
+    "regime",
+    "regime_of_any_batch",
+    "strategy",
+    "placement",
+    "hosts",
+    "workers",
+    "oversubscribed",
+    "batch",
+    "base",
+)
 _COLUMNS = (
     *(*_OF_A_CELL, "rows", "epoch_seconds", "base_epoch_seconds", "ratio", "low", "high", "n", "measured"),
     *("base_seconds", "compute_seconds", "contention", "contention_low", "contention_high", "contention_n"),
@@ -55,11 +64,6 @@ def table(launches: pd.DataFrame, cells: pd.DataFrame, steps: Steps, records: Ma
             account = _account(cell, steps[key], computing.get(key, math.nan))
             rows.append({name: cell[name] for name in _OF_A_CELL} | epochs | account)
     return pd.DataFrame(rows, columns=[*_COLUMNS])
-
-
-def but_for_batch(options: str) -> str:
-    """A regime, or a task in options, without its batch and without the lengths that are chosen by it."""
-    return re.sub(r" --(batch|steps|warmup-steps|window-steps) \d+", "", options)
 
 
 def _data_parallel(launches: pd.DataFrame, records: Mapping[str, Record]) -> set[Configuration]:

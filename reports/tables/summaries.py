@@ -32,6 +32,9 @@ _COLUMNS_OF_NOTHING = (
 )
 """What a table of launches has where there are none."""
 
+_LENGTHS = ("steps", "warmup_steps", "window_steps")
+"""The fields of a task that are chosen by how long a step takes."""
+
 _Cells = dict[tuple[object, object], list[dict[str, object]]]
 """The cells of one worker with exchange, by their work and strategy."""
 
@@ -249,7 +252,7 @@ def _is_measured(record: Record) -> bool:
 
 
 def _regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
-    """The regime of each record: `regime` in full, `work` without the kind of scaling, `task` as options, `machine`.
+    """The regime of each record, the same at any batch, its work at any scaling, its task as options, and its machine.
 
     With one worker weak and strong scaling are the same work, so a base may come from either.
     """
@@ -263,9 +266,12 @@ def _regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
         if len(machines[place]) > 1:
             # Two machines that are alike but for their names are two all the same.
             place += f" of {record.host.name or 'an unknown machine'}"
-        work = f"{in_options(dataclasses.replace(task, scaling=PRESETS[task.preset].scaling))}; {place}"
+        unscaled = _at_default(task, ("scaling",))
+        work = f"{in_options(unscaled)}; {place}"
+        any_batch = f"{record.scaling}: {in_options(_at_default(unscaled, ('batch', *_LENGTHS)))}; {place}"
         regimes[name] = {
             "regime": f"{record.scaling}: {work}",
+            "regime_of_any_batch": any_batch,
             "work": work,
             "task": in_options(task),
             "machine": place,
@@ -297,16 +303,15 @@ def _pooled_tasks(records: Mapping[str, Record]) -> dict[str, Task]:
     """
     # The device that was used is in the record; the one that was asked for says less.
     ignored = ("checkpoint", "record", "data_dir", "workers", "seed", "deadline_seconds", "checkpoint_steps", "device")
-    lengths = ("steps", "warmup_steps", "window_steps")
     tasks = {name: _at_default(record.task, ignored) for name, record in records.items()}
     measured = [name for name, record in records.items() if record.synchronous and _is_measured(record)]
     usual = [tasks[name] for name in measured if _has_usual_link(records[name])]
     linked = [tasks[name] for name in measured if not _has_usual_link(records[name])]
     shared = [*usual, *sorted(linked, key=lambda task: task.steps, reverse=True)]
-    plots = {_at_default(task, lengths): task for task in reversed(shared)} | {task: task for task in usual}
+    plots = {_at_default(task, _LENGTHS): task for task in reversed(shared)} | {task: task for task in usual}
     for name, task in tasks.items():
         if not (records[name].synchronous and _has_usual_link(records[name])):
-            tasks[name] = plots.get(task, plots.get(_at_default(task, lengths), task))
+            tasks[name] = plots.get(task, plots.get(_at_default(task, _LENGTHS), task))
     return tasks
 
 
@@ -406,6 +411,7 @@ def _cell(group: pd.DataFrame) -> dict[str, object]:
     first = group.iloc[0]
     kept = (
         "regime",
+        "regime_of_any_batch",
         "work",
         "task",
         "machine",

@@ -10,7 +10,7 @@ from reports import blocks
 from reports.blocks import Block
 from reports.tables.material import Material
 from reports.tables.pairs import CAN_NOT_TELL, NO_ROUND, TOO_FEW
-from reports.tables.paying import DOES_NOT_PAY, PAYS, SURELY_DOES_NOT, SURELY_PAYS, but_for_batch
+from reports.tables.paying import DOES_NOT_PAY, PAYS, SURELY_DOES_NOT, SURELY_PAYS
 from reports.words.factors import PAIRED
 
 _MOST_NAMED = 6
@@ -143,7 +143,7 @@ def _tried(row: Mapping[str, object], found: pd.DataFrame) -> pd.DataFrame:
     """The rows of `found` that tell of `row` with larger batches; none where none is as large as the account's."""
     same = (found["strategy"] == row["strategy"]) & (found["workers"] == row["workers"])
     same &= (found["base"] == row["base"]) & (found["batch"] > row["batch"])
-    same &= found["regime"].map(but_for_batch) == but_for_batch(row["regime"])
+    same &= found["regime_of_any_batch"] == row["regime_of_any_batch"]
     larger = found[same].sort_values("batch")
     # Who tries it may round as the sentence does.
     account = min(row["fewest_batch"], float(f"{row['fewest_batch']:.2g}"))

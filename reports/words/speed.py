@@ -12,7 +12,6 @@ from reports.charts import speed as speed_charts
 from reports.charts import style
 from reports.tables import summaries
 from reports.tables.material import Material
-from reports.tables.paying import but_for_batch
 from reports.words import configurations
 
 
@@ -23,12 +22,12 @@ def curves(material: Material) -> list[Block]:
     strategy: that is a batch that was tried, and makes no curve.
     """
     parts: list[Block] = []
-    found: dict[str, list[str]] = {}
+    drawn: set[str] = set()
     for name in material.regimes:
-        counts = summaries.with_exchange(material.cells, name).groupby("strategy")["workers"].nunique()
-        alike = found.setdefault(but_for_batch(name), [])
-        if not alike or counts.max() > 1:
-            alike.append(name)
+        shown = summaries.with_exchange(material.cells, name)
+        any_batch = shown["regime_of_any_batch"].iloc[0]
+        if any_batch not in drawn or shown.groupby("strategy")["workers"].nunique().max() > 1:
+            drawn.add(any_batch)
             parts += _curves(material, name)
     return parts
 

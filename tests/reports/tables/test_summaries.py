@@ -108,6 +108,7 @@ def test_a_launch_has_what_its_record_says():
     task = "--preset digits --scaling weak --steps 60 --warmup-steps 20 --window-steps 10"
     work = f"{task.replace('--scaling weak ', '')}; cpu on 2 cores of Some CPU"
     assert launch.pop("compared_with") == {"a": "b"}
+    assert launch.pop("regime_of_any_batch") == "weak: --preset digits; cpu on 2 cores of Some CPU"
     assert launch == pytest.approx(
         {"launch": "some", "regime": f"weak: {work}", "work": work, "task": task}
         | {"machine": "cpu on 2 cores of Some CPU"}
