@@ -7,6 +7,7 @@ must follow. Workers play no part here.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -148,10 +149,10 @@ class Trajectory:
     kinks: list[Kink] = field(default_factory=list[Kink])
     """The smallest pre-activation of each step; empty without a hidden ReLU."""
 
-    @property
+    @cached_property
     def losses(self) -> list[float]:
         """The mean loss of every step's rows."""
-        return [float(rows.mean()) for rows in self.row_losses]
+        return np.mean(self.row_losses, axis=1).tolist() if len(self.row_losses) else []
 
     @property
     def state(self) -> State:

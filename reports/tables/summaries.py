@@ -11,6 +11,7 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import pandas as pd
 from msgspec import structs
@@ -51,6 +52,7 @@ def launches(records: Mapping[str, Record]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=None if rows else _COLUMNS_OF_NOTHING)
 
 
+@cache
 def in_options(task: Task) -> str:
     """The task as options of the command line: what differs from its preset."""
     return " ".join(to_arguments(task, Options()))
