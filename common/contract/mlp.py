@@ -142,8 +142,8 @@ class Kink:
 class Trajectory:
     """The results of a run of the oracle."""
 
-    row_losses: Sequence[np.ndarray]
-    """The loss of each row of every step, (rows,)."""
+    row_losses: Sequence[np.ndarray] | np.ndarray
+    """The loss of each row of every step, (steps, rows)."""
     states: list[State]
     """The final state of each model: one, or one for each worker with gradient exchange off."""
     kinks: list[Kink] = field(default_factory=list[Kink])
@@ -166,7 +166,7 @@ class Trajectory:
 
     def shard_losses(self, shards: int) -> np.ndarray:
         """The loss of every step's shards, (shards, steps): means over equal, consecutive parts of the step's rows."""
-        return np.mean([rows.reshape(shards, -1) for rows in self.row_losses], axis=2).T
+        return np.reshape(self.row_losses, (len(self.row_losses), shards, -1)).mean(axis=2).T
 
 
 def train(

@@ -86,4 +86,4 @@ def _trajectory(arrays: Mapping[str, np.ndarray]) -> Trajectory:
     for number in range(int(arrays["models"][0])):
         prefix = f"state{number}/"
         states.append({name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)})
-    return Trajectory(list(arrays["row_losses"]), states, kinks)
+    return Trajectory(arrays["row_losses"], states, kinks)

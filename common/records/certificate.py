@@ -3,8 +3,10 @@
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -45,6 +47,20 @@ MOST_PARAMETER_BYTES = 2**30
 """In float32; an oracle holds several copies of twice the size."""
 
 CHANGED = "its record or its weights aren't those that the launch left"
+
+
+class _Oracle(NamedTuple):
+    """What decides which oracle a launch is held to; `workers` is 0 and `alone` empty with gradient exchange."""
+
+    maths: Task
+    global_batch: int
+    steps: int
+    with_state: bool
+    workers: int
+    alone: str
+
+
+_OracleOf = Callable[[_Oracle], Trajectory]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +112,11 @@ def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str
     launches of several workers, those whose data or weights aren't here, and the `changed`.
     """
     good = {launch: record for launch, record in records.items() if record.status == "ok"}
-    return [_compare(launch, record, folder, launch in changed) for launch, record in good.items()]
+    # Launches with the same oracle come one after another, so that each oracle is read once, and one is kept.
+    oracle_of = lru_cache(maxsize=1)(_oracle)
+    ordered = sorted(good.items(), key=lambda item: repr(_which(item[1])))
+    compared = {launch: _compare(launch, record, folder, launch in changed, oracle_of) for launch, record in ordered}
+    return [compared[launch] for launch in good]
 
 
 def deviating(comparisons: Sequence[Comparison]) -> list[str]:
@@ -139,9 +159,8 @@ def trajectory_of(record: Record) -> Trajectory:
 
     Raises UserError where the record's rows aren't those of the data here, or that can't be loaded.
     """
-    task = record.task
-    _check(record, maths_of(task))
-    return oracle_cache.of_batch(maths_of(task), record.examples_per_step, task.steps, bool(record.checkpoint))
+    _check(record, maths_of(record.task))
+    return _oracle(_which(record))
 
 
 def with_weights_found(record: Record, folder: Path) -> Record:
@@ -157,7 +176,21 @@ def with_weights_found(record: Record, folder: Path) -> Record:
     )
 
 
-def _compare(launch: str, record: Record, folder: Path, is_changed: bool) -> Comparison:
+def _which(record: Record) -> _Oracle:
+    maths, is_kept = maths_of(record.task), bool(record.checkpoint)
+    workers, alone = (0, "") if record.exchange else (record.world_size, record.alone or "")
+    return _Oracle(maths, record.examples_per_step, record.task.steps, is_kept, workers, alone)
+
+
+def _oracle(which: _Oracle) -> Trajectory:
+    if not which.alone:
+        return oracle_cache.of_batch(which.maths, which.global_batch, which.steps, which.with_state)
+    return oracle_cache.of_workers_alone(
+        which.maths, which.global_batch, which.steps, which.workers, Alone[which.alone], which.with_state
+    )
+
+
+def _compare(launch: str, record: Record, folder: Path, is_changed: bool, oracle_of: _OracleOf) -> Comparison:
     task = record.task
     comparison = Comparison(
         launch=launch,
@@ -187,7 +220,7 @@ def _compare(launch: str, record: Record, folder: Path, is_changed: bool) -> Com
     if not record.exchange and not record.alone:
         return dataclasses.replace(comparison, note="no oracle computes this strategy without exchange")
     try:
-        deviation, losses = _deviation(with_weights_found(record, folder), task, folder)
+        deviation, losses = _deviation(with_weights_found(record, folder), folder, oracle_of)
     except UserError as error:
         return dataclasses.replace(comparison, note=str(error))
     verdict, note = _verdict(record, deviation)
@@ -203,22 +236,20 @@ def _compare(launch: str, record: Record, folder: Path, is_changed: bool) -> Com
     )
 
 
-def _deviation(record: Record, task: Task, folder: Path) -> tuple[Deviation, np.ndarray]:
+def _deviation(record: Record, folder: Path, oracle_of: _OracleOf) -> tuple[Deviation, np.ndarray]:
     """How far the record is from its oracle, and the oracle's losses. Raises UserError where it can't be compared."""
+    task = record.task
+    _check(record, maths_of(task))
     if record.exchange:
-        trajectory = trajectory_of(record)
+        trajectory = oracle_of(_which(record))
         return deviation.deviation(record, task, folder, trajectory), np.array(trajectory.losses)
-    maths = maths_of(task)
-    _check(record, maths)
     if record.examples_per_step % record.world_size:
         raise UserError(
             f"Its {record.examples_per_step} rows per step don't divide by its {record.world_size} workers."
         )
     if record.alone not in Alone.__members__:
         raise UserError(f"It names an oracle that this program doesn't know ({record.alone}): use the one that ran it.")
-    alone = oracle_cache.of_workers_alone(
-        maths, record.examples_per_step, task.steps, record.world_size, Alone[record.alone], bool(record.checkpoint)
-    )
+    alone = oracle_of(_which(record))
     return deviation.deviation_alone(record, task, folder, alone), np.array(alone.losses)
 
 
