@@ -36,14 +36,16 @@ def write_report(
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
     page_file, beside = shell.page_beside(out), frames.folder_beside(out)
+    # Records last as long as the process: the garbage collector needn't walk through them again and again.
+    gc.disable()
     found = read_results(results or newest_comparison(Path("results")))
     other = read_results(against) if against else None
     if other:
         side_by_side.check_other(found, other)
     for path in filter(None, (out, page_file, headline, sweep, beside / "columns.csv")):
         ensure_writable(path)
-    # Records last as long as the process: the garbage collector needn't walk through them again and again.
     gc.freeze()
+    gc.enable()
     material = gather(found, other)
     content, drawings = compose(material)
     if headline and "headline.svg" not in drawings:

@@ -45,8 +45,10 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
     try:
         text = path.read_bytes()
         # This decoder refuses what is no UTF-8 and numbers out of range, but not keys that are there twice.
-        msgspec.json.decode(text)
-        content: object = json.loads(text, object_pairs_hook=_unique)
+        content: object = msgspec.json.decode(text)
+        # Text as this program writes it has every key once; of other text the slow decoder of the library tells.
+        if msgspec.json.format(text, indent=-1) != msgspec.json.encode(content):
+            content = json.loads(text, object_pairs_hook=_unique)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} isn't a record that can be read ({_one_line(str(error))}): {_REMEDY}.") from error
     values: dict[str, object] = content if isinstance(content, dict) else {}

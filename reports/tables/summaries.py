@@ -10,7 +10,7 @@ aren't at their default, then its hosts where there are several, and a strategy 
 import dataclasses
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 
 import pandas as pd
@@ -322,7 +322,8 @@ def _has_usual_link(record: Record) -> bool:
     return not (record.virtual and record.virtual.bandwidth_bits_per_second)
 
 
-def _at_default(task: Task, names: Sequence[str]) -> Task:
+@cache
+def _at_default(task: Task, names: tuple[str, ...]) -> Task:
     """`task` with these fields as its preset has them."""
     return dataclasses.replace(task, **{name: getattr(PRESETS[task.preset], name) for name in names})
 
