@@ -1,0 +1,34 @@
+"""Every word and number of a report, held to a text that was read once and is kept beside this test.
+
+Whoever changes a report on purpose writes the text anew, and reads what differs:
+`python -m tests.reports.test_whole_report`.
+"""
+
+import tempfile
+from pathlib import Path
+
+from reports import document
+from reports.tables.material import gather
+from tests.reports.whole_report import as_text, results_in
+
+KEPT = Path(__file__).with_suffix(".txt")
+
+
+def text_of_report(folder: Path) -> str:
+    return as_text(*document.compose(gather(results_in(folder))))
+
+
+def test_the_report_says_what_was_read_once(tmp_path):
+    told, kept = (text.splitlines() for text in (text_of_report(tmp_path), KEPT.read_text(encoding="utf-8")))
+    assert told == kept
+
+
+def test_every_chapter_has_something_to_say():
+    text = KEPT.read_text(encoding="utf-8")
+    chapters = [title for title, _ in document.CHAPTERS if title]
+    assert [title for title in chapters if f"[heading]\n{title}\n" not in text] == []
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        KEPT.write_text(text_of_report(Path(temporary)), encoding="utf-8")

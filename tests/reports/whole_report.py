@@ -1,0 +1,132 @@
+"""A made-up comparison that has something for every section of its report, and the report on it as text."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from msgspec import structs
+
+from common.contract.task import PRESETS
+from common.records.training import Record
+from reports.blocks import Block
+from reports.render.drawing import Drawings
+from reports.tables.results import Results
+from tests.changes import changed
+from tests.reports.charts.read_marks import read
+from tests.reports.memory_of_processes import process
+from tests.reports.probes import probe
+from tests.reports.records import certified, make_record, named, over_hosts, unfinished, varied
+from tests.reports.replays import replay, replayed
+
+ROUNDS = 6
+
+
+def launches_of_a_round(number: int) -> Iterator[Record]:
+    """The launches of one round, all of which met a machine of the same speed."""
+    noise = np.random.default_rng(number)
+    drift = 1 + noise.uniform(0, 0.2)
+
+    def windows(milliseconds: float) -> tuple[float, ...]:
+        return tuple(drift * milliseconds * noise.uniform(0.98, 1.03, 4))
+
+    yield make_record("amber_single", 1, windows(2.0), rank_factors=(1.0,))
+    yield make_record("cobalt_single", 1, windows(2.6))
+    for workers in (1, 2, 4):
+        sent = {"wire_bytes_per_step": 1.1e5 * workers, "memory_bytes": [process(8, 8, peak=40)] * workers}
+        yield make_record("amber_ring", workers, windows(2.1 + 0.6 * workers), **sent)
+    ranks = {"rank_factors": (1.0, 1.08)}
+    yield changed(varied("amber_ring", 2, windows(2.2), exchange=False), wire_bytes_per_step=0.0)
+    yield _watched(make_record("amber_library", 2, windows(3.32), **ranks), is_disturbed=number == 3)
+    yield make_record("amber_threads", 2, windows(2.9))
+    yield make_record("amber_sharded", 2, windows(4.4), memory_bytes=[process(4, 8, peak=30)] * 2)
+    yield varied("amber_ring", 2, windows(3.0), rounding="float16")
+    yield make_record("cobalt_replicas", 2, windows(3.9))
+    yield varied("cobalt_replicas", 2, windows(3.1), exchange=False)
+    yield make_record("cobalt_servers", 2, windows(5.0), synchronous=False)
+    lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+    for workers in (1, 2):
+        strong = dataclasses.replace(PRESETS["digits"], scaling="strong", seed=3, workers=workers, **lengths)
+        yield make_record("amber_ring", workers, windows(2.4), task=strong)
+    yield over_hosts("amber_single", 1, 1, windows(2.0))
+    for hosts in (2, 4):
+        for megabits in (10.0, 100.0, 1000.0):
+            yield over_hosts("amber_ring", hosts, hosts, windows(2.2 + 60 / megabits + hosts), megabits)
+
+
+def _watched(record: Record, is_disturbed: bool) -> Record:
+    """The record with what else happened on its cores, of which a hypervisor took a part."""
+    windows = [
+        structs.replace(
+            window,
+            core_seconds=window.seconds,
+            steal_seconds=0.6 * window.seconds if is_disturbed else 0.0,
+            busy_seconds=0.9 * window.seconds,
+            own_seconds=0.9 * window.seconds,
+            spin_seconds=1e-4,
+            involuntary_switches=5,
+            clock_megahertz=2000.0,
+        )
+        for window in record.windows
+    ]
+    return changed(record, windows=windows, pinned_cores=[0])
+
+
+def results_in(folder: Path) -> Results:
+    """The comparison, with weights in `folder`."""
+    records, rounds = [], []
+    for number in range(1, ROUNDS + 1):
+        own = list(launches_of_a_round(number))
+        records += own
+        rounds += [number] * len(own)
+    records += [
+        unfinished("failed", "It ended with status 1."),
+        unfinished("unsupported", "It has no GPU.", "teal_amber"),
+    ]
+    rounds += [1, 1]
+    stems = named(*certified(folder, *records))
+    plan = pd.DataFrame({"launch": [*stems], "stage": "round", "repetition": rounds, "order_seed": 7, "margin": 0.05})
+    stem = next(name for name, record in stems.items() if record.name == "amber_ring" and record.world_size == 2)
+    replays = {
+        f"replay-{number}": replay(1.0 + number / 50, number, replayed=replayed(stem, under_way=(0.001, 0.0012)))
+        for number in range(1, ROUNDS + 1)
+    }
+    return Results(
+        *(folder, stems, plan, {"teal_cobalt": 14.0}, (probe("amber", 1.7), probe("cobalt", 2.1))),
+        replays=replays,
+        command="nox -s compare -- --order-seed 7",
+        digest="0123",
+        variables={"OMP_DYNAMIC": "1"},
+    )
+
+
+def as_text(content: Mapping[str, object], drawings: Drawings) -> str:
+    """Every word and number of the report, a line for each, those under the marks of its figures among them.
+
+    How far float32 is from the oracle differs from processor to processor, and stands as `~`; so does the sign of
+    what is rounded to nothing.
+    """
+    lines = [line for block in content["blocks"] for line in _lines(block, drawings)]
+    text = re.sub(r"\b\d(\.\d+)?e-\d+\b", "~", "\n".join(lines))
+    return re.sub(r"[+\N{MINUS SIGN}-]0\.0 %", "~0.0 %", text) + "\n"
+
+
+def _lines(block: Block, drawings: Drawings) -> Iterator[str]:
+    kind = block["kind"]
+    yield f"[{kind}]"
+    if kind == "table":
+        yield from (" | ".join(cells).replace("\n", " ") for cells in [block["columns"], *block["rows"]])
+        yield from block["notes"]
+    elif kind == "answers":
+        yield from (f"{each['question']}: {item}" for each in block["answers"] for item in each["items"])
+    elif kind == "figure":
+        yield from (block["caption"], block["alt"])
+        for mark in read(drawings[block["file"]]()):
+            tip = ", ".join(f"{name}: {value}" for name, value in mark.tip.items())
+            yield f"{mark.panel} ({' '.join(mark.keys)}): {tip}"
+    else:
+        told = [block.get(name, []) for name in ("items", "where", "lines")]
+        yield from (str(block[name]) for name in ("text", "what", "cause", "remedy", "file") if block.get(name))
+        yield from (item for each in told for item in each)
