@@ -23,27 +23,17 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from common.declarations.arguments import parse_command_line
-from common.measurement import machine
 from common.measurement.run import Run
-from common.measurement.world import World
 from jax_impl import mlp
 from jax_impl.mlp import WORKERS
 from jax_impl.strategies import DEVICES
-from jax_impl.world import replicate
+from jax_impl.world import replicate, world_of_devices
 
 
 def main() -> None:
     """Train the MLP on `--workers` devices of this process, as the command line says."""
     task, options = parse_command_line(DEVICES, __doc__)
-    workers = task.workers or 1
-    world = World(
-        placement=machine.pin(task, local_world_size=workers, replicas=workers),
-        size=workers,
-        backend="XLA",
-        device=mlp.choose_devices(task, replicas=workers),
-        synchronize=mlp.synchronize,
-    )
-    mesh = Mesh(np.array(jax.devices()), (WORKERS,))
+    world, mesh = world_of_devices(task)
     _train(Run(DEVICES, task, options, world), mesh)
 
 

@@ -116,6 +116,22 @@ def joined(limits: Task | Sweep) -> Iterator[tuple[World, Mesh]]:
         all_gather(None)
 
 
+def world_of_devices(limits: Task | Sweep) -> tuple[World, Mesh]:
+    """The world of `--workers` devices of this process, and their mesh, whose only axis is `WORKERS`.
+
+    Raises UserError where `--device` asks for more GPUs than there are.
+    """
+    workers = limits.workers or 1
+    world = World(
+        placement=machine.pin(limits, local_world_size=workers, replicas=workers),
+        size=workers,
+        backend="XLA",
+        device=mlp.choose_devices(limits, replicas=workers),
+        synchronize=mlp.synchronize,
+    )
+    return world, Mesh(np.array(jax.devices()), (WORKERS,))
+
+
 def meet(process: Process, coordinator: str, deadline_seconds: float) -> None:
     """Return when all processes have come to rank 0, which listens on the coordinator's port until then.
 
