@@ -19,6 +19,7 @@ from common.declarations.strategy import (
     Launch,
     Launcher,
     Options,
+    Probe,
     ReplicaOptions,
     Strategy,
     Traffic,
@@ -44,6 +45,11 @@ JAX = Family(
         "JAX_ENABLE_COMPILATION_CACHE": "0",
         "JAX_DEFAULT_MATMUL_PRECISION": "highest",
     },
+    probe=Probe(
+        script="jax_impl/ceiling.py",
+        like="jax_data_parallel",
+        operation="one `lax.pmean` of one array",
+    ),
 )
 
 

@@ -82,7 +82,9 @@ def test_what_is_started_beside_others_leaves_what_the_whole_cluster_has_to_them
 
 
 def test_programs_of_any_kind_have_names_of_their_own(catalogue_of, declare, refusal, monkeypatch):
-    assert len(catalogue.programs()) == len({*catalogue.strategies(), *catalogue.libraries(), *catalogue.ways()}) + 3
+    declared = {*catalogue.strategies(), *catalogue.libraries(), *catalogue.ways()}
+    probed = [family for family in catalogue.families().values() if family.probe]
+    assert len(catalogue.programs()) == len(declared) + len(probed)
     library = catalogue.find_library("gloo")
     catalogue_of(declare("gloo"))
     monkeypatch.setattr(catalogue, "libraries", lambda: {"gloo": library})

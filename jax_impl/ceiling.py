@@ -1,0 +1,126 @@
+"""The ceiling of JAX's strategies: the matrix products of a step, and an all-reduce of its gradients, alone.
+
+To start it: `python jax_impl/ceiling.py --workers 2 --preset pathway`.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
+
+from common.errors import exit_with_one_line, require_framework
+
+if __name__ == "__main__":
+    require_framework("jax")
+
+import os
+from collections import defaultdict
+from functools import partial
+
+import jax
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+from msgspec.structs import asdict
+
+from common.contract import mlp as contract
+from common.contract.task import Task
+from common.declarations.arguments import parse_command_line
+from common.measurement import ceiling
+from common.measurement.world import World
+from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window
+from jax_impl import mlp
+from jax_impl.mlp import WORKERS
+from jax_impl.strategies import DATA_PARALLEL
+from jax_impl.world import joined, replicate, start_unless_given
+
+OPERATIONS_AT_ONCE = 10**8
+"""Floating point operations in one call, about: so many that the call itself costs next to nothing."""
+
+
+def main() -> None:
+    """Join the other workers, or start them all. Clock the products on rank 0, then an exchange among all workers."""
+    start_unless_given(DATA_PARALLEL, __doc__)
+    task, _ = parse_command_line(DATA_PARALLEL, __doc__)
+    with joined(task) as (world, mesh):
+        products, facts = _clock_products(task, world) if world.rank == 0 else ([], {})
+        # The other workers wait here for rank 0.
+        world.all_gather(None)
+        exchange = _clock_exchange(task, world, mesh) if world.size > 1 else []
+        if world.rank == 0:
+            ceiling.finish(DATA_PARALLEL, task, world, products, exchange, facts)
+
+
+def _clock_products(task: Task, workers: World) -> tuple[list[ClockedProduct], dict[str, str]]:
+    """The products of a step on this rank, and facts on what computed them."""
+    alone = World(placement=workers.placement, synchronize=mlp.synchronize)
+    clocked: list[ClockedProduct] = []
+    libraries: dict[str, set[str]] = defaultdict(set)
+    for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, workers.size)):
+        at_once = max(1, OPERATIONS_AT_ONCE // product.operations)
+        compute, program = _repeated(product, at_once)
+        windows = ceiling.clock(compute, alone, at_once)
+        clocked.append(ClockedProduct(**asdict(product), way=AS_TRAINED, windows=windows))
+        if workers.device == "cpu":
+            libraries[f"{product.kind} by"].add("YNNPACK" if "__ynn_fusion" in program else "Eigen")
+    facts = {kind: " and ".join(sorted(names)) for kind, names in libraries.items()}
+    return clocked, facts | {"threads of XLA's pool": os.environ["PJRT_NPROC"]}
+
+
+def _repeated(product: Product, at_once: int) -> tuple[partial[jax.Array], str]:
+    """A compiled call that computes the product `at_once` times, and its program as XLA writes it.
+
+    Gradients are computed as a backward pass has them, by transposing the forward product.
+    """
+    random = np.random.default_rng(0)
+    features, weight, gradients = (
+        jax.numpy.array(random.standard_normal(shape, np.float32))
+        for shape in (
+            (product.rows, product.inputs),
+            (product.inputs, product.outputs),
+            (product.rows, product.outputs),
+        )
+    )
+    left, right, multiply = {
+        "forward": (features, weight, lambda left, right: left @ right),
+        "weight gradient": (
+            features,
+            gradients,
+            lambda left, right: jax.linear_transpose(lambda weight: left @ weight, weight)(right)[0],
+        ),
+        "input gradient": (
+            gradients,
+            weight,
+            lambda left, right: jax.linear_transpose(lambda features: features @ right, features)(left)[0],
+        ),
+    }[product.kind]
+
+    def repeated(left: jax.Array, right: jax.Array) -> jax.Array:
+        def again(number: jax.Array, factor_and_product: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            # Otherwise XLA would compute one product for all.
+            changed = factor_and_product[0].at[0, 0].set(number.astype(left.dtype))
+            return changed, multiply(changed, right)
+
+        return lax.fori_loop(1, at_once, again, (left, multiply(left, right)))[1]
+
+    compiled = jax.jit(repeated).lower(left, right).compile()
+    return partial(compiled, left, right), compiled.as_text()
+
+
+def _clock_exchange(task: Task, world: World, mesh: Mesh) -> list[Window]:
+    """Clock an all-reduce of one array as large as all gradients, as the strategy averages gradients."""
+    gradients = replicate(mesh, np.zeros(contract.parameter_bytes(task) // 4, np.float32))
+    mean = partial(lax.pmean, axis_name=WORKERS)
+    all_reduce = jax.jit(jax.shard_map(mean, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False))
+
+    def exchange() -> None:
+        nonlocal gradients
+        # Each all-reduce takes what the one before gave, so that none begins earlier.
+        gradients = all_reduce(gradients)
+
+    return ceiling.clock(exchange, world)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)
