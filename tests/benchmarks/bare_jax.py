@@ -1,0 +1,58 @@
+"""The bare jitted loop that JAX's strategies are measured against: a tutorial's, with no harness."""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from common.contract import mlp
+from common.contract.task import Task
+from common.measurement.run import Run
+from tests.benchmarks.paired import BareWindow
+
+
+def loss_of(task: Task, parameters: list[jax.Array], features: jax.Array, labels: jax.Array) -> jax.Array:
+    """The mean cross-entropy of the rows, as anybody would write it."""
+    activate = jax.nn.relu if task.activation == "relu" else jnp.tanh
+    values = features
+    for position in range(0, len(parameters), 2 if task.bias else 1):
+        values = activate(values) if position else values
+        values = values @ parameters[position]
+        values = values + parameters[position + 1] if task.bias else values
+    return -jnp.mean(jax.nn.log_softmax(values)[jnp.arange(len(labels)), labels])
+
+
+def make_window(
+    run: Run,
+    place: Callable[[np.ndarray], jax.Array] = jax.device_put,
+    place_rows: Callable[[np.ndarray], object] = lambda rows: rows,
+    distribute: Callable[[Callable[..., tuple]], Callable[..., tuple]] = lambda step: step,
+    average: Callable[[list[jax.Array]], list[jax.Array]] = lambda gradients: gradients,
+) -> BareWindow:
+    """A function that trains one step on each of the given arrays of rows, with the data on the devices.
+
+    `place` puts what every device has whole, `place_rows` a worker's row numbers. `distribute` wraps the step, in which
+    `average` takes the mean of the gradients over the workers.
+    """
+    task = run.task
+    parameters = [place(np.array(value)) for value in mlp.initial_weights(task).values()]
+    train_set = place(run.dataset.train_features), place(run.dataset.train_labels)
+
+    def train_step(parameters: list[jax.Array], rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
+        features, labels = (array[rows] for array in train_set)
+        loss, gradients = jax.value_and_grad(partial(loss_of, task))(parameters, features, labels)
+        pairs = zip(parameters, average(gradients), strict=True)
+        return [parameter - rate * gradient for parameter, gradient in pairs], loss[None]
+
+    step = jax.jit(distribute(train_step), donate_argnums=0)
+
+    def window(rows_of_steps: list[np.ndarray]) -> None:
+        nonlocal parameters
+        for position, rows in enumerate(rows_of_steps):
+            rate = np.float32(mlp.learning_rate(task, position))
+            parameters, _ = step(parameters, place_rows(rows), rate, *train_set)
+        jax.block_until_ready(parameters)
+
+    return window
