@@ -83,11 +83,18 @@ def processes_across_hosts(launch: Launch) -> list[list[list[str]]]:
     return commands
 
 
+SILENCE_REPORTS = (
+    r"stopped sending heartbeats\):\n(?:\S+\| )?(?P<rank>\d+)",
+    r"DEADLINE_EXCEEDED[^/]*RPC: /xla\.coordination\.CoordinationService/Heartbeat",
+)
+"""What JAX prints before it aborts: of a rank without a heartbeat, and of a rank 0 that doesn't answer one."""
+
 PROCESSES = Launcher(
     name="jax.distributed",
     command=PROCESS.command,
     across_hosts=processes_across_hosts,
     is_one_of_several=world_is_given,
+    silence_reports=SILENCE_REPORTS,
 )
 """Several processes, which the script starts itself unless their coordinator or Slurm's step is given."""
 

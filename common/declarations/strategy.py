@@ -198,6 +198,9 @@ class Launcher:
     signal_reports: tuple[str, ...] = ()
     """How it reports that a signal ended a rank: regular expressions with the groups `rank` and `signal`, or `rank` and
     `status`, as a shell has it, where it reports the process that ended first."""
+    silence_reports: tuple[str, ...] = ()
+    """How its processes report a rank that no longer answers: regular expressions with the group `rank`, or without it
+    where the silent one is rank 0, through which the others meet."""
 
 
 PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script])

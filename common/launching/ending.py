@@ -11,6 +11,10 @@ TIMED_OUT_STATUS = 124
 """Exit status of a launch that its deadline ended, as timeout(1) gives."""
 
 
+ENDED_WITH_SIGNAL = "ended with signal"
+"""What a sentence has on a signal that ended the first of the processes, for which the others were ended."""
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a launch ended; `unsupported`: it refused before anything was trained or measured."""
@@ -30,22 +34,35 @@ def sentences(text: str) -> Iterator[Ended]:
             yield Ended("unsupported", sentence)
 
 
-def read(status: int, deadline_seconds: float, log: str, signal_reports: Sequence[str] = ()) -> Ended:
-    """How a launch ended, from its exit status, its log, and how its launcher reports signals there.
+def read(
+    status: int,
+    deadline_seconds: float,
+    log: str,
+    signal_reports: Sequence[str] = (),
+    silence_reports: Sequence[str] = (),
+) -> Ended:
+    """How a launch ended, from its exit status, its log, and how a `Launcher` reports signals and silent ranks there.
 
-    A rank's own sentence on its failure counts before a signal, and a signal before any refusal. Only a report on the
-    process that ended first, which has a `status`, counts before all sentences: the others' are about its loss.
+    A rank's own sentence on its failure counts before a signal, and a signal before any refusal. Some reports count
+    before that sentence, which is about the loss of another process then: on a rank that no longer answers, and on the
+    process that ended first, by a report with a `status` or by our own sentence on its signal.
     """
     if status == 0:
         return Ended("ok")
     if status == TIMED_OUT_STATUS:
         return Ended("failed", f"It was ended by its deadline of {deadline_seconds:g} s.")
-    endings = sorted(sentences(log), key=lambda ended: ended.status != "failed")
+    silences = filter(None, (re.search(report, log) for report in silence_reports))
+    if silence := min(silences, key=re.Match.start, default=None):
+        rank = silence.groupdict().get("rank", "0")
+        return Ended("failed", f"rank {rank} stopped answering, so all processes were ended.")
+    endings = sorted(
+        sentences(log), key=lambda ended: (ended.status != "failed", ENDED_WITH_SIGNAL not in (ended.reason or ""))
+    )
     for match in filter(None, (re.search(report, log) for report in signal_reports)):
         is_of_first = "status" in match.groupdict()
         if is_of_first or not endings or endings[0].status != "failed":
             number = int(match["status"]) - 128 if is_of_first else match["signal"]
-            return Ended("failed", f"rank {match['rank']} ended with signal {number}, so all processes were ended.")
+            return Ended("failed", f"rank {match['rank']} {ENDED_WITH_SIGNAL} {number}, so all processes were ended.")
     return endings[0] if endings else Ended("failed", f"It ended with status {status}.")
 
 

@@ -20,7 +20,7 @@ from typing import IO, NoReturn
 import psutil
 
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_failure, print_note
-from common.launching.ending import TIMED_OUT_STATUS
+from common.launching.ending import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
 from common.paths import ROOT
 
 REPORT_SECONDS = 1.0
@@ -130,8 +130,9 @@ def run_tasks(
         sys.exit(TIMED_OUT_STATUS)
     if outcome.failed is None or outcome.status == REFUSED_STATUS:
         sys.exit(outcome.status)
-    ending = f"signal {-outcome.status}" if outcome.status < 0 else f"status {outcome.status}"
-    raise LaunchFailedError(f"{[*tasks][outcome.failed]} ended with {ending}, so all processes were ended.")
+    status = outcome.status
+    ending = f"{ENDED_WITH_SIGNAL} {-status}" if status < 0 else f"ended with status {status}"
+    raise LaunchFailedError(f"{[*tasks][outcome.failed]} {ending}, so all processes were ended.")
 
 
 def _wait_for_one(running: Mapping[int, subprocess.Popen[bytes]], deadline: float) -> int | None:

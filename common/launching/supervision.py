@@ -60,7 +60,8 @@ class ThisMachine(Allocation[None]):
         deadline_seconds = job.limits.deadline_seconds
         status = start(["-m", self.launcher, *job.words], self.root, log_path, deadline_seconds, job.variables)
         log = log_path.read_text(encoding="utf-8", errors="replace")
-        return ending.read(status, deadline_seconds, log, job.program.launcher.signal_reports)
+        launcher = job.program.launcher
+        return ending.read(status, deadline_seconds, log, launcher.signal_reports, launcher.silence_reports)
 
 
 HERE = ThisMachine()

@@ -12,6 +12,7 @@ import pytest
 from common.contract import oracle
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
+from common.launching import ending
 from common.launching.ending import TIMED_OUT_STATUS
 from common.launching.launch import python_for
 from common.launching.processes import free_ports
@@ -103,17 +104,21 @@ def worker_of(process):
 
 
 @pytest.mark.parametrize(
-    ("disturb", "reasons"),
+    ("disturb", "disturbed", "reason"),
     [
-        (psutil.Process.kill, ["worker 1 ended with signal 9, so all processes were ended."]),
-        pytest.param(
-            psutil.Process.suspend,
-            ["stopped sending heartbeats):\n1\n", "worker 0 ended with signal 6"],
-            marks=pytest.mark.grid,
+        (psutil.Process.kill, 1, "worker 1 ended with signal 9, so all processes were ended."),
+        *(
+            pytest.param(
+                psutil.Process.suspend,
+                rank,
+                f"rank {rank} stopped answering, so all processes were ended.",
+                marks=pytest.mark.grid,
+            )
+            for rank in (0, 1)
         ),
     ],
 )
-def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, reasons, tmp_path):
+def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, disturbed, reason, tmp_path):
     task = contract_task("digits", 2, tmp_path, steps=1_000_000)
     task = dataclasses.replace(task, record=tmp_path / "run.json", deadline_seconds=60.0)
     command = [sys.executable, "-m", "common.launching.launch", DATA_PARALLEL]
@@ -121,10 +126,12 @@ def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, reas
     launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
     wait_for_steps(launcher.stdout)
     processes = psutil.Process(launcher.pid).children(recursive=True)
-    [second] = [process for process in processes if worker_of(process) == 1]
-    disturb(second)
+    [worker] = [process for process in processes if worker_of(process) == disturbed]
+    disturb(worker)
     output, _ = launcher.communicate(timeout=90)
     assert launcher.returncode not in (0, 2, TIMED_OUT_STATUS), output
-    assert all(reason in output for reason in reasons), output
+    declared = find(DATA_PARALLEL).launcher
+    ended = ending.read(launcher.returncode, 60.0, output, declared.signal_reports, declared.silence_reports)
+    assert ended == ending.Ended("failed", reason), output
     assert not any(is_running(process) for process in processes)
     assert not (tmp_path / "run.json").exists()

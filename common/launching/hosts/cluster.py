@@ -105,7 +105,8 @@ class Cluster(Allocation[Site]):
         if outcome.reason:
             return Ended("failed", outcome.reason)
         log = log_path.read_text(encoding="utf-8", errors="replace")
-        ended = ending.read(outcome.status, seconds, log, job.program.launcher.signal_reports)
+        launcher = job.program.launcher
+        ended = ending.read(outcome.status, seconds, log, launcher.signal_reports, launcher.silence_reports)
         if ended.status != "failed":
             return ended
         # Who failed first by its status need not be who said the sentence.

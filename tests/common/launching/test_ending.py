@@ -57,6 +57,35 @@ def test_a_report_on_the_process_that_ended_first_comes_before_what_the_others_s
     assert by_itself == Ended("failed", "Horovod lost a worker")
 
 
+COORDINATED = (r"no heartbeat of:\n(?P<rank>\d+)", "no answer to a heartbeat")
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        ("no heartbeat of:\n1\n", 1),
+        ("no answer to a heartbeat\n", 0),
+        # A rank 0 that goes on after all misses the others.
+        ("no answer to a heartbeat\nno heartbeat of:\n1\n", 0),
+    ],
+)
+def test_a_rank_that_no_longer_answers_comes_before_what_the_others_say_of_its_loss(log, rank):
+    log = f"{log}lockstep: failed: worker {1 - rank} ended with signal 6, so all processes were ended.\n"
+    reason = f"rank {rank} stopped answering, so all processes were ended."
+    assert ending.read(1, 60.0, log, silence_reports=COORDINATED) == Ended("failed", reason)
+    assert ending.read(TIMED_OUT_STATUS, 60.0, log, silence_reports=COORDINATED).reason.startswith(
+        "It was ended by its"
+    )
+
+
+def test_a_signal_that_ended_the_first_process_comes_before_what_the_others_say_of_its_loss():
+    reason = "worker 1 ended with signal 9, so all processes were ended."
+    lost = "lockstep: failed: rank 0 lost another worker"
+    assert ending.read(1, 60.0, f"{lost}\nlockstep: failed: {reason}\n") == Ended("failed", reason)
+    by_itself = f"{lost}\nlockstep: failed: {reason.replace('signal', 'status')}\n"
+    assert ending.read(1, 60.0, by_itself) == Ended("failed", "rank 0 lost another worker")
+
+
 def test_what_a_rank_says_of_its_own_failure_comes_before_a_signal():
     log = f"{NOTICED[0]}lockstep: failed: a loss is missing\n"
     assert ending.read(1, 60.0, log, [MPIRUN_SIGNAL]) == Ended("failed", "a loss is missing")
