@@ -50,6 +50,7 @@ JAX = Family(
         like="jax_data_parallel",
         operation="one `lax.pmean` of one array",
     ),
+    tracer="jax_impl.tracer",
 )
 
 

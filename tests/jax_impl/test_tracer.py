@@ -1,0 +1,73 @@
+"""The messages of JAX's strategies: the collectives in the compiled program of the step."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from common.declarations.catalogue import find
+from common.errors import UserError
+from common.launching.launch import python_for
+from common.records.trace import read_trace, trace_path
+from jax_impl.strategies import DATA_PARALLEL
+from jax_impl.tracer import messages_of, trace_of
+from tests.conftest import run_command
+
+# On pathway: four layers without biases, in float32.
+LAYER_BYTES = [4 * 1024 * 256, 4 * 256 * 256, 4 * 256 * 256, 4 * 256 * 32]
+
+PROGRAM = """
+HloModule jit_train_step, is_scheduled=true
+ENTRY %main (a: f32[8,4]) -> f32[8,4] {
+  %rows = s32[2]{0} all-gather(%own), channel_id=1
+  %all_gather.1 = f32[8,4]{0,1} all-gather(%wrapped_copy), channel_id=1, op_name="jit(train_step)/all_gather"
+  %all-reduce = (f32[10,3]{1,0}, f32[]) all-reduce(%dot, %dot.1), channel_id=1, op_name="jit(f)/all-reduce"
+  %sum = f32[10]{0} add(%all-reduce, %all-reduce.1)
+  ROOT %reduce_scatter.1 = f32[4,4]{1,0} reduce-scatter(%copy), channel_id=1
+}
+"""
+
+
+def told(messages):
+    return [(message.collective, message.size_bytes) for message in messages]
+
+
+def test_a_program_tells_each_array_of_each_collective_in_their_order_without_counts():
+    assert told(messages_of(PROGRAM, 2)) == [
+        ("all_gather", 128),
+        ("all_reduce", 120),
+        ("all_reduce", 4),
+        ("reduce_scatter", 128),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("program", "backend", "reason"), [("", "gloo", "sends nothing"), (PROGRAM, "nccl", "give --device cpu")]
+)
+def test_what_could_not_be_replayed_is_refused(program, backend, reason):
+    run = SimpleNamespace(strategy=DATA_PARALLEL, world=SimpleNamespace(size=2, backend=backend))
+    with pytest.raises(UserError, match=reason):
+        trace_of(run, [program])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "library", "collectives"),
+    [
+        ("jax_fsdp", "jax", [*(4 * ["all_gather"]), *(4 * ["reduce_scatter"])]),
+        pytest.param("jax_devices", "jax_in_one_process", 4 * ["all_reduce"], marks=pytest.mark.grid),
+        pytest.param("jax_automatic", "jax", 4 * ["all_reduce"], marks=pytest.mark.grid),
+    ],
+)
+def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, strategy, library, collectives):
+    python_for(find(strategy))
+    record = tmp_path / "run.json"
+    task = ["--workers", "2", "--preset", "pathway", "--steps", "4", "--warmup-steps", "2", "--window-steps", "2"]
+    command = [sys.executable, "-m", "common.launching.launch", "--runner", "jax_impl.tracer", strategy, *task]
+    status, output = run_command([*command, "--record", str(record)])
+    assert status == 0, output
+    trace = read_trace(trace_path(record))
+    assert (trace.strategy, trace.workers, trace.library, trace.data_type) == (strategy, 2, library, "float32")
+    assert [message.collective for message in trace.messages] == collectives
+    for collective in {*collectives}:
+        sizes = [message.size_bytes for message in trace.messages if message.collective == collective]
+        assert sorted(sizes, reverse=True) == LAYER_BYTES
