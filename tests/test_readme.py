@@ -66,6 +66,9 @@ ELSEWHERE = {
     r"python -m reports\.collectives --results DIR": (
         "tests/reports/test_collectives.py::test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library"
     ),
+    r"python -m tests\.reports\.test_whole_report": (
+        "tests/reports/test_whole_report.py::test_the_report_says_what_was_read_once"
+    ),
     "nox -s readme": "tests/test_readme.py::test_the_tables_are_what_the_declarations_say",
     "nox -s lock": (
         "tests/common/environments/test_uv.py::test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves"
