@@ -18,6 +18,7 @@ from types import ModuleType
 from common.command_line import option_name
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
+from common.declarations.slurm import task_of_step
 from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_refusal, require_framework
 from common.launching.processes import end_at_deadline
@@ -123,6 +124,12 @@ def settle(options: HorovodOptions, hvd: ModuleType) -> HorovodOptions:
         raise UserError(
             "mpirun started this, but this build of Horovod has no MPI: start it with `horovodrun --gloo`, or build "
             "Horovod where mpicxx is on PATH."
+        )
+    step = task_of_step()
+    if step and step.world_size != hvd.size():
+        raise UserError(
+            f"srun started {step.world_size} processes, which Horovod doesn't join: start it once in the allocation, "
+            "by horovodrun or mpirun."
         )
     if options.backend not in ("auto", controller):
         flag = "--gloo" if options.backend == "gloo" else "--mpi"

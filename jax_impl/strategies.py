@@ -9,6 +9,7 @@ from functools import partial
 from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
 from common.contract.task import Task
 from common.contract.work import Alone, Work
+from common.declarations.slurm import task_of_step
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     ONE_PROCESS_OF,
@@ -56,7 +57,7 @@ JAX = Family(
 
 def world_is_given() -> bool:
     """Whether somebody else, or Slurm in a step that srun started, starts the processes and says which this one is."""
-    return "JAX_COORDINATOR_ADDRESS" in os.environ or "SLURM_STEP_NUM_TASKS" in os.environ
+    return "JAX_COORDINATOR_ADDRESS" in os.environ or task_of_step() is not None
 
 
 def process_variables(

@@ -25,6 +25,7 @@ from common.contract.task import Task
 from common.declarations import arguments
 from common.declarations.arguments import check_world_size
 from common.declarations.library import Library
+from common.declarations.slurm import task_of_step
 from common.declarations.strategy import Strategy
 from common.declarations.sweep import Sweep
 from common.errors import FAILED_STATUS, LaunchFailedError, UserError, print_failure
@@ -69,11 +70,8 @@ def start_unless_given(program: Strategy | Library, description: str) -> None:
 
 def this_process() -> Process:
     """Which process this is, by the variables that started it. Raises UserError where they don't say so."""
-    if "JAX_COORDINATOR_ADDRESS" not in os.environ:
-        # A step of Slurm's has the numbers of tasks by host as in 2(x3),1; ours have equally many on every host.
-        local_world_size = re.match(r"\d+", os.environ["SLURM_STEP_TASKS_PER_NODE"])[0]
-        names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
-        return Process(*(int(os.environ[name]) for name in names), int(local_world_size))
+    if "JAX_COORDINATOR_ADDRESS" not in os.environ and (task := task_of_step()):
+        return Process(task.rank, task.world_size, task.local_rank, task.local_world_size)
     numbers = os.environ.get("LOCKSTEP_JAX_PROCESS", "")
     if not re.fullmatch(r"\d+,\d+,\d+,\d+", numbers):
         raise UserError(

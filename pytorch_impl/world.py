@@ -18,6 +18,7 @@ import torch.distributed.nn.functional  # noqa: F401 (see above)
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
 from common.declarations.library import Library
+from common.declarations.slurm import task_of_step
 from common.declarations.strategy import Strategy
 from common.declarations.sweep import Sweep
 from common.errors import UserError
@@ -28,12 +29,12 @@ from pytorch_impl.strategies import BackendOptions
 
 
 def join(program: Strategy | Library, task: Task | Sweep, options: BackendOptions) -> tuple[World, torch.device]:
-    """Join the world that torchrun started. Return the world and this worker's device.
+    """Join the world that torchrun or srun started. Return the world and this worker's device.
 
-    Raises UserError where torchrun didn't start this process, or the machine or torch's build lacks what the command
-    line asks for.
+    Raises UserError where neither started this process, or the machine or torch's build lacks what the command line
+    asks for.
     """
-    if "RANK" not in os.environ:
+    if "RANK" not in os.environ and not _take_from_slurm():
         raise UserError(f"{program.name} is started by torchrun: torchrun --nproc-per-node N {program.script}")
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
@@ -41,7 +42,15 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
     placement = machine.pin(task, local_rank, local_world_size)
     device = mlp.choose_device(task, local_rank, local_world_size)
     backend = choose_backend(options.backend, device)
-    dist.init_process_group(backend, timeout=timedelta(seconds=task.deadline_seconds))
+    try:
+        dist.init_process_group(backend, timeout=timedelta(seconds=task.deadline_seconds))
+    except dist.DistNetworkError as error:
+        if "EADDRINUSE" not in str(error):
+            raise
+        raise UserError(
+            f"Port {os.environ['MASTER_PORT']}, where the ranks meet, is taken: end the program that listens there, or "
+            "start the ranks anew, which Slurm gives another port."
+        ) from error
     world = World(
         placement=placement,
         rank=rank,
@@ -52,6 +61,17 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
         synchronize=partial(mlp.synchronize, device),
     )
     return world, device
+
+
+def _take_from_slurm() -> bool:
+    """Set the variables of torchrun by those of the step of Slurm, if this process is one of its tasks."""
+    task = task_of_step()
+    if task is None:
+        return False
+    os.environ |= {"RANK": str(task.rank), "WORLD_SIZE": str(task.world_size)}
+    os.environ |= {"LOCAL_RANK": str(task.local_rank), "LOCAL_WORLD_SIZE": str(task.local_world_size)}
+    os.environ |= {"MASTER_ADDR": task.first_host, "MASTER_PORT": str(task.port)}
+    return True
 
 
 def choose_backend(backend: str, device: torch.device) -> str:

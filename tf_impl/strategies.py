@@ -10,6 +10,7 @@ from typing import Literal
 
 from common.contract.task import Task
 from common.contract.work import Alone, Work
+from common.declarations.slurm import task_of_step
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     PROCESS,
@@ -52,7 +53,7 @@ TENSORFLOW = Family(
 
 def cluster_is_given() -> bool:
     """Whether TF_CONFIG, or Slurm in a step that srun started, says which task of which cluster this process is."""
-    return "TF_CONFIG" in os.environ or "SLURM_STEP_NUM_TASKS" in os.environ
+    return "TF_CONFIG" in os.environ or task_of_step() is not None
 
 
 def cluster_across_hosts(launch: Launch) -> list[list[list[str]]]:

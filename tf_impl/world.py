@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
+from common.declarations.slurm import task_of_step
 from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError, UserError
 from common.measurement import machine
@@ -26,12 +27,13 @@ def find_cluster(jobs: Collection[str]) -> Cluster:
     """The cluster of TF_CONFIG, else of the step that Slurm's srun started. Raises UserError for a malformed one."""
     if "TF_CONFIG" in os.environ:
         return from_tf_config(jobs)
-    tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
+    step = task_of_step()
+    assert step, "The script starts its own cluster where neither names one."
     try:
         # To count GPUs the resolver needs nvidia-smi, and it divides by zero where there are none. It would only spread
         # GPUs over the tasks by CUDA_VISIBLE_DEVICES, which `choose_devices` does here (tensorflow issue 56894).
         slurm = tf.distribute.cluster_resolver.SlurmClusterResolver(
-            gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
+            gpus_per_node=step.world_size, gpus_per_task=1, auto_set_gpu=False
         )
         addresses = slurm.cluster_spec().as_dict()
     except RuntimeError as error:

@@ -104,6 +104,12 @@ def test_mpirun_with_a_build_without_mpi_is_refused_since_each_worker_would_be_a
     assert world.settle(HorovodOptions(), hvd()).backend == "auto"
 
 
+def test_srun_is_refused_since_each_process_would_be_alone(monkeypatch):
+    monkeypatch.setattr(world, "task_of_step", lambda: SimpleNamespace(world_size=2))
+    with pytest.raises(UserError, match="srun started 2 processes, which Horovod doesn't join"):
+        world.settle(HorovodOptions(), hvd(size=lambda: 1))
+
+
 def test_hierarchical_all_reduce_is_refused_where_horovod_would_ignore_it():
     with pytest.raises(UserError, match="has no NCCL"):
         world.settle(HorovodOptions(hierarchical_all_reduce=True), hvd())

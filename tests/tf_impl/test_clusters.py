@@ -24,7 +24,7 @@ from common.records import deviation
 from common.records.files import read_record
 from common.records.training import Record
 from tests.contract.worlds import contract_task
-from tests.launching import assert_follows, is_running, wait_for_steps
+from tests.launching import as_task_of_slurm, assert_follows, is_running, wait_for_steps
 
 MULTI_WORKER, PARAMETER_SERVER = "tf_multi_worker_mirrored", "tf_parameter_server"
 
@@ -48,8 +48,8 @@ def tf_config(addresses, job, index):
     return json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
 
 
-def start_process(strategy, task, environment, **options):
-    command = [*script_of(strategy), *to_arguments(task, find(strategy).options(**options))]
+def start_process(strategy, task, environment, started_by=list, **options):
+    command = started_by([*script_of(strategy), *to_arguments(task, find(strategy).options(**options))])
     settings = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"} | environment
     return subprocess.Popen(
         command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
@@ -103,9 +103,15 @@ def test_workers_that_slurm_starts_find_one_another_by_its_variables(tmp_path):
         "SLURM_STEP_NUM_TASKS": "2",
         "SLURM_STEP_NODELIST": "localhost",
         "SLURM_STEP_TASKS_PER_NODE": "2",
+        **{"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0"},
     }
     task = task_for(tmp_path)
-    processes = {rank: start_process(MULTI_WORKER, task, step | {"SLURM_PROCID": str(rank)}) for rank in range(2)}
+    processes = {
+        rank: start_process(
+            MULTI_WORKER, task, step | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}, as_task_of_slurm
+        )
+        for rank in range(2)
+    }
     statuses, outputs = end_all(processes, 120)
     assert set(statuses.values()) == {0}, outputs
     assert assert_follows_the_oracle(tmp_path).world_size == 2

@@ -1,6 +1,7 @@
 """tf_impl/strategies.py: what TensorFlow's strategies can't have, how they are started, and what they send."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -93,9 +94,12 @@ def test_every_strategy_is_one_process_or_starts_its_cluster_itself():
 
 
 def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
-    for name in ("TF_CONFIG", "SLURM_STEP_NUM_TASKS"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in (("SLURM_STEP_NUM_TASKS", "2"), ("TF_CONFIG", "{}")):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NODELIST": "here"}
+    step |= dict.fromkeys(("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID"), "0")
+    for name, value in step.items():
+        monkeypatch.setenv(name, value)
+    for name, value in (("SLURM_TASK_PID", str(os.getpid())), ("TF_CONFIG", "{}")):
         assert not cluster_is_given()
         monkeypatch.setenv(name, value)
         assert cluster_is_given()

@@ -1,0 +1,72 @@
+"""The step of Slurm whose task this process is: `srun python pytorch_impl/ddp.py` starts every rank by itself."""
+
+import os
+import re
+from dataclasses import dataclass
+
+from common.errors import UserError
+
+FIRST_PORT, PORTS = 20_000, 10_000
+"""Where ranks meet: a port below those that systems give to whoever asks for any."""
+
+
+@dataclass(frozen=True)
+class SlurmTask:
+    """This process among those of its step, and among those of its host."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    first_host: str
+    """The host of rank 0, where all ranks meet at the `port`."""
+    port: int
+
+
+def task_of_step() -> SlurmTask | None:
+    """This process as a task of a step of Slurm's; None where srun didn't start this very process.
+
+    Whatever a task starts has Slurm's variables too, such as the workers of torchrun, and so has a batch script: the
+    process of SLURM_TASK_PID is the task itself (srun(1), "Output environment variables"). Raises UserError for
+    variables that don't describe a step.
+    """
+    if os.environ.get("SLURM_TASK_PID") != str(os.getpid()) or "SLURM_STEP_NUM_TASKS" not in os.environ:
+        return None
+    tasks = [
+        int(count)
+        for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+        for _ in range(int(times or 1))
+    ]
+    node = _number("SLURM_NODEID")
+    if node >= len(tasks):
+        raise UserError(_wrong("SLURM_STEP_TASKS_PER_NODE"))
+    return SlurmTask(
+        rank=_number("SLURM_PROCID"),
+        world_size=_number("SLURM_STEP_NUM_TASKS"),
+        local_rank=_number("SLURM_LOCALID"),
+        local_world_size=tasks[node],
+        first_host=_first_host(),
+        # Steps of one job, and jobs on one host, seldom have the same.
+        port=FIRST_PORT + (_number("SLURM_JOB_ID") * 100 + _number("SLURM_STEP_ID")) % PORTS,
+    )
+
+
+def _number(name: str) -> int:
+    value = os.environ.get(name, "")
+    if not value.isascii() or not value.isdigit():
+        raise UserError(_wrong(name))
+    return int(value)
+
+
+def _first_host() -> str:
+    """The first name of a list such as `node[07-12,20],login1`."""
+    found = re.match(r"([^\[,\s]+)(?:\[(\d+)[^\]]*\]([^\[,\s]*))?", os.environ.get("SLURM_STEP_NODELIST", ""))
+    if found is None:
+        raise UserError(_wrong("SLURM_STEP_NODELIST"))
+    return "".join(filter(None, found.groups()))
+
+
+def _wrong(name: str) -> str:
+    value = os.environ.get(name)
+    said = "is missing" if value is None else f"is {value!r:.60}"
+    return f"Slurm's variables don't describe a step ({name} {said}): start this program by srun."

@@ -1,0 +1,57 @@
+"""A strategy of torch whose ranks srun starts, without torchrun: by the variables that it gives each task."""
+
+import dataclasses
+import os
+import subprocess
+
+import pytest
+
+from common.contract import oracle
+from common.declarations.arguments import to_arguments
+from common.declarations.catalogue import find
+from common.declarations.slurm import PORTS
+from common.launching.launch import python_for
+from common.paths import ROOT
+from common.records import deviation
+from common.records.files import read_record
+from common.records.training import Record
+from tests.contract.worlds import contract_task
+from tests.launching import as_task_of_slurm
+
+DDP = "torch_ddp"
+
+
+def start(rank: int, task, job: int, started_by=as_task_of_slurm) -> subprocess.Popen:
+    """A rank of a step of two, on one host."""
+    step = {
+        **{"SLURM_JOB_ID": str(job), "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "0"},
+        **{"SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NODELIST": "localhost"},
+        **{"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
+    }
+    command = [str(python_for(find(DDP))), find(DDP).script, *to_arguments(task, find(DDP).options())]
+    return subprocess.Popen(
+        started_by(command),
+        cwd=ROOT,
+        env=os.environ | step,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.grid
+def test_ranks_that_srun_starts_follow_the_oracle(tmp_path):
+    task = dataclasses.replace(contract_task("digits", 2, tmp_path), record=tmp_path / "run.json")
+    processes = [start(rank, task, job=os.getpid() % PORTS) for rank in range(2)]
+    outputs = [process.communicate(timeout=90)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    record = read_record(tmp_path / "run.json", Record)
+    found = deviation.deviation(record, task, tmp_path, oracle.run_oracle(task, record.examples_per_step, task.steps))
+    assert found.follows, found
+
+
+def test_a_script_in_a_batch_script_is_no_task_and_says_how_it_is_started(tmp_path):
+    process = start(0, contract_task("digits", 2, tmp_path), job=1, started_by=list)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, output
+    assert "torch_ddp is started by torchrun: torchrun --nproc-per-node N pytorch_impl/ddp.py" in output
