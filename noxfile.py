@@ -81,7 +81,7 @@ for each in STRATEGIES.values():
 
 @nox.session(tags=[LABORATORY])
 def collectives(session: nox.Session) -> None:
-    """Measure single collectives of every library, in about four minutes (`-- --plan` tells more)."""
+    """Measure single collectives of every library, in about six minutes (`-- --plan` tells more)."""
     measure(session, "common.sessions.collectives")
 
 

@@ -82,7 +82,7 @@ BY_CI = ["nox -s tests", "nox -s tests -- tests/common/contract", "nox -s lint",
 TOO_LONG = {
     r"nox -s compare( -- --(strategies|preset|hosts|virtual-hosts|against-commit) .+)?": "ten minutes, or --minutes",
     "nox -s compare -- --profile full": "hours",
-    "nox -s collectives( -- .+)?": "four minutes, and more with more sizes",
+    "nox -s collectives( -- .+)?": "six minutes, and more with more sizes",
     "nox -s exchanges( -- .+)?": "15 minutes, and some for few strategies",
     "nox -s matrix_products": "two to three minutes",
     "nox -s calibrate": "45 minutes",
