@@ -1,4 +1,4 @@
-"""The step of Slurm whose task this process is: `srun python pytorch_impl/ddp.py` starts every rank by itself."""
+"""The step of Slurm whose task this process is, where srun starts every rank of a script by itself."""
 
 import os
 import re
@@ -26,7 +26,7 @@ class SlurmTask:
 def task_of_step() -> SlurmTask | None:
     """This process as a task of a step of Slurm's; None where srun didn't start this very process.
 
-    Whatever a task starts has Slurm's variables too, such as the workers of torchrun, and so has a batch script: the
+    Whatever a task starts has Slurm's variables too, such as a launcher's workers, and so has a batch script: the
     process of SLURM_TASK_PID is the task itself (srun(1), "Output environment variables"). Raises UserError for
     variables that don't describe a step.
     """
