@@ -76,9 +76,11 @@ def windows(bars: Sequence[Bar], width: float = style.WIDTH) -> bytes:
             handles=_legend(bars),
         )
         svg.panel(axes, "windows, milliseconds per step")
+        most = max(2, layout.MOST_POINTS // len(bars))
         for bar in bars:
-            has_row = sum(other.name == bar.name for other in bars) == 1
-            _draw_bar(axes, bar, names.index(bar.name) + (0.0 if has_row else -0.21 if bar.exchange else 0.21), high)
+            is_alone = sum(other.name == bar.name for other in bars) == 1
+            aside = 0.0 if is_alone else -0.21 if bar.exchange else 0.21
+            _draw_bar(axes, bar, names.index(bar.name) + aside, high, most)
         axes.set_xlim(low, high)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_yticks(range(len(names)), [_wrapped(name) for name in names], fontsize=6.2)
@@ -112,8 +114,11 @@ def _legend(bars: Sequence[Bar]) -> list[layout.Handle]:
     return [*filled, hollow, *handles]
 
 
-def _draw_bar(axes: Axes, bar: Bar, y: float, high: float) -> None:
-    """A line up to the ends, pale from 5 % to 95 %, filled or hatched in the middle half, the median across."""
+def _draw_bar(axes: Axes, bar: Bar, y: float, high: float, most_launches: int) -> None:
+    """A line up to the ends, pale from 5 % to 95 %, filled or hatched in the middle half, the median across.
+
+    Medians of launches up to `high` are marked, of many launches some.
+    """
     least, fifth, quarter, median, three_quarters, ninety_fifth, most = bar.quantiles
     about = {"of": bar.title}
     tip = about | {
@@ -134,7 +139,7 @@ def _draw_bar(axes: Axes, bar: Bar, y: float, high: float) -> None:
     for artist in (whisker, outer, box, across):
         svg.mark(artist, key, tip)
     shown = sorted(each for each in bar.medians if each <= high)
-    drawn = [shown[place] for place in layout.places_of(len(shown), layout.MOST_POINTS)] if shown else []
+    drawn = [shown[place] for place in layout.places_of(len(shown), most_launches)] if shown else []
     look = {"color": style.INK, "markerfacecolor": style.PAPER, "markeredgewidth": 0.4, "markersize": 2.2}
     [diamonds] = axes.plot(drawn, [y + 0.16] * len(drawn), "d", linestyle="none", **look)
     svg.mark(diamonds, key, *(about | {_MEDIAN: f"{blocks.number(each)} ms"} for each in drawn))
