@@ -49,7 +49,7 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
             raise
         raise UserError(
             f"Port {os.environ['MASTER_PORT']}, where the ranks meet, is taken: end the program that listens there, or "
-            "start the ranks anew, which Slurm gives another port."
+            "start the ranks anew, in another step of Slurm's or with another MASTER_PORT."
         ) from error
     world = World(
         placement=placement,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import socket
 import subprocess
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from common.contract import oracle
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
-from common.declarations.slurm import PORTS
+from common.declarations.slurm import FIRST_PORT, PORTS
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records import deviation
@@ -48,6 +49,16 @@ def test_ranks_that_srun_starts_follow_the_oracle(tmp_path):
     record = read_record(tmp_path / "run.json", Record)
     found = deviation.deviation(record, task, tmp_path, oracle.run_oracle(task, record.examples_per_step, task.steps))
     assert found.follows, found
+
+
+def test_a_port_that_another_program_has_is_one_line(tmp_path):
+    job = os.getpid() % PORTS
+    with socket.create_server(("", FIRST_PORT + 100 * job % PORTS)):
+        process = start(0, contract_task("digits", 2, tmp_path), job)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, output
+    assert "where the ranks meet, is taken: end the program that listens there" in output
+    assert "Traceback" not in output
 
 
 def test_a_script_in_a_batch_script_is_no_task_and_says_how_it_is_started(tmp_path):
