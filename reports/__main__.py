@@ -36,8 +36,6 @@ def write_report(
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
     page_file, beside = shell.page_beside(out), frames.folder_beside(out)
-    # Records last as long as the process: the garbage collector needn't walk through them again and again.
-    gc.disable()
     found = read_results(results or newest_comparison(Path("results")))
     other = read_results(against) if against else None
     if other:
@@ -69,6 +67,8 @@ def write_report(
 
 def main() -> None:
     """Run the command line. Raises UserError for results that can't be read and files that can't be written."""
+    # Records last as long as the process: the garbage collector needn't walk through them again and again.
+    gc.disable()
     tyro.cli(write_report, description=__doc__)
 
 

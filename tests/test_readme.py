@@ -66,7 +66,7 @@ ELSEWHERE = {
     r"python -m reports\.collectives --results DIR": (
         "tests/reports/test_collectives.py::test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library"
     ),
-    r"python -m tests\.reports\.test_whole_report": (
+    r"\.nox/tools/bin/python -m tests\.reports\.test_whole_report": (
         "tests/reports/test_whole_report.py::test_the_report_says_what_was_read_once"
     ),
     "nox -s readme": "tests/test_readme.py::test_the_tables_are_what_the_declarations_say",

@@ -49,7 +49,7 @@ MOST_PARAMETER_BYTES = 2**30
 CHANGED = "its record or its weights aren't those that the launch left"
 
 
-class _Oracle(NamedTuple):
+class _OracleKey(NamedTuple):
     """What decides which oracle a launch is held to; `workers` is 0 and `alone` empty with gradient exchange."""
 
     maths: Task
@@ -60,7 +60,7 @@ class _Oracle(NamedTuple):
     alone: str
 
 
-_OracleOf = Callable[[_Oracle], Trajectory]
+_OracleOf = Callable[[_OracleKey], Trajectory]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +114,7 @@ def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str
     good = {launch: record for launch, record in records.items() if record.status == "ok"}
     # Launches with the same oracle come one after another, so that each oracle is read once, and one is kept.
     oracle_of = lru_cache(maxsize=1)(_oracle)
-    ordered = sorted(good.items(), key=lambda item: repr(_which(item[1])))
+    ordered = sorted(good.items(), key=lambda item: repr(_oracle_key(item[1])))
     compared = {launch: _compare(launch, record, folder, launch in changed, oracle_of) for launch, record in ordered}
     return [compared[launch] for launch in good]
 
@@ -160,7 +160,7 @@ def trajectory_of(record: Record) -> Trajectory:
     Raises UserError where the record's rows aren't those of the data here, or that can't be loaded.
     """
     _check(record, maths_of(record.task))
-    return _oracle(_which(record))
+    return _oracle(_oracle_key(record))
 
 
 def with_weights_found(record: Record, folder: Path) -> Record:
@@ -176,17 +176,17 @@ def with_weights_found(record: Record, folder: Path) -> Record:
     )
 
 
-def _which(record: Record) -> _Oracle:
+def _oracle_key(record: Record) -> _OracleKey:
     maths, is_kept = maths_of(record.task), bool(record.checkpoint)
     workers, alone = (0, "") if record.exchange else (record.world_size, record.alone or "")
-    return _Oracle(maths, record.examples_per_step, record.task.steps, is_kept, workers, alone)
+    return _OracleKey(maths, record.examples_per_step, record.task.steps, is_kept, workers, alone)
 
 
-def _oracle(which: _Oracle) -> Trajectory:
-    if not which.alone:
-        return oracle_cache.of_batch(which.maths, which.global_batch, which.steps, which.with_state)
+def _oracle(key: _OracleKey) -> Trajectory:
+    if not key.alone:
+        return oracle_cache.of_batch(key.maths, key.global_batch, key.steps, key.with_state)
     return oracle_cache.of_workers_alone(
-        which.maths, which.global_batch, which.steps, which.workers, Alone[which.alone], which.with_state
+        key.maths, key.global_batch, key.steps, key.workers, Alone[key.alone], key.with_state
     )
 
 
@@ -241,7 +241,7 @@ def _deviation(record: Record, folder: Path, oracle_of: _OracleOf) -> tuple[Devi
     task = record.task
     _check(record, maths_of(task))
     if record.exchange:
-        trajectory = oracle_of(_which(record))
+        trajectory = oracle_of(_oracle_key(record))
         return deviation.deviation(record, task, folder, trajectory), np.array(trajectory.losses)
     if record.examples_per_step % record.world_size:
         raise UserError(
@@ -249,7 +249,7 @@ def _deviation(record: Record, folder: Path, oracle_of: _OracleOf) -> tuple[Devi
         )
     if record.alone not in Alone.__members__:
         raise UserError(f"It names an oracle that this program doesn't know ({record.alone}): use the one that ran it.")
-    alone = oracle_of(_which(record))
+    alone = oracle_of(_oracle_key(record))
     return deviation.deviation_alone(record, task, folder, alone), np.array(alone.losses)
 
 

@@ -56,7 +56,6 @@ class Material:
     phases: pd.DataFrame
     memory: pd.DataFrame
     endings: pd.DataFrame
-    left_out: Mapping[str, float]
     startups: pd.DataFrame
     disturbances: pd.DataFrame
     ceilings: pd.DataFrame
@@ -125,7 +124,6 @@ def gather(results: Results, against: Results | None = None) -> Material:
         ranking=ranking.rank(launches, results.plan, results.margin, reasons_not_ranked(comparisons, results.records)),
         split=split,
         asynchronous=asynchronous,
-        left_out=results.left_out,
         **told,
     )
 

@@ -72,7 +72,7 @@ def _certainty(material: Material) -> list[str]:
         certificate.sentence(material.certificates),
         " ".join([*ended, *_cautioned(material)]),
         *endings.left_out(material.endings),
-        *endings.out_of_time(material.left_out),
+        *endings.out_of_time(material.results.left_out),
     ]
 
 

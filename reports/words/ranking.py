@@ -99,7 +99,7 @@ def section(material: Material) -> list[Block]:
             if len(tested(family)):
                 parts.append(blocks.heading(f"{_workers(family)}, {name}", level=3))
                 parts.append(_table(family, ranking.margin))
-        if missing := not_ranked(ranking, regime, material.left_out):
+        if missing := not_ranked(ranking, regime, material.results.left_out):
             parts.append(blocks.text(f"Not ranked, {name}: {missing}"))
     main = [(name, main_family(of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
     return [*parts, *(_residuals(family, name) for name, family in [each for each in main if len(each[1])][:1])]

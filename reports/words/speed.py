@@ -28,12 +28,12 @@ def curves(material: Material) -> list[Block]:
         any_batch = shown["regime_of_any_batch"].iloc[0]
         if any_batch not in drawn or shown.groupby("strategy")["workers"].nunique().max() > 1:
             drawn.add(any_batch)
-            parts += _curves(material, name)
+            parts += _curves(material, name, shown)
     return parts
 
 
-def _curves(material: Material, name: str) -> list[Block]:
-    shown = summaries.with_exchange(material.cells, name)
+def _curves(material: Material, name: str, shown: pd.DataFrame) -> list[Block]:
+    """The curves of one regime, whose cells with gradient exchange are `shown`."""
     title, first = configurations.regime_in_words(shown), shown.iloc[0]
     batch = configurations.batch_in_words(shown)
     about = f"{blocks.capitalized(batch)}. Options: {first['task']}. Machine: {first['machine']}."

@@ -30,9 +30,6 @@ class _Shared:
 
     material: Material
     looks: Mapping[str, Style]
-    records: Mapping[str, Record]
-    names: Mapping[str, str]
-    """The short names of the regimes, in the order in which they are shown."""
     limits: Mapping[str, Mapping[tuple[str, int], str]]
     """Of each regime, `decomposition.limits`."""
     everywhere: set[str]
@@ -46,14 +43,11 @@ def section(material: Material) -> list[Block]:
     """
     if material.launches.empty:
         return []
-    records = material.results.records
     shared = _Shared(
         material=material,
         looks=style.styles(material.colors),
-        records=records,
-        names=material.names,
         limits={name: decomposition.limits(rows) for name, rows in material.scaling.groupby("regime")},
-        everywhere=_everywhere([records[name] for name in material.launches["launch"]]),
+        everywhere=_everywhere(_records_of(material, material.launches)),
     )
     parts: list[Block] = []
     for strategy, launches in material.launches.groupby("bare_strategy"):
@@ -61,14 +55,13 @@ def section(material: Material) -> list[Block]:
     return parts
 
 
-def _regime(shared: _Shared, launches: pd.DataFrame) -> str:
-    """The first regime, of those that are shown, in which a strategy was measured."""
-    return next(name for name in shared.names if (launches["regime"] == name).any())
+def _records_of(material: Material, launches: pd.DataFrame) -> list[Record]:
+    return [material.results.records[name] for name in launches["launch"]]
 
 
 def _page(shared: _Shared, strategy: str, launches: pd.DataFrame) -> list[Block]:
-    regime = _regime(shared, launches)
-    records = [shared.records[name] for name in launches["launch"]]
+    regime = next(name for name in shared.material.names if (launches["regime"] == name).any())
+    records = _records_of(shared.material, launches)
     head = [blocks.heading(strategy, level=2), blocks.text(_about(shared, records, launches, regime))]
     head += _quotations(records)
     return [*head, _figure(shared, strategy, launches, regime), _settings(shared, records)]
@@ -92,7 +85,7 @@ def _about(shared: _Shared, records: Sequence[Record], launches: pd.DataFrame, r
     workers, name, words = _limit(shared, launches, regime)
     if words:
         label = f" ({name})" if name != first.strategy else ""
-        said += f" On {shared.names[regime]} with {blocks.workers(workers)}{label}, {words}."
+        said += f" On {shared.material.names[regime]} with {blocks.workers(workers)}{label}, {words}."
     return said
 
 
@@ -156,7 +149,7 @@ def _bars(shared: _Shared, launches: pd.DataFrame) -> tuple[list[Bar], int]:
         workers = blocks.workers(int(row["workers"])) + DAGGER * row["oversubscribed"]
         name, color = f"{workers}\n{options}".strip(), shared.looks[row["strategy"]].color
         for exchange, same in sorted(own.groupby("exchange"), reverse=True):
-            bars.append(_bar(name, color, bool(exchange), same, [shared.records[name] for name in same["launch"]]))
+            bars.append(_bar(name, color, bool(exchange), same, _records_of(shared.material, same)))
     return bars, len(known) - len(drawn)
 
 
@@ -168,20 +161,20 @@ def _bar(name: str, color: str, exchange: bool, launches: pd.DataFrame, records:
 
 def _figure(shared: _Shared, strategy: str, launches: pd.DataFrame, regime: str) -> Block:
     bars, left_out = _bars(shared, summaries.over_fastest_links(launches[launches["regime"] == regime]))
-    counts = blocks.span(pd.Series([bar.windows for bar in bars]))
+    counts, configuration = blocks.span(pd.Series([bar.windows for bar in bars])), shared.material.names[regime]
     caption = (
-        f"{blocks.capitalized(shared.names[regime])}. A bar has all windows of n launches ({counts}), each by its "
+        f"{blocks.capitalized(configuration)}. A bar has all windows of n launches ({counts}), each by its "
         "slowest rank: thick is the middle half, pale 5 % to 95 %, a thin line reaches to the ends (» farther), the "
         "median stands across."
     )
     if left_out:
         caption += f" {left_out} more combinations of options and workers are in the tables alone."
-    told = [
+    medians = [
         f"{bar.title}{'' if bar.exchange else ' without exchange'} "
         f"{blocks.number(bar.quantiles.median)} ms per step (n = {len(bar.medians)})"
         for bar in bars
     ]
-    alternative = f"Windows of {strategy}, {shared.names[regime]}: medians are {blocks.listed(told)}."
+    alternative = f"Windows of {strategy}, {configuration}: medians are {blocks.listed(medians)}."
     return blocks.figure("windows", partial(windows, bars), caption, alternative)
 
 

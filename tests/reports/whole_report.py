@@ -35,14 +35,13 @@ def launches_of_a_round(number: int) -> Iterator[Record]:
     def windows(milliseconds: float) -> tuple[float, ...]:
         return tuple(drift * milliseconds * noise.uniform(0.98, 1.03, 4))
 
-    yield make_record("amber_single", 1, windows(2.0), rank_factors=(1.0,))
+    yield make_record("amber_single", 1, windows(2.0))
     yield make_record("cobalt_single", 1, windows(2.6))
     for workers in (1, 2, 4):
         sent = {"wire_bytes_per_step": 1.1e5 * workers, "memory_bytes": [process(8, 8, peak=40)] * workers}
         yield make_record("amber_ring", workers, windows(2.1 + 0.6 * workers), **sent)
-    ranks = {"rank_factors": (1.0, 1.08)}
     yield changed(varied("amber_ring", 2, windows(2.2), exchange=False), wire_bytes_per_step=0.0)
-    yield _watched(make_record("amber_library", 2, windows(3.32), **ranks), is_disturbed=number == 3)
+    yield _watched(make_record("amber_library", 2, windows(3.32), rank_factors=(1.0, 1.08)), is_disturbed=number == 3)
     yield make_record("amber_threads", 2, windows(2.9))
     yield make_record("amber_sharded", 2, windows(4.4), memory_bytes=[process(4, 8, peak=30)] * 2)
     yield varied("amber_ring", 2, windows(3.0), rounding="float16")
@@ -154,6 +153,6 @@ def _lines(block: Block, drawings: Drawings) -> Iterator[str]:
             tip = ", ".join(f"{name}: {value}" for name, value in mark.tip.items())
             yield f"{mark.panel} ({' '.join(mark.keys)}): {tip}"
     else:
-        told = [block.get(name, []) for name in ("items", "where", "lines")]
+        lists = [block.get(name, []) for name in ("items", "where", "lines")]
         yield from (str(block[name]) for name in ("text", "what", "cause", "remedy", "file") if block.get(name))
-        yield from (item for each in told for item in each)
+        yield from (item for each in lists for item in each)
