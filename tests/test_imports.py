@@ -169,14 +169,21 @@ def test_rooms_of_reports_import_one_way():
     assert wrong == {}
 
 
-def test_only_where_hosts_come_from_knows_that_ssh_reaches_them():
-    importing = {
+@pytest.mark.parametrize(
+    ("way", "importing"),
+    [
+        ("ssh", {"launching/hosts/selection.py"}),
+        # The agent leaves the step that started it.
+        ("slurm", {"launching/hosts/slurm.py", "launching/hosts/agent.py"}),
+    ],
+)
+def test_only_where_hosts_come_from_knows_what_reaches_them(way, importing):
+    name = f"common.launching.places.{way}"
+    assert importing == {
         str(path.relative_to(COMMON))
         for path in modules_in(COMMON)
-        if "common.launching.places.ssh" in modules_in_package(path.read_text())
-        or "common.launching.places.ssh" in path.read_text()
+        if name in modules_in_package(path.read_text()) or name in path.read_text()
     }
-    assert importing == {"launching/hosts/selection.py"}
 
 
 def test_only_what_every_room_needs_lies_loose_in_common():

@@ -23,6 +23,11 @@ class SlurmTask:
     port: int
 
 
+def is_task() -> bool:
+    """Whether srun started this very process. What it starts inherits the number in SLURM_TASK_PID, not the process."""
+    return os.environ.get("SLURM_TASK_PID") == str(os.getpid()) and "SLURM_STEP_NUM_TASKS" in os.environ
+
+
 def task_of_step() -> SlurmTask | None:
     """This process as a task of a step of Slurm's; None where srun didn't start this very process.
 
@@ -30,14 +35,9 @@ def task_of_step() -> SlurmTask | None:
     process of SLURM_TASK_PID is the task itself (srun(1), "Output environment variables"). Raises UserError for
     variables that don't describe a step.
     """
-    if os.environ.get("SLURM_TASK_PID") != str(os.getpid()) or "SLURM_STEP_NUM_TASKS" not in os.environ:
+    if not is_task():
         return None
-    tasks = [
-        int(count)
-        for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
-        for _ in range(int(times or 1))
-    ]
-    node = _number("SLURM_NODEID")
+    tasks, node = per_node(os.environ.get("SLURM_STEP_TASKS_PER_NODE", "")), _number("SLURM_NODEID")
     if node >= len(tasks):
         raise UserError(_wrong("SLURM_STEP_TASKS_PER_NODE"))
     return SlurmTask(
@@ -49,6 +49,12 @@ def task_of_step() -> SlurmTask | None:
         # Steps of one job, and jobs on one host, seldom have the same.
         port=FIRST_PORT + (_number("SLURM_JOB_ID") * 100 + _number("SLURM_STEP_ID")) % PORTS,
     )
+
+
+def per_node(text: str) -> list[int]:
+    """The number of each node in a list such as `2(x3),1`, which is 2, 2, 2 and 1."""
+    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", text)
+    return [int(count) for count, times in counts for _ in range(int(times or 1))]
 
 
 def _number(name: str) -> int:

@@ -25,6 +25,7 @@ from common.records import collectives
 from common.records.collectives import CollectivesRecord, Replayed, cells_path
 from common.records.files import from_json, read_record, write_record
 from common.records.site import Site
+from common.records.trace import trace_path
 from common.records.training import Record
 
 Kept = TypeVar("Kept", covariant=True)
@@ -44,7 +45,7 @@ class Job:
     runner: str = ""
     """The module that runs its script; none: Python itself."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables that are tried on this machine."""
+    """Environment variables that are tried on one machine."""
     hosts: int = 1
     bandwidth_bits_per_second: float | None = None
     """Of the links of virtual hosts, where it was chosen."""
@@ -128,6 +129,8 @@ class PlannedLaunch:
             files += [checkpoint.name, *(replica_path(checkpoint, number).name for number in range(1, self.workers))]
         if getattr(self.options, "trace", False):
             files.append(f"{name}.trace")
+        if self.runner == "tracer":
+            files.append(trace_path(folder / f"{name}.json").name)
 
         def check(gpus: int) -> None:
             strategy.check(task, self.options, self.workers, gpus)

@@ -76,7 +76,7 @@ def run_planned(planned: Planned[Kept], folder: Path, allocation: Allocation[Any
     log_path = folder / f"{planned.name}.log"
     log_path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        job = planned.job(allocation.folder or folder)
+        job = planned.job(allocation.folder or log_path.parent)
         for name in job.files:
             # What an earlier launch left isn't this one's.
             log_path.with_name(name).unlink(missing_ok=True)

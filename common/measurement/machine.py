@@ -16,6 +16,7 @@ from typing import Protocol
 
 import psutil
 
+from common.declarations.slurm import is_task
 from common.errors import UserError
 from common.paths import ROOT
 from common.records.header import Machine
@@ -104,6 +105,8 @@ class Placement:
 
     pinned_cores: list[int]
     oversubscribed: bool
+    bound_by_slurm: bool = False
+    """Whether srun, which started this process, keeps it there; else it has pinned itself."""
 
 
 def unpinned(task: Threaded, local_world_size: int) -> Placement:
@@ -114,8 +117,11 @@ def unpinned(task: Threaded, local_world_size: int) -> Placement:
 def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
     """Keep this process, and every thread it starts from now on, on cores of its own, where cores suffice.
 
-    A process that holds several `replicas` gets the cores of all of them.
+    A process that holds several `replicas` gets the cores of all of them. One that Slurm has bound stays where it is.
     """
+    if is_task() and os.environ.get("SLURM_CPU_BIND_TYPE", "none") != "none":
+        cores = sorted(os.sched_getaffinity(0))
+        return Placement(cores, oversubscribed=task.threads * replicas > len(cores), bound_by_slurm=True)
     if _exceeds_cores(task, local_world_size):
         return Placement([], oversubscribed=True)
     first = local_rank * task.threads

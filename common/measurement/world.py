@@ -45,6 +45,7 @@ def facts_of(world: World, packages: Iterable[str]) -> dict[str, object]:
         "device": world.device,
         "oversubscribed": world.placement.oversubscribed,
         "pinned_cores": world.placement.pinned_cores,
+        "bound_by_slurm": world.placement.bound_by_slurm,
         "private_network": machine.has_private_network(),
         "versions": machine.versions(packages),
         "packages_digest": machine.packages_digest(),

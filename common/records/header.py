@@ -56,6 +56,10 @@ class Host(Part, frozen=True, kw_only=True):
     """What it calls itself."""
     workers: Count
     cores: Count | None = None
+    memory_limit_bytes: Count | None = None
+    """What control groups let the workers have together; None: nothing limits it, or nobody asked."""
+    core_limit: Amount | None = None
+    """As many cores' time as control groups let them have together, likewise."""
     processor: str = ""
     address: str = ""
     """In the network that joins the hosts."""
@@ -83,6 +87,18 @@ class Link(Part, frozen=True, kw_only=True):
     """Of TCP's payload, at the receiving end."""
     round_trip_seconds: Seconds
     """The shortest of many small messages there and back."""
+
+
+class Allocated(Part, frozen=True, kw_only=True):
+    """What Slurm decided for the job that a launch was a step of; None outside of Slurm."""
+
+    job: str
+    """Its number."""
+    partition: str = ""
+    nodes: str = ""
+    """As Slurm writes them, such as node[01-04]."""
+    cores_per_node: list[Count] = []
+    """Processor cores of the job on each node, in their order."""
 
 
 class Versioned(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,6 +138,8 @@ class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     """Whether rank 0's machine had fewer cores than threads of workers and processes beside them; none was pinned."""
     pinned_cores: list[Count] = []
     """Cores that rank 0's process was kept on."""
+    bound_by_slurm: bool = False
+    """Whether Slurm kept it there, for a script that srun itself started; else the process did so by itself."""
     private_network: bool = False
     """Whether the launch had a network namespace to itself."""
     versions: dict[str, str] = {}
@@ -136,6 +154,8 @@ class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     """None where hosts are real."""
     link: Link | None = None
     """What went from one of the hosts to another before the launch; None on one host."""
+    allocation: Allocated | None = None
+    """The job of Slurm's that the launch was a step of."""
     git_commit: str | None = None
     """Commit of this project, `+changes` when the files differ from it."""
     started_at: str

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from common.records.header import Host, Link, Part, Virtual
+from common.records.header import Allocated, Host, Link, Part, Virtual
 
 VARIABLE = "LOCKSTEP_SITE"
 """Environment variable of every worker with a `Site` as JSON; unset where one machine has all workers."""
@@ -18,6 +18,7 @@ class Site(Part, frozen=True, kw_only=True):
     hosts: list[Host]
     virtual: Virtual | None = None
     link: Link | None = None
+    allocation: Allocated | None = None
     oversubscribed: bool = False
     """Whether hosts share processor cores, as virtual ones do where there are more of them than cores."""
 
@@ -29,7 +30,7 @@ class Site(Part, frozen=True, kw_only=True):
 
     def facts(self) -> dict[str, object]:
         """The fields of a record that it fills."""
-        return {"hosts": self.hosts, "virtual": self.virtual, "link": self.link}
+        return {"hosts": self.hosts, "virtual": self.virtual, "link": self.link, "allocation": self.allocation}
 
     def variable(self) -> dict[str, str]:
         """The environment variable that hands it to the workers."""

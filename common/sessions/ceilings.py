@@ -43,7 +43,8 @@ class PlannedProbe:
 
     def job(self, folder: Path) -> Job:
         """What is started."""
-        path, options = folder / f"{self.name}.json", self.strategy.options()
+        # The folder of its kind is in the name, and the record's place is in that folder.
+        path, options = folder / f"{Path(self.name).name}.json", self.strategy.options()
         task = dataclasses.replace(self.task, record=path)
         return Job(
             program=catalogue.probe_of(self.strategy.family),

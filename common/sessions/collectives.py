@@ -22,6 +22,7 @@ from common.declarations.library import Library
 from common.declarations.sweep import Sweep, Type
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
+from common.launching.hosts import slurm
 from common.launching.hosts.selection import Selection
 from common.launching.planned import Hosts, PlannedSweep
 from common.launching.supervision import run_planned
@@ -29,7 +30,7 @@ from common.measurement import machine
 from common.records.collectives import CollectivesRecord
 from common.records.files import read_record
 from common.records.presentation import read_presented
-from common.sessions import collectives_tables, placement
+from common.sessions import collectives_tables, placement, submission
 from common.sessions.comparison_scope import placements
 from common.sessions.session import Options, Output, Schedule, Stage, begin, console_for, counted, report, rounds_of
 
@@ -136,21 +137,24 @@ def parse(options: Sequence[str]) -> Arguments:
 
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
-    arguments = parse(sys.argv[1:])
+    arguments, module = parse(submission.own_words(sys.argv[1:])), "common.sessions.collectives"
     console, selection, output = console_for(width=160), arguments.selection, arguments.output
-    ranks = max(arguments.scope.ranks)
-    hosts, spread = placement.find(console, "common.sessions.collectives", selection, ranks, output.plan)
+    if selection.submit:
+        submission.submit(console, "collectives", module, arguments)
+        return
+    hosts, spread = placement.find(console, module, selection, arguments.scope.ranks, output.plan)
     scope = dataclasses.replace(arguments.scope, spread=spread)
     if output.plan:
         _print_plan(console, scope)
         return
     ensure_writable(output.out)
-    identity = repr(scope) + ("" if selection.is_here else f"\n{selection}")
+    identity = repr(scope) + ("" if selection.is_here else f"\n{selection}{placement.kind_of(hosts)}")
 
     def make(launch: PlannedSweep, folder: Path) -> CollectivesRecord:
         return run_planned(launch, folder, hosts) if hosts else run_planned(launch, folder)
 
-    with begin(console, "collectives", arguments, identity) as session:
+    job = slurm.job() if selection.slurm else None
+    with begin(console, "collectives", arguments, identity, job=job) as session:
         planned = rounds(scope, session.order_seed, len(machine.gpu_names()))
         session.run(Schedule(planned), make, partial(read_record, kind=CollectivesRecord))
     records = read_presented(session.folder, CollectivesRecord)

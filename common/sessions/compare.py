@@ -31,16 +31,17 @@ from common.declarations import catalogue
 from common.declarations.strategy import has_exchange, label, name_of
 from common.errors import UserError, exit_with_one_line, print_refusal
 from common.files import ensure_writable, write_atomically
+from common.launching.hosts import slurm
 from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
-from common.launching.supervision import run_planned
+from common.launching.supervision import HERE, run_planned
 from common.records import ceiling, certificate, manifest, metrics
 from common.records.ceiling import Ceiling
 from common.records.certificate import Comparison
 from common.records.files import read_record, read_records
 from common.records.training import Record
-from common.sessions import calibration, ceilings, placement, regression
+from common.sessions import calibration, ceilings, placement, regression, submission
 from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
 from common.sessions.comparison_scope import Scope, certificates, certified_presets, kink_free_seeds, plan_table, worlds
@@ -80,21 +81,23 @@ class Arguments:
 
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
-    arguments = tyro.cli(Arguments, description=__doc__)
-    console, workers = console_for(width=120), max(arguments.scope.workers)
-    hosts, spread = placement.find(
-        console, "common.sessions.compare", arguments.selection, workers, arguments.output.plan
-    )
+    arguments = tyro.cli(Arguments, description=__doc__, args=submission.own_words(sys.argv[1:]))
+    console, module, selection = console_for(width=120), "common.sessions.compare", arguments.selection
+    if selection.submit:
+        submission.submit(console, "compare", module, arguments)
+        return
+    hosts, spread = placement.find(console, module, selection, arguments.scope.workers, arguments.output.plan)
     scope = dataclasses.replace(arguments.scope, spread=spread)
     if arguments.output.plan:
         _print_plan(console, scope, arguments.against_commit)
         return
     ensure_writable(arguments.output.out)
-    against, identity = None, repr(scope) + ("" if arguments.selection.is_here else f"\n{arguments.selection}")
+    against, identity = None, repr(scope) + ("" if selection.is_here else f"\n{selection}{placement.kind_of(hosts)}")
     if arguments.against_commit is not None:
         against = find(arguments.against_commit, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
         identity += f"\nagainst {against.commit}"
-    with begin(console, "compare", arguments, identity, kind=scope.profile) as session:
+    job = slurm.job() if selection.slurm else None
+    with begin(console, "compare", arguments, identity, kind=scope.profile, job=job) as session:
         calibration.copy_into(session.folder, session.folder.parent)
         with other_checkout(against, session.folder) if against else nullcontext() as checkout:
             stages = _run(session, scope, hosts, checkout)
@@ -120,7 +123,8 @@ def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path |
 
     def make(launch: PlannedLaunch | PlannedProbe, folder: Path) -> Record | Ceiling:
         if not isinstance(launch, PlannedLaunch):
-            return run_planned(launch, folder)
+            # A login node may have started this, and isn't what is measured.
+            return run_planned(launch, folder, hosts if hosts and hosts.allocation else HERE)
         if checkout and regression.is_paired(schedule.stage, launch):
             started = time.monotonic()
             record, there = regression.run_both(launch, folder, checkout)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import pandas
 import tyro
@@ -29,13 +29,16 @@ from common.declarations.sweep import Sweep, Type
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 from common.launching import supervision
+from common.launching.hosts import slurm
+from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import PlannedLaunch, PlannedSweep
+from common.launching.supervision import HERE, Allocation
 from common.records import manifest, metrics
 from common.records.collectives import CollectivesRecord, Replayed
 from common.records.files import read_record, read_records, write_record
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import Record
-from common.sessions import comparison_scope
+from common.sessions import comparison_scope, placement, submission
 from common.sessions.session import Options, Output, Placed, Schedule, Stage, begin, console_for, counted, report
 from common.statistics.paired import MARGIN
 
@@ -110,12 +113,16 @@ class Arguments:
         default_factory=lambda: Output(out=Path("reports/out/exchanges.pdf"))
     )
     session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
+    allocation: tyro.conf.OmitArgPrefixes[SlurmOptions] = field(default_factory=SlurmOptions)
 
 
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
-    arguments = tyro.cli(Arguments, description=__doc__)
+    arguments = tyro.cli(Arguments, description=__doc__, args=submission.own_words(sys.argv[1:]))
     console, scope, output = console_for(width=120), arguments.scope, arguments.output
+    if arguments.allocation.submit:
+        submission.submit(console, "exchanges", "common.sessions.exchanges", arguments)
+        return
     if output.plan:
         table = Table("strategy", "base", "traces", "steps, of them without exchange", "replays")
         for strategy in scope.chosen:
@@ -129,9 +136,13 @@ def main() -> None:
         )
         return
     ensure_writable(output.out)
-    with begin(console, "exchanges", arguments, repr(scope)) as session:
+    hosts = placement.on_one_host(console, arguments.allocation)
+    job = slurm.job() if arguments.allocation.slurm else None
+    with begin(console, "exchanges", arguments, repr(scope) + placement.kind_of(hosts), job=job) as session:
         schedule = Schedule[Planned, Record | CollectivesRecord](stages(scope, session.order_seed, session.folder))
-        session.run(schedule, make, read, plan_table=partial(steps_table, order_seed=session.order_seed))
+        session.run(
+            schedule, partial(make, hosts=hosts), read, plan_table=partial(steps_table, order_seed=session.order_seed)
+        )
     folder = session.folder
     traces, steps = ([*map(read, sorted(place.glob("*.json")))] for place in (folder / TRACES, folder))
     replays = read_records(folder / REPLAYS, CollectivesRecord).values()
@@ -284,11 +295,11 @@ def at_batch(scope: Scope, strategy: Strategy, batch: int, repetition: int) -> l
     return launches
 
 
-def make(planned: Planned, folder: Path) -> Record | CollectivesRecord:
+def make(planned: Planned, folder: Path, hosts: Allocation[Any] = HERE) -> Record | CollectivesRecord:
     """Make one launch and return its record, left in its place in the session's folder."""
     if planned.folder == TRACES and isinstance(planned.launch, PlannedLaunch):
-        return _trace(planned.launch, folder)
-    return supervision.run_planned(planned.launch, folder / planned.folder)
+        return _trace(planned.launch, folder, hosts)
+    return supervision.run_planned(planned.launch, folder / planned.folder, hosts)
 
 
 def read(path: Path) -> Record | CollectivesRecord:
@@ -301,14 +312,14 @@ def read(path: Path) -> Record | CollectivesRecord:
     return record
 
 
-def _trace(launch: PlannedLaunch, folder: Path) -> Record:
+def _trace(launch: PlannedLaunch, folder: Path, hosts: Allocation[Any]) -> Record:
     """Make one traced launch. Where it leaves no messages a record among the replays says why there is none."""
     place, path = folder / TRACES, folder / REPLAYS / f"{launch.strategy.name}-{launch.workers}w.json"
     messages = trace_path(place.resolve() / f"{launch.name}.json")
     for left in (messages, path):
         left.unlink(missing_ok=True)
     manifest.note(folder, [path])
-    record = supervision.run_planned(dataclasses.replace(launch, runner="tracer"), place)
+    record = supervision.run_planned(dataclasses.replace(launch, runner="tracer"), place, hosts)
     if messages.exists():
         return record
     if record.status == "ok":

@@ -42,7 +42,7 @@ _OPTIONS, _FINGERPRINT, _VARIABLES = "options.txt", "fingerprint.txt", "variable
 _PREFIXES = (
     *("CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GLOO_", "GOMP_", "KMP_", "LD_PRELOAD"),
     *("MALLOC_", "MKL_", "NCCL_", "NPY_", "OMP_", "OMPI_MCA_", "ONEDNN_", "OPENBLAS_", "PJRT_", "PMIX_"),
-    *("PRTE_MCA_", "UCX_", "XLA_"),
+    *("PRTE_MCA_", "SLURM_DISTRIBUTION", "SLURM_HINT", "SLURM_MPI_TYPE", "UCX_", "XLA_"),
 )
 """How the names of variables begin that libraries of several frameworks obey; families declare the other ones."""
 
@@ -63,15 +63,16 @@ _OF_IMPORTS = {("KMP_DUPLICATE_LIB_OK", "True"), ("KMP_INIT_AT_FORK", "FALSE")}
 """What threadpoolctl and scikit-learn set when they are imported."""
 
 
-def unfinished_or_new(results: Path, kind: str, options: str) -> Path:
+def unfinished_or_new(results: Path, kind: str, options: str, moves: bool = False) -> Path:
     """The newest folder of this kind in `results` that was begun as this and didn't come to its end, else a new one.
 
     `options` say what was asked for. A folder goes on only with the same code, packages, variables and machine; where
-    they alone differ, that is printed. A new folder keeps the variables that the user had set and frameworks obey.
-    Raises UserError where no folder can be made.
+    they alone differ, that is printed. A session that `moves` goes on on another machine of the same kind as well. A
+    new folder keeps the variables that the user had set and frameworks obey. Raises UserError where no folder can be
+    made.
     """
     variables = obeyed_variables()
-    begun_with = fingerprint(variables)
+    begun_with = fingerprint(variables, moves)
     if variables:
         print(f"Frameworks obey variables that are set here: {variables_in_words(variables)}.", flush=True)
     for folder in sorted(results.glob(f"*-{kind}"), reverse=True):
@@ -88,10 +89,13 @@ def unfinished_or_new(results: Path, kind: str, options: str) -> Path:
     return folder
 
 
-def fingerprint(variables: Mapping[str, str]) -> str:
-    """Lines that change with the code that launches run, what is installed, the machine, and these variables."""
+def fingerprint(variables: Mapping[str, str], moves: bool = False) -> str:
+    """Lines that change with the code that launches run, what is installed, the machine, and these variables.
+
+    Of the machine its kind alone counts where the session `moves` from one to another.
+    """
     host = machine.host_facts()
-    facts = [host.name, host.processor, host.cores, host.gpus]
+    facts = ["" if moves else host.name, host.processor, host.cores, host.gpus]
     packages = hashlib.sha256("\n".join(sorted(installed())).encode()).hexdigest()
     lines = [f"code {code_digest()}", f"installed {packages}", f"machine {json.dumps(facts)}"]
     return "\n".join([*lines, f"variables {json.dumps(variables)}"])

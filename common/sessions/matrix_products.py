@@ -23,6 +23,8 @@ from common.declarations.way import Way
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 from common.launching.ending import Ended
+from common.launching.hosts import slurm
+from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Job
 from common.launching.supervision import run_planned
 from common.measurement.matrix_products import declared
@@ -32,6 +34,7 @@ from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Row
 from common.records.presentation import read_presented
 from common.records.site import Site
+from common.sessions import placement, submission
 from common.sessions.session import Options, Output, Schedule, Stage, begin, console_for, counted, report, rounds_of
 from common.statistics.intervals import FEWEST_LAUNCHES
 
@@ -122,6 +125,7 @@ class Arguments:
         default_factory=lambda: Output(out=Path("reports/out/matrix_products.svg"))
     )
     session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
+    allocation: tyro.conf.OmitArgPrefixes[SlurmOptions] = field(default_factory=SlurmOptions)
 
 
 def rounds(scope: Scope, seed: int) -> list[Stage[Planned]]:
@@ -135,8 +139,11 @@ def rounds(scope: Scope, seed: int) -> list[Stage[Planned]]:
 
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
-    arguments = tyro.cli(Arguments, description=__doc__)
+    arguments = tyro.cli(Arguments, description=__doc__, args=submission.own_words(sys.argv[1:]))
     console, scope, output = console_for(width=150), arguments.scope, arguments.output
+    if arguments.allocation.submit:
+        submission.submit(console, "matrix_products", "common.sessions.matrix_products", arguments)
+        return
     if output.plan:
         table = Table("way", "what it is", "sizes", "workers", "launches")
         for way in ways().values():
@@ -146,9 +153,11 @@ def main() -> None:
         console.print(table)
         return
     ensure_writable(output.out)
-    with begin(console, "matrix_products", arguments, repr(scope)) as session:
+    hosts = placement.on_one_host(console, arguments.allocation)
+    job = slurm.job() if arguments.allocation.slurm else None
+    with begin(console, "matrix_products", arguments, repr(scope) + placement.kind_of(hosts), job=job) as session:
         schedule = Schedule[Planned, MatrixRecord](rounds(scope, session.order_seed))
-        session.run(schedule, run_planned, partial(read_record, kind=MatrixRecord))
+        session.run(schedule, partial(run_planned, allocation=hosts), partial(read_record, kind=MatrixRecord))
     records, status = read_presented(session.folder, MatrixRecord), 0
     if rows := matrix_rows.rows(records):
         print_rows(console, rows)

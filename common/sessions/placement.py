@@ -1,26 +1,30 @@
 """Where a session's launches are made: on this machine alone, or over the hosts that its options name."""
 
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 
 from common.launching.hosts import cluster
 from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
+from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Hosts
+from common.launching.supervision import HERE, Allocation
 from common.measurement import machine
 
 
 def find(
-    console: Console, module: str, selection: Selection, most_workers: int, is_plan: bool
+    console: Console, module: str, selection: Selection, workers: Sequence[int], is_plan: bool
 ) -> tuple[Cluster | None, Hosts | None]:
-    """The hosts to launch over, and what the plan must know of them; None for this machine alone.
+    """The hosts to launch worlds of so many workers over, and what the plan must know of them; None: this machine.
 
     Where virtual hosts have to be made, the session's `module` runs on their head, and this program exits with its
     status; for a plan they aren't made. Raises UserError where hosts can't be had.
     """
     if is_plan and selection.virtual_hosts is not None:
-        return None, cluster.spread_of(selection, most_workers)
+        return None, cluster.spread_of(selection, max(workers))
     if cluster.is_to_be_made(selection):
         # On their head this program runs once more, and finds hosts like any others.
         command = [sys.executable, "-m", module, *sys.argv[1:]]
@@ -28,5 +32,18 @@ def find(
             sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
     if selection.is_here:
         return None, None
-    hosts = cluster.find(console, selection, most_workers)
+    hosts = cluster.find(console, selection, workers)
     return hosts, hosts.spread
+
+
+def on_one_host(console: Console, options: SlurmOptions) -> Allocation[Any]:
+    """Where launches are made that one machine has all of: the first node of an allocation of Slurm's, or this machine.
+
+    Raises UserError where there is no allocation, or its node can't be had.
+    """
+    return cluster.find(console, Selection(slurm=True), (1,)) if options.slurm else HERE
+
+
+def kind_of(hosts: Allocation[Any] | None) -> str:
+    """What another allocation's nodes have to be alike in to go on with a session; empty outside of Slurm."""
+    return hosts.kind if isinstance(hosts, Cluster) and hosts.allocation else ""

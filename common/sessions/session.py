@@ -8,7 +8,9 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -158,6 +160,10 @@ class Session:
     console: Console
     folder: Path
     order_seed: int
+    job: str | None = None
+    """The job of Slurm's whose allocation it launches in."""
+    is_to_stop: threading.Event = dataclasses.field(default_factory=threading.Event)
+    """Set where somebody has asked it to stop between two launches."""
 
     def run(
         self,
@@ -169,10 +175,14 @@ class Session:
     ) -> list[Stage[L]]:
         """Make every launch of the schedule that hasn't been made yet, and note what each has left; returns the stages.
 
+        A round that another allocation began, and didn't end, is made anew under another number: launches are compared
+        within rounds, and allocations are different machines.
+
         `make` leaves a launch's record in the folder, and `read` reads one. A launch has been made where its record is
         ok and was noted. `words` are said of each, and a `plan_table` of all stages so far is kept in the folder.
-        Raises UserError for damaged files of an interrupted session.
+        Raises UserError for damaged files of an interrupted session, and KeyboardInterrupt where it is to stop.
         """
+        rounds = _Rounds[L](self.job)
         earlier = self._earlier_durations()
         typical = statistics.fmean(earlier.values()) if earlier else 0.0
         seconds: dict[str, float] = {}
@@ -187,17 +197,25 @@ class Session:
                 if not stages or stage.title != stages[-1].title:
                     self.console.print(f"{stage.title}{about}:", markup=False)
                 progress.update(bar, total=None if left is None else sum(seconds.values()) + left)
-                stages.append(stage)
-                if plan_table and len(table := plan_table(stages)):
-                    write_atomically(self.folder / _PLAN, table.to_csv(index=False).encode())
-                for launch in stage.launches:
+                made = list[L]()
+                stages.append(dataclasses.replace(stage, launches=made))
+                self._keep_plan(plan_table, [*stages[:-1], stage])
+                to_make = deque(stage.launches)
+                while to_make:
+                    launch = rounds.renumbered(to_make.popleft())
                     title, path = f"{stage.title}{about}, {launch.name}", self.folder / f"{launch.name}.json"
                     progress.update(bar, completed=sum(seconds.values()), description=title, refresh=True)
                     is_noted = f"{launch.name}.json" in manifest.read(self.folder)
                     record = read(path) if is_noted and path.exists() else None
-                    if record and record.status == "ok":
+                    if record is None and (again := rounds.begin_anew(launch)):
+                        to_make.extendleft(reversed([*again, launch]))
+                        continue
+                    if record and (record.status == "ok" or rounds.is_of_another_job(launch, record)):
                         seconds[launch.name] = earlier.get(launch.name, typical)
+                        rounds.note(launch, record)
                     else:
+                        if self.is_to_stop.is_set():
+                            raise KeyboardInterrupt
                         started = time.monotonic()
                         try:
                             record = make(launch, self.folder)
@@ -207,9 +225,18 @@ class Session:
                         finally:
                             self._note(path)
                         self.say(launch.name, words(launch, record), record.status, seconds[launch.name])
+                    made.append(launch)
                     schedule.note(launch, seconds[launch.name], record)
+        self._keep_plan(plan_table, stages)
         self._note()
         return stages
+
+    def _keep_plan(
+        self, plan_table: Callable[[Sequence[Stage[L]]], pandas.DataFrame] | None, stages: Sequence[Stage[L]]
+    ) -> None:
+        """Keep the table of these stages in the folder, where there is one and it has rows."""
+        if plan_table and len(table := plan_table(stages)):
+            write_atomically(self.folder / _PLAN, table.to_csv(index=False).encode())
 
     def say(self, name: str, words: str, status: str, seconds: float) -> None:
         """Print how a launch ended, and how long it took."""
@@ -231,21 +258,77 @@ class Session:
             manifest.note(self.folder, [*left, self.folder / _DURATIONS, self.folder / _PLAN])
 
 
+class _Rounds(Generic[L]):
+    """The rounds of a session of Slurm's, of which an allocation that has ended may have made a part."""
+
+    _FURTHER = 100
+    """By so much another number is higher than the one of the round that wasn't ended."""
+
+    def __init__(self, job: str | None) -> None:
+        self._job = job
+        self._begun: dict[int, list[L]] = {}
+        """By round the launches that other allocations have made."""
+        self._numbers: dict[int, int] = {}
+        """The new numbers of rounds, by those that they had."""
+
+    def renumbered(self, launch: L) -> L:
+        """The launch as the newest number of its round has it."""
+        while (number := _round_of(launch)) in self._numbers:
+            launch = _in_round(launch, self._numbers[number])
+        return launch
+
+    def begin_anew(self, launch: L) -> list[L]:
+        """The launches that are made once more before this one, of whose round others are from another allocation."""
+        number = _round_of(launch)
+        if begun := self._begun.pop(number, []):
+            self._numbers[number] = number + self._FURTHER
+        return begun
+
+    def is_of_another_job(self, launch: L, record: Header) -> bool:
+        """Whether another allocation has made this launch of a round, which stays as it is then."""
+        if self._job is None or _round_of(launch) == 0:
+            return False
+        return record.allocation is None or record.allocation.job != self._job
+
+    def note(self, launch: L, record: Header) -> None:
+        """Take note of a launch that isn't made again."""
+        if self.is_of_another_job(launch, record):
+            self._begun.setdefault(_round_of(launch), []).append(launch)
+
+
+def _round_of(launch: Launch) -> int:
+    """The number of the round that the launch belongs to; 0: to none, such as a certificate."""
+    planned: Any = launch.launch if isinstance(launch, Placed) else launch
+    number = getattr(planned, "repetition", 0)
+    return number if number and dataclasses.replace(planned, repetition=0).name != planned.name else 0
+
+
+def _in_round(launch: L, number: int) -> L:
+    """The same launch in the round of this number."""
+    of_any: Any = launch
+    if isinstance(launch, Placed):
+        return dataclasses.replace(of_any, launch=dataclasses.replace(of_any.launch, repetition=number))
+    return dataclasses.replace(of_any, repetition=number)
+
+
 @contextmanager
 def begin(
-    console: Console, name: str, arguments: Arguments, identity: str, kind: str | None = None
+    console: Console, name: str, arguments: Arguments, identity: str, kind: str | None = None, job: str | None = None
 ) -> Generator[Session]:
     """Begin a session, or go on with one that was interrupted, alone on this machine; it is finished after the block.
 
     `name` is the Nox session's, and `kind` is how folders' names end, where that isn't the same. `identity` is what an
-    interrupted session has in common with the one that goes on with it. Leaves by SystemExit where a signal asks for
-    it. Raises UserError where another session measures here.
+    interrupted session has in common with the one that goes on with it. `job` is the one of Slurm's in whose allocation
+    launches are made: another allocation may go on. Leaves by SystemExit where a signal asks for it; SIGUSR1 asks to
+    stop between two launches. Raises UserError where another session measures here.
     """
+    is_to_stop = threading.Event()
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: is_to_stop.set())
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
         with machine.alone():
-            folder = unfinished_or_new(arguments.session.results, kind or name, identity)
+            folder = unfinished_or_new(arguments.session.results, kind or name, identity, moves=job is not None)
             refusal = f"Another session fills {folder}: wait for its end, or name another folder with --results."
             ensure_writable(folder / "lock")
             with locked(folder / "lock", refusal=refusal):
@@ -255,7 +338,7 @@ def begin(
                 write_atomically(folder / "command.txt", f"{again}\n".encode())
                 write_presentation(folder)
                 console.print(f"Records go to {folder}; the launches' order has seed {seed}.", markup=False)
-                yield Session(console, folder, seed)
+                yield Session(console, folder, seed, job, is_to_stop)
                 (folder / FINISHED).touch()
     except KeyboardInterrupt:
         console.print("Interrupted: start it again with the same options and it goes on here.")

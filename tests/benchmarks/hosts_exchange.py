@@ -82,7 +82,7 @@ def main() -> None:
         command = [sys.executable, "-m", "tests.benchmarks.hosts_exchange", *sys.argv[1:]]
         with machine.alone() as lock:
             sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
-    members = cluster.find(console, selection, 1)
+    members = cluster.find(console, selection, (1,))
     rounds: dict[Case, list[Round]] = {(name, hosts): [] for name in arguments.strategies for hosts in arguments.hosts}
     for number in range(arguments.rounds):
         for case in random.Random(number).sample([*rounds], len(rounds)):

@@ -55,7 +55,7 @@ def main() -> None:
         command = [sys.executable, "-m", "tests.benchmarks.hosts_start", *sys.argv[1:]]
         with machine.alone() as lock:
             sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
-    members = cluster.find(console, selection, HOSTS)
+    members = cluster.find(console, selection, (HOSTS,))
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in arguments.strategies}
     turns = [name for name in arguments.strategies for _ in range(arguments.pairs)]
     random.Random(0).shuffle(turns)

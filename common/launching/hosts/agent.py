@@ -11,12 +11,14 @@ import time
 from common.errors import exit_with_one_line
 from common.launching.hosts import link, work
 from common.launching.places.place import print_answer
+from common.launching.places.slurm import leave_step
 from common.launching.processes import exit_on_signals
 
 
 def main() -> None:
     """Do the action that the command line names, as the first line of the input says."""
     exit_on_signals()
+    leave_step()
     # Without a buffer: a thread may wait for the input's end while this process leaves.
     lines = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115
     [action] = sys.argv[1:]

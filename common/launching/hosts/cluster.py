@@ -18,7 +18,7 @@ from common.errors import FAILED, UserError
 from common.files import write_atomically
 from common.launching import ending
 from common.launching.ending import Ended
-from common.launching.hosts import clocks, link, survey
+from common.launching.hosts import clocks, link, slurm, survey
 from common.launching.hosts.clocks import Offset
 from common.launching.hosts.ranks import Assignment, run_over_hosts
 from common.launching.hosts.selection import Selection, parse_hosts
@@ -31,7 +31,7 @@ from common.launching.virtual_hosts.calibration import calibrate
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Description, described
 from common.records import header
-from common.records.header import Link, Virtual
+from common.records.header import Allocated, Link, Virtual
 from common.records.site import Site
 
 _LINK_SECONDS = 1.0
@@ -52,7 +52,15 @@ class Cluster(Allocation[Site]):
     """What a link between two of the hosts carries now. Raises UserError where that isn't what the job asks for."""
     virtual: Virtual | None = None
     """What was asked for of virtual hosts, as a record has it, but for the bandwidth, which each launch names."""
+    allocation: Allocated | None = None
+    """What Slurm decided, where the hosts are nodes of an allocation."""
     folder = Path(FOLDER)
+
+    @property
+    def kind(self) -> str:
+        """What its first host is, without its name: hosts of one kind measure alike."""
+        first = self.members[0]
+        return f"{self.spread}, {first.machine.processor}, {first.cores} cores, GPUs {first.machine.gpus}"
 
     def site(self, job: Job) -> Site:
         """The launch's hosts by what is known before it."""
@@ -62,6 +70,8 @@ class Cluster(Allocation[Site]):
                 hostname=member.hostname,
                 workers=job.workers // job.hosts,
                 cores=member.cores,
+                memory_limit_bytes=member.limits.memory_bytes,
+                core_limit=member.limits.cores,
                 processor=member.machine.processor,
                 address=member.route.address,
                 interface=member.route.interface,
@@ -70,7 +80,8 @@ class Cluster(Allocation[Site]):
         ]
         virtual = self.virtual and replace(self.virtual, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
         cores, threads = self.spread.cores_together, (job.workers + job.processes_beside) * job.limits.threads
-        return Site(hosts=hosts, virtual=virtual, oversubscribed=cores is not None and threads > cores)
+        oversubscribed = cores is not None and threads > cores
+        return Site(hosts=hosts, virtual=virtual, allocation=self.allocation, oversubscribed=oversubscribed)
 
     def measured(self, job: Job, site: Site) -> Site:
         """The site with what its clocks and its link are like now. Raises UserError as `Allocation` has it."""
@@ -94,7 +105,9 @@ class Cluster(Allocation[Site]):
         else:
             # As `nox -s` would start it there, in a private network where there can be one.
             command = [sys.executable, "-m", "common.launching.launch", *job.words]
-            assignments = [Assignment(self.members[0].host, [command], site.variable())]
+            host = self.members[0].host
+            variables = site.variable() | host.variables() | dict(job.variables)
+            assignments = [Assignment(host, [command], variables)]
         hosts, seconds = [member.host for member in self.members], job.limits.deadline_seconds
         outcome = run_over_hosts(assignments, hosts, seconds, log_path, secrets.token_hex(8), job.files)
         try:
@@ -135,7 +148,7 @@ def _assignments(job: Job, members: Sequence[HostFacts], site: Site) -> list[Ass
     )
     commands = program.launcher.across_hosts(launch)
     return [
-        Assignment(member.host, of_host, environment)
+        Assignment(member.host, of_host, environment | member.host.variables())
         for member, of_host, environment in zip(members, commands, environments, strict=True)
         if of_host
     ]
@@ -163,14 +176,14 @@ def spread_of(selection: Selection, most_workers: int) -> Hosts:
     return Hosts(count, most_workers, cores_per_host, cores, selection.bandwidths_bits_per_second)
 
 
-def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
-    """The hosts that the options name, each asked what it is, which is shown as a table.
+def find(console: Console, selection: Selection, workers: Sequence[int]) -> Cluster:
+    """The hosts that the options name for worlds of so many workers, each asked what it is, which is shown as a table.
 
-    Virtual ones are those of the head that this program is on. Raises UserError where a host can't be reached, or where
-    something differs among them that mustn't.
+    Virtual ones are those of the head that this program is on. Raises UserError where a host can't be reached, where
+    something differs among them that mustn't, and where they have slots for none of these worlds but the smallest.
     """
     wires = described() if selection.virtual_hosts is not None else None
-    named = ",".join(f"{name}:{most_workers}" for name in wires.names) if wires else ""
+    named = ",".join(f"{name}:{max(workers)}" for name in wires.names) if wires else ""
     hosts = parse_hosts(named) if wires else selection.real_hosts()
     surveyed = survey.survey(hosts)
 
@@ -183,10 +196,13 @@ def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
     console.print(survey.table(surveyed))
     survey.refuse(surveyed)
     if wires:
-        spread, link_of = spread_of(selection, most_workers), _calibrated(wires)
+        spread, link_of = spread_of(selection, max(workers)), _calibrated(wires)
     else:
         slots, cores = min(host.slots for host in hosts), min(member.cores for member in surveyed)
         spread, link_of = Hosts(len(hosts), slots, cores), lambda job: link_between()
+        _refuse_without_slots(spread, workers)
+    if selection.slurm:
+        slurm.refuse_types(surveyed)
     virtual = Virtual(delay_seconds=selection.first_cable.delay_seconds, cores_per_host=selection.cores_per_host)
     return Cluster(
         members=surveyed,
@@ -194,7 +210,19 @@ def find(console: Console, selection: Selection, most_workers: int) -> Cluster:
         offsets=lambda members: clocks.measure([member.host for member in members]),
         link=link_of,
         virtual=virtual if wires else None,
+        allocation=slurm.allocated(hosts) if selection.slurm else None,
     )
+
+
+def _refuse_without_slots(spread: Hosts, workers: Sequence[int]) -> None:
+    """Raises UserError where the hosts have no slots for any world of several workers that is asked for."""
+    slots, fewest = spread.count * spread.slots, min((count for count in workers if count > 1), default=1)
+    if fewest > slots:
+        words = f"{spread.count} host has" if spread.count == 1 else f"{spread.count} hosts have"
+        raise UserError(
+            f"{words} {slots} slots together, and {fewest} workers need as many: name more hosts or slots, or give "
+            "--workers 1."
+        )
 
 
 def _calibrated(description: Description) -> Callable[[Job], Link]:

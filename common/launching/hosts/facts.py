@@ -19,7 +19,8 @@ from common.declarations.strategy import Family
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError
 from common.launching.hosts import work
-from common.measurement import machine
+from common.measurement import limits, machine
+from common.measurement.limits import Limits
 from common.paths import ROOT
 from common.records.header import Machine, Part
 
@@ -62,6 +63,8 @@ class Facts(Part, frozen=True, kw_only=True):
     """By environment the versions in it, or None where it isn't made."""
     cores: int
     """Those that the agent may use, and what it starts with it."""
+    limits: Limits = Limits()
+    """Of control groups."""
     machine: Machine
     routes: dict[str, Route]
     """By peer."""
@@ -87,6 +90,7 @@ def facts(peers: Sequence[str]) -> Facts:
         python=platform.python_version(),
         environments={name: _versions(family) for name, family in catalogue.families().items()},
         cores=len(os.sched_getaffinity(0)),
+        limits=limits.of_this_process(),
         machine=machine.host_facts(),
         routes={peer: route_to(peer) for peer in peers},
         no_room=no_room,

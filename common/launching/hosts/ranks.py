@@ -2,11 +2,13 @@
 
 import base64
 import dataclasses
+import math
 import os
 import selectors
 import subprocess
 import time
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -63,6 +65,8 @@ class _Part:
     """What the connection and the agent have printed; what the commands print, wherever to, is the other output."""
     has_begun: bool = False
     folder: str | None = None
+    next_heartbeat: float = 0.0
+    """When it is due, on this machine's monotonic clock."""
 
 
 @dataclass
@@ -102,6 +106,7 @@ def run_over_hosts(
             for assignment in assignments:
                 request = {"launch": launch_id, "deadline_seconds": deadline_seconds}
                 request |= {"commands": assignment.commands, "environment": assignment.environment}
+                request |= {"heartbeat_seconds": assignment.host.heartbeat_seconds}
                 process = place.start(Question(assignment.host, "run", request))
                 parts.append(_Part(assignment.host, process))
                 watch.add(parts[-1])
@@ -122,7 +127,7 @@ def run_over_hosts(
     gone = [part.host for part in parts if part.host in lost]
     if not gone or outcome.reason:
         return outcome
-    return dataclasses.replace(outcome, failed_host=gone[0].name, reason=gone[0].why_it_failed(LOST_STATUS, ""))
+    return dataclasses.replace(outcome, failed_host=gone[0].name, reason=gone[0].why_it_was_lost(LOST_STATUS, ""))
 
 
 class _Watch:
@@ -145,7 +150,7 @@ class _Watch:
         deadline = time.monotonic() + seconds
         # However much they print.
         while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
-            for key, _ in self._selector.select(left):
+            for key, _ in self._selector.select(min(left, self._beat())):
                 part, piece = key.data.part, os.read(key.fd, _PIECE_BYTES)
                 self._log_lines(key.data, piece)
                 if piece:
@@ -154,6 +159,17 @@ class _Watch:
                 if all(other.data.part is not part for other in self._selector.get_map().values()):
                     part.process.wait()
                     yield part
+
+    def _beat(self) -> float:
+        """Tell the hosts where that is due that they are still wanted; returns the seconds until it is due again."""
+        now, parts = time.monotonic(), {key.data.part for key in self._selector.get_map().values()}
+        waiting = [part for part in parts if part.host.heartbeat_seconds]
+        for part in waiting:
+            if now >= part.next_heartbeat:
+                part.next_heartbeat = now + (part.host.heartbeat_seconds or 0.0)
+                with suppress(BrokenPipeError, ValueError):  # It has ended, or is being ended.
+                    pipe(part.process.stdin).write(b"\n")
+        return min((part.next_heartbeat - now for part in waiting), default=math.inf)
 
     def end(self, parts: Sequence[_Part]) -> None:
         """End what still runs by its lifeline; where a host doesn't answer to that, end this side of the connection."""
@@ -193,7 +209,9 @@ def _until_one_fails(parts: Sequence[_Part], watch: _Watch, seconds: float) -> H
     for part in watch.ends(seconds):
         if status := part.process.returncode:
             errors = part.errors.decode(errors="replace")
-            by_itself = part.has_begun and status != LOST_STATUS and not any(ending.sentences(errors))
+            if lost := part.host.why_it_was_lost(status, errors):
+                return HostsOutcome(LOST_STATUS, part.host.name, lost)
+            by_itself = part.has_begun and not any(ending.sentences(errors))
             reason = None if by_itself or status == TIMED_OUT_STATUS else part.host.why_it_failed(status, errors)
             return HostsOutcome(status, part.host.name, reason)
         running.remove(part)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import UserError
+from common.launching.hosts import slurm
+from common.launching.hosts.slurm import SlurmOptions
 from common.launching.places.place import Host
 from common.launching.places.ssh import SshHost
 from common.launching.virtual_hosts.description import Cable, parse_bandwidth, parse_duration
@@ -18,7 +20,7 @@ _SLOTS = re.compile(r"0*[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class Selection(SlurmOptions):
     """Which hosts a comparison is over; none named: this machine alone."""
 
     hosts: str | None = None
@@ -38,8 +40,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         """Raises UserError for options that contradict one another, and for values that can't be meant."""
-        if sum(each is not None for each in (self.hosts, self.hostfile, self.virtual_hosts)) > 1:
-            raise UserError("--hosts, --hostfile and --virtual-hosts each name the hosts: give one of them.")
+        if sum(each is not None for each in (self.hosts, self.hostfile, self.virtual_hosts, self.slurm or None)) > 1:
+            raise UserError("--hosts, --hostfile, --virtual-hosts and --slurm each name the hosts: give one of them.")
+        super().__post_init__()
         if self.virtual_hosts is None and (self.bandwidth or self.delay or self.cores_per_host is not None):
             raise UserError(
                 "--bandwidth, --delay and --cores-per-host are those of virtual hosts: add --virtual-hosts."
@@ -56,7 +59,7 @@ class Selection:
     @property
     def is_here(self) -> bool:
         """Whether it is this machine alone, without any ssh."""
-        return self.hosts is None and self.hostfile is None and self.virtual_hosts is None
+        return self.hosts is None and self.hostfile is None and self.virtual_hosts is None and not self.slurm
 
     @property
     def bandwidths_bits_per_second(self) -> tuple[float | None, ...]:
@@ -69,7 +72,9 @@ class Selection:
         return Cable(self.bandwidths_bits_per_second[0], parse_duration(self.delay) if self.delay else 0.0)
 
     def real_hosts(self) -> list[Host]:
-        """The hosts that were named. Raises UserError where they can't be meant."""
+        """The hosts that were named. Raises UserError where they can't be meant, or there are none."""
+        if self.slurm:
+            return slurm.nodes()
         return read_hostfile(self.hostfile) if self.hostfile is not None else parse_hosts(self.hosts or "")
 
 

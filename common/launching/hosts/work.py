@@ -4,6 +4,7 @@ import base64
 import errno
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -33,6 +34,8 @@ SCRATCH = Path("/var/tmp")
 
 _PREFIX = "lockstep"
 _ROOM_BYTES = 2**20
+_HEARTBEATS = 3
+"""So many may be missing."""
 
 
 def run(
@@ -41,17 +44,20 @@ def run(
     commands: Sequence[Sequence[str]],
     environment: Mapping[str, str],
     deadline_seconds: float,
+    heartbeat_seconds: float | None = None,
 ) -> int:
     """Answer with the launch's folder, then run the commands, whose output is this process's; returns the exit status.
 
     The folder is made where a command or a variable of the `environment`, which they get beside the agent's own, speaks
-    of FOLDER. They end with the lifeline, and then this process leaves by SystemExit, and the folder with it. Where the
-    commands ended before, well or not, it stays for `collect`. Raises UserError where there can't be one.
+    of FOLDER. The commands end with the lifeline, as where that misses its heartbeats, if it has any. Then this process
+    leaves by SystemExit, and the folder with it. Where the commands ended before, well or not, it stays for `collect`.
+    Raises UserError where there can't be one.
     """
     main_thread = threading.get_ident()
 
     def leave_with_lifeline() -> None:
-        while lifeline.read(4096):
+        patience = heartbeat_seconds and _HEARTBEATS * heartbeat_seconds
+        while select.select([lifeline], [], [], patience)[0] and lifeline.read(4096):
             pass
         # To the main thread, whose wait for the commands it has to break off.
         signal.pthread_kill(main_thread, signal.SIGTERM)

@@ -42,6 +42,8 @@ class Host(ABC):
 
     client: ClassVar[str]
     """What reaches it, in words."""
+    heartbeat_seconds: ClassVar[float | None] = None
+    """How often what runs there is told that it is still wanted; None: the end of its input suffices."""
     name: str
     """By which the user knows it."""
     slots: int
@@ -55,9 +57,16 @@ class Host(ABC):
     def command(self, words: Sequence[str]) -> list[str]:
         """The command line that starts Python there with these words, in this checkout."""
 
+    def variables(self) -> dict[str, str]:
+        """Environment variables that a launch needs there, beside those that the host gives."""
+        return {}
+
     @abstractmethod
-    def why_it_was_lost(self, errors: str) -> str:
-        """One sentence with the host, the cause and the remedy, from what was printed before status LOST_STATUS."""
+    def why_it_was_lost(self, status: int, errors: str) -> str | None:
+        """One sentence with the host, the cause and the remedy, from an exit status and what was printed.
+
+        None where the host was reached, and what was started there ended by itself.
+        """
 
     def start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
         """Start Python there; its three streams are pipes. Raises UserError where this machine can't start anything."""
@@ -72,31 +81,43 @@ class Host(ABC):
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """End what was started there, in bounded time."""
-        process.kill()
+        self.break_off(process)
         with process:
             pass
+
+    def break_off(self, process: subprocess.Popen[bytes]) -> None:
+        """Have what reaches the host leave at once, and what was started there end."""
+        process.kill()
 
     def why_it_failed(self, status: int, errors: str) -> str:
         """One sentence with the host, the cause and the remedy, from an exit status and what was printed."""
         name = self.name
-        if status == LOST_STATUS:
-            return self.why_it_was_lost(errors)
+        if lost := self.why_it_was_lost(status, errors):
+            return lost
         if ended := next(ending.sentences(errors), None):
             reason = str(ended.reason)
             return reason if re.search(rf"\b{re.escape(name)}\b", reason) else f"{name}: {reason}"
         if status in _NOT_THERE:
-            return (
-                f"{name} has no {sys.executable}: make the same environments there, at the same path, by `nox -s "
-                "tools` and the like."
-            )
+            return self.no_python()
         if re.search(r"\bcd\b", errors) and str(ROOT) in errors:
-            return f"{name} has no checkout in {ROOT}: make one there, at the same path."
+            return self.no_checkout()
         if re.search(r"No module named '?common", errors):
             return f"{name} has another checkout in {ROOT}: make it the same commit there as here."
         last = errors.strip().splitlines()[-1:] or ["it printed nothing"]
         program = self.command([])[0]
         words = f"what {program} started there ended with status {status} ({last[0].strip()})"
         return f"{name}: {words}: try `{program} {name}`."
+
+    def no_python(self) -> str:
+        """That the host has no such Python, in one sentence."""
+        return (
+            f"{self.name} has no {sys.executable}: make the same environments there, at the same path, by `nox -s "
+            "tools` and the like."
+        )
+
+    def no_checkout(self) -> str:
+        """That the host has no such checkout, in one sentence."""
+        return f"{self.name} has no checkout in {ROOT}: make one there, at the same path."
 
 
 @dataclass(frozen=True)
@@ -148,7 +169,7 @@ def ask(questions: Sequence[Question], seconds: float = _ANSWER_SECONDS) -> list
             finally:
                 # Where a signal ends this, the readers come to the end of their streams.
                 for each in conversations:
-                    each.process.kill()
+                    each.host.break_off(each.process)
 
 
 def print_answer(values: object) -> None:
@@ -202,8 +223,9 @@ class Conversation:
         except subprocess.TimeoutExpired:
             return Answer(host, {}, self._silence, lost=True)
         if status := self.process.returncode:
-            failure = host.why_it_failed(status, errors.decode(errors="replace"))
-            return Answer(host, {}, failure, lost=status == LOST_STATUS)
+            printed = errors.decode(errors="replace")
+            lost = host.why_it_was_lost(status, printed) is not None
+            return Answer(host, {}, host.why_it_failed(status, printed), lost)
         for line in reversed(output.splitlines()):
             if (values := values_in(line)) is not None:
                 return Answer(host, values)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.launching.places.place import Host
+from common.launching.places.place import LOST_STATUS, Host
 from common.paths import ROOT
 
 _SETTINGS = (
@@ -66,8 +66,10 @@ class SshHost(Host):
         python = shlex.join([sys.executable, *words])
         return ["ssh", "-T", *settings, self.name, f"cd {shlex.quote(str(ROOT))} && exec {python}"]
 
-    def why_it_was_lost(self, errors: str) -> str:
+    def why_it_was_lost(self, status: int, errors: str) -> str | None:
         """One sentence, from what ssh printed."""
+        if status != LOST_STATUS:
+            return None
         for pattern, sentence in _CAUSES:
             if match := re.search(pattern, errors):
                 return sentence.format(host=self.name, detail=match[1].strip() if match.groups() else "")

@@ -276,3 +276,22 @@ def test_without_the_folder_a_comparison_is_refused_with_the_remedy_and_never_wa
     monkeypatch.setattr(machine, "_LOCKED", tmp_path / place)
     with pytest.raises(UserError, match="let root mount it"), machine.alone():
         pass
+
+
+@pytest.mark.parametrize(("bind", "placement"), [("mask_cpu:", ([0, 1], True)), ("none", ([1], False))])
+def test_a_task_that_slurm_has_bound_stays_where_it_is(monkeypatch, affinity, bind, placement):
+    cores, bound = placement
+    variables = {"SLURM_TASK_PID": str(os.getpid()), "SLURM_STEP_NUM_TASKS": "2", "SLURM_CPU_BIND_TYPE": bind}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    assert machine.pin(Task(), 1, 2) == Placement(cores, oversubscribed=False, bound_by_slurm=bound)
+    assert bool(affinity) is not bound
+
+
+def test_a_task_that_slurm_has_bound_to_too_few_cores_is_oversubscribed(monkeypatch, affinity):
+    variables = {"SLURM_TASK_PID": str(os.getpid()), "SLURM_STEP_NUM_TASKS": "2", "SLURM_CPU_BIND_TYPE": "mask_cpu:"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1})
+    assert machine.pin(Task(threads=2), 1, 2) == Placement([1], oversubscribed=True, bound_by_slurm=True)

@@ -117,8 +117,8 @@ def test_over_hosts_every_launch_is_made_there_and_the_same_command_repeats_it(c
     hosts = SimpleNamespace(spread=Hosts(count=2, slots=2, cores=2))
     asked, made = [], []
 
-    def find(console, selection, most_workers):
-        asked.append((selection.hosts, most_workers))
+    def find(console, selection, workers):
+        asked.append((selection.hosts, workers))
         return hosts
 
     def over_hosts(planned, folder, allocation):
@@ -128,7 +128,7 @@ def test_over_hosts_every_launch_is_made_there_and_the_same_command_repeats_it(c
     monkeypatch.setattr(placement.cluster, "find", find)
     monkeypatch.setattr(compare, "run_planned", over_hosts)
     folder = compared("--hosts", "one:2,two:2")
-    assert asked == [("one:2,two:2", 1)]
+    assert asked == [("one:2,two:2", (1,))]
     assert made
     assert all(each == (1, hosts) for each in made)
     assert "--hosts one:2,two:2" in (folder / "command.txt").read_text()

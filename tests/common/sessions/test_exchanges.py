@@ -102,7 +102,7 @@ def trace(monkeypatch, tmp_path):
     launch = traced(Scope(), STRATEGY)
 
     def make(messages=(), **ended):
-        def run_planned(planned, folder):
+        def run_planned(planned, folder, allocation):
             assert planned == dataclasses.replace(launch, runner="tracer")
             path = folder / f"{launch.name}.json"
             path.parent.mkdir(exist_ok=True)

@@ -35,7 +35,7 @@ def find(monkeypatch):
     monkeypatch.setattr(placement.cluster, "described", lambda: None)
     monkeypatch.setattr(placement.cluster, "run_on_virtual_hosts", lambda *about: asked.append(about) or 3)
     monkeypatch.setattr(sys, "argv", ["compare", "--virtual-hosts", "2"])
-    return lambda selection, is_plan=False: placement.find(Console(), "some.module", selection, 4, is_plan), asked
+    return lambda selection, is_plan=False: placement.find(Console(), "some.module", selection, (1, 4), is_plan), asked
 
 
 @pytest.mark.parametrize("is_plan", [True, False])
@@ -50,7 +50,7 @@ def test_hosts_that_are_named_are_asked_for_a_plan_as_well(find, is_plan):
     found, asked = find
     selection = Selection(hosts="one,two")
     assert found(selection, is_plan) == (Found, SPREAD)
-    assert asked == [(selection, 4)]
+    assert asked == [(selection, (1, 4))]
 
 
 def test_for_a_plan_virtual_hosts_are_not_made(find):
@@ -71,4 +71,4 @@ def test_on_their_head_they_are_found_like_any_others(find, monkeypatch):
     found, asked = find
     monkeypatch.setattr(placement.cluster, "described", lambda: "what makes them up")
     assert found(VIRTUAL) == (Found, SPREAD)
-    assert asked == [(VIRTUAL, 4)]
+    assert asked == [(VIRTUAL, (1, 4))]

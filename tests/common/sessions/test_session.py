@@ -16,6 +16,7 @@ from common.errors import UserError
 from common.measurement import machine
 from common.records import manifest
 from common.records.files import read_record
+from common.records.header import Allocated
 from common.records.presentation import FILE, Presentation, of_catalogue
 from common.sessions.session import Options, Schedule, Stage, begin, console_for, counted
 
@@ -320,3 +321,102 @@ def test_its_end_says_how_many_launches_ended_how(statuses, said, status):
     console = Console(file=io.StringIO(), width=200)
     assert counted(console, map(Ended, statuses)) == status
     assert console.file.getvalue() == f"{said}\n"
+
+
+@dataclass(frozen=True)
+class InRound:
+    """A made-up launch of a round."""
+
+    strategy: str
+    repetition: int
+
+    @property
+    def name(self):
+        return f"{self.strategy}-{self.repetition:02d}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A made-up launch that belongs to no round."""
+
+    repetition: int = 1
+    name: str = "certificate"
+
+
+NUMBERED = [Stage("round", "round", [InRound("a", 1), Certificate(), InRound("b", 1)])]
+NUMBERED += [Stage("round", "round", [InRound(name, 2) for name in "abc"])]
+
+
+def in_allocation(folder, job, made, interrupted_at=None):
+    """The names of the launches of a session that goes on in the allocation of this job."""
+
+    def make(launch, where):
+        if launch.name == interrupted_at:
+            raise KeyboardInterrupt
+        made.append((job, launch.name))
+        (where / f"{launch.name}.json").write_text(f"{job} {'failed' if launch.name == 'b-01' else 'ok'}")
+        return read_job(where / f"{launch.name}.json")
+
+    def read_job(path):
+        job, status = path.read_text().split()
+        ended = Ended(status)
+        object.__setattr__(ended, "allocation", Allocated(job=job))
+        return ended
+
+    with (
+        contextlib.suppress(SystemExit),
+        begin(Console(file=io.StringIO()), "some", Arguments(Options(results=folder)), "same", job=job) as session,
+    ):
+        return [each.name for stage in session.run(Schedule(NUMBERED), make, read_job) for each in stage.launches]
+
+
+def test_a_round_that_another_allocation_began_is_made_anew_under_another_number(tmp_path):
+    made = []
+    in_allocation(tmp_path, "7", made, interrupted_at="c-02")
+    assert in_allocation(tmp_path, "8", made) == [
+        "a-01",
+        "certificate",
+        "b-01",
+        "a-02",
+        "b-02",
+        "a-102",
+        "b-102",
+        "c-102",
+    ]
+    first = [("7", name) for name in ("a-01", "certificate", "b-01", "a-02", "b-02")]
+    assert made == [*first, *(("8", name) for name in ("a-102", "b-102", "c-102"))]
+
+
+def test_a_third_allocation_goes_on_with_the_newest_number(tmp_path):
+    made = []
+    in_allocation(tmp_path, "7", made, interrupted_at="b-02")
+    in_allocation(tmp_path, "8", made, interrupted_at="c-102")
+    in_allocation(tmp_path, "9", made)
+    assert [name for job, name in made if job == "9"] == ["a-202", "b-202", "c-202"]
+
+
+def test_in_the_same_allocation_a_round_goes_on_and_what_failed_is_made_again(tmp_path):
+    made = []
+    in_allocation(tmp_path, "7", made, interrupted_at="b-02")
+    del made[:]
+    in_allocation(tmp_path, "7", made)
+    assert [name for _, name in made] == ["b-01", "b-02", "c-02"]
+
+
+def test_a_session_that_is_asked_to_stops_between_two_launches(tmp_path):
+    made = []
+
+    def make(launch, folder):
+        made.append(launch.name)
+        signal.raise_signal(signal.SIGUSR1)
+        (folder / f"{launch.name}.json").write_text("ok")
+        return Ended("ok")
+
+    with (
+        pytest.raises(SystemExit) as left,
+        begin(Console(file=io.StringIO()), "some", Arguments(Options(results=tmp_path)), "same") as session,
+    ):
+        session.run(Schedule(ROUNDS), make, read)
+    assert left.value.code == 130
+    assert made == ["a-1"]
+    assert (session.folder / "a-1.json").exists()

@@ -1,0 +1,106 @@
+"""A node of a Slurm allocation: the command line of srun, what launches get there, and why a step went wrong."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.declarations.slurm import is_task
+from common.launching.places.place import LOST_STATUS, Host
+from common.paths import ROOT
+
+_REMOTE_SHELL = Path(__file__).with_name("remote_shell")
+"""The folder with a program named ssh that starts a step."""
+
+_OF_TASK = re.compile(r"SLURM_(STEP\w*|SRUN\w*|LAUNCH\w*|CPU_BIND\w*|TASK_PID|PROCID|LOCALID|NODEID|GTIDS)|SLURMD_\w*")
+"""What Slurm tells a single task, or the batch script, which is one as well (srun(1), "Output environment variables").
+"""
+
+_CAUSES = (
+    (r"DUE TO TIME LIMIT", "{host} was lost at the time limit of the allocation: ask for more by sbatch's `--time`."),
+    (r"(?:STEP|JOB) \S+ ON \S+ CANCELLED", "{host} was lost (scancel ended the step or the job): start it again."),
+    (
+        r"Node failure on|Communication connection failure|DUE TO NODE FAILURE",
+        "{host} was lost (Slurm lost the node): see `scontrol show node {host}`.",
+    ),
+    (
+        r"(?:Unable to create step for job \S+|Unable to confirm allocation for job \S+): (.+)",
+        "{host} takes no step of this allocation ({detail}): see `scontrol show job` and `scontrol show node {host}`.",
+    ),
+)
+"""What srun and slurmstepd print, and what that means; the first that is found counts."""
+
+_LEAVE_SECONDS = 5.0
+_NO_PYTHON = r"execve\(\): (\S+): "
+_NO_CHECKOUT = r"couldn't chdir to"
+
+
+@dataclass(frozen=True)
+class SlurmNode(Host):
+    """A node of this process's allocation, on which srun starts a step."""
+
+    client = "Slurm's client programs"
+    heartbeat_seconds = 10.0
+    cores: int = 1
+    """Processor cores that the allocation has there."""
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The command line of srun, in which nothing that the user's variables say of steps is left open.
+
+        The step shares its cores and its memory with other steps, such as those of launchers.
+        """
+        step = ["--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={self.name}"]
+        # From the environment srun takes cores only as of release 22.05.9, and memory would be what one core has.
+        step += [f"--cpus-per-task={self.cores}", "--mem=0", "--mpi=none", "--export=ALL", "--job-name=lockstep"]
+        return ["srun", *step, f"--chdir={ROOT}", sys.executable, *words]
+
+    def variables(self) -> dict[str, str]:
+        """What Slurm tells the allocation, which launchers such as mpirun read, and srun in the place of ssh."""
+        of_allocation = {name: value for name, value in os.environ.items() if name.startswith("SLURM")}
+        return {name: value for name, value in of_allocation.items() if not _OF_TASK.fullmatch(name)} | {
+            "SLURM_CPUS_PER_TASK": str(self.cores),
+            # The steps of launchers share cores with the step that starts them.
+            "SLURM_OVERLAP": "1",
+            "PATH": os.pathsep.join([str(_REMOTE_SHELL), os.environ.get("PATH", os.defpath)]),
+        }
+
+    def break_off(self, process: subprocess.Popen[bytes]) -> None:
+        """Have srun leave, which ends the step with it. Killed it would leave the step behind."""
+        process.terminate()
+        try:
+            process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+    def why_it_was_lost(self, status: int, errors: str) -> str | None:
+        """One sentence, from what srun printed."""
+        for pattern, sentence in _CAUSES:
+            if match := re.search(pattern, errors):
+                return sentence.format(host=self.name, detail=match[1].strip() if match.groups() else "")
+        if status != LOST_STATUS:
+            return None
+        return f"{self.name} was lost (its step ended): see `scontrol show node {self.name}`."
+
+    def why_it_failed(self, status: int, errors: str) -> str:
+        """As `Host` has it; what slurmstepd prints differs from a shell."""
+        if re.search(_NO_CHECKOUT, errors):
+            return self.no_checkout()
+        return self.no_python() if re.search(_NO_PYTHON, errors) else super().why_it_failed(status, errors)
+
+
+def leave_step() -> None:
+    """Make of this process, which srun started, one as ssh would have started it: a step's task no more.
+
+    Frameworks and launchers would take the step for theirs. Its cores stay this process's: where Slurm binds nobody,
+    it is kept on as many as the allocation has.
+    """
+    if not is_task():
+        return
+    available, given = sorted(os.sched_getaffinity(0)), os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if given.isdecimal():
+        os.sched_setaffinity(0, available[: int(given)])
+    for name in [name for name in os.environ if name.startswith("SLURM")]:
+        del os.environ[name]

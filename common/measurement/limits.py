@@ -1,0 +1,58 @@
+"""The limits on memory and cores that control groups set for this process, as in batch jobs and containers."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from common.records.header import Amount, Count, Part
+
+_MOUNT = Path("/sys/fs/cgroup")
+
+
+class Limits(Part, frozen=True, kw_only=True):
+    """The tightest limits of this process's control groups; None: nothing limits it."""
+
+    memory_bytes: Count | None = None
+    cores: Amount | None = None
+    """As many cores' time as they may have together, which may be a fraction."""
+
+
+def of_this_process(groups: str | None = None, mount: Path = _MOUNT) -> Limits:
+    """The limits of the control groups in the text `groups`; none given: this process's (cgroups(7), /proc/PID/cgroup).
+
+    A group is limited by those above it as well, and so the smallest value counts.
+    """
+    groups = Path("/proc/self/cgroup").read_text(encoding="utf-8") if groups is None else groups
+    folders = [folder for line in groups.splitlines() for folder in _folders(line, mount)]
+    memory = [_number(folder / name) for folder in folders for name in ("memory.max", "memory.limit_in_bytes")]
+    # Without a limit version 1 has the largest multiple of a page's size (kernel's cgroup-v1/memory.rst).
+    bounded = [value for value in memory if value is not None and value < 2**62]
+    cores = [share for folder in folders if (share := _cores(folder)) is not None]
+    return Limits(memory_bytes=min(bounded, default=None), cores=min(cores, default=None))
+
+
+def _folders(line: str, mount: Path) -> Iterator[Path]:
+    """The folders of a group and those above it: `0::/path` is version 2, `4:cpu,cpuacct:/path` version 1."""
+    _, controllers, path = line.split(":", 2)
+    for root in [mount / each for each in (controllers, *controllers.split(","))] if controllers else [mount]:
+        group = Path(os.path.normpath(root / path.lstrip("/")))
+        while group.is_relative_to(root):
+            yield group
+            group = group.parent
+
+
+def _cores(folder: Path) -> float | None:
+    """Quota over period: one line of both in version 2, and a file for each in version 1 (-1: without a limit)."""
+    try:
+        quota, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        quota, period = str(_number(folder / "cpu.cfs_quota_us")), str(_number(folder / "cpu.cfs_period_us"))
+    return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() else None
+
+
+def _number(path: Path) -> int | None:
+    """The whole number in a file; None where there is none."""
+    try:
+        return int(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,95 @@
+"""common/launching/hosts/slurm.py: the nodes of an allocation, by what Slurm tells a process in it."""
+
+import os
+
+import msgspec
+import pytest
+
+from common.errors import UserError
+from common.launching.hosts import slurm
+from common.launching.hosts.selection import Selection
+from common.launching.hosts.slurm import SlurmOptions
+from common.launching.places.slurm import SlurmNode
+from common.records.header import Allocated, Machine
+from tests.common.launching.hosts.test_cluster import member
+
+ALLOCATION = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_NODELIST": "node[1-2,5]",
+    "SLURM_JOB_CPUS_PER_NODE": "4(x2),8",
+    "SLURM_TASKS_PER_NODE": "1(x3)",
+    "SLURM_JOB_PARTITION": "short",
+}
+
+
+@pytest.fixture
+def allocation(tmp_path, monkeypatch):
+    """A function that puts this process into an allocation, but for some of its variables."""
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text('#!/bin/sh\n[ "$*" = "show hostnames node[1-2,5]" ] && printf "node1\\nnode2\\nnode5\\n"\n')
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for name in [name for name in os.environ if name.startswith("SLURM")]:
+        monkeypatch.delenv(name)
+
+    def enter(**changes: str) -> None:
+        for name, value in (ALLOCATION | changes).items():
+            monkeypatch.setenv(name, value)
+
+    return enter
+
+
+def test_nodes_have_as_many_slots_as_cores_where_nobody_asked_for_tasks(allocation):
+    allocation()
+    nodes = [SlurmNode("node1", 4, 4), SlurmNode("node2", 4, 4), SlurmNode("node5", 8, 8)]
+    assert slurm.nodes() == nodes
+    assert Selection(slurm=True).real_hosts() == nodes
+
+
+def test_nodes_have_as_many_slots_as_tasks_where_somebody_asked_for_them(allocation):
+    allocation(SLURM_NTASKS_PER_NODE="1")
+    assert [node.slots for node in slurm.nodes()] == [1, 1, 1]
+
+
+def test_what_slurm_decided_is_kept(allocation):
+    allocation()
+    cores = [4, 4, 8]
+    assert slurm.allocated(slurm.nodes()) == Allocated(
+        job="7", partition="short", nodes="node[1-2,5]", cores_per_node=cores
+    )
+
+
+def test_outside_of_an_allocation_one_line_says_how_to_get_one(allocation):
+    with pytest.raises(UserError, match=r"this process is in none: .*salloc --nodes 2.*--submit"):
+        slurm.nodes()
+
+
+@pytest.mark.parametrize(
+    "change", [{"SLURM_JOB_CPUS_PER_NODE": "4"}, {"SLURM_JOB_CPUS_PER_NODE": "x"}, {"SLURM_JOB_CPUS_PER_NODE": ""}]
+)
+def test_variables_that_describe_no_allocation_are_refused(allocation, change):
+    allocation(**change)
+    with pytest.raises(UserError, match=r"don't describe an allocation \(3 nodes, cores of \d\)"):
+        slurm.nodes()
+
+
+@pytest.mark.parametrize("change", [{"SLURM_JOB_NODELIST": "other"}, {"PATH": "/nowhere"}])
+def test_slurm_that_does_not_answer_is_one_line(allocation, change):
+    allocation(**change)
+    with pytest.raises(UserError, match="The nodes of this allocation aren't known"):
+        slurm.nodes()
+
+
+@pytest.mark.parametrize("change", [{"cores": 8}, {"machine": Machine(processor="another")}])
+def test_nodes_of_different_types_are_not_compared(change):
+    one, other = member(1), member(2)
+    slurm.refuse_types([one, one])
+    with pytest.raises(UserError, match="host1 and host2 are nodes of different types"):
+        slurm.refuse_types([one, msgspec.structs.replace(other, **change)])
+
+
+def test_only_what_launches_in_slurm_can_be_submitted():
+    with pytest.raises(UserError, match="--submit hands the work to Slurm: add --slurm"):
+        SlurmOptions(submit=True)
+    with pytest.raises(UserError, match="give one of them"):
+        Selection(slurm=True, hosts="one:2")

@@ -1,0 +1,126 @@
+"""common/launching/places/slurm.py: how srun is started, what launches are told, and why a step went wrong."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.launching.places import place
+from common.launching.places.place import LOST_STATUS, Question
+from common.launching.places.slurm import SlurmNode
+from common.paths import ROOT
+
+NODE = SlurmNode("node7", slots=2, cores=4)
+REMOTE_SHELL = ROOT / "common/launching/places/remote_shell/ssh"
+
+
+def test_a_step_takes_its_node_cores_and_memory_from_the_command_line_alone():
+    [program, *words] = NODE.command(["-m", "some.module"])
+    assert program == "srun"
+    assert words[words.index(sys.executable) :] == [sys.executable, "-m", "some.module"]
+    settings = {"--overlap", "--nodelist=node7", "--ntasks=1", "--cpus-per-task=4", "--mem=0", f"--chdir={ROOT}"}
+    assert settings <= {*words}
+
+
+def test_launches_are_told_of_the_allocation_and_not_of_the_task_that_started_them(monkeypatch):
+    for name in ("SLURM_TASK_PID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SLURM_CPU_BIND_TYPE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "node[7-8]")
+    variables = NODE.variables()
+    slurms = {name for name in variables if name.startswith("SLURM") and name != "SLURM_CONF"}
+    assert slurms == {"SLURM_JOB_NODELIST", "SLURM_CPUS_PER_TASK", "SLURM_OVERLAP"}
+    assert variables["SLURM_CPUS_PER_TASK"] == "4"
+    assert variables["PATH"].split(os.pathsep)[0] == str(REMOTE_SHELL.parent)
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        ("slurmstepd: error: *** JOB 7 ON node7 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "time limit"),
+        ("slurmstepd-node7: error: *** STEP 7.0 ON node7 CANCELLED AT 2026-01-01T00:00:00 ***", "scancel"),
+        ("srun: error: Node failure on node7", "lost the node"),
+        ("srun: error: Unable to create step for job 7: Requested nodes are busy", "(Requested nodes are busy)"),
+        ("srun: error: Unable to confirm allocation for job 9: Invalid job id specified", "(Invalid job id specified)"),
+    ],
+)
+def test_a_step_that_slurm_ended_or_never_started_means_that_the_node_was_lost(printed, words):
+    lost = NODE.why_it_was_lost(1, f"{printed}\nsrun: error: node7: task 0: Killed\n")
+    assert lost is not None
+    assert lost.startswith("node7 ")
+    assert words in lost
+    assert NODE.why_it_failed(1, printed) == lost
+
+
+def test_what_ended_by_itself_was_not_lost():
+    assert NODE.why_it_was_lost(7, "srun: error: node7: task 0: Exited with exit code 7\n") is None
+    assert "node7 was lost" in str(NODE.why_it_was_lost(LOST_STATUS, ""))
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        ("slurmstepd-node7: error: execve(): /a/python: No such file or directory", "node7 has no /"),
+        ("slurmstepd-node7: error: couldn't chdir to `/a': No such file or directory: going to /tmp", "no checkout in"),
+    ],
+)
+def test_a_node_without_the_checkout_or_its_python_is_named(printed, words):
+    assert words in NODE.why_it_failed(2, printed)
+
+
+@pytest.fixture
+def srun(tmp_path, monkeypatch):
+    """A program named srun, which runs what follows its options as a task of a step, and notes its command line."""
+    path, noted = tmp_path / "srun", tmp_path / "noted"
+    path.write_text(
+        f'#!/bin/bash\necho "$*" > {noted}\nwhile [[ $1 == --* ]]; do shift; done\n'
+        "export SLURM_TASK_PID=$$ SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 SLURM_CPUS_PER_TASK=1 SLURM_JOB_ID=7\n"
+        'exec "$@"\n'
+    )
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return noted
+
+
+def test_an_agent_that_srun_started_is_no_task_any_more_and_keeps_to_its_cores(srun):
+    environment = {"PATH": os.environ["PATH"], "SEEN": "yes"}
+    program = (
+        "import os; from common.launching.places.slurm import leave_step; leave_step(); "
+        "print(sorted(name for name in os.environ if name.startswith(('SLURM', 'SEEN'))), len(os.sched_getaffinity(0)))"
+    )
+    command = ["srun", "--ntasks=1", sys.executable, "-c", program]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout == "['SEEN'] 1\n"
+
+
+def test_what_srun_did_not_start_keeps_its_variables(monkeypatch):
+    program = (
+        "import os; from common.launching.places.slurm import leave_step; leave_step(); print(os.environ['SLURM_X'])"
+    )
+    monkeypatch.setenv("SLURM_X", "here")
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout == "here\n"
+
+
+def test_an_agent_is_asked_through_srun_as_through_ssh(srun):
+    [answer] = place.ask([Question(NODE, "sweep", {"launch": "nobody"})])
+    assert (answer.failure, answer.values) == (None, {"ended": 0})
+    assert "--nodelist=node7" in srun.read_text()
+
+
+def test_srun_stands_in_for_ssh_with_its_input_and_without_a_task(srun):
+    command = [
+        str(REMOTE_SHELL),
+        "-o",
+        "BatchMode=yes",
+        "node8",
+        "-o",
+        "ConnectTimeout=10",
+        "read x; echo $x,$SLURM_TASK_PID",
+    ]
+    environment = os.environ | {"SLURM_CPUS_PER_TASK": "3"}
+    result = subprocess.run(command, input="key\n", env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout == "key,\n"
+    assert "--nodelist=node8 --cpus-per-task=3 --mem=0" in srun.read_text()
+    assert Path(REMOTE_SHELL).stat().st_mode & 0o111

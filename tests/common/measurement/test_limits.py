@@ -1,0 +1,58 @@
+"""common/measurement/limits.py: what control groups allow, by files as the kernel writes them."""
+
+import pytest
+
+from common.measurement import limits
+from common.measurement.limits import Limits
+
+V2 = "0::/system.slice/slurmstepd.scope/job_7/step_3/user/task_0\n"
+V1 = "11:memory:/slurm/uid_0/job_7/step_3\n4:cpu,cpuacct:/slurm/uid_0/job_7\n1:name=systemd:/\n0::/\n"
+UNLIMITED_V1 = str(2**63 - 4096)
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """A function that writes the files of control groups, and returns the folder that they are mounted in."""
+
+    def write(**files: str):
+        for name, content in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{content}\n")
+        return tmp_path
+
+    return write
+
+
+def test_of_version_2_the_tightest_group_on_the_way_up_counts(mounted):
+    job = "system.slice/slurmstepd.scope/job_7"
+    files = {f"{job}/memory.max": "2147483648", f"{job}/step_3/memory.max": "max", f"{job}/cpu.max": "150000 100000"}
+    assert limits.of_this_process(V2, mounted(**files)) == Limits(memory_bytes=2**31, cores=1.5)
+
+
+def test_of_version_1_each_controller_has_a_folder_of_its_own(mounted):
+    files = {
+        "memory/slurm/uid_0/job_7/step_3/memory.limit_in_bytes": UNLIMITED_V1,
+        "memory/slurm/uid_0/job_7/memory.limit_in_bytes": "1073741824",
+        "cpu,cpuacct/slurm/uid_0/job_7/cpu.cfs_quota_us": "200000",
+        "cpu,cpuacct/slurm/uid_0/job_7/cpu.cfs_period_us": "100000",
+    }
+    assert limits.of_this_process(V1, mounted(**files)) == Limits(memory_bytes=2**30, cores=2.0)
+
+
+@pytest.mark.parametrize("groups", [V1, V2, "0::/\n", ""])
+def test_without_any_limit_there_is_none(mounted, groups):
+    files = {
+        "memory.max": "max",
+        "cpu.max": "max 100000",
+        "memory/slurm/memory.limit_in_bytes": UNLIMITED_V1,
+        "cpu/slurm/cpu.cfs_quota_us": "-1",
+        "cpu/slurm/cpu.cfs_period_us": "100000",
+    }
+    assert limits.of_this_process(groups, mounted(**files)) == Limits()
+
+
+def test_this_process_has_limits_or_none():
+    found = limits.of_this_process()
+    assert found.memory_bytes is None or found.memory_bytes > 2**20
+    assert found.cores is None or found.cores > 0

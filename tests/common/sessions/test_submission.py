@@ -1,0 +1,103 @@
+"""common/sessions/submission.py: the batch script of a session, and what Slurm says of it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.paths import ROOT
+from common.sessions import collectives, compare, matrix_products, submission
+
+
+@pytest.fixture
+def sbatch(tmp_path, monkeypatch):
+    """A function that puts a program named sbatch on the PATH, which prints this and ends so."""
+
+    def put(printed: str, status: int = 0) -> None:
+        path = tmp_path / "sbatch"
+        path.write_text(f'#!/bin/sh\necho "{printed}" | tee /dev/stderr\nexit {status}\n')
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    return put
+
+
+def submitted(module, folder, *words):
+    """What a session prints, and how it ends, that is submitted from this folder."""
+    command = [
+        sys.executable,
+        "-m",
+        f"common.sessions.{module}",
+        "--slurm",
+        "--results",
+        str(folder / "results"),
+        *words,
+    ]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_the_script_repeats_the_command_without_its_submission_and_takes_sbatch_s_words(tmp_path, monkeypatch):
+    arguments = compare.Arguments(selection=compare.Selection(slurm=True, submit=True))
+    text = submission.script(
+        "compare", "common.sessions.compare", arguments, ["--nodes", "2", "--comment", "two words"]
+    )
+    assert "#SBATCH --nodes 2 --comment 'two words'\n" in text
+    assert text.endswith(f"cd {ROOT} || exit\nexec {sys.executable} -m common.sessions.compare --slurm\n")
+    assert f"#SBATCH --output={Path('results').resolve()}/slurm-%j.out\n" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "of_sbatch"),
+    [
+        (["--slurm"], ["--slurm"], []),
+        (["--slurm", "--submit", "--time", "5"], ["--slurm", "--submit"], ["--time", "5"]),
+        (["--submit"], ["--submit"], []),
+    ],
+)
+def test_what_follows_the_word_submit_belongs_to_sbatch(words, own, of_sbatch):
+    assert submission.own_words(words) == own
+    assert submission.options_of_sbatch(words) == of_sbatch
+
+
+@pytest.mark.parametrize("module", [compare, collectives, matrix_products])
+def test_a_submitted_session_begins_with_the_options_that_it_was_submitted_with(module):
+    arguments = module.Arguments()
+    name = "allocation" if module is matrix_products else "selection"
+    chosen = type(getattr(arguments, name))(slurm=True, submit=True)
+    arguments = module.dataclasses.replace(arguments, **{name: chosen})
+    text = submission.script("some", "some.module", arguments, [])
+    assert text.endswith("-m some.module --slurm\n")
+
+
+def test_a_session_is_submitted_and_how_to_follow_it_is_said(tmp_path, sbatch):
+    sbatch("17;cluster")
+    result = submitted("compare", tmp_path, "--workers", "2", "--submit", "--nodes", "2")
+    script = tmp_path / "results/compare.sbatch"
+    assert (result.returncode, result.stderr) == (0, "")
+    assert script.read_text() in result.stdout
+    assert "--workers 2" in script.read_text()
+    assert f"is job 17. `tail -F {tmp_path}/results/slurm-17.out` follows it" in result.stdout
+
+
+def test_a_plan_shows_the_script_and_submits_nothing(tmp_path, sbatch):
+    sbatch("17")
+    result = submitted("collectives", tmp_path, "--plan", "--submit", "--nodes", "2")
+    assert result.stdout.startswith("#!/bin/sh\n#SBATCH --job-name=lockstep-collectives\n")
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_slurm_refuses_is_one_line(tmp_path, sbatch):
+    sbatch("sbatch: error: invalid partition specified: x", status=1)
+    result = submitted("compare", tmp_path, "--submit", "--partition", "x")
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "invalid partition specified: x): correct the words after --submit." in result.stderr
+
+
+def test_without_sbatch_one_line_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = submitted("compare", tmp_path, "--submit")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "sbatch isn't found" in result.stderr

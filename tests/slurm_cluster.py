@@ -1,0 +1,133 @@
+"""A Slurm of the tests' own: Debian's daemons on virtual hosts of this machine, gone with the block that made them.
+
+Every virtual host has a slurmd, and the head has the controller, with a munge of their own. What they leave lies in one
+folder below /tmp, which hosts share as nodes share a disk.
+"""
+
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.launching.virtual_hosts.cluster import Cluster, virtual_hosts
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "cc")
+"""What has to be installed: Debian's munge and slurm-wlm, and a compiler of C."""
+
+# A namespace has one user and one group, and the kernel lets nobody in it change groups, which the daemons ask for.
+_WITHOUT_GROUPS = """
+#include <grp.h>
+int setgroups(size_t size, const gid_t *list) { return 0; }
+int initgroups(const char *user, gid_t group) { return 0; }
+"""
+
+_CONFIGURATION = """
+ClusterName=lockstep
+SlurmctldHost=head
+SlurmUser=root
+SlurmdUser=root
+AuthInfo=socket={folder}/munge.socket,ttl=30
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=5
+KillWait=5
+TmpFS=/dev/shm
+"""
+_READY_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class SlurmCluster:
+    """A Slurm whose controller is on the head of virtual hosts."""
+
+    made: Cluster
+    folder: Path
+    slurmds: Mapping[str, subprocess.Popen[bytes]]
+    """By host."""
+
+    def command(self, *words: str, variables: Mapping[str, str] | None = None) -> list[str]:
+        """The command line that runs `words` on the head, as one of Slurm's clients."""
+        settings = {"SLURM_CONF": str(self.folder / "slurm.conf")} | dict(variables or {})
+        return self.made.enter(*words, variables=settings)
+
+    def run(self, *words: str, seconds: float = 120.0, **variables: str) -> subprocess.CompletedProcess[str]:
+        """What `words` print on the head, and how they end."""
+        command = self.command(*words, variables=variables)
+        return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=seconds)
+
+    def wait_for(self, command: Sequence[str], expected: str, seconds: float = _READY_SECONDS) -> None:
+        """Wait until a client of Slurm prints this and nothing else."""
+        deadline = time.monotonic() + seconds
+        while (printed := self.run(*command).stdout.strip()) != expected:
+            assert time.monotonic() < deadline, f"{' '.join(command)} still prints {printed!r}, not {expected!r}."
+            time.sleep(0.2)
+
+
+@contextmanager
+def slurm_cluster(hosts: int = 2, cores: int = 2, more: str = "") -> Generator[SlurmCluster]:
+    """A Slurm with so many nodes of so many cores each; `more` are further lines of its configuration.
+
+    Raises UserError where there can't be virtual hosts.
+    """
+    with ExitStack() as ends:
+        # Not pytest's folder: the path of a socket has at most 107 characters (unix(7)).
+        folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp")))
+        made = ends.enter_context(virtual_hosts(hosts))
+        names = made.description.names
+        nodes = f"NodeName={','.join(names)} CPUs={cores} State=UNKNOWN\nPartitionName=all Nodes=ALL Default=YES\n"
+        (folder / "slurm.conf").write_text(_CONFIGURATION.format(folder=folder) + more + nodes)
+        for name in ("state", *(f"spool-{name}" for name in names)):
+            (folder / name).mkdir()
+        key, library = folder / "munge.key", folder / "without_groups.so"
+        key.write_bytes(secrets.token_bytes(128))
+        key.chmod(0o400)
+        compiler = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+        subprocess.run(compiler, input=_WITHOUT_GROUPS.encode(), check=True)
+        of_munge = [f"--{name}={folder}/munge.{name.partition('-')[0]}" for name in ("socket", "key-file", "pid-file")]
+        of_munge += [f"--log-file={folder}/munge.log", f"--seed-file={folder}/munge.seed"]
+        settings = {"SLURM_CONF": f"{folder}/slurm.conf", "LD_PRELOAD": str(library)}
+
+        def start(name: str, *command: str) -> subprocess.Popen[bytes]:
+            log = ends.enter_context((folder / f"{name}.log").open("wb"))
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+            ends.callback(process.wait)
+            ends.callback(process.terminate)
+            return process
+
+        start("munged", *made.enter("munged", "--foreground", "--force", *of_munge))
+        start("slurmctld", *made.enter("env", *_assigned(settings), "slurmctld", "-D", "-i"))
+        slurmds = {
+            name: start(name, *made.enter("ssh", "-T", name, "exec", "env", *_assigned(settings), "slurmd", "-D"))
+            for name in names
+        }
+        cluster = SlurmCluster(made, folder, slurmds)
+        try:
+            cluster.wait_for(["sinfo", "--noheader", "--format=%T"], "idle")
+            yield cluster
+        except AssertionError as error:
+            error.add_note("\n".join(path.read_text(errors="replace")[-2000:] for path in folder.glob("*.log")))
+            raise
+
+
+def missing() -> str | None:
+    """The reason why there is no Slurm here; None where there is one."""
+    absent = [name for name in PROGRAMS if not shutil.which(name)]
+    return f"No Slurm of the tests' own: the program {absent[0]} isn't found" if absent else None
+
+
+def _assigned(settings: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in settings.items()]
