@@ -112,7 +112,7 @@ def benchmark(session: nox.Session) -> None:
 @nox.session(tags=[DEVELOPMENT])
 def tests(session: nox.Session) -> None:
     """Run all tests but the contract grid: first those without a framework, then every strategy as users start it."""
-    options = session.posargs or [*SIDE_BY_SIDE, "-m", "not grid"]
+    options = session.posargs or [*SIDE_BY_SIDE, "-m", "not grid and not slurm"]
     run_with_tools(session, "-m", "pytest", *options, environments=FAMILIES)
 
 
@@ -128,6 +128,12 @@ def lint(session: nox.Session) -> None:
 def contract(session: nox.Session) -> None:
     """Hold every strategy against the oracle on the whole grid of presets and numbers of workers."""
     run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=FAMILIES)
+
+
+@nox.session(tags=[DEVELOPMENT])
+def slurm(session: nox.Session) -> None:
+    """Compare, submit and end launches in a Slurm of two virtual nodes, made for it (about ten minutes)."""
+    run_with_tools(session, "-m", "pytest", "tests/slurm", *session.posargs, environments=FAMILIES)
 
 
 @nox.session(tags=[DEVELOPMENT])

@@ -21,11 +21,11 @@ _OF_TASK = re.compile(r"SLURM_(STEP\w*|SRUN\w*|LAUNCH\w*|CPU_BIND\w*|TASK_PID|PR
 
 _CAUSES = (
     (r"DUE TO TIME LIMIT", "{host} was lost at the time limit of the allocation: ask for more by sbatch's `--time`."),
-    (r"(?:STEP|JOB) \S+ ON \S+ CANCELLED", "{host} was lost (scancel ended the step or the job): start it again."),
     (
-        r"Node failure on|Communication connection failure|DUE TO NODE FAILURE",
-        "{host} was lost (Slurm lost the node): see `scontrol show node {host}`.",
+        r"DUE TO NODE FAILURE|Node failure on|Communication connection failure",
+        "{host} was lost (a node of the job has failed): see `sinfo --list-reasons`.",
     ),
+    (r"(?:STEP|JOB) \S+ ON \S+ CANCELLED", "{host} was lost (scancel ended the step or the job): start it again."),
     (
         r"(?:Unable to create step for job \S+|Unable to confirm allocation for job \S+): (.+)",
         "{host} takes no step of this allocation ({detail}): see `scontrol show job` and `scontrol show node {host}`.",

@@ -40,7 +40,8 @@ def test_launches_are_told_of_the_allocation_and_not_of_the_task_that_started_th
     [
         ("slurmstepd: error: *** JOB 7 ON node7 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "time limit"),
         ("slurmstepd-node7: error: *** STEP 7.0 ON node7 CANCELLED AT 2026-01-01T00:00:00 ***", "scancel"),
-        ("srun: error: Node failure on node7", "lost the node"),
+        ("srun: error: Node failure on node7", "a node of the job has failed"),
+        ("slurmstepd: error: *** JOB 7 ON node8 CANCELLED AT 2026 DUE TO NODE FAILURE, SEE LOG ***", "has failed"),
         ("srun: error: Unable to create step for job 7: Requested nodes are busy", "(Requested nodes are busy)"),
         ("srun: error: Unable to confirm allocation for job 9: Invalid job id specified", "(Invalid job id specified)"),
     ],

@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.launching.virtual_hosts.cluster import Cluster, virtual_hosts
@@ -56,7 +56,9 @@ class SlurmCluster:
 
     made: Cluster
     folder: Path
-    slurmds: Mapping[str, subprocess.Popen[bytes]]
+    start: Callable[..., subprocess.Popen[bytes]]
+    """Starts a program that ends with the cluster, by a name for its log and its command line."""
+    slurmds: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict[str, subprocess.Popen[bytes]])
     """By host."""
 
     def command(self, *words: str, variables: Mapping[str, str] | None = None) -> list[str]:
@@ -68,6 +70,17 @@ class SlurmCluster:
         """What `words` print on the head, and how they end."""
         command = self.command(*words, variables=variables)
         return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=seconds)
+
+    def start_slurmd(self, host: str) -> None:
+        """Start the daemon of this node."""
+        settings = _assigned({"SLURM_CONF": f"{self.folder}/slurm.conf", "LD_PRELOAD": f"{self.folder}/groups.so"})
+        command = self.made.enter("ssh", "-T", host, "exec", "env", *settings, "slurmd", "-D")
+        self.slurmds[host] = self.start(host, *command)
+
+    def kill_slurmd(self, host: str) -> None:
+        """Kill the daemon of this node, by the number that it has noted."""
+        pid = (self.folder / f"slurmd-{host}.pid").read_text().strip()
+        assert self.run("ssh", "-T", host, "kill", "-KILL", pid).returncode == 0
 
     def wait_for(self, command: Sequence[str], expected: str, seconds: float = _READY_SECONDS) -> None:
         """Wait until a client of Slurm prints this and nothing else."""
@@ -92,7 +105,7 @@ def slurm_cluster(hosts: int = 2, cores: int = 2, more: str = "") -> Generator[S
         (folder / "slurm.conf").write_text(_CONFIGURATION.format(folder=folder) + more + nodes)
         for name in ("state", *(f"spool-{name}" for name in names)):
             (folder / name).mkdir()
-        key, library = folder / "munge.key", folder / "without_groups.so"
+        key, library = folder / "munge.key", folder / "groups.so"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
         compiler = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
@@ -110,11 +123,9 @@ def slurm_cluster(hosts: int = 2, cores: int = 2, more: str = "") -> Generator[S
 
         start("munged", *made.enter("munged", "--foreground", "--force", *of_munge))
         start("slurmctld", *made.enter("env", *_assigned(settings), "slurmctld", "-D", "-i"))
-        slurmds = {
-            name: start(name, *made.enter("ssh", "-T", name, "exec", "env", *_assigned(settings), "slurmd", "-D"))
-            for name in names
-        }
-        cluster = SlurmCluster(made, folder, slurmds)
+        cluster = SlurmCluster(made, folder, start)
+        for name in names:
+            cluster.start_slurmd(name)
         try:
             cluster.wait_for(["sinfo", "--noheader", "--format=%T"], "idle")
             yield cluster

@@ -1,0 +1,45 @@
+"""Launches over the nodes of this allocation of Slurm's, one after the other, made as a comparison makes them.
+
+    python -m tests.slurm.launches FOLDER NODES STEPS STRATEGY[=BACKEND]...
+
+leaves their records in the folder. With 0 steps it makes certificates.
+"""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from common.contract.dataset import preset_task
+from common.declarations.catalogue import find
+from common.errors import exit_with_one_line
+from common.launching.hosts import cluster
+from common.launching.hosts.selection import Selection
+from common.launching.planned import PlannedLaunch, Size
+from common.launching.supervision import run_planned
+from common.sessions.comparison_scope import Scope, certificates, kink_free_seeds
+
+
+def main() -> None:
+    """Find the nodes, and make the launches that the command line names, with a worker on each."""
+    folder, nodes, steps, *names = sys.argv[1:]
+    hosts = cluster.find(Console(), Selection(slurm=True), (int(nodes),))
+    scope, size = Scope(workers=(int(nodes),), spread=hosts.spread), Size(int(nodes), int(nodes))
+    seeds = kink_free_seeds(scope)
+    for name, _, backend in (each.partition("=") for each in names):
+        strategy = find(name)
+        options = strategy.options(**({"backend": backend} if backend else {}))
+        [launch, *_] = certificates(scope, strategy, size, seeds)
+        launch = dataclasses.replace(launch, options=options)
+        if int(steps):
+            task = dataclasses.replace(
+                preset_task("digits"), workers=size.workers, steps=int(steps), deadline_seconds=300.0
+            )
+            launch = PlannedLaunch(strategy, size.workers, "throughput", 1, task, options, size.hosts)
+        record = run_planned(launch, Path(folder), hosts)
+        print(f"{launch.name}: {record.status} {record.reason}", flush=True)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,115 @@
+"""What ends a launch in Slurm from outside, and what can't begin: one line that names the node, and nothing left."""
+
+import contextlib
+import subprocess
+import time
+
+import psutil
+import pytest
+
+from common.paths import ROOT
+from tests.slurm.test_launches import ALLOCATION, LAUNCHES
+
+pytestmark = pytest.mark.slurm
+
+LONG = ("2", "1000000", "torch_ddp")
+"""More steps on both nodes than a test takes."""
+
+
+@contextlib.contextmanager
+def launching(slurm, folder, *allocation):
+    """A launch that trains, as a process; whatever is left of it after the block is ended."""
+    command = slurm.command("salloc", "--nodes=2", "--ntasks-per-node=1", *allocation, *LAUNCHES, str(folder), *LONG)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while len(workers_of(slurm)) < 2:
+                assert time.monotonic() < deadline, "It doesn't train."
+                time.sleep(0.1)
+            yield process
+        finally:
+            process.terminate()
+
+
+def workers_of(slurm):
+    """The processes of this Slurm that train."""
+    return [each for each in processes_of(slurm, "pytorch_impl/ddp.py") if "RANK" in each.environ()]
+
+
+def processes_of(slurm, word):
+    """The clients of this Slurm, and what they have started, with this word in the command line."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        with contextlib.suppress(psutil.Error):
+            if word in (process.info["cmdline"] or []):
+                is_ours = process.environ().get("SLURM_CONF") == f"{slurm.folder}/slurm.conf"
+                found += [process] if is_ours else []
+    return found
+
+
+def printed_by(process):
+    return process.communicate(timeout=120)[0]
+
+
+def test_a_job_that_scancel_ends_takes_all_with_it(slurm, tmp_path, nothing_is_left):
+    with launching(slurm, tmp_path) as process:
+        [job] = slurm.run("squeue", "--noheader", "--format=%i").stdout.split()
+        assert slurm.run("scancel", job).returncode == 0
+        assert "was lost (scancel ended the step or the job)" in printed_by(process)
+
+
+def test_the_time_limit_is_named(slurm, tmp_path, nothing_is_left):
+    with launching(slurm, tmp_path, "--time=1") as process:
+        assert "was lost at the time limit of the allocation" in printed_by(process)
+
+
+def test_a_killed_session_leaves_nothing(slurm, tmp_path, nothing_is_left):
+    with launching(slurm, tmp_path) as process:
+        # The one that srun and salloc have in common comes last.
+        *_, session = processes_of(slurm, "tests.slurm.launches")
+        session.kill()
+        process.wait(60)
+
+
+def test_a_killed_srun_ends_its_launch_in_one_line(slurm, tmp_path, nothing_is_left):
+    with launching(slurm, tmp_path) as process:
+        processes_of(slurm, "--nodelist=host2")[0].kill()
+        assert "failed host" in printed_by(process)
+
+
+def test_a_node_that_is_drained_still_ends_what_it_has(slurm, tmp_path, nothing_is_left):
+    drain = ["scontrol", "update", "nodename=host2", "reason=test"]
+    program = (
+        f"{' '.join([*drain, 'state=drain'])} && exec {' '.join([*LAUNCHES, str(tmp_path), '2', '200', 'torch_ddp'])}"
+    )
+    try:
+        result = slurm.run(*ALLOCATION, "sh", "-c", program)
+        assert "torch_ddp-digits-strong-2w-2h-01: ok" in result.stdout, result.stdout + result.stderr
+    finally:
+        slurm.run(*drain, "state=resume")
+        slurm.wait_for(["sinfo", "--noheader", "--format=%T"], "idle")
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        # More cores than the allocation has.
+        ("SLURM_JOB_CPUS_PER_NODE=9(x2)", "host1 takes no step of this allocation (More processors requested"),
+        # No step of the allocation can be there.
+        ("SLURM_JOB_NODELIST=host[8-9]", "host8 takes no step of this allocation ("),
+        ("SLURM_JOB_ID=99999", "host1 takes no step of this allocation (Invalid job id"),
+    ],
+)
+def test_a_step_that_can_not_start_is_one_line(slurm, tmp_path, nothing_is_left, variable, words):
+    result = slurm.run(*ALLOCATION, "env", variable, *LAUNCHES, str(tmp_path), *LONG)
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("lockstep: ")]
+    assert words in line
+
+
+def test_a_slurmd_that_is_killed_is_one_line_and_the_node_comes_back(slurm, tmp_path, nothing_is_left):
+    with launching(slurm, tmp_path) as process:
+        slurm.kill_slurmd("host2")
+        printed = printed_by(process)
+    slurm.start_slurmd("host2")
+    slurm.wait_for(["sinfo", "--noheader", "--format=%T"], "idle", 60)
+    assert "was lost (a node of the job has failed): see `sinfo --list-reasons`." in printed
