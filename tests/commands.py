@@ -21,7 +21,7 @@ from common.errors import NotInstalledError, UserError
 from common.launching import launch
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.sessions import calibrate, compare, exchanges, matrix_products
+from common.sessions import calibrate, compare, exchanges, matrix_products, submission
 from common.sessions import collectives as laboratory
 from reports import collectives
 from reports.__main__ import write_report
@@ -179,7 +179,7 @@ def _parse_only(program: Callable[..., None], options: list[str]) -> None:
 PARSERS = {
     "common.launching.launch": launch.prepare,
     "common.sessions.calibrate": lambda options: tyro.cli(calibrate.Arguments, args=options),
-    "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=options),
+    "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
     "common.sessions.collectives": laboratory.parse,
     "common.sessions.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
     "common.sessions.matrix_products": lambda options: tyro.cli(matrix_products.Arguments, args=options),

@@ -32,6 +32,12 @@ ELSEWHERE = {
     r"torchrun --nproc-per-node \d pytorch_impl/ddp\.py": CONTRACT,
     r"horovodrun --gloo -np \d python horovod_impl/train_tensorflow\.py": CONTRACT,
     r"python (tf|jax)_impl/\w+\.py --workers \d( --parameter-servers \d)?": CONTRACT,
+    "nox -s compare -- --slurm": (
+        "tests/slurm/test_launches.py::test_each_launcher_starts_its_ranks_on_both_nodes_and_they_follow_the_oracle"
+    ),
+    "nox -s compare -- --slurm --submit .+": (
+        "tests/common/sessions/test_submission.py::test_a_session_is_submitted_and_how_to_follow_it_is_said"
+    ),
     r"mpirun -np \d python horovod_impl/train_keras\.py": (
         "tests/contract/test_options.py::test_over_mpi_a_strategy_follows_the_oracle"
     ),
@@ -88,6 +94,7 @@ TOO_LONG = {
     "nox -s calibrate": "45 minutes",
     "nox -s calibrate -- --rounds 12": "a few minutes",
     "nox -s contract( -- -k .+)?": "half an hour; CI runs the part of it that isn't the grid",
+    "nox -s slurm": "nine minutes; CI launches in Slurm as well",
     "nox -s (mutants|benchmark)": "half an hour, on a machine with nothing else to do",
     r"\.nox/tools/bin/python -m tests\.benchmarks\.\w+": "20 minutes, on a machine with nothing else to do",
     "nox -s (tools|torch tensorflow horovod|torch horovod -- --torch-backend cpu)": "minutes of downloads",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.launching.virtual_hosts.cluster import Cluster, virtual_hosts
+from common.launching.virtual_hosts.description import UNSHAPED, Cable
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "cc")
 """What has to be installed: Debian's munge and slurm-wlm, and a compiler of C."""
@@ -91,18 +92,18 @@ class SlurmCluster:
 
 
 @contextmanager
-def slurm_cluster(hosts: int = 2, cores: int = 2, more: str = "") -> Generator[SlurmCluster]:
-    """A Slurm with so many nodes of so many cores each; `more` are further lines of its configuration.
+def slurm_cluster(hosts: int = 2, cores: int = 2, link: Cable = UNSHAPED) -> Generator[SlurmCluster]:
+    """A Slurm with so many nodes of so many cores each, which this link joins.
 
     Raises UserError where there can't be virtual hosts.
     """
     with ExitStack() as ends:
         # Not pytest's folder: the path of a socket has at most 107 characters (unix(7)).
         folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp")))
-        made = ends.enter_context(virtual_hosts(hosts))
+        made = ends.enter_context(virtual_hosts(hosts, link))
         names = made.description.names
         nodes = f"NodeName={','.join(names)} CPUs={cores} State=UNKNOWN\nPartitionName=all Nodes=ALL Default=YES\n"
-        (folder / "slurm.conf").write_text(_CONFIGURATION.format(folder=folder) + more + nodes)
+        (folder / "slurm.conf").write_text(_CONFIGURATION.format(folder=folder) + nodes)
         for name in ("state", *(f"spool-{name}" for name in names)):
             (folder / name).mkdir()
         key, library = folder / "munge.key", folder / "groups.so"

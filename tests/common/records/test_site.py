@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from common.records.header import Host, Link, Virtual
+from common.records.header import Allocated, Host, Link, Virtual
 from common.records.site import Site, site
 
 
@@ -32,9 +32,15 @@ def test_nobody_is_told_anything_on_a_machine_of_its_own(monkeypatch):
 def test_a_worker_is_told_all_that_is_known(told):
     virtual = Virtual(bandwidth_bits_per_second=1e8, delay_seconds=0.0)
     link = Link(bytes_per_second=11e6, round_trip_seconds=1e-4)
-    known = Site(hosts=hosts("a", "b"), virtual=virtual, link=link, oversubscribed=True)
+    allocation = Allocated(job="7", partition="all", nodes="n[1-2]")
+    known = Site(hosts=hosts("a", "b"), virtual=virtual, link=link, allocation=allocation, oversubscribed=True)
     assert told(known) == known
-    assert told(known).facts() == {"hosts": known.hosts, "virtual": virtual, "link": link}
+    assert told(known).facts() == {
+        "hosts": known.hosts,
+        "virtual": virtual,
+        "link": link,
+        "allocation": allocation,
+    }
 
 
 def test_the_interface_is_that_of_the_host_that_asks(told, monkeypatch):
