@@ -176,7 +176,7 @@ class Session:
         """Make every launch of the schedule that hasn't been made yet, and note what each has left; returns the stages.
 
         A round that another allocation began, and didn't end, is made anew under another number: launches are compared
-        within rounds, and allocations are different machines.
+        within rounds, and allocations are different machines. What was made of it isn't among the stages that return.
 
         `make` leaves a launch's record in the folder, and `read` reads one. A launch has been made where its record is
         ok and was noted. `words` are said of each, and a `plan_table` of all stages so far is kept in the folder.
@@ -209,6 +209,8 @@ class Session:
                     record = read(path) if is_noted and path.exists() else None
                     if record is None and (again := rounds.begin_anew(launch)):
                         to_make.extendleft(reversed([*again, launch]))
+                        # Their records stay, but no plan has them, so that nothing is compared with them.
+                        made[:] = [each for each in made if each not in again]
                         continue
                     if record and (record.status == "ok" or rounds.is_of_another_job(launch, record)):
                         seconds[launch.name] = earlier.get(launch.name, typical)

@@ -5,6 +5,7 @@ from reports.blocks import Block
 from reports.tables.material import Material
 
 WORDS = {
+    "allocation": "The nodes and cores that Slurm gave to one job. Every launch there is a step of that job.",
     "baseline": "The framework's own program without distribution. A speed-up is a rate over one worker of it.",
     "certificate": "Whether a launch computed the same as a float64 NumPy run of the same rows, step by step.",
     "confidence interval": "From repeated experiments, 95 of 100 such intervals hold the true value.",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
 from reports.tables import summaries
@@ -57,7 +58,33 @@ def about(material: Material) -> list[Block]:
         blocks.heading("The hosts", level=2),
         blocks.text(about),
         blocks.table(columns, ordered, [], left=(0, 2, 3, 4)),
+        *_allocations([*records.values()]),
     ]
+
+
+def _allocations(records: Sequence[Record]) -> list[Block]:
+    """The jobs of Slurm that the launches were steps of; nothing where Slurm gave none."""
+    of_job: dict[str, list[Record]] = {}
+    for record in records:
+        if record.allocation:
+            of_job.setdefault(record.allocation.job, []).append(record)
+    if not of_job:
+        return []
+    rows = []
+    for job, launches in of_job.items():
+        allocation = launches[0].allocation
+        binding = {"Slurm" if record.bound_by_slurm else "each worker" for record in launches if record.pinned_cores}
+        cores = ", ".join(map(str, allocation.cores_per_node)) or blocks.DASH
+        keeper = " or ".join(sorted(binding)) or "nobody"
+        rows.append([job, allocation.partition, allocation.nodes, cores, str(len(launches)), keeper])
+    explanation = (
+        "Every launch was a step of a job of Slurm, on the cores that the job had. All launches of a complete round "
+        "belong to one job: another job may get other nodes, so a round that a job's end cut off was made anew in the "
+        "next one, and its earlier launches are compared with nothing."
+    )
+    columns = ["job", "partition", "nodes", "cores of each", "launches", "cores bound by"]
+    table = blocks.table(columns, rows, [], left=(0, 1, 2, 3, 5))
+    return [blocks.heading("The allocations", level=2), blocks.text(explanation), table]
 
 
 def _link(found: pd.DataFrame) -> list[Block]:

@@ -377,8 +377,6 @@ def test_a_round_that_another_allocation_began_is_made_anew_under_another_number
         "a-01",
         "certificate",
         "b-01",
-        "a-02",
-        "b-02",
         "a-102",
         "b-102",
         "c-102",

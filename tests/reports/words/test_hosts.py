@@ -3,6 +3,7 @@
 import pytest
 from msgspec import structs
 
+from common.records.header import Allocated
 from common.records.training import Record
 from reports import document
 from reports.tables import summaries
@@ -147,3 +148,19 @@ def test_launches_without_exchange_sent_nothing_that_counts(tmp_path):
     silent = over_hosts(host_bytes_per_step=[1.0, 1.0], options=MadeUpOptions(exchange=False))
     blocks = chapter(tmp_path, silent)
     assert "No launch over several hosts counted" in blocks[-3]["text"]
+
+
+def test_the_jobs_of_slurm_are_listed_with_who_bound_the_cores(tmp_path):
+    first, second = (Allocated(job=job, partition="all", nodes="n[1-2]", cores_per_node=[4, 4]) for job in ("7", "8"))
+    of_slurm = changed(over_hosts(pinned_cores=[0, 1], bound_by_slurm=True), allocation=first)
+    by_workers = changed(over_hosts(pinned_cores=[0, 1]), allocation=second)
+    unbound = changed(over_hosts(), allocation=second)
+    shown = table_under(chapter(tmp_path, of_slurm, by_workers, unbound), "The allocations")["rows"]
+    assert shown == [
+        ["7", "all", "n[1-2]", "4, 4", "1", "Slurm"],
+        ["8", "all", "n[1-2]", "4, 4", "2", "each worker"],
+    ]
+
+
+def test_outside_of_slurm_there_is_no_allocation_to_tell_of(tmp_path):
+    assert "The allocations" not in headings(chapter(tmp_path, over_hosts()), 2)
