@@ -11,8 +11,8 @@ TIMED_OUT_STATUS = 124
 """Exit status of a launch that its deadline ended, as timeout(1) gives."""
 
 
-ENDED_WITH_SIGNAL = "ended with signal"
-"""What a sentence has on a signal that ended the first of the processes, for which the others were ended."""
+ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL = "ended with signal", "was stopped by a signal"
+"""What a sentence has on a signal that ended or stopped the first of the processes, for which others were ended."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,18 @@ def read(
     if silence := min(silences, key=re.Match.start, default=None):
         rank = silence.groupdict().get("rank", "0")
         return Ended("failed", f"rank {rank} stopped answering, so all processes were ended.")
-    endings = sorted(
-        sentences(log), key=lambda ended: (ended.status != "failed", ENDED_WITH_SIGNAL not in (ended.reason or ""))
-    )
+    endings = sorted(sentences(log), key=lambda ended: (ended.status != "failed", not _names_the_first(ended)))
     for match in filter(None, (re.search(report, log) for report in signal_reports)):
         is_of_first = "status" in match.groupdict()
         if is_of_first or not endings or endings[0].status != "failed":
             number = int(match["status"]) - 128 if is_of_first else match["signal"]
             return Ended("failed", f"rank {match['rank']} {ENDED_WITH_SIGNAL} {number}, so all processes were ended.")
     return endings[0] if endings else Ended("failed", f"It ended with status {status}.")
+
+
+def _names_the_first(ended: Ended) -> bool:
+    """Whether our own sentence names the process that a signal ended or stopped before the others ended."""
+    return any(words in (ended.reason or "") for words in (ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL))
 
 
 def exit_status(status: int) -> int:

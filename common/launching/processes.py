@@ -20,7 +20,7 @@ from typing import IO, NoReturn
 import psutil
 
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_failure, print_note
-from common.launching.ending import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
+from common.launching.ending import ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL, TIMED_OUT_STATUS
 from common.paths import ROOT
 
 REPORT_SECONDS = 1.0
@@ -44,6 +44,8 @@ class Outcome:
     timed_out: bool = False
     failed: int | None = None
     """Number of the command that ended with that status."""
+    stopped: int | None = None
+    """Number of a command that a signal had stopped by then: those that wait for it end first."""
 
 
 def run_group(
@@ -97,7 +99,7 @@ def run_group(
                 time.sleep(_RESTART_PAUSE_SECONDS)
                 start(ended)
             elif status:
-                return Outcome(status, failed=ended)
+                return Outcome(status, failed=ended, stopped=_stopped_one(running))
         return Outcome(0)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename} is missing: delete the folder .nox and run nox again.") from error
@@ -130,23 +132,38 @@ def run_tasks(
         sys.exit(TIMED_OUT_STATUS)
     if outcome.failed is None or outcome.status == REFUSED_STATUS:
         sys.exit(outcome.status)
-    status = outcome.status
+    names, status = [*tasks], outcome.status
     ending = f"{ENDED_WITH_SIGNAL} {-status}" if status < 0 else f"ended with status {status}"
-    raise LaunchFailedError(f"{[*tasks][outcome.failed]} {ending}, so all processes were ended.")
+    before = "" if outcome.stopped is None else f"{names[outcome.stopped]} {STOPPED_BY_SIGNAL}, and then "
+    raise LaunchFailedError(f"{before}{names[outcome.failed]} {ending}, so all processes were ended.")
 
 
 def _wait_for_one(running: Mapping[int, subprocess.Popen[bytes]], deadline: float) -> int | None:
     """The number of a process that has ended, or None at the deadline.
 
     The kernel wakes this up (pidfd_open(2)): looking from time to time would take turns with a worker on its core.
+    Where several have ended by then, one that was killed comes first: the others may have ended for its loss.
     """
     numbers = {os.pidfd_open(process.pid): number for number, process in running.items()}
     try:
         ended, _, _ = select.select(numbers, [], [], max(deadline - time.monotonic(), 0))
+        first = next((descriptor for descriptor in (*filter(_was_killed, ended), *ended)), None)
     finally:
         for descriptor in numbers:
             os.close(descriptor)
-    return numbers[ended[0]] if ended else None
+    return None if first is None else numbers[first]
+
+
+def _was_killed(descriptor: int) -> bool:
+    """Whether SIGKILL ended the process, which no process does to itself. It can still be waited for."""
+    ended = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT)
+    return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
+
+
+def _stopped_one(running: Mapping[int, subprocess.Popen[bytes]]) -> int | None:
+    """The number of a process that a signal has stopped, or None."""
+    statuses = {number: psutil.Process(process.pid).status() for number, process in running.items()}
+    return next((number for number, status in statuses.items() if status == psutil.STATUS_STOPPED), None)
 
 
 def end_all(look: Callable[[], Sequence[psutil.Process]]) -> tuple[int, Sequence[psutil.Process]]:

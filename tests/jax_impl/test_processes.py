@@ -104,21 +104,22 @@ def worker_of(process):
 
 
 @pytest.mark.parametrize(
-    ("disturb", "disturbed", "reason"),
+    ("disturb", "disturbed", "reason", "last_line"),
     [
-        (psutil.Process.kill, 1, "worker 1 ended with signal 9, so all processes were ended."),
+        (psutil.Process.kill, 1, "worker 1 ended with signal 9, so all", "worker 1 ended with signal 9, so all"),
         *(
             pytest.param(
                 psutil.Process.suspend,
                 rank,
-                f"rank {rank} stopped answering, so all processes were ended.",
+                f"rank {rank} stopped answering, so all",
+                f"worker {rank} was stopped by a signal, and then worker {1 - rank} ended with signal 6, so all",
                 marks=pytest.mark.grid,
             )
             for rank in (0, 1)
         ),
     ],
 )
-def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, disturbed, reason, tmp_path):
+def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, disturbed, reason, last_line, tmp_path):
     task = contract_task("digits", 2, tmp_path, steps=1_000_000)
     task = dataclasses.replace(task, record=tmp_path / "run.json", deadline_seconds=60.0)
     command = [sys.executable, "-m", "common.launching.launch", DATA_PARALLEL]
@@ -132,6 +133,7 @@ def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, dist
     assert launcher.returncode not in (0, 2, TIMED_OUT_STATUS), output
     declared = find(DATA_PARALLEL).launcher
     ended = ending.read(launcher.returncode, 60.0, output, declared.signal_reports, declared.silence_reports)
-    assert ended == ending.Ended("failed", reason), output
+    assert ended == ending.Ended("failed", f"{reason} processes were ended."), output
+    assert output.splitlines()[-1] == f"lockstep: failed: {last_line} processes were ended."
     assert not any(is_running(process) for process in processes)
     assert not (tmp_path / "run.json").exists()

@@ -78,11 +78,18 @@ def test_a_rank_that_no_longer_answers_comes_before_what_the_others_say_of_its_l
     )
 
 
-def test_a_signal_that_ended_the_first_process_comes_before_what_the_others_say_of_its_loss():
-    reason = "worker 1 ended with signal 9, so all processes were ended."
+@pytest.mark.parametrize(
+    "ended", ["worker 1 ended with signal 9", "worker 1 was stopped by a signal, and then worker 0 ended with status 1"]
+)
+def test_a_signal_to_the_first_process_comes_before_what_the_others_say_of_its_loss(ended):
+    reason = f"{ended}, so all processes were ended."
     lost = "lockstep: failed: rank 0 lost another worker"
     assert ending.read(1, 60.0, f"{lost}\nlockstep: failed: {reason}\n") == Ended("failed", reason)
-    by_itself = f"{lost}\nlockstep: failed: {reason.replace('signal', 'status')}\n"
+
+
+def test_what_a_rank_says_comes_before_the_status_of_the_first_process():
+    lost = "lockstep: failed: rank 0 lost another worker"
+    by_itself = f"{lost}\nlockstep: failed: worker 1 ended with status 9, so all processes were ended.\n"
     assert ending.read(1, 60.0, by_itself) == Ended("failed", "rank 0 lost another worker")
 
 

@@ -245,6 +245,45 @@ def test_a_script_without_a_launcher_runs_once_for_each_task_and_ends_as_they_di
     assert (result.returncode, result.stderr) == (status, line)
 
 
+LOSING = """
+import os, signal, sys
+import psutil
+from common.errors import exit_with_one_line
+from common.launching import processes
+if "SIGNAL" in os.environ:
+    os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+if "WAITING" in os.environ:
+    # As a worker that ends for want of another one.
+    while not any(each.status() in ("stopped", "zombie") for each in psutil.Process().parent().children()):
+        pass
+    sys.exit(3)
+
+def wait_late(running, deadline, wait_for_one=processes._wait_for_one):
+    # On a busy machine: here comes the turn of the others first.
+    os.waitid(os.P_PID, running[0].pid, os.WEXITED | os.WNOWAIT)
+    return wait_for_one(running, deadline)
+
+processes._wait_for_one = wait_late
+tasks = {"worker 0": {"WAITING": ""}, "worker 1": {"SIGNAL": sys.argv[1]}}
+exit_with_one_line(lambda: processes.run_tasks(tasks, dict(os.environ), 30))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "lost"),
+    [
+        (signal.SIGKILL, "worker 1 ended with signal 9"),
+        (signal.SIGSTOP, "worker 1 was stopped by a signal, and then worker 0 ended with status 3"),
+    ],
+    ids=["killed", "stopped"],
+)
+def test_a_task_that_is_lost_is_named_before_the_one_that_ended_for_want_of_it(number, lost):
+    command = python(LOSING, str(number.value))
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    line = f"lockstep: failed: {lost}, so all processes were ended.\n"
+    assert (result.returncode, result.stderr) == (1, line)
+
+
 def test_free_ports_are_all_different_and_nobody_listens_on_them():
     ports = free_ports(20)
     assert len(set(ports)) == 20
