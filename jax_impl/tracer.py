@@ -1,8 +1,8 @@
 """Run a strategy's script, and write the messages of a step beside its record: the collectives of its compiled step.
 
 To start it: `python -m jax_impl.tracer SCRIPT OPTIONS`. The script stays as it is: this process alone replaces
-`Run.export_with` and `Run.observe`. XLA compiles the step at its first call. The optimized program names each
-collective with its arrays, in the order in which they are carried out, and has no times.
+`Run.observe`. XLA compiles the step at its first call. The optimized program names each collective with its arrays, in
+the order in which they are carried out, and has no times.
 """
 
 import math
@@ -24,6 +24,9 @@ COLLECTIVES = {
 }
 """Those that strategies have, by XLA's names."""
 
+STEP = "jit_train_step"
+"""XLA's name of the program of the step, whose function every strategy calls `train_step`."""
+
 INSTRUCTION = re.compile(rf"= (?P<arrays>.+?) (?P<name>{'|'.join(COLLECTIVES)})(-start)?\(")
 LIBRARIES = {"gloo": OVER_GLOO, "XLA": IN_ONE_PROCESS}
 """By the backend in a record."""
@@ -31,44 +34,32 @@ LIBRARIES = {"gloo": OVER_GLOO, "XLA": IN_ONE_PROCESS}
 
 def main() -> None:
     """Run the script that the first argument names, as if the user had started that script."""
-    earlier: list[str] = []
-    Run.export_with = noting_programs(Run.export_with, earlier)
-    Run.observe = writing_the_trace(Run.observe, earlier)
+    Run.observe = writing_the_trace(Run.observe)
     run_script()
 
 
-def compiled_programs() -> list[str]:
-    """The optimized programs that this process has compiled, as XLA writes them."""
-    # The script makes its settings before it imports JAX.
-    import jax
-
-    executables = jax.devices()[0].client.live_executables()
-    return [module.to_string() for executable in executables for module in executable.hlo_modules()]
-
-
-def noting_programs(export_with: Callable[..., None], earlier: list[str]) -> Callable[..., None]:
-    """A `Run.export_with`, which scripts call before the first step, that notes the programs `earlier` than it."""
-
-    def export_and_note(run: Run, *arguments: object, **named: object) -> None:
-        export_with(run, *arguments, **named)
-        earlier.extend(compiled_programs())
-
-    return export_and_note
-
-
-def writing_the_trace(observe: Callable[..., None], earlier: list[str]) -> Callable[..., None]:
+def writing_the_trace(observe: Callable[..., None]) -> Callable[..., None]:
     """A `Run.observe` before which rank 0, in the first step, writes the messages of a step beside the record."""
     written = False
 
     def trace_and_observe(run: Run, *arguments: object, **named: object) -> None:
         nonlocal written
         if run.world.rank == 0 and not written:
-            programs = [program for program in compiled_programs() if program not in earlier]
-            write_record(trace_path(run.record_path), trace_of(run, programs))
+            write_record(trace_path(run.record_path), trace_of(run, programs_of_step()))
             written = True
         observe(run, *arguments, **named)
 
     return trace_and_observe
+
+
+def programs_of_step() -> list[str]:
+    """The optimized program of the step, as XLA writes it, once this process has compiled the step."""
+    # The script makes its settings before it imports JAX.
+    import jax
+
+    executables = jax.devices()[0].client.live_executables()
+    modules = [module for executable in executables for module in executable.hlo_modules()]
+    return [module.to_string() for module in modules if module.name == STEP]
 
 
 def trace_of(run: Run, programs: Iterable[str]) -> Trace:
