@@ -31,8 +31,8 @@ from jax_impl.world import joined, replicate, split_rows, start_unless_given
 
 def main() -> None:
     """Join the other workers, or start them all, and train the MLP with them, as the command line says."""
-    start_unless_given(AUTOMATIC, __doc__)
     task, options = parse_command_line(AUTOMATIC, __doc__)
+    start_unless_given(AUTOMATIC, task, options)
     with joined(task) as (world, mesh):
         _train(Run(AUTOMATIC, task, options, world), mesh)
 

@@ -41,8 +41,8 @@ OPERATIONS_AT_ONCE = 10**8
 
 def main() -> None:
     """Join the other workers, or start them all. Clock the products on rank 0, then an exchange among all workers."""
-    start_unless_given(DATA_PARALLEL, __doc__)
-    task, _ = parse_command_line(DATA_PARALLEL, __doc__)
+    task, options = parse_command_line(DATA_PARALLEL, __doc__)
+    start_unless_given(DATA_PARALLEL, task, options)
     with joined(task) as (world, mesh):
         products, facts = _clock_products(task, world) if world.rank == 0 else ([], {})
         # The other workers wait here for rank 0.
@@ -69,32 +69,15 @@ def _clock_products(task: Task, workers: World) -> tuple[list[ClockedProduct], d
 
 
 def _repeated(product: Product, at_once: int) -> tuple[partial[jax.Array], str]:
-    """A compiled call that computes the product `at_once` times, and its program as XLA writes it.
-
-    Gradients are computed as a backward pass has them, by transposing the forward product.
-    """
-    random = np.random.default_rng(0)
-    features, weight, gradients = (
-        jax.numpy.array(random.standard_normal(shape, np.float32))
-        for shape in (
-            (product.rows, product.inputs),
-            (product.inputs, product.outputs),
-            (product.rows, product.outputs),
-        )
-    )
-    left, right, multiply = {
-        "forward": (features, weight, lambda left, right: left @ right),
-        "weight gradient": (
-            features,
-            gradients,
-            lambda left, right: jax.linear_transpose(lambda weight: left @ weight, weight)(right)[0],
-        ),
-        "input gradient": (
-            gradients,
-            weight,
-            lambda left, right: jax.linear_transpose(lambda features: features @ right, features)(left)[0],
-        ),
+    """A compiled call that computes the product `at_once` times, and its program as XLA writes it."""
+    rows, inputs, outputs = product.rows, product.inputs, product.outputs
+    left_shape, right_shape, multiply = {
+        "forward": ((rows, inputs), (inputs, outputs), lambda features, weight: features @ weight),
+        "weight gradient": ((rows, inputs), (rows, outputs), lambda features, gradients: features.T @ gradients),
+        "input gradient": ((rows, outputs), (inputs, outputs), lambda gradients, weight: gradients @ weight.T),
     }[product.kind]
+    random = np.random.default_rng(0)
+    left, right = (jax.numpy.array(random.standard_normal(shape, np.float32)) for shape in (left_shape, right_shape))
 
     def repeated(left: jax.Array, right: jax.Array) -> jax.Array:
         def again(number: jax.Array, factor_and_product: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
-from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.declarations.slurm import task_of_step
 from common.declarations.strategy import (
@@ -85,18 +84,16 @@ def processes_across_hosts(launch: Launch) -> list[list[list[str]]]:
     return commands
 
 
-SILENCE_REPORTS = (
-    r"stopped sending heartbeats\):\n(?:\S+\| )?(?P<rank>\d+)",
-    r"DEADLINE_EXCEEDED[^/]*RPC: /xla\.coordination\.CoordinationService/Heartbeat",
-)
-"""What JAX prints before it aborts: of a rank without a heartbeat, and of a rank 0 that doesn't answer one."""
-
 PROCESSES = Launcher(
     name="jax.distributed",
     command=PROCESS.command,
     across_hosts=processes_across_hosts,
     is_one_of_several=world_is_given,
-    silence_reports=SILENCE_REPORTS,
+    # What JAX prints before it aborts: of a rank without a heartbeat, and of a rank 0 that doesn't answer one.
+    silence_reports=(
+        r"stopped sending heartbeats\):\n(?:\S+\| )?(?P<rank>\d+)",
+        r"DEADLINE_EXCEEDED[^/]*RPC: /xla\.coordination\.CoordinationService/Heartbeat",
+    ),
 )
 """Several processes, which the script starts itself unless their coordinator or Slurm's step is given."""
 
@@ -110,14 +107,6 @@ class DataParallelOptions(ReplicaOptions):
 
     one_buffer: bool = option(False, tried=(True,))
     """Average all gradients in one array, by one all-reduce, where `lax.pmean` makes one for each array."""
-
-
-# Early refusals
-
-
-def check_split_layers(task: Task, options: Options, workers: int, gpus: int) -> None:
-    """Raises UserError where a layer can't be split evenly among the workers."""
-    check_layers_divide(task, workers)
 
 
 # Bytes by formula
@@ -219,5 +208,5 @@ TENSOR_PARALLEL = _distributed(
     work=Work.PARTS_OF_ONE_MODEL,
     traffic=activations_sent,
     repeated_bytes=bytes_of_whole_biases,
-    check=check_split_layers,
+    check=lambda task, options, workers, gpus: check_layers_divide(task, workers),
 )

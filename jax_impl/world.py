@@ -22,11 +22,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from common.contract.task import Task
-from common.declarations import arguments
 from common.declarations.arguments import check_world_size
 from common.declarations.library import Library
 from common.declarations.slurm import task_of_step
-from common.declarations.strategy import Strategy
+from common.declarations.strategy import Options, Strategy
 from common.declarations.sweep import Sweep
 from common.errors import FAILED_STATUS, LaunchFailedError, UserError, print_failure
 from common.launching.launch import environment_for
@@ -49,16 +48,12 @@ class Process:
     local_world_size: int
 
 
-def start_unless_given(program: Strategy | Library, description: str) -> None:
+def start_unless_given(program: Strategy | Library, limits: Task | Sweep, options: Options) -> None:
     """Start all processes here, unless somebody else does. Wait for their end and exit with their status.
 
     Every process runs this script again with the same command line and variables that say which one it is. Raises
     UserError for a command line that every process would refuse, and LaunchFailedError when a process failed.
     """
-    if isinstance(program, Strategy):
-        limits, options = arguments.parse_command_line(program, description)
-    else:
-        limits, options = arguments.parse(Sweep, description), program.options
     if world_is_given():
         return
     workers = limits.workers or 1
@@ -93,25 +88,26 @@ def joined(limits: Task | Sweep) -> Iterator[tuple[World, Mesh]]:
     placement = machine.pin(limits, process.local_rank, process.local_world_size)
     device = mlp.choose_devices(limits, 1, process.local_rank, process.local_world_size)
     end_at_deadline(limits.deadline_seconds)
-    if address := os.environ.get("JAX_COORDINATOR_ADDRESS"):
-        meet(process, address, limits.deadline_seconds)
-    with _ending_in_one_line(process.rank):
+    try:
         _initialize(process, limits.deadline_seconds)
-        mesh = Mesh(np.array(jax.devices()), (WORKERS,))
-        yield (
-            World(
-                placement=placement,
-                rank=process.rank,
-                size=process.world_size,
-                backend="gloo" if device == "cpu" else "nccl",
-                device=device,
-                all_gather=all_gather,
-                synchronize=mlp.synchronize,
-            ),
-            mesh,
+        world = World(
+            placement=placement,
+            rank=process.rank,
+            size=process.world_size,
+            backend="gloo" if device == "cpu" else "nccl",
+            device=device,
+            all_gather=all_gather,
+            synchronize=mlp.synchronize,
         )
+        yield world, Mesh(np.array(jax.devices()), (WORKERS,))
         # A process that left while another still reads the last answer would look lost to the other.
         all_gather(None)
+    except jax.errors.JaxRuntimeError as error:
+        first_line = str(error).partition("\n")[0]
+        print_failure(f"rank {process.rank} lost another worker ({first_line[:200].rstrip('.')}).")
+        sys.stdout.flush()
+        # Python's way out would wait for the lost process until its heartbeat is missed, and then abort.
+        os._exit(FAILED_STATUS)
 
 
 def world_of_devices(limits: Task | Sweep) -> tuple[World, Mesh]:
@@ -187,6 +183,7 @@ def _initialize(process: Process, deadline_seconds: float) -> None:
     # A process that is stopped is missed after half the deadline, long before that.
     limits = {"initialization_timeout": seconds, "heartbeat_timeout_seconds": max(seconds // 2, 1)}
     if address := os.environ.get("JAX_COORDINATOR_ADDRESS"):
+        meet(process, address, deadline_seconds)
         # By default the coordinator listens on every interface, and anybody may join.
         limits |= {"coordinator_address": address, "coordinator_bind_address": address}
         limits |= {"num_processes": process.world_size, "process_id": process.rank}
@@ -198,25 +195,6 @@ def _initialize(process: Process, deadline_seconds: float) -> None:
         collectives = _jax.make_gloo_tcp_collectives(distributed_client=global_state.client, interface=interface)
         make_client = partial(xla_bridge.make_cpu_client, collectives=collectives)
         xla_bridge.register_backend_factory("cpu", make_client, priority=0, fail_quietly=False)
-
-
-@contextlib.contextmanager
-def _ending_in_one_line(rank: int) -> Iterator[None]:
-    """End this process where JAX says that it lost another one."""
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        print_failure(f"rank {rank} lost another worker ({reason(str(error))}).")
-        sys.stdout.flush()
-        # Python's way out would wait for the lost process until its heartbeat is missed, and then abort.
-        os._exit(FAILED_STATUS)
-
-
-def reason(message: str) -> str:
-    """JAX's message in one line, with the ranks that it calls tasks."""
-    ranks = sorted({int(number) for number in re.findall(r"/task:(\d+)", message)})
-    first = next((line.strip() for line in message.splitlines() if line.strip()), "no reason")[:200].rstrip(".")
-    return f"rank {' and '.join(map(str, ranks))} is missing: {first}" if ranks else first
 
 
 def all_gather(value: object) -> list:
@@ -246,10 +224,14 @@ def gather_whole(mesh: Mesh, arrays: mlp.Arrays) -> mlp.Arrays:
     return jax.jit(lambda arrays: arrays, out_shardings=NamedSharding(mesh, P()))(arrays)
 
 
+def join_parts(mesh: Mesh, parts: list[np.ndarray]) -> jax.Array:
+    """A global array of all workers' parts, of which every process gives one for each of its devices."""
+    arrays = [jax.device_put(part, device) for part, device in zip(parts, mesh.local_devices, strict=True)]
+    shape = (mesh.size * len(parts[0]),)
+    return jax.make_array_from_single_device_arrays(shape, NamedSharding(mesh, P(WORKERS)), arrays)
+
+
 def split_rows(mesh: Mesh, rows: np.ndarray) -> jax.Array:
     """The numbers of all workers' rows as a global array, of which every process gives its own."""
-    [device] = mesh.local_devices
     # A copy, since JAX may read NumPy's memory later.
-    local = jax.device_put(rows.astype(np.int32), device)
-    shape = (mesh.size * len(rows),)
-    return jax.make_array_from_single_device_arrays(shape, NamedSharding(mesh, P(WORKERS)), [local])
+    return join_parts(mesh, [rows.astype(np.int32)])
