@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable
+from typing import TextIO
 
 REFUSED_STATUS = 2
 """Exit status of a program that refused its input before it trained anything."""
@@ -59,9 +60,9 @@ def print_refusal(sentence: str) -> None:
     print(f"{PREFIX}{sentence}", file=sys.stderr, flush=True)
 
 
-def print_failure(sentence: str) -> None:
-    """Say why a launch that began can't go on."""
-    print(f"{PREFIX}{FAILED}{sentence}", file=sys.stderr, flush=True)
+def print_failure(sentence: str, output: TextIO | None = None) -> None:
+    """Say why a launch that began can't go on, on standard error unless another `output` is given."""
+    print(f"{PREFIX}{FAILED}{sentence}", file=output or sys.stderr, flush=True)
 
 
 def print_note(sentence: str) -> None:

@@ -132,10 +132,15 @@ def run_tasks(
         sys.exit(TIMED_OUT_STATUS)
     if outcome.failed is None or outcome.status == REFUSED_STATUS:
         sys.exit(outcome.status)
-    names, status = [*tasks], outcome.status
-    ending = f"{ENDED_WITH_SIGNAL} {-status}" if status < 0 else f"ended with status {status}"
+    raise LaunchFailedError(first_to_end(outcome, [*tasks]))
+
+
+def first_to_end(outcome: Outcome, names: Sequence[str]) -> str:
+    """The sentence on a group that failed: which of the commands, by these names, ended or was stopped first."""
+    assert outcome.failed is not None, "A group that its deadline ended has nobody to name."
+    ended = f"{ENDED_WITH_SIGNAL} {-outcome.status}" if outcome.status < 0 else f"ended with status {outcome.status}"
     before = "" if outcome.stopped is None else f"{names[outcome.stopped]} {STOPPED_BY_SIGNAL}, and then "
-    raise LaunchFailedError(f"{before}{names[outcome.failed]} {ending}, so all processes were ended.")
+    return f"{before}{names[outcome.failed]} {ended}, so all processes were ended."
 
 
 def _wait_for_one(running: Mapping[int, subprocess.Popen[bytes]], deadline: float) -> int | None:

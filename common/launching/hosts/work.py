@@ -18,10 +18,10 @@ from typing import IO
 
 import psutil
 
-from common.errors import UserError
+from common.errors import UserError, print_failure
 from common.launching.ending import TIMED_OUT_STATUS, exit_status
 from common.launching.places.place import LOST_STATUS, print_answer
-from common.launching.processes import end_all, run_group
+from common.launching.processes import end_all, first_to_end, run_group
 
 LAUNCH = "LOCKSTEP_LAUNCH"
 """Environment variable with the launch that a process belongs to, by which a sweep finds it."""
@@ -79,6 +79,10 @@ def run(
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
         raise
+    if outcome.status < 0 or outcome.stopped is not None:
+        # No command can say this of itself. Among the commands' output, where whoever reads the launch's log finds it.
+        numbers = range(1, len(commands) + 1)
+        print_failure(first_to_end(outcome, [f"process {number} of {len(commands)}" for number in numbers]), sys.stdout)
     return TIMED_OUT_STATUS if outcome.timed_out else min(exit_status(outcome.status), LOST_STATUS - 1)
 
 

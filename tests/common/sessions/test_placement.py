@@ -7,7 +7,9 @@ import pytest
 from rich.console import Console
 
 from common.launching.hosts.selection import Selection
+from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Hosts
+from common.launching.supervision import HERE
 from common.sessions import placement
 
 SPREAD = Hosts(count=2, slots=2, cores=2)
@@ -72,3 +74,9 @@ def test_on_their_head_they_are_found_like_any_others(find, monkeypatch):
     monkeypatch.setattr(placement.cluster, "described", lambda: "what makes them up")
     assert found(VIRTUAL) == (Found, SPREAD)
     assert asked == [(VIRTUAL, (1, 4))]
+
+
+@pytest.mark.usefixtures("find")
+def test_what_one_machine_has_all_of_is_launched_here_or_on_a_node_of_the_allocation():
+    assert placement.on_one_host(Console(), SlurmOptions()) is HERE
+    assert placement.on_one_host(Console(), SlurmOptions(slurm=True)) is Found

@@ -24,6 +24,12 @@ FILES = ["run.json", "record", "file", "name"]
 """What may come back."""
 
 
+class Beating(SshHost):
+    """A host whose lifeline has a heartbeat, as a node of Slurm's."""
+
+    heartbeat_seconds = 0.3
+
+
 def shell(source):
     return ["sh", "-c", source]
 
@@ -119,6 +125,11 @@ class TestOnHostsThatArePlayed:
         outcome, _ = launch([["true"]], [SshHost("hostile", 1)])
         assert (outcome.status, outcome.failed_host) == (1, "hostile")
         assert outcome.reason == "hostile gave no answer: make it the same commit there as here."
+
+    def test_a_host_with_a_heartbeat_gets_one_as_long_as_its_commands_run(self, launch):
+        # Without a heartbeat it would end all after 0.9 seconds.
+        outcome, lines = launch([shell("sleep 2; echo done")], [Beating("host1", 1)])
+        assert (outcome.status, lines) == (0, ["host1| done"])
 
     def test_one_that_fails_ends_the_others_and_its_log_says_why(self, launch):
         outcome, lines = launch([SLEEP, shell("echo 'lockstep: failed: It is Sunday.'; exit 7")])

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -74,6 +75,27 @@ def test_all_ends_with_the_lifeline_or_by_a_signal(end, order, tmp_path):
     assert process.wait(30) == 128 + signal.SIGTERM
     assert not any(is_running(pid) for pid in pids)
     assert left_in(tmp_path) == []
+
+
+def test_all_ends_where_the_lifeline_misses_its_heartbeats_though_it_stays_open(order):
+    process = order(SLEEPER, heartbeat_seconds=0.2)
+    process.answer()
+    pid = int(process.stdout.readline())
+    for _ in range(4):
+        time.sleep(0.3)
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert is_running(pid), "three may be missing"
+    assert process.wait(30) == 128 + signal.SIGTERM
+    assert not is_running(pid)
+
+
+def test_a_command_that_a_signal_ended_is_told_among_what_the_commands_print(order):
+    process = order(SLEEPER, ["sh", "-c", "kill -9 $$"])
+    process.answer()
+    told = "lockstep: failed: process 2 of 2 ended with signal 9, so all processes were ended."
+    output, errors = finish(process)
+    assert (process.returncode, output.splitlines()[-1], errors) == (128 + signal.SIGKILL, told, "")
 
 
 def test_the_deadline_ends_all(order):
