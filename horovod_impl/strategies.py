@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Literal
 from common.contract.work import Alone
 from common.declarations.strategy import (
     CONVENIENCE_OF,
-    MPIRUN_SIGNAL,
+    MPI_SIGNALS,
     Family,
     Launch,
     Launcher,
+    MpiOptions,
     Probe,
-    ReplicaOptions,
     Strategy,
     Traffic,
     halved,
+    mpi_across_hosts,
     mpirun,
-    mpirun_across_hosts,
     option,
     ring_all_reduce,
 )
@@ -76,9 +76,9 @@ def horovodrun(launch: Launch) -> list[str]:
 
 
 def horovodrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
-    """The command lines by host: horovodrun or mpirun on the first, which starts the other hosts' workers by ssh."""
+    """The command lines by host: horovodrun, mpirun or srun on the first, which starts the other hosts' workers."""
     if launch.options.backend == "mpi":
-        return mpirun_across_hosts(launch)
+        return mpi_across_hosts(launch)
     world = ["-np", str(launch.workers), "-H", ",".join(f"{host.name}:{host.workers}" for host in launch.hosts)]
     interfaces = {host.interface for host in launch.hosts}
     # With a common interface horovodrun needn't search for interfaces by which the hosts reach one another.
@@ -95,7 +95,7 @@ HOROVODRUN = Launcher(
     name="horovodrun",
     command=horovodrun,
     across_hosts=horovodrun_across_hosts,
-    signal_reports=(HOROVODRUN_SIGNAL, MPIRUN_SIGNAL),
+    signal_reports=(HOROVODRUN_SIGNAL, *MPI_SIGNALS),
 )
 
 
@@ -103,7 +103,7 @@ HOROVODRUN = Launcher(
 
 
 @dataclass(frozen=True, kw_only=True)
-class HorovodOptions(ReplicaOptions):
+class HorovodOptions(MpiOptions):
     """Options of Horovod."""
 
     backend: Literal["auto", "gloo", "mpi"] = option("auto", of_world=True, tried=("mpi",))

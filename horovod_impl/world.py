@@ -142,11 +142,13 @@ def settle(options: HorovodOptions, hvd: ModuleType) -> HorovodOptions:
             "--hierarchical-all-reduce: this build of Horovod has no NCCL, without which it ignores it; leave it out."
         )
     if controller == "mpi":
-        # mpirun may have bound each rank to one core, but cores to pin are cut from those of all ranks on a host.
-        hostname = socket.gethostname()
-        cores_by_rank = hvd.allgather_object((hostname, os.sched_getaffinity(0)), name="cores")
-        os.sched_setaffinity(0, set().union(*(cores for host, cores in cores_by_rank if host == hostname)))
-        return dataclasses.replace(options, backend="mpi")
+        # mpirun may have bound each rank to one core, but cores to pin are cut from those of all ranks on a host. What
+        # srun binds stays.
+        if not step:
+            hostname = socket.gethostname()
+            cores_by_rank = hvd.allgather_object((hostname, os.sched_getaffinity(0)), name="cores")
+            os.sched_setaffinity(0, set().union(*(cores for host, cores in cores_by_rank if host == hostname)))
+        return dataclasses.replace(options, backend="mpi", mpi_starter="srun" if step else "mpirun")
     return options
 
 

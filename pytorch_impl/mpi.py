@@ -4,7 +4,7 @@ import importlib.util
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -14,11 +14,13 @@ from common.contract.mlp import parameter_bytes
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
 from common.declarations.products import Products
+from common.declarations.slurm import is_task
 from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, print_refusal
 from common.measurement import machine
 from common.measurement.world import World
 from pytorch_impl import mlp
+from pytorch_impl.strategies import SyncSgdOptions
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -30,6 +32,16 @@ _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 def is_launched() -> bool:
     """Whether mpirun started this process."""
     return any(name in os.environ for name in _RANK_VARIABLES)
+
+
+def starter_of(options: SyncSgdOptions) -> Literal["mpirun", "srun"] | None:
+    """What started this process for MPI, if anything did.
+
+    Where a site has PMIx as Slurm's default, srun tells every task of it: MPI is meant where the options say so alone.
+    """
+    if is_launched():
+        return "mpirun"
+    return "srun" if options.backend == "mpi" and is_task() and "PMIX_RANK" in os.environ else None
 
 
 def join(limits: Task | Sweep | Products) -> "tuple[World, torch.device, MPI.Comm]":
@@ -51,8 +63,10 @@ def join(limits: Task | Sweep | Products) -> "tuple[World, torch.device, MPI.Com
     communicator = MPI.COMM_WORLD
     node = communicator.Split_type(MPI.COMM_TYPE_SHARED)
     check_world_size(limits, communicator.size, "mpirun")
-    # mpirun may have bound each rank to one core. The cores to pin are cut from those of all ranks.
-    os.sched_setaffinity(0, set().union(*node.allgather(os.sched_getaffinity(0))))
+    # mpirun may have bound each rank to one core, but cores to pin are cut from those of all ranks on a host. What srun
+    # binds stays.
+    if is_launched():
+        os.sched_setaffinity(0, set().union(*node.allgather(os.sched_getaffinity(0))))
     placement = machine.pin(limits, node.rank, node.size)
     device = mlp.choose_device(limits, node.rank, node.size)
     world = World(

@@ -11,13 +11,14 @@ from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
-    MPIRUN_SIGNAL,
+    MPI_SIGNALS,
     ONE_PROCESS_OF,
     SHARDING_OF,
     ExchangeOptions,
     Family,
     Launch,
     Launcher,
+    MpiOptions,
     Options,
     Probe,
     ReplicaOptions,
@@ -25,8 +26,8 @@ from common.declarations.strategy import (
     Traffic,
     activations_sent,
     halved,
+    mpi_across_hosts,
     mpirun,
-    mpirun_across_hosts,
     no_formula,
     nothing_sent,
     option,
@@ -65,9 +66,9 @@ def torchrun(launch: Launch) -> list[str]:
 
 
 def torchrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
-    """The command lines by host: torchrun on each, which meet at the first host; or mpirun for `--backend mpi`."""
+    """The command lines by host: torchrun on each, which meet at the first host; for `--backend mpi` mpirun or srun."""
     if launch.options.backend == "mpi":
-        return mpirun_across_hosts(launch)
+        return mpi_across_hosts(launch)
     meeting = ["--master-addr", launch.hosts[0].address, "--master-port", str(launch.port)]
     program = [launch.program("torchrun"), "--nnodes", str(len(launch.hosts)), *meeting]
     return [
@@ -83,7 +84,7 @@ TORCHRUN = Launcher(
     name="torchrun",
     command=torchrun,
     across_hosts=torchrun_across_hosts,
-    signal_reports=(TORCHRUN_SIGNAL, MPIRUN_SIGNAL),
+    signal_reports=(TORCHRUN_SIGNAL, *MPI_SIGNALS),
 )
 
 
@@ -114,7 +115,7 @@ class ReplicatedOptions(BackendOptions, LoaderOptions, ReplicaOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyncSgdOptions(ReplicatedOptions):
+class SyncSgdOptions(ReplicatedOptions, MpiOptions):
     """Options of synchronous SGD by hand."""
 
     backend: Literal["auto", "gloo", "nccl", "mpi"] = option("auto", of_world=True, tried=("mpi",))

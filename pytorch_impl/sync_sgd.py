@@ -35,11 +35,12 @@ from pytorch_impl.world import join, leave
 def main() -> None:
     """Join the world that torchrun or mpirun started and train the MLP in it, as the command line says."""
     task, options = parse_command_line(SYNC_SGD, __doc__)
-    if mpi.is_launched():
+    if starter := mpi.starter_of(options):
         if options.backend not in ("auto", "mpi"):
             raise UserError(f"--backend {options.backend}, but mpirun started this: leave it out, or use torchrun.")
         world, device, communicator = mpi.join(task)
-        run = Run(SYNC_SGD, task, dataclasses.replace(options, backend="mpi"), world)
+        options = dataclasses.replace(options, backend="mpi", mpi_starter=starter)
+        run = Run(SYNC_SGD, task, options, world)
         _train(run, device, partial(mpi.send_weights, communicator), mpi.GradientMean(communicator, task))
         return
     if options.backend == "mpi":

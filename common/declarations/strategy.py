@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from common.command_line import check_choices, option_name
 from common.contract.task import Task
@@ -92,6 +92,22 @@ class ReplicaOptions(ExchangeOptions):
         super().__post_init__()
         if self.check_replicas and not self.exchange:
             raise UserError("--check-replicas with --no-exchange: replicas that don't exchange differ; leave one out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MpiOptions(ReplicaOptions):
+    """What every strategy has whose workers can meet over MPI."""
+
+    backend: Literal["auto", "mpi"] = option("auto", of_world=True)
+    """What carries the tensors."""
+    mpi_starter: Literal["mpirun", "srun"] = option("mpirun", of_world=True)
+    """What starts the workers that meet over MPI: mpirun, or `srun --mpi=pmix` where a Slurm has that."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        super().__post_init__()
+        if self.mpi_starter == "srun" and self.backend != "mpi":
+            raise UserError(f"--mpi-starter srun with --backend {self.backend}: add --backend mpi.")
 
 
 @dataclass(frozen=True)
@@ -214,8 +230,10 @@ MPIRUN_SIGNAL = r"noticed that process rank (?P<rank>\d+)[^(]+\ssignal\s(?P<sign
 def mpirun(launch: Launch) -> list[str]:
     """The command line of mpirun: the environment's own, else the system's, which leaves pinning to us.
 
-    Raises UserError when there is none.
+    Raises UserError when there is none, and where srun is asked for on a single machine.
     """
+    if _is_by_srun(launch):
+        raise UserError("--mpi-starter srun starts workers over nodes of Slurm's: leave it out on a single one.")
     program = shutil.which("mpirun", path=launch.python.parent) or shutil.which("mpirun")
     if not program:
         environment = launch.python.parent.parent.name
@@ -232,9 +250,36 @@ def mpirun(launch: Launch) -> list[str]:
     return [*command, "-np", str(launch.workers), str(launch.python), *launch.script]
 
 
-def mpirun_across_hosts(launch: Launch) -> list[list[list[str]]]:
-    """mpirun on the first host, which starts the others' workers by ssh. Raises UserError when there is none."""
-    return [[mpirun(launch)], *([] for _ in launch.hosts[1:])]
+SRUN_SIGNAL = r"srun: error: \S+: task (?P<rank>\d+): (?!Exited)(?P<signal>[A-Z][a-z]+( [a-z]+)*)"
+"""How srun reports that a signal ended a rank: by the signal's description (strsignal(3)), such as Killed."""
+
+MPI_SIGNALS = (MPIRUN_SIGNAL, SRUN_SIGNAL)
+"""The reports of whatever starts workers that meet over MPI."""
+
+
+def srun(launch: Launch) -> list[str]:
+    """The command line of srun, whose workers MPI finds by PMIx, with no binding but ours."""
+    names, workers_per_host = ",".join(host.name for host in launch.hosts), launch.hosts[0].workers
+    step = ["--mpi=pmix", "--overlap", "--quiet", "--kill-on-bad-exit", "--cpu-bind=none", "--mem=0", "--export=ALL"]
+    step += [f"--nodes={len(launch.hosts)}", f"--nodelist={names}", f"--ntasks={launch.workers}"]
+    step += [f"--ntasks-per-node={workers_per_host}"]
+    return [
+        "env",
+        f"OMPI_MCA_btl_tcp_if_include={launch.hosts[0].network}",
+        "srun",
+        *step,
+        str(launch.python),
+        *launch.script,
+    ]
+
+
+def mpi_across_hosts(launch: Launch) -> list[list[list[str]]]:
+    """mpirun on the first host, which starts the others' workers by ssh, or srun. Raises UserError without mpirun."""
+    return [[srun(launch) if _is_by_srun(launch) else mpirun(launch)], *([] for _ in launch.hosts[1:])]
+
+
+def _is_by_srun(launch: Launch) -> bool:
+    return isinstance(launch.options, MpiOptions) and launch.options.mpi_starter == "srun"
 
 
 # Equal is only what is the same, since its mappings have no hash.

@@ -248,6 +248,8 @@ class Hosts:
     bandwidths_bits_per_second: tuple[float | None, ...] = (None,)
     """Of the links of virtual hosts: a placement over several hosts is measured with each. Of several bandwidths, which
     are a sweep, only the placement over most hosts is."""
+    srun_starts_mpi: bool = False
+    """Whether srun tells what it starts of one another by PMIx, as MPI wants it."""
 
     def is_first_link(self, size: Size) -> bool:
         """Whether this is the sweep's first bandwidth. Launches that don't depend on bandwidth are made only there."""

@@ -229,7 +229,7 @@ def throughput(
     full, spread = scope.profile == "full", scope.spread
     hosts, link = size.hosts if spread else None, size.bandwidth_bits_per_second
     is_chosen = spread is not None and size.hosts > 1 and spread.bandwidths_bits_per_second != (None,)
-    variants, over_links = _variants(scope, strategy), [strategy.options(**each) for each in strategy.over_links]
+    variants, over_links = _variants(scope, strategy, size), [strategy.options(**each) for each in strategy.over_links]
     if with_t_comp and size.workers > 1 and _is_whole(scope, size) and issubclass(strategy.options, ExchangeOptions):
         variants += [dataclasses.replace(variant, exchange=False) for variant in variants]
     variants += over_links if is_chosen else []
@@ -262,7 +262,7 @@ def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: Mapping[st
     """
     if not _is_whole(scope, size):
         return []
-    counts, variants, launches = sorted(scope.workers), _variants(scope, strategy), list[PlannedLaunch]()
+    counts, variants, launches = sorted(scope.workers), _variants(scope, strategy, size), list[PlannedLaunch]()
     hosts, link = size.hosts if scope.spread else None, size.bandwidth_bits_per_second
     largest = max((count for count in counts if count <= len(os.sched_getaffinity(0))), default=counts[0])
     for preset in certified_presets(scope):
@@ -280,9 +280,11 @@ def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: Mapping[st
     return launches
 
 
-def _variants(scope: Scope, strategy: Strategy) -> list[Options]:
-    """The options that the profile launches: the defaults first."""
-    variants = strategy.variants if scope.profile == "full" else ()
+def _variants(scope: Scope, strategy: Strategy, size: Size) -> list[Options]:
+    """The options that the profile launches with a world of this size: the defaults first."""
+    variants: list[Mapping[str, object]] = [*strategy.variants] if scope.profile == "full" else []
+    if {"backend": "mpi"} in variants and size.hosts > 1 and scope.spread and scope.spread.srun_starts_mpi:
+        variants.append({"backend": "mpi", "mpi_starter": "srun"})
     return [strategy.options(), *(strategy.options(**values) for values in variants)]
 
 

@@ -174,6 +174,13 @@ def test_over_mpi_the_workers_are_started_by_mpirun(tmp_path, monkeypatch):
     assert command[-6:] == ["-np", "4", "/environment/bin/python", "pytorch_impl/sync_sgd.py", "--batch", "32"]
 
 
+def test_srun_starts_workers_over_nodes_and_over_mpi_alone():
+    with pytest.raises(UserError, match="leave it out on a single one"):
+        SYNC_SGD.launcher.command(launch_of(SYNC_SGD, backend="mpi", mpi_starter="srun"))
+    with pytest.raises(UserError, match="--mpi-starter srun with --backend gloo: add --backend mpi"):
+        SYNC_SGD.options(backend="gloo", mpi_starter="srun")
+
+
 def test_replicas_of_one_process_are_started_by_hand():
     command = DATA_PARALLEL.launcher.command(launch_of(DATA_PARALLEL))
     assert command == ["/environment/bin/python", "pytorch_impl/data_parallel.py", "--batch", "32"]

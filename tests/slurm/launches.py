@@ -1,6 +1,6 @@
 """Launches over the nodes of this allocation of Slurm's, one after the other, made as a comparison makes them.
 
-    python -m tests.slurm.launches FOLDER NODES STEPS STRATEGY[=BACKEND]...
+    python -m tests.slurm.launches FOLDER NODES STEPS STRATEGY[=OPTION:VALUE[,OPTION:VALUE]]...
 
 leaves their records in the folder. With 0 steps it makes certificates.
 """
@@ -27,9 +27,9 @@ def main() -> None:
     hosts = cluster.find(Console(), Selection(slurm=True), (int(nodes),))
     scope, size = Scope(workers=(int(nodes),), spread=hosts.spread), Size(int(nodes), int(nodes))
     seeds = kink_free_seeds(scope)
-    for name, _, backend in (each.partition("=") for each in names):
+    for name, _, choices in (each.partition("=") for each in names):
         strategy = find(name)
-        options = strategy.options(**({"backend": backend} if backend else {}))
+        options = strategy.options(**dict(each.split(":") for each in choices.split(",") if each))
         [launch, *_] = certificates(scope, strategy, size, seeds)
         launch = dataclasses.replace(launch, options=options)
         if int(steps):

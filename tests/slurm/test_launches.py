@@ -19,7 +19,7 @@ ALLOCATION = ("salloc", "--nodes=2", "--ntasks-per-node=1")
 def made(slurm, tmp_path_factory):
     """The folder with the certificates of a strategy of each launcher, all made in one allocation."""
     folder = tmp_path_factory.mktemp("slurm")
-    strategies = ("torch_ddp", "tf_multi_worker_mirrored", "torch_sync_sgd=mpi")
+    strategies = ("torch_ddp", "tf_multi_worker_mirrored", "torch_sync_sgd=backend:mpi")
     result = slurm.run(*ALLOCATION, *LAUNCHES, str(folder), "2", "0", *strategies, seconds=300)
     assert result.returncode == 0, result.stdout + result.stderr
     return folder
@@ -44,6 +44,22 @@ def test_records_say_what_slurm_decided(made):
     assert {(each.partition, each.nodes, tuple(each.cores_per_node)) for each in allocations} == {
         ("all", "host[1-2]", (1, 1))
     }
+
+
+@pytest.mark.slurm
+def test_where_slurm_has_pmix_srun_starts_what_meets_over_mpi(slurm, tmp_path, nothing_is_left):
+    if slurm.run(*ALLOCATION, "srun", "--mpi=pmix", "true").returncode:
+        pytest.skip("Slurm can't load PMIx: install Debian's libpmix-dev")
+    names = ("torch_sync_sgd", "horovod_torch")
+    strategies = [f"{name}=backend:mpi,mpi_starter:srun" for name in names]
+    result = slurm.run(*ALLOCATION, *LAUNCHES, str(tmp_path), "2", "0", *strategies, seconds=300)
+    records = read_records(tmp_path, Record)
+    assert {(each.strategy, each.status, each.options["mpi_starter"]) for each in records.values()} == {
+        (name, "ok", "srun") for name in names
+    }, result.stdout
+    compared = certificate.compare(records, tmp_path)
+    assert len(compared) == 2
+    assert certificate.deviating(compared) == []
 
 
 def test_nothing_of_launches_that_went_well_is_left(made, nothing_is_left):

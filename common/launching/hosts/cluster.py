@@ -199,7 +199,8 @@ def find(console: Console, selection: Selection, workers: Sequence[int]) -> Clus
         spread, link_of = spread_of(selection, max(workers)), _calibrated(wires)
     else:
         slots, cores = min(host.slots for host in hosts), min(member.cores for member in surveyed)
-        spread, link_of = Hosts(len(hosts), slots, cores), lambda job: link_between()
+        by_srun = selection.slurm and slurm.starts_mpi(hosts)
+        spread, link_of = Hosts(len(hosts), slots, cores, srun_starts_mpi=by_srun), lambda job: link_between()
         _refuse_without_slots(spread, workers)
     if selection.slurm:
         slurm.refuse_types(surveyed)

@@ -64,6 +64,12 @@ def nodes() -> list[Host]:
     return [SlurmNode(name, count, of_node) for name, count, of_node in zip(names, slots, cores, strict=True)]
 
 
+def starts_mpi(hosts: Sequence[Host]) -> bool:
+    """Whether `srun --mpi=pmix` starts a step. It may be listed (`srun --mpi=list`) where Slurm can't load PMIx."""
+    command = ["srun", "--mpi=pmix", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={hosts[0].name}"]
+    return subprocess.run([*command, "true"], stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+
+
 def allocated(hosts: Sequence[Host]) -> Allocated:
     """What Slurm decided of this process's allocation, for records."""
     return Allocated(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from common.declarations.strategy import MPIRUN_SIGNAL
+from common.declarations.strategy import MPIRUN_SIGNAL, SRUN_SIGNAL
 from common.errors import print_failure, print_note, print_refusal
 from common.launching import ending
 from common.launching.ending import TIMED_OUT_STATUS, Ended
@@ -55,6 +55,14 @@ def test_a_report_on_the_process_that_ended_first_comes_before_what_the_others_s
     assert ending.read(1, 60.0, log, [HOROVODRUN_SIGNAL, MPIRUN_SIGNAL]) == Ended("failed", reason)
     by_itself = ending.read(1, 60.0, log.replace("137", "1"), [HOROVODRUN_SIGNAL])
     assert by_itself == Ended("failed", "Horovod lost a worker")
+
+
+def test_srun_tells_a_signal_by_its_description():
+    log = "host1| srun: error: host2: task 1: {}\n"
+    killed = ending.read(137, 60.0, log.format("Killed"), [SRUN_SIGNAL])
+    assert killed == Ended("failed", "rank 1 ended with signal Killed, so all processes were ended.")
+    by_itself = ending.read(1, 60.0, log.format("Exited with exit code 1"), [SRUN_SIGNAL])
+    assert by_itself == Ended("failed", "It ended with status 1.")
 
 
 COORDINATED = (r"no heartbeat of:\n(?P<rank>\d+)", "no answer to a heartbeat")

@@ -12,7 +12,7 @@ import pytest
 from common.contract.task import PRESETS
 from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import ExchangeOptions, Options, has_exchange, label, option
+from common.declarations.strategy import ExchangeOptions, MpiOptions, Options, has_exchange, label, option
 from common.errors import UserError
 from common.launching.planned import Hosts, Size
 from common.sessions.comparison_scope import (
@@ -252,6 +252,19 @@ def test_the_full_profile_certifies_and_clocks_the_variants_beside_the_defaults(
         variants = {("one_threads", "1 prefetch"), ("one_threads", "fp16 codec, other maths")}
         assert found == {("one_threads", ""), ("one_hand", "")} | variants
     assert {has_exchange(launch.options) for launch in launches if launch.options.prefetch} == {True, False}
+
+
+@pytest.mark.parametrize(("srun_starts_mpi", "workers"), [(True, 2), (True, 1), (False, 2)])
+def test_over_nodes_where_srun_starts_mpi_the_full_profile_has_that_beside_mpirun(
+    srun_starts_mpi, workers, declare, catalogue_of
+):
+    alone = declare("alone", work=Work.UNDISTRIBUTED, options=Options)
+    catalogue_of(alone, declare("met", base="alone", options=MpiOptions, variants=({"backend": "mpi"},)))
+    spread = Hosts(count=2, slots=1, cores=1, srun_starts_mpi=srun_starts_mpi)
+    launches = launches_of(Scope(profile="full", strategies=("met",), workers=(workers,), spread=spread))
+    labels = {label(each.options) for each in launches if each.purpose == "certificate"}
+    by_srun = {"mpi backend, srun mpi starter"} if srun_starts_mpi and workers > 1 else set()
+    assert labels == {"", "mpi backend", *by_srun}
 
 
 def test_the_quick_profile_has_no_variants(known):

@@ -80,6 +80,14 @@ def test_slurm_that_does_not_answer_is_one_line(allocation, change):
         slurm.nodes()
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_whether_srun_starts_mpi_is_tried_on_the_first_node(status, tmp_path, allocation):
+    # It lists PMIx where it can't load it.
+    (tmp_path / "srun").write_text(f'#!/bin/sh\n[ "$1 $6 $7" = "--mpi=pmix --nodelist=node1 true" ] && exit {status}\n')
+    (tmp_path / "srun").chmod(0o755)
+    assert slurm.starts_mpi([SlurmNode("node1", 4, 4), SlurmNode("node2", 4, 4)]) is (status == 0)
+
+
 @pytest.mark.parametrize("change", [{"cores": 8}, {"machine": Machine(processor="another")}])
 def test_nodes_of_different_types_are_not_compared(change):
     one, other = member(1), member(2)
