@@ -98,6 +98,12 @@ def matrix_products(session: nox.Session) -> None:
 
 
 @nox.session(tags=[LABORATORY])
+def faults(session: nox.Session) -> None:
+    """Kill a worker of each framework's strategy, and tell who notices, what goes on, and if it is right (12 min)."""
+    measure(session, "common.sessions.faults")
+
+
+@nox.session(tags=[LABORATORY])
 def calibrate(session: nox.Session) -> None:
     """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
     measure(session, "common.sessions.calibrate", default=catalogue.first_base().name)

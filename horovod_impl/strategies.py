@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from common.contract.work import Alone
 from common.declarations.strategy import (
     CONVENIENCE_OF,
+    MPI_RANKS,
     MPI_SIGNALS,
     Family,
     Launch,
@@ -21,6 +22,7 @@ from common.declarations.strategy import (
     mpi_across_hosts,
     mpirun,
     option,
+    rank_by,
     ring_all_reduce,
 )
 from common.errors import UserError
@@ -95,6 +97,7 @@ HOROVODRUN = Launcher(
     name="horovodrun",
     command=horovodrun,
     across_hosts=horovodrun_across_hosts,
+    rank_in=rank_by("HOROVOD_RANK", *MPI_RANKS),
     signal_reports=(HOROVODRUN_SIGNAL, *MPI_SIGNALS),
 )
 

@@ -11,6 +11,7 @@ from common.contract.task import Task
 from common.contract.work import Alone, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
+    MPI_RANKS,
     MPI_SIGNALS,
     ONE_PROCESS_OF,
     SHARDING_OF,
@@ -31,6 +32,7 @@ from common.declarations.strategy import (
     no_formula,
     nothing_sent,
     option,
+    rank_by,
     ring_all_reduce,
 )
 from common.errors import UserError
@@ -61,20 +63,37 @@ def torchrun(launch: Launch) -> list[str]:
     """The command line of torchrun, or of mpirun for `--backend mpi`. Raises UserError without mpirun."""
     if launch.options.backend == "mpi":
         return mpirun(launch)
-    ports = ["--nproc-per-node", str(launch.workers), "--master-port", str(launch.port)]
-    return [launch.program("torchrun"), *ports, *launch.script]
+    program = [launch.program("torchrun"), "--nproc-per-node", str(launch.workers)]
+    if launch.options.max_restarts:
+        return [*restarting(program, launch, "127.0.0.1", "127.0.0.1"), *launch.script]
+    return [*program, "--master-port", str(launch.port), *launch.script]
 
 
 def torchrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     """The command lines by host: torchrun on each, which meet at the first host; for `--backend mpi` mpirun or srun."""
     if launch.options.backend == "mpi":
         return mpi_across_hosts(launch)
-    meeting = ["--master-addr", launch.hosts[0].address, "--master-port", str(launch.port)]
-    program = [launch.program("torchrun"), "--nnodes", str(len(launch.hosts)), *meeting]
-    return [
-        [[*program, "--nproc-per-node", str(host.workers), "--node-rank", str(number), *launch.script]]
-        for number, host in enumerate(launch.hosts)
-    ]
+    first, commands = launch.hosts[0].address, list[list[list[str]]]()
+    for number, host in enumerate(launch.hosts):
+        program = [launch.program("torchrun"), "--nnodes", str(len(launch.hosts))]
+        if launch.options.max_restarts:
+            program = restarting(program, launch, first, host.address)
+        else:
+            program += ["--master-addr", first, "--master-port", str(launch.port)]
+        world = ["--nproc-per-node", str(host.workers), "--node-rank", str(number)]
+        commands.append([[*program, *world, *launch.script]])
+    return commands
+
+
+def restarting(program: list[str], launch: Launch, first: str, own: str) -> list[str]:
+    """This torchrun such that it starts its workers again. They meet at the `first` host's address from their `own`.
+
+    Where workers share torchrun's store, those that are started again find the addresses of those before them, and are
+    refused (pytorch issue 135712). The variable has each start make a store of its own, which needs this rendezvous.
+    """
+    meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{first}:{launch.port}", "--local-addr", own]
+    restarts = ["--max-restarts", str(launch.options.max_restarts)]
+    return ["env", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", *program, *restarts, *meeting]
 
 
 TORCHRUN_SIGNAL = r"Root Cause.*\n(.*\n){3}.*rank +: (?P<rank>\d+) .*\n.*exitcode +: -(?P<signal>\d+) "
@@ -84,6 +103,7 @@ TORCHRUN = Launcher(
     name="torchrun",
     command=torchrun,
     across_hosts=torchrun_across_hosts,
+    rank_in=rank_by("RANK", *MPI_RANKS),
     signal_reports=(TORCHRUN_SIGNAL, *MPI_SIGNALS),
 )
 
@@ -102,6 +122,8 @@ class BackendOptions(Options):
 
     backend: Literal["auto", "gloo", "nccl"] = option("auto", of_world=True)
     """What carries the tensors; auto: NCCL between GPUs, else Gloo."""
+    max_restarts: int = option(0, at_least=0, of_world=True)
+    """How often torchrun starts all workers again after one has failed. They go on from `--checkpoint`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +260,13 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options, 
 # The strategies
 
 _in_one_process = partial(Strategy, family=PYTORCH, framework="torch")
-_by_torchrun = partial(_in_one_process, launcher=TORCHRUN, base="torch_single", check=check_backend)
+_by_torchrun = partial(
+    _in_one_process,
+    launcher=TORCHRUN,
+    base="torch_single",
+    check=check_backend,
+    recovers_with=({"max_restarts": 1},),
+)
 
 SINGLE = _in_one_process(
     name="torch_single",

@@ -89,6 +89,7 @@ TOO_LONG = {
     r"nox -s compare( -- --(strategies|preset|hosts|virtual-hosts|against-commit) .+)?": "ten minutes, or --minutes",
     "nox -s compare -- --profile full": "hours",
     "nox -s collectives( -- .+)?": "six minutes, and more with more sizes",
+    "nox -s faults( -- .+)?": "12 minutes, and some for few strategies",
     "nox -s exchanges( -- .+)?": "15 minutes, and some for few strategies",
     "nox -s matrix_products": "two to three minutes",
     "nox -s calibrate": "45 minutes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -77,10 +78,20 @@ def cluster_across_hosts(launch: Launch) -> list[list[list[str]]]:
     return commands
 
 
+def rank_of_worker(variables: Mapping[str, str]) -> int | None:
+    """The rank of a cluster's worker by its TF_CONFIG; None for every other task, and where there is none."""
+    try:
+        task = json.loads(variables.get("TF_CONFIG", "{}")).get("task", {})
+        return int(task["index"]) if task.get("type") == "worker" else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
 CLUSTER = Launcher(
     name="TF_CONFIG",
     command=PROCESS.command,
     across_hosts=cluster_across_hosts,
+    rank_in=rank_of_worker,
     is_one_of_several=cluster_is_given,
 )
 """Several processes, which the script starts itself unless TF_CONFIG or Slurm names a cluster."""
@@ -209,6 +220,8 @@ PARAMETER_SERVER = _distributed(
     processes_beside=lambda options: 1 + options.parameter_servers,
     traffic=server_traffic,
     synchronous_with={"updates": "synchronous"},
+    # As it is.
+    recovers_with=({},),
     quick=True,
 )
 KERAS_MIRRORED = _distributed(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.command_line import check_choices, option_name
+from common.contract.fault import Fault, parse
 from common.errors import UserError
 
 MOST = 10_000_000
@@ -63,6 +64,11 @@ class Task:
     """Also save the checkpoint, and measure the test accuracy, every so many steps; 0: only at the end."""
     record: Path | None = None
     """File of the run record; none: a new file in `results/`."""
+    inject: str | None = None
+    """A fault from outside: kill:rank=1,step=150, stop:rank=1,step=150, slow:rank=1,factor=3, late:rank=1,seconds=20 or
+    missing:rank=1. The launch needs `nox -s`, and isn't compared with others."""
+    restarts: int = 0
+    """How often `nox -s` starts the launch again after it failed, from its checkpoint."""
 
     def __post_init__(self) -> None:
         """Raise UserError for an impossible value."""
@@ -76,8 +82,8 @@ class Task:
             count = getattr(self, name)
             if count is not None and not 1 <= count <= MOST:
                 raise UserError(f"{option_name(name)} {count}: give a whole number above 0, {MOST} at most.")
-        if min(self.seed, self.checkpoint_steps) < 0:
-            raise UserError("--seed and --checkpoint-steps can't be negative: give 0 or more.")
+        if min(self.seed, self.checkpoint_steps, self.restarts) < 0:
+            raise UserError("--seed, --checkpoint-steps and --restarts can't be negative: give 0 or more.")
         if not 0 <= self.momentum < 1:
             raise UserError(f"--momentum {self.momentum}: give a number from 0 up to, but below, 1.")
         rates = [self.learning_rate, self.weight_decay, self.final_learning_rate or 0.0]
@@ -92,6 +98,22 @@ class Task:
             )
         if self.checkpoint_steps and self.checkpoint is None:
             raise UserError("--checkpoint-steps needs a file to save in: add --checkpoint FILE.")
+        if self.restarts and self.checkpoint is None:
+            raise UserError("--restarts needs a checkpoint to go on from: add --checkpoint FILE --checkpoint-steps 50.")
+        if self.fault and self.fault.step and self.fault.step >= self.steps:
+            raise UserError(
+                f"--inject {self.inject}: its step never comes in --steps {self.steps}; name an earlier one."
+            )
+
+    @property
+    def is_accounted(self) -> bool:
+        """Whether its launcher keeps an account of when which rank was where, and of each attempt."""
+        return bool(self.inject or self.restarts)
+
+    @property
+    def fault(self) -> Fault | None:
+        """What `inject` says. Raises UserError where it can't be meant."""
+        return parse(self.inject) if self.inject else None
 
 
 PRESETS: dict[str, Task] = {
@@ -120,7 +142,7 @@ PRESETS: dict[str, Task] = {
 
 MEASURED_FIELDS = (
     *("scaling", "batch", "steps", "warmup_steps", "window_steps", "workers", "threads", "device"),
-    *("deadline_seconds", "checkpoint", "checkpoint_steps", "record"),
+    *("deadline_seconds", "checkpoint", "checkpoint_steps", "record", "inject", "restarts"),
 )
 """Fields of a task that don't change the maths."""
 

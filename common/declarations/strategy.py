@@ -209,6 +209,8 @@ class Launcher:
     """The command line that a user would type."""
     across_hosts: Callable[[Launch], list[list[list[str]]]] | None = None
     """The command lines that a user would type on each host, in the order of `Launch.hosts`; None where it can't."""
+    rank_in: Callable[[Mapping[str, str]], int | None] = lambda variables: None
+    """The rank that a process is by its environment variables, if it is a worker."""
     is_one_of_several: Callable[[], bool] = lambda: False
     """Whether others start the other tasks on their machines, and this process is one of them."""
     signal_reports: tuple[str, ...] = ()
@@ -222,6 +224,19 @@ class Launcher:
 PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script])
 """A single process, started by hand."""
 
+
+def rank_by(*names: str) -> Callable[[Mapping[str, str]], int | None]:
+    """A `Launcher.rank_in` that reads the first number in the first of these variables."""
+
+    def rank_in(variables: Mapping[str, str]) -> int | None:
+        value = next((variables[name] for name in names if name in variables), "").partition(",")[0]
+        return int(value) if value.isdecimal() else None
+
+    return rank_in
+
+
+MPI_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+"""The variables by which Open MPI's mpirun, or a launcher with PMIx, tells a process its rank."""
 
 MPIRUN_SIGNAL = r"noticed that process rank (?P<rank>\d+)[^(]+\ssignal\s(?P<signal>\d+) \("
 """How mpirun, whose lines are wrapped, reports that a signal ended a rank."""
@@ -371,6 +386,8 @@ class Strategy:
     """Whether the quick profile of a comparison has it."""
     variants: tuple[Mapping[str, object], ...] = ()
     """Values of its options with which the full profile launches it as well."""
+    recovers_with: tuple[Mapping[str, object], ...] = ()
+    """Values of its options with which its own system goes on after a worker was lost."""
     over_links: tuple[Mapping[str, object], ...] = ()
     """Values with which it sends fewer bytes, or sends them otherwise: launched as well where the bandwidth of hosts'
     links is chosen."""

@@ -3,6 +3,7 @@
 To start it: `python -m common.launching.launch PROGRAM --workers 4`, and then the program's own options.
 """
 
+import dataclasses
 import fcntl
 import importlib.util
 import os
@@ -12,19 +13,22 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
+from common.contract.task import Task
 from common.declarations import catalogue
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
-from common.declarations.strategy import Launch, Options
+from common.declarations.strategy import Launch, Options, Strategy
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line, print_failure, print_note
-from common.launching import programs
+from common.launching import attempts, programs
 from common.launching.ending import TIMED_OUT_STATUS, exit_status
 from common.launching.processes import end_with_parent, exit_on_signals, free_ports, run_group
 from common.launching.programs import Limits, Request
 from common.measurement import machine
+from common.paths import ROOT
 
 ENDS_WITH = "LOCKSTEP_ENDS_WITH"
 """Environment variable with the number of the parent process whose end is to end this launch as well."""
@@ -83,8 +87,11 @@ def main() -> None:
     if not program.launcher.is_one_of_several():
         _enter_private_network()
     exit_on_signals()
-    limits = request.limits
-    outcome = run_group([command], environment_for(program, limits), limits.deadline_seconds)
+    limits, environment = request.limits, environment_for(program, request.limits)
+    if isinstance(program, Strategy) and isinstance(limits, Task) and limits.is_accounted:
+        outcome = attempts.run(program, limits, command, environment)
+    else:
+        outcome = run_group([command], environment, limits.deadline_seconds)
     if outcome.timed_out:
         print_failure(f"{program.name} was ended by its deadline of {limits.deadline_seconds:g} s.")
         sys.exit(TIMED_OUT_STATUS)
@@ -107,6 +114,10 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     if not program.launcher.is_one_of_several():
         # The launcher, and the script that may start its own processes, have to agree on the number.
         given, port = [*given, "--workers", str(request.workers)], free_ports(1)[0]
+    if isinstance(request.limits, Task) and request.limits.is_accounted and not request.limits.record:
+        record = ROOT / "results" / f"{program.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.json"
+        given = [*given, "--record", str(record)]
+        request = dataclasses.replace(request, limits=dataclasses.replace(request.limits, record=record))
     script = script_for(program, given, runner)
     return program, request, command_for(program, request.workers, script, port, request.options)
 

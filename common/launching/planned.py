@@ -24,6 +24,7 @@ from common.measurement.record import declared
 from common.records import collectives
 from common.records.collectives import CollectivesRecord, Replayed, cells_path
 from common.records.files import from_json, read_record, write_record
+from common.records.recovery import recovery_path
 from common.records.site import Site
 from common.records.trace import trace_path
 from common.records.training import Record
@@ -59,6 +60,11 @@ class Job:
         """How many there are on all hosts together."""
         assert self.limits.workers, "A session names them."
         return self.limits.workers
+
+    @property
+    def deadline_seconds(self) -> float:
+        """After which time all of it has to have ended."""
+        return self.limits.deadline_seconds * (1 + getattr(self.limits, "restarts", 0))
 
     @property
     def words(self) -> list[str]:
@@ -108,6 +114,8 @@ class PlannedLaunch:
         """As `Planned` has it."""
         details = [words.replace(" ", "_") for words in label(self.options).split(", ") if words]
         details += [] if has_exchange(self.options) else ["no_exchange"]
+        details += [self.task.fault.in_words.replace(" ", "_")] if self.task.fault else []
+        details += [f"{self.task.restarts}restarts"] if self.task.restarts else []
         last = "certificate" if self.purpose == "certificate" else f"{self.repetition:02d}"
         world = [self.strategy.name, self.task.preset, self.task.scaling, f"{self.workers}w"]
         world += [] if self.task.batch == PRESETS[self.task.preset].batch else [f"{self.task.batch}rows"]
@@ -129,6 +137,8 @@ class PlannedLaunch:
             files += [checkpoint.name, *(replica_path(checkpoint, number).name for number in range(1, self.workers))]
         if getattr(self.options, "trace", False):
             files.append(f"{name}.trace")
+        if task.is_accounted:
+            files.append(recovery_path(folder / f"{name}.json").name)
         if self.runner == "tracer":
             files.append(trace_path(folder / f"{name}.json").name)
 

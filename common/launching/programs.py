@@ -7,6 +7,7 @@ from common.contract import dataset
 from common.contract.checkpoint import read_checkpoint
 from common.contract.rows import share_of
 from common.contract.task import Task
+from common.contract.work import Work
 from common.declarations import arguments as command_lines
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
@@ -63,6 +64,7 @@ def refuse_early(program: Program, request: Request) -> None:
     match program, limits:
         case Strategy(), Task():
             program.check(limits, options, workers, gpus)
+            _refuse_fault(program, limits, workers)
         case Library(), Sweep():
             _refuse_collectives(program, limits, gpus)
         case Way(), Products():
@@ -80,6 +82,15 @@ def refuse_early(program: Program, request: Request) -> None:
             ensure_writable(limits.checkpoint)
             if limits.checkpoint.exists():
                 read_checkpoint(limits.checkpoint, limits, share.global_batch)
+
+
+def _refuse_fault(strategy: Strategy, task: Task, workers: int) -> None:
+    """Raises UserError for a fault of a rank that isn't there, or has no process of its own."""
+    alone = strategy.work in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS)
+    ranks = 1 if alone else workers
+    if task.fault and task.fault.rank >= ranks:
+        words = "one process, which is rank 0" if alone else f"{workers} workers, which are rank 0 to {workers - 1}"
+        raise UserError(f"--inject {task.inject}: {strategy.name} has {words}; name a rank that is there.")
 
 
 def _refuse_collectives(library: Library, sweep: Sweep, gpus: int) -> None:

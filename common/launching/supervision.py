@@ -57,7 +57,7 @@ class ThisMachine(Allocation[None]):
 
     def run(self, job: Job, site: None, log_path: Path) -> Ended:
         """As `Allocation` has it."""
-        deadline_seconds = job.limits.deadline_seconds
+        deadline_seconds = job.deadline_seconds
         status = start(["-m", self.launcher, *job.words], self.root, log_path, deadline_seconds, job.variables)
         log = log_path.read_text(encoding="utf-8", errors="replace")
         launcher = job.program.launcher

@@ -46,7 +46,8 @@ class Clock:
     def end_of_window(self, step: int) -> int:
         """The first step after the window that `step` begins.
 
-        Windows end after the first step, after the warm-up, when they are full, at a checkpoint and with the run.
+        Windows end after the first step, after the warm-up, when they are full, at a checkpoint, at a fault and with
+        the run.
         """
         first, task = self._first_step, self._task
         warm = first + task.warmup_steps
@@ -54,6 +55,8 @@ class Clock:
         ends = [first + 1, warm, full if step >= warm else warm, task.steps]
         if task.checkpoint_steps:
             ends.append((step // task.checkpoint_steps + 1) * task.checkpoint_steps)
+        if task.fault and task.fault.step:
+            ends.append(task.fault.step)
         return min(end for end in ends if end > step)
 
     def start(self, step: int) -> None:

@@ -22,6 +22,7 @@ from common.declarations.strategy import Options, Strategy, has_exchange
 from common.errors import LaunchFailedError
 from common.files import ensure_writable
 from common.measurement import machine, record, startup
+from common.measurement.boundaries import Boundaries
 from common.measurement.checkpoints import Checkpoints
 from common.measurement.clock import Clock
 from common.measurement.world import World
@@ -67,6 +68,8 @@ class Run:
         pinned_cores = world.placement.pinned_cores
         self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined, pinned_cores)
         self._step = self._window_start = self._window_end = self.first_step
+        self._boundaries = Boundaries(task, world.rank, strategy.work is Work.COORDINATED)
+        self._boundaries.reach(self.first_step)
         self._unread: list[tuple[Tensor | None, Tensor, int]] = []
         self._losses: list[list[float]] = []
         self._examples = 0
@@ -232,6 +235,7 @@ class Run:
                 self._checkpoints.save(state, self._step, self.clock.training_seconds)
             # The other ranks wait, so no window has that time.
             self.world.all_gather(None)
+        self._boundaries.reach(self._step)
 
     def _check_replicas(self) -> None:
         """Compare all replicas of all processes bit by bit (by their SHA-256), as the last of several steps left them.

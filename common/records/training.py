@@ -199,8 +199,9 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
 
     @property
     def full_label(self) -> str:
-        """Its label, and its hosts where there are several."""
-        return ", ".join(filter(None, [self.label, self.placement]))
+        """Its label, what it suffered, if anything, and its hosts where there are several."""
+        fault = self.task.fault.in_words if self.task.fault else ""
+        return ", ".join(filter(None, [self.label, fault, self.placement]))
 
     @property
     def placement(self) -> str:

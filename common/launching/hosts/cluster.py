@@ -108,7 +108,7 @@ class Cluster(Allocation[Site]):
             host = self.members[0].host
             variables = site.variable() | host.variables() | dict(job.variables)
             assignments = [Assignment(host, [command], variables)]
-        hosts, seconds = [member.host for member in self.members], job.limits.deadline_seconds
+        hosts, seconds = [member.host for member in self.members], job.deadline_seconds
         outcome = run_over_hosts(assignments, hosts, seconds, log_path, secrets.token_hex(8), job.files)
         try:
             for name, content in outcome.files.items():

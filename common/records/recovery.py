@@ -1,0 +1,95 @@
+"""What became of a launch that suffered a fault, or was started again: when each rank was at which step, and when each
+attempt began and ended."""
+
+from pathlib import Path
+
+from common.records.header import Count, Part, Seconds, Versioned
+
+SUFFIX = ".recovery"
+
+
+class Moment(Part, frozen=True, kw_only=True):
+    """A rank at the end of a window, or before its first step."""
+
+    rank: Count
+    process: Count
+    step: Count
+    """So many steps were computed by then."""
+    seconds: Seconds
+
+
+class Attempt(Part, frozen=True, kw_only=True):
+    """One start of all processes of the launch."""
+
+    started_seconds: Seconds
+    noticed_seconds: Seconds
+    """When the first process of the launcher's ended, or the deadline was over: from then on all others are ended."""
+    ended_seconds: Seconds
+    """When no process was left."""
+    status: int
+    """Its exit status, negative for a signal, 124 at the deadline."""
+
+
+class Recovery(Versioned, frozen=True, kw_only=True):
+    """All of that. Seconds are since the launch began."""
+
+    fault: str = ""
+    """As `--inject` had it; empty without any."""
+    injected_seconds: Seconds | None = None
+    """When the signal was sent; None where it never came to that."""
+    injected_process: Count | None = None
+    attempts: list[Attempt] = []
+    moments: list[Moment] = []
+    noticed_by: str = ""
+    """Who ended the first attempt: a launcher's name, `the library` or `the deadline`; empty where it didn't fail."""
+    message: str = ""
+    """In which words."""
+
+    @property
+    def detection_seconds(self) -> float | None:
+        """From the fault to the first process of the launcher's that ended for it; None where none did."""
+        if self.injected_seconds is None or not self.attempts or not self.attempts[0].status:
+            return None
+        return max(0.0, self.attempts[0].noticed_seconds - self.injected_seconds)
+
+    @property
+    def next_step_seconds(self) -> float | None:
+        """From the fault to the end of the first window that was computed after it; None where none was.
+
+        What was under way by then doesn't count: of the processes that were there, steps count that none of them had
+        reached, and only until they are ended, and of new ones all that they compute.
+        """
+        if self.injected_seconds is None:
+            return None
+        before = [each for each in self.moments if each.seconds < self.injected_seconds]
+        reached = max((each.step for each in before), default=0)
+        begun = {each.process: reached for each in before}
+        end = self.attempts[0].noticed_seconds if self.attempts else 0.0
+        for moment in sorted(self.moments, key=lambda moment: moment.seconds):
+            is_left = moment.process in begun and moment.seconds < end
+            is_new = moment.process not in {each.process for each in before}
+            if moment.step > begun.setdefault(moment.process, moment.step) and (is_new or is_left):
+                return moment.seconds - self.injected_seconds
+        return None
+
+    @property
+    def steps_again(self) -> int:
+        """Steps that a rank computed twice: those after the checkpoint that a new process of its began with."""
+        most: dict[int, int] = {}
+        seen, again = set[int](), 0
+        for moment in sorted(self.moments, key=lambda moment: moment.seconds):
+            if moment.process not in seen:
+                again = max(again, most.get(moment.rank, 0) - moment.step)
+            seen.add(moment.process)
+            most[moment.rank] = max(most.get(moment.rank, 0), moment.step)
+        return again
+
+    @property
+    def total_seconds(self) -> float:
+        """From the launch's begin to its end."""
+        return self.attempts[-1].ended_seconds if self.attempts else 0.0
+
+
+def recovery_path(record: Path) -> Path:
+    """The file with it, beside the launch's record."""
+    return record.with_suffix(SUFFIX)

@@ -1,0 +1,59 @@
+"""Make a PDF and an HTML page from a session of faults: `python -m reports.faults --results FOLDER`."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import tyro
+
+from common.errors import UserError, exit_with_one_line
+from common.files import ensure_writable
+from common.records import recovery_rows
+from common.records.presentation import read_presented
+from common.records.recovery_rows import Row
+from common.records.training import Record
+from reports import blocks
+from reports.charts import recovery
+from reports.render import shell
+from reports.render.drawing import Drawings
+from reports.words import faults
+
+
+def compose(started_at: Sequence[str], rows: Sequence[Row]) -> tuple[dict[str, object], Drawings]:
+    """What the document says, in blocks, and how its figure is drawn."""
+    figure = blocks.figure(
+        "recovery",
+        partial(recovery.steps_over_time, list(rows)),
+        "Steps over time, in the launch with the median duration: rank 0 a line, other ranks dashed. The cross is the "
+        "fault. A process that was started again begins with a ring, at its checkpoint's step.",
+        "Steps of each process over seconds, a panel for each strategy and fault. The table has all numbers.",
+    )
+    parts = [faults.headline(rows), *faults.tables(rows), figure, *faults.messages(rows), *faults.method(rows)]
+    return shell.compose("What happens when a worker dies", started_at, parts)
+
+
+def write_report(results: Path, out: Path = Path("reports/out/faults.pdf")) -> None:
+    """Make a typeset PDF of a session's records, and beside it an HTML page.
+
+    Args:
+        results: Folder of the session, with its records (*.json) and their accounts.
+        out: The PDF to write.
+    """
+    records = read_presented(results, Record)
+    rows = recovery_rows.rows(recovery_rows.suffered(results, records))
+    if not rows:
+        raise UserError(f"{results} has no launch that suffered a fault: name another --results.")
+    for path in (out, shell.page_beside(out)):
+        ensure_writable(path)
+    started_at = [record.started_at for record in records.values()]
+    shell.write(out, started_at, *compose(started_at, rows))
+    print(f"{out} and {shell.page_beside(out)}: {len(records)} records")
+
+
+def main() -> None:
+    """Run the command line. Raises UserError for records that can't be read and files that can't be written."""
+    tyro.cli(write_report, description=__doc__)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

@@ -1,0 +1,76 @@
+"""Faults: what became of launches that suffered one, in words and in a table."""
+
+from collections.abc import Sequence
+
+from common.records.certificate import FOLLOWS
+from common.records.recovery_rows import COLUMNS, ENDED, OTHER, Row, cells
+from reports import blocks
+from reports.blocks import Block
+
+
+def headline(rows: Sequence[Row]) -> Block:
+    """Which strategy lost least, and whether all that went on computed the same."""
+    gone_on = [row for row in rows if row.goodput and set(row.became) != {ENDED}]
+    if not gone_on:
+        return blocks.headline("No launch went on after its fault.")
+    best = max(gone_on, key=lambda row: row.goodput.median if row.goodput else 0.0)
+    assert best.goodput, "Those without were left out."
+    wrong = [row.strategy for row in rows if OTHER in row.verdicts]
+    maths = (
+        f"What went on of {blocks.some(wrong)} trained something else."
+        if wrong
+        else "All that went on followed the oracle to the end."
+        if all(set(row.verdicts) == {FOLLOWS} for row in gone_on)
+        else "Nothing that went on deviates from its oracle."
+    )
+    how = "started again from its checkpoint" if best.restarts else "in its own way"
+    return blocks.headline(
+        f"With {best.fault}, {best.strategy} lost least, {how}: it kept {blocks.percent(best.goodput.median)} of the "
+        f"steps per second of an undisturbed launch. {maths}"
+    )
+
+
+def tables(rows: Sequence[Row]) -> list[Block]:
+    """By fault each strategy: who noticed, what followed, and what it cost; what lost least comes first."""
+    notes = [
+        "Medians over n launches, from six on with an interval that covers the true median in 95 % of experiments.",
+        "Of undisturbed: steps of the training per second of the whole launch, over those of the launch without a "
+        "fault in the same round.",
+    ]
+    parts: list[Block] = []
+    for fault in dict.fromkeys(row.fault for row in rows):
+        own = [row for row in rows if row.fault == fault]
+        own.sort(key=lambda row: (-(row.goodput.median if row.goodput else 0.0), row.strategy))
+        columns = [name for name in COLUMNS if name != "fault"]
+        lines = [[cell for name, cell in zip(COLUMNS, cells(row), strict=True) if name != "fault"] for row in own]
+        parts.append(blocks.heading(blocks.capitalized(fault)))
+        parts.append(blocks.table(columns, lines, notes, left=(0, 2, 3, 7), wide={0: 5, 2: 3, 3: 3, 7: 2}))
+    return parts
+
+
+def messages(rows: Sequence[Row]) -> list[Block]:
+    """In which words each fault was noticed."""
+    said = {f"{row.strategy} ({row.fault}): {row.message}" for row in rows if row.message}
+    return [blocks.heading("In which words it was noticed"), blocks.items(sorted(said))] if said else []
+
+
+def method(rows: Sequence[Row]) -> list[Block]:
+    """How the numbers came about."""
+    task = rows[0].launches[0].record.task
+    return [
+        blocks.heading("How to read these numbers"),
+        blocks.items(
+            [
+                "A fault is a signal from outside to the process of one rank. Before the step that it names, that "
+                "process waits until the signal has come; nothing in a strategy's loop knows of it.",
+                "Noticed after: from the signal until the first process that the launch had started ended for it, "
+                f"by whichever said so. An attempt is ended after {task.deadline_seconds:g} s at the latest.",
+                "Then: a launch ends for good, is started again by `nox -s` from its checkpoint, which is saved every "
+                f"{task.checkpoint_steps} steps, or goes on by itself, as torchrun does that restarts its workers.",
+                "Next step after: from the signal until a window of steps was ended that nobody had computed before "
+                "the signal, or that a new process computed. Steps again: those after the checkpoint, computed twice.",
+                "The maths then: losses and final weights of what went on, held to the float64 oracle from the step "
+                "on that it went on with, and its rows counted.",
+            ]
+        ),
+    ]

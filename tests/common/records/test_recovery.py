@@ -1,0 +1,113 @@
+"""common/records/recovery.py and recovery_rows.py: what an account tells, and the rows on many."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from common.contract.task import PRESETS
+from common.records.files import read_record, read_records, write_record
+from common.records.recovery import Attempt, Moment, Recovery, recovery_path
+from common.records.recovery_rows import COLUMNS, cells, rows, suffered
+from common.records.training import Record
+from tests.reports.records import make_record
+
+TASK = dataclasses.replace(
+    PRESETS["digits"], workers=2, seed=3, steps=300, checkpoint=Path("weights.safetensors"), checkpoint_steps=50
+)
+
+
+def attempt(started, noticed, ended, status=0):
+    return Attempt(started_seconds=started, noticed_seconds=noticed, ended_seconds=ended, status=status)
+
+
+def moments(process, rank, *reached):
+    return [Moment(rank=rank, process=process, step=step, seconds=seconds) for step, seconds in reached]
+
+
+RESTARTED = Recovery(
+    fault="kill:rank=1,step=160",
+    injected_seconds=4.0,
+    injected_process=12,
+    attempts=[attempt(0, 4.5, 4.75, 1), attempt(4.75, 12, 12)],
+    moments=[
+        *moments(11, 0, (0, 2.0), (150, 3.8), (160, 3.95)),
+        *moments(12, 1, (0, 2.0), (150, 3.8), (160, 3.9)),
+        # What was under way when the signal came.
+        *moments(11, 0, (160, 4.01)),
+        *moments(21, 0, (150, 8.0), (151, 9.0), (300, 11.0)),
+        *moments(22, 1, (150, 8.1), (151, 9.1), (300, 11.0)),
+    ],
+)
+
+
+def test_an_account_of_a_launch_that_was_started_again():
+    assert RESTARTED.detection_seconds == 0.5
+    assert RESTARTED.next_step_seconds == 5.0
+    assert RESTARTED.steps_again == 10
+    assert RESTARTED.total_seconds == 12
+
+
+def test_one_that_went_on_by_itself_was_noticed_by_nobody():
+    chief = moments(1, 0, (0, 1.0), (160, 3.0), (170, 7.0), (300, 8.0))
+    account = structs.replace(RESTARTED, attempts=[attempt(0, 9, 9)], moments=chief)
+    assert (account.detection_seconds, account.next_step_seconds, account.steps_again) == (None, 3.0, 0)
+
+
+def test_what_a_stopped_process_says_while_it_is_ended_is_no_step():
+    late = moments(12, 1, (170, 5.0))
+    account = structs.replace(RESTARTED, attempts=RESTARTED.attempts[:1], moments=[*RESTARTED.moments[:7], *late])
+    assert account.next_step_seconds is None
+
+
+def test_without_a_fault_there_is_nothing_to_notice():
+    account = Recovery(attempts=[attempt(0, 5, 5)], moments=moments(1, 0, (0, 1.0), (300, 4.0)))
+    assert (account.detection_seconds, account.next_step_seconds, account.steps_again) == (None, None, 0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A session's folder: three rounds of a launch undisturbed, and of one that was killed, once for good."""
+    for number in (1, 2, 3):
+        for fault in ("", RESTARTED.fault):
+            name = f"some-{'kill' if fault else 'plain'}-{number:02d}"
+            is_lost = bool(fault) and number == 3
+            task = dataclasses.replace(TASK, inject=fault or None, restarts=0 if is_lost else 1)
+            record = make_record(workers=2, task=task, status="failed" if is_lost else "ok")
+            write_record(tmp_path / f"{name}.json", record)
+            account = RESTARTED if fault else Recovery(attempts=[attempt(0, 6, 6)])
+            if is_lost:
+                account = structs.replace(account, attempts=account.attempts[:1], moments=account.moments[:7])
+            write_record(recovery_path(tmp_path / f"{name}.json"), structs.replace(account, noticed_by="torchrun"))
+    return tmp_path
+
+
+def test_rows_pair_each_launch_with_the_undisturbed_one_of_its_round(folder):
+    found = rows(suffered(folder, read_records(folder, Record)))
+    assert [(row.restarts, len(row.launches), dict(row.became)) for row in found] == [
+        (1, 2, {"started again": 2}),
+        (0, 1, {"ended for good": 1}),
+    ]
+    again, lost = found
+    # The same steps in 12 seconds where the undisturbed launch took 6.
+    assert again.goodput.median == 0.5
+    assert lost.goodput.median == 0.0
+    assert (again.detection_seconds.median, lost.detection_seconds.median) == (0.5, 0.5)
+    assert lost.next_step_seconds is None
+
+
+def test_a_row_in_words_has_each_column(folder):
+    found = rows(suffered(folder, read_records(folder, Record)))
+    again, lost = (dict(zip(COLUMNS, cells(row), strict=True)) for row in found)
+    assert (again["fault"], again["by"], again["noticed after, s"]) == ("rank 1 killed at step 160", "torchrun", "0.5")
+    assert (again["next step after, s"], again["steps again"], again["of undisturbed"]) == ("5.0", "10", "0.50")
+    dash = "\N{EN DASH}"
+    assert (lost["then"], lost["next step after, s"], lost["the maths then"]) == ("ended for good", dash, dash)
+
+
+def test_an_account_is_read_as_it_was_written(tmp_path):
+    path = recovery_path(tmp_path / "a-b.0-01.json")
+    write_record(path, RESTARTED)
+    assert path.name == "a-b.0-01.recovery"
+    assert read_record(path, Recovery) == RESTARTED
