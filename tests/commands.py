@@ -21,7 +21,7 @@ from common.errors import NotInstalledError, UserError
 from common.launching import launch
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.sessions import calibrate, compare, exchanges, matrix_products, submission
+from common.sessions import calibrate, compare, exchanges, faults, matrix_products, submission
 from common.sessions import collectives as laboratory
 from reports import collectives
 from reports.__main__ import write_report
@@ -182,6 +182,7 @@ PARSERS = {
     "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
     "common.sessions.collectives": laboratory.parse,
     "common.sessions.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
+    "common.sessions.faults": lambda options: tyro.cli(faults.Arguments, args=options),
     "common.sessions.matrix_products": lambda options: tyro.cli(matrix_products.Arguments, args=options),
     "reports": partial(_parse_only, write_report),
     "reports.collectives": partial(_parse_only, collectives.write_report),

@@ -66,7 +66,7 @@ def method(rows: Sequence[Row]) -> list[Block]:
                 "Noticed after: from the signal until the first process that the launch had started ended for it, "
                 f"by whichever said so. An attempt is ended after {task.deadline_seconds:g} s at the latest.",
                 "Then: a launch ends for good, is started again by `nox -s` from its checkpoint, which is saved every "
-                f"{task.checkpoint_steps} steps, or goes on by itself, as torchrun does that restarts its workers.",
+                f"{task.checkpoint_steps} steps, or goes on by itself, where its own system starts the worker again.",
                 "Next step after: from the signal until a window of steps was ended that nobody had computed before "
                 "the signal, or that a new process computed. Steps again: those after the checkpoint, computed twice.",
                 "The maths then: losses and final weights of what went on, held to the float64 oracle from the step "

@@ -1,0 +1,120 @@
+"""common/sessions/faults.py: what a session launches, who is said to have noticed, and one as a user starts it."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from common.contract.work import Work
+from common.declarations.catalogue import find
+from common.declarations.strategy import Options, label
+from common.errors import UserError
+from common.launching.launch import python_for
+from common.paths import ROOT
+from common.records.files import read_record, read_records
+from common.records.recovery import Attempt, Recovery, recovery_path
+from common.records.recovery_rows import rows, suffered
+from common.records.training import Record
+from common.sessions import faults
+from common.sessions.faults import Scope, noticed, round_of
+
+FAULT = "kill:rank=1,step=160"
+
+
+@pytest.fixture
+def known(declare, catalogue_of):
+    """Two families: of one a quick strategy, and one that goes on by itself; of the other one a server."""
+    other = dataclasses.replace(declare().family, title="Other")
+    catalogue_of(
+        declare("alone", work=Work.UNDISTRIBUTED, options=Options),
+        declare("full", base="alone", recovers_with=({"prefetch": 1},)),
+        declare("quick", base="alone", quick=True),
+        declare("threads", base="alone", work=Work.REPLICAS_IN_ONE_PROCESS, quick=True),
+        declare("server", family=other, base="alone", work=Work.COORDINATED, recovers_with=({},)),
+    )
+
+
+def names(**scope):
+    return [strategy.name for strategy in Scope(**scope).chosen]
+
+
+@pytest.mark.usefixtures("known")
+def test_the_quick_profile_has_one_strategy_in_processes_of_each_family_and_the_full_one_all():
+    assert names() == ["quick", "server"]
+    assert names(profile="full") == ["full", "quick", "server"]
+    assert names(strategies=("full",)) == ["full"]
+
+
+@pytest.mark.usefixtures("known")
+def test_a_round_has_each_strategy_undisturbed_started_again_and_in_its_own_ways():
+    found = [
+        (each.strategy.name, each.task.inject, each.task.restarts, label(each.options))
+        for each in round_of(Scope(strategies=("full", "server")), 3, 1)
+    ]
+    assert found == [
+        ("full", None, 1, ""),
+        ("full", FAULT, 1, ""),
+        ("full", FAULT, 0, "1 prefetch"),
+        ("server", None, 1, ""),
+        ("server", FAULT, 1, ""),
+        ("server", FAULT, 0, ""),
+    ]
+    launches = [*round_of(Scope(profile="full"), 3, 1)]
+    assert len({each.name for each in launches}) == len(launches)
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    ("scope", "complaint"),
+    [
+        ({"strategies": ("threads",)}, "threads has one process, with which all is lost"),
+        ({"strategies": ("nobody",)}, "nobody"),
+        ({"faults": ("burn:rank=1",)}, "begin with one of"),
+        ({"workers": 1}, "--workers one above 1"),
+        ({"repetitions": 0}, "--repetitions takes a whole number above 0"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(scope, complaint):
+    with pytest.raises(UserError, match=complaint):
+        Scope(**scope)
+
+
+@pytest.mark.parametrize(
+    ("status", "log", "by"),
+    [
+        (0, "", ""),
+        (124, "", "the deadline"),
+        (1, "lockstep: failed: rank 0 lost another worker (closed).", "the library"),
+        (1, "lockstep: failed: worker 1 ended with signal 9, so all processes were ended.", "Lockstep"),
+        (1, "Root Cause:\n1\n2\n3\n  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 7)", "torchrun"),
+    ],
+)
+def test_who_noticed_is_read_from_the_output_of_the_first_attempt(status, log, by):
+    attempt = Attempt(started_seconds=0, noticed_seconds=1, ended_seconds=1, status=status)
+    launcher = find("torch_ddp").launcher
+    assert noticed(Recovery(attempts=[attempt]), log, launcher, 60.0)[0] == by
+
+
+def test_a_killed_worker_is_noticed_and_both_ways_go_on_along_the_oracle(tmp_path):
+    python_for(find("torch_ddp"))
+    outputs = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "faults.pdf")]
+    command = [sys.executable, "-m", faults.__name__, "--strategies", "torch_ddp", "--repetitions", "1", *outputs]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
+    assert result.returncode == 0, result.stdout + result.stderr
+    [folder] = (tmp_path / "results").iterdir()
+    found = {row.strategy: row for row in rows(suffered(folder, read_records(folder, Record)))}
+    again, own = found["torch_ddp"], found["torch_ddp, 1 max restarts"]
+    assert (dict(again.became), dict(own.became)) == ({"started again": 1}, {"went on by itself": 1})
+    assert (dict(again.noticed_by), dict(own.noticed_by)) == ({"torchrun": 1}, {})
+    assert again.message == "rank 1 ended with signal 9, so all processes were ended."
+    for row in (again, own):
+        assert dict(row.verdicts) == {"follows": 1}
+        assert row.steps_again.median == 10
+        assert 0 < row.goodput.median < 1
+        [launch] = row.launches
+        account = read_record(recovery_path(folder / f"{launch.launch}.json"), Recovery)
+        assert account.injected_process in {moment.process for moment in account.moments if moment.rank == 1}
+        assert (account.next_step_seconds > 0, launch.record.first_step) == (True, 150)
+    assert (tmp_path / "faults.pdf").exists()
+    assert "1 launches: 1 ok" in result.stdout, "one with a fault that ended for good hasn't failed"
