@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,11 +88,14 @@ def main() -> None:
     if not program.launcher.is_one_of_several():
         _enter_private_network()
     exit_on_signals()
-    limits, environment = request.limits, environment_for(program, request.limits)
-    if isinstance(program, Strategy) and isinstance(limits, Task) and limits.is_accounted:
-        outcome = attempts.run(program, limits, command, environment)
-    else:
-        outcome = run_group([command], environment, limits.deadline_seconds)
+    limits = request.limits
+    # torchrun, AutoGraph and others leave files there.
+    with tempfile.TemporaryDirectory(prefix="lockstep-", ignore_cleanup_errors=True) as folder:
+        environment = environment_for(program, limits) | {"TMPDIR": folder}
+        if isinstance(program, Strategy) and isinstance(limits, Task) and limits.is_accounted:
+            outcome = attempts.run(program, limits, command, environment)
+        else:
+            outcome = run_group([command], environment, limits.deadline_seconds)
     if outcome.timed_out:
         print_failure(f"{program.name} was ended by its deadline of {limits.deadline_seconds:g} s.")
         sys.exit(TIMED_OUT_STATUS)

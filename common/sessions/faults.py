@@ -121,7 +121,7 @@ def main() -> None:
         return
     ensure_writable(output.out)
     with begin(console, "faults", arguments, repr(scope)) as session:
-        stages = rounds_of(scope.rounds, session.order_seed, partial(round_of, scope, _kink_free_seed()))
+        stages = rounds_of(scope.rounds, session.order_seed, partial(round_of, scope, kink_free_seed()))
         session.run(Schedule[PlannedLaunch, Record](stages), make, partial(read_record, kind=Record))
     records = read_records(session.folder, Record)
     print_rows(console, rows(suffered(session.folder, records)))
@@ -133,7 +133,7 @@ def main() -> None:
 def round_of(scope: Scope, seed: int, repetition: int) -> Iterator[PlannedLaunch]:
     """The launches of a round: of each strategy undisturbed, with each fault and started again, and in its own ways."""
     for strategy in scope.chosen:
-        task = _task(scope, seed)
+        task = task_of(scope, seed)
         plain = strategy.options(**strategy.synchronous_with)
         launch = PlannedLaunch(
             strategy, scope.workers, "throughput", repetition, dataclasses.replace(task, restarts=1), plain
@@ -186,7 +186,8 @@ def _has_processes(strategy: Strategy) -> bool:
     return strategy.work not in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS)
 
 
-def _task(scope: Scope, seed: int) -> Task:
+def task_of(scope: Scope, seed: int) -> Task:
+    """What every launch trains, with a checkpoint every 50 steps."""
     return dataclasses.replace(
         preset_task("digits"),
         workers=scope.workers,
@@ -200,7 +201,8 @@ def _task(scope: Scope, seed: int) -> Task:
     )
 
 
-def _kink_free_seed() -> int:
+def kink_free_seed() -> int:
+    """The seed with which no launch meets a kink, so that each is held to the oracle to the end."""
     task = dataclasses.replace(preset_task("digits"), steps=_STEPS)
     return oracle.certificate_task(task, [task.batch]).seed
 
