@@ -1,6 +1,8 @@
 """Weights, optimizer state and step in one safetensors file, replaced atomically."""
 
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -25,12 +27,13 @@ class Checkpoint:
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, task: Task) -> None:
     """Write `path` whole or not at all. Raises UserError for a folder that can't be written to."""
+    tensors = {name: np.ascontiguousarray(value) for name, value in checkpoint.state.items()}
     metadata = {
         "step": str(checkpoint.step),
         "global_batch": str(checkpoint.global_batch),
         "maths": _maths(task),
     }
-    tensors = {name: np.ascontiguousarray(value) for name, value in checkpoint.state.items()}
+    metadata["sha256"] = _digest(tensors, metadata)
     write_atomically(path, save(tensors, metadata))
 
 
@@ -38,12 +41,14 @@ def read_checkpoint(path: Path, task: Task, global_batch: int) -> Checkpoint:
     """The checkpoint in `path`.
 
     Raises UserError for a damaged file, and for one of a run with another maths or batch, or without steps left for
-    `task`.
+    `task`. Files that were written before there were digests have none.
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
+            metadata = dict(file.metadata() or {})
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it isn't a dict)
+        if metadata.pop("sha256", None) not in (None, _digest(state, metadata)):
+            raise ValueError("its digest is of another content")
         checkpoint = Checkpoint(state, int(metadata["step"]), int(metadata["global_batch"]))
         checkpoint_maths = dict(json.loads(metadata["maths"]), global_batch=checkpoint.global_batch)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
@@ -62,6 +67,15 @@ def read_checkpoint(path: Path, task: Task, global_batch: int) -> Checkpoint:
             f"after a warm-up of {task.warmup_steps}: raise --steps or name another checkpoint."
         )
     return checkpoint
+
+
+def _digest(state: State, metadata: Mapping[str, str]) -> str:
+    """SHA-256 of the arrays, with their names, and of what is said about them."""
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(state):
+        digest.update(f"{name} {state[name].dtype} {state[name].shape}".encode())
+        digest.update(state[name].tobytes())
+    return digest.hexdigest()
 
 
 def _maths(task: Task) -> str:

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from common.contract import mlp
@@ -114,6 +115,26 @@ def test_a_damaged_checkpoint_is_refused_with_file_and_remedy(path, refusal, dam
 def test_a_safetensors_file_of_another_program_is_refused(path, refusal):
     save_file({"layer0.weight": np.ones((2, 2), np.float32)}, path)
     assert "can't be read as a checkpoint" in refusal(lambda: read_checkpoint(path, TASK, 64))
+
+
+@pytest.mark.parametrize("place", [-1, -40])
+def test_one_changed_bit_of_a_weight_is_told_by_the_digest(path, refusal, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    assert "its digest is of another content" in refusal(lambda: read_checkpoint(path, TASK, 64))
+
+
+def test_another_step_than_the_one_that_was_written_is_told_by_the_digest(path, refusal):
+    path.write_bytes(path.read_bytes().replace(b'"step":"20"', b'"step":"21"'))
+    assert "its digest is of another content" in refusal(lambda: read_checkpoint(path, TASK, 64))
+
+
+def test_a_checkpoint_of_before_there_were_digests_is_read(path):
+    with safe_open(path, framework="numpy") as file:
+        metadata = {name: value for name, value in file.metadata().items() if name != "sha256"}
+    save_file(STATE, path, metadata)
+    assert read_checkpoint(path, TASK, 64).step == 20
 
 
 def test_a_missing_checkpoint_and_a_folder_are_refused(tmp_path, refusal):
