@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from common.contract.fault import parse
 from common.contract.task import Task
 from common.declarations.strategy import Strategy
 from common.errors import REFUSED_STATUS, print_note
@@ -18,7 +19,7 @@ AGAIN = "It is started again from its checkpoint"
 def run(strategy: Strategy, task: Task, command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
     """Run the command, again after each failure as often as the task allows; returns how the last attempt ended.
 
-    The account is left beside the task's record, whatever happened.
+    The account is left beside the task's record, however that ends.
     """
     assert task.record, "Its launcher names one."
     injector = Injector(task.fault, strategy.launcher.rank_in)
@@ -46,5 +47,20 @@ def run(strategy: Strategy, task: Task, command: Sequence[str], environment: Map
         attempts=attempts,
         moments=injector.moments,
     )
-    write_record(recovery_path(task.record), account)
+    path = recovery_path(task.record)
+    write_record(path, account)
+    print_note(f"{in_words(account)} ({path}).")
     return outcome
+
+
+def in_words(account: Recovery) -> str:
+    """What became of the launch, in a sentence without its end."""
+    detection, next_step = account.detection_seconds, account.next_step_seconds
+    words = [parse(account.fault).in_words if account.fault else "no fault"]
+    if account.fault and account.injected_seconds is None:
+        words.append("which it never came to")
+    if detection is not None:
+        words.append(f"noticed after {detection:.1f} s")
+    if account.injected_seconds is not None:
+        words.append("no step after it" if next_step is None else f"next step after {next_step:.1f} s")
+    return ", ".join([*words, f"{account.steps_again} steps computed twice"])
