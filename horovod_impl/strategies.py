@@ -97,7 +97,7 @@ HOROVODRUN = Launcher(
     name="horovodrun",
     command=horovodrun,
     across_hosts=horovodrun_across_hosts,
-    rank_in=rank_by("HOROVOD_RANK", *MPI_RANKS),
+    task_in=rank_by("HOROVOD_RANK", *MPI_RANKS),
     signal_reports=(HOROVODRUN_SIGNAL, *MPI_SIGNALS),
 )
 

@@ -89,7 +89,7 @@ PROCESSES = Launcher(
     name="jax.distributed",
     command=PROCESS.command,
     across_hosts=processes_across_hosts,
-    rank_in=rank_by("LOCKSTEP_JAX_PROCESS"),
+    task_in=rank_by("LOCKSTEP_JAX_PROCESS"),
     is_one_of_several=world_is_given,
     # What JAX prints before it aborts: of a rank without a heartbeat, and of a rank 0 that doesn't answer one.
     silence_reports=(

@@ -103,7 +103,7 @@ TORCHRUN = Launcher(
     name="torchrun",
     command=torchrun,
     across_hosts=torchrun_across_hosts,
-    rank_in=rank_by("RANK", *MPI_RANKS),
+    task_in=rank_by("RANK", *MPI_RANKS),
     signal_reports=(TORCHRUN_SIGNAL, *MPI_SIGNALS),
 )
 

@@ -78,12 +78,13 @@ def cluster_across_hosts(launch: Launch) -> list[list[list[str]]]:
     return commands
 
 
-def rank_of_worker(variables: Mapping[str, str]) -> int | None:
-    """The rank of a cluster's worker by its TF_CONFIG; None for every other task, and where there is none."""
+def task_in(variables: Mapping[str, str]) -> str | None:
+    """A cluster's worker or parameter server by its TF_CONFIG; None for every other task, and where there is none."""
+    kinds = {"worker": "rank", "ps": "server"}
     try:
-        task = json.loads(variables.get("TF_CONFIG", "{}")).get("task", {})
-        return int(task["index"]) if task.get("type") == "worker" else None
-    except (ValueError, TypeError, KeyError, AttributeError):
+        task = json.loads(variables["TF_CONFIG"])["task"]
+        return f"{kinds[task['type']]} {task['index']}"
+    except (ValueError, TypeError, KeyError):
         return None
 
 
@@ -91,7 +92,7 @@ CLUSTER = Launcher(
     name="TF_CONFIG",
     command=PROCESS.command,
     across_hosts=cluster_across_hosts,
-    rank_in=rank_of_worker,
+    task_in=task_in,
     is_one_of_several=cluster_is_given,
 )
 """Several processes, which the script starts itself unless TF_CONFIG or Slurm names a cluster."""

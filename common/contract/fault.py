@@ -12,6 +12,7 @@ _TAKES: dict[str, dict[str, tuple[type, float]]] = {
     "slow": {"rank": (int, 0), "factor": (float, 1)},
     "late": {"rank": (int, 0), "seconds": (float, 0)},
     "missing": {"rank": (int, 0)},
+    "server": {"index": (int, 0), "step": (int, 1)},
 }
 """By the kind of fault what it takes: the type and the least value of each."""
 
@@ -24,7 +25,9 @@ class Fault:
     """kill: SIGKILL at the step. stop: SIGSTOP there, for ever. slow: stopped again and again from its first step on,
     such that it runs for one part of the time in `factor`. late, missing: stopped as soon as it is there, for `seconds`
     or for ever."""
-    rank: int
+    rank: int = 0
+    index: int | None = None
+    """Of a parameter server that is killed, in the place of a rank."""
     step: int | None = None
     """The step before which it happens: so many are computed by then."""
     factor: float = 1.0
@@ -33,16 +36,20 @@ class Fault:
     @property
     def in_words(self) -> str:
         """Such as `rank 1 killed at step 150`."""
-        return (
-            f"rank {self.rank} "
-            + {
-                "kill": f"killed at step {self.step}",
-                "stop": f"stopped at step {self.step}",
-                "slow": f"slowed down {self.factor:g} times",
-                "late": f"{self.seconds:g} s late",
-                "missing": "missing",
-            }[self.kind]
-        )
+        happens = {
+            "kill": f"killed at step {self.step}",
+            "server": f"killed at step {self.step}",
+            "stop": f"stopped at step {self.step}",
+            "slow": f"slowed down {self.factor:g} times",
+            "late": f"{self.seconds:g} s late",
+            "missing": "missing",
+        }
+        return f"{self.victim} {happens[self.kind]}"
+
+    @property
+    def victim(self) -> str:
+        """Whose process it is, as `Launcher.task_in` has it."""
+        return f"rank {self.rank}" if self.index is None else f"server {self.index}"
 
     @property
     def is_before_joining(self) -> bool:
@@ -71,5 +78,5 @@ def parse(text: str) -> Fault:
 
 
 def _example(kind: str) -> str:
-    numbers = {"rank": "1", "step": "150", "factor": "3", "seconds": "20"}
+    numbers = {"rank": "1", "index": "0", "step": "150", "factor": "3", "seconds": "20"}
     return f"{kind}:{','.join(f'{name}={numbers[name]}' for name in _TAKES[kind])}"

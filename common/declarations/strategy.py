@@ -209,8 +209,8 @@ class Launcher:
     """The command line that a user would type."""
     across_hosts: Callable[[Launch], list[list[list[str]]]] | None = None
     """The command lines that a user would type on each host, in the order of `Launch.hosts`; None where it can't."""
-    rank_in: Callable[[Mapping[str, str]], int | None] = lambda variables: None
-    """The rank that a process is by its environment variables, if it is a worker."""
+    task_in: Callable[[Mapping[str, str]], str | None] = lambda variables: None
+    """What a process is by its environment variables, such as `rank 1` or `server 0`; None: no task of the launch."""
     is_one_of_several: Callable[[], bool] = lambda: False
     """Whether others start the other tasks on their machines, and this process is one of them."""
     signal_reports: tuple[str, ...] = ()
@@ -225,14 +225,14 @@ PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *l
 """A single process, started by hand."""
 
 
-def rank_by(*names: str) -> Callable[[Mapping[str, str]], int | None]:
-    """A `Launcher.rank_in` that reads the first number in the first of these variables."""
+def rank_by(*names: str) -> Callable[[Mapping[str, str]], str | None]:
+    """A `Launcher.task_in` that reads the first number in the first of these variables."""
 
-    def rank_in(variables: Mapping[str, str]) -> int | None:
+    def task_in(variables: Mapping[str, str]) -> str | None:
         value = next((variables[name] for name in names if name in variables), "").partition(",")[0]
-        return int(value) if value.isdecimal() else None
+        return f"rank {value}" if value.isdecimal() else None
 
-    return rank_in
+    return task_in
 
 
 MPI_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK")

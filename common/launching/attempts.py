@@ -22,7 +22,7 @@ def run(strategy: Strategy, task: Task, command: Sequence[str], environment: Map
     The account is left beside the task's record, however that ends.
     """
     assert task.record, "Its launcher names one."
-    injector = Injector(task.fault, strategy.launcher.rank_in)
+    injector = Injector(task.fault, strategy.launcher.task_in)
     attempts: list[Attempt] = []
     with injector.listening():
         while True:

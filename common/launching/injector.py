@@ -26,8 +26,8 @@ _TURN_SECONDS = 0.02
 class Injector:
     """Listens to a launch's processes, and lets the fault happen once."""
 
-    def __init__(self, fault: Fault | None, rank_in: Callable[[Mapping[str, str]], int | None]) -> None:
-        self._fault, self._rank_in = fault, rank_in
+    def __init__(self, fault: Fault | None, task_in: Callable[[Mapping[str, str]], str | None]) -> None:
+        self._fault, self._task_in = fault, task_in
         self._began = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self._address = f"lockstep-{secrets.token_hex(8)}"
         self._lock, self._is_over = threading.Lock(), threading.Event()
@@ -76,14 +76,14 @@ class Injector:
                     self.moments.append(Moment(**said, seconds=seconds))
                 is_slow = self._fault is not None and self._fault.kind == "slow" and said["rank"] == self._fault.rank
                 if self._fault and (waits or is_slow):
-                    self._inject(self._fault, self._process_of(self._fault.rank) or said["process"])
+                    self._inject(self._fault, self._process_of(self._fault.victim) or said["process"])
                 if waits:
                     lines.write(b"\n")
 
     def _meet(self, fault: Fault) -> None:
         """Look for the rank's process until it is there."""
         while not self._is_over.is_set():
-            if process := self._process_of(fault.rank):
+            if process := self._process_of(fault.victim):
                 self._inject(fault, process)
                 return
             time.sleep(_LOOK_SECONDS)
@@ -96,7 +96,7 @@ class Injector:
             self.injected_seconds, self.injected_process = self.seconds(), process
             # Only one that ends before this can have gone meanwhile.
             with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
+                os.kill(process, signal.SIGKILL if fault.kind in ("kill", "server") else signal.SIGSTOP)
         if fault.kind == "late":
             self._is_over.wait(fault.seconds)
             _go_on(process)
@@ -113,11 +113,11 @@ class Injector:
                 os.kill(process, signal.SIGSTOP)
         _go_on(process)
 
-    def _process_of(self, rank: int) -> int | None:
-        """The first process below this one that is the rank by its variables."""
+    def _process_of(self, task: str) -> int | None:
+        """The first process below this one that is this task by its variables."""
         for process in psutil.Process().children(recursive=True):
             with suppress(psutil.Error, OSError):  # It has ended meanwhile.
-                if self._rank_in(process.environ()) == rank:
+                if self._task_in(process.environ()) == task:
                     return process.pid
         return None
 

@@ -64,7 +64,7 @@ def refuse_early(program: Program, request: Request) -> None:
     match program, limits:
         case Strategy(), Task():
             program.check(limits, options, workers, gpus)
-            _refuse_fault(program, limits, workers)
+            _refuse_fault(program, limits, workers, options)
         case Library(), Sweep():
             _refuse_collectives(program, limits, gpus)
         case Way(), Products():
@@ -84,8 +84,13 @@ def refuse_early(program: Program, request: Request) -> None:
                 read_checkpoint(limits.checkpoint, limits, share.global_batch)
 
 
-def _refuse_fault(strategy: Strategy, task: Task, workers: int) -> None:
-    """Raises UserError for a fault of a rank that isn't there, or has no process of its own."""
+def _refuse_fault(strategy: Strategy, task: Task, workers: int, options: Options) -> None:
+    """Raises UserError for a fault of a rank or a server that isn't there, or has no process of its own."""
+    servers = getattr(options, "parameter_servers", 0)
+    if task.fault and task.fault.index is not None and task.fault.index >= servers:
+        raise UserError(
+            f"--inject {task.inject}: {strategy.name} has no parameter {task.fault.victim}; name one that is there."
+        )
     alone = strategy.work in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS)
     ranks = 1 if alone else workers
     if task.fault and task.fault.rank >= ranks:

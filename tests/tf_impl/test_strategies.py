@@ -18,6 +18,7 @@ from tf_impl.strategies import (
     PARAMETER_SERVER,
     TENSORFLOW,
     cluster_is_given,
+    task_in,
 )
 
 LOOPS = (ONE_DEVICE, MIRRORED, CENTRAL_STORAGE, MULTI_WORKER_MIRRORED)
@@ -176,3 +177,18 @@ def test_parameter_servers_move_weights_and_gradients(updates, workers, sent):
 
 def test_records_note_the_versions_of_tensorflow_and_of_keras():
     assert {"tensorflow-cpu", "tensorflow", "keras"} <= {*TENSORFLOW.packages}
+
+
+@pytest.mark.parametrize(
+    ("config", "task"),
+    [
+        ({"task": {"type": "worker", "index": 1}}, "rank 1"),
+        ({"task": {"type": "ps", "index": 0}}, "server 0"),
+        ({"task": {"type": "chief", "index": 0}}, None),
+        ({}, None),
+    ],
+)
+def test_a_process_tells_by_its_tf_config_whether_it_is_a_worker_or_a_server(config, task):
+    assert task_in({"TF_CONFIG": json.dumps(config)}) == task
+    assert task_in({}) is None
+    assert task_in({"TF_CONFIG": "no JSON"}) is None

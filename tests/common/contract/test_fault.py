@@ -15,6 +15,7 @@ from common.errors import UserError
         ("slow:rank=1,factor=2.5", Fault("slow", 1, factor=2.5), "rank 1 slowed down 2.5 times"),
         ("late:rank=1,seconds=20", Fault("late", 1, seconds=20.0), "rank 1 20 s late"),
         ("missing:rank=1", Fault("missing", 1), "rank 1 missing"),
+        ("server:index=0,step=150", Fault("server", index=0, step=150), "server 0 killed at step 150"),
     ],
 )
 def test_every_kind_has_its_values_and_its_words(text, fault, words):
@@ -26,7 +27,7 @@ def test_every_kind_has_its_values_and_its_words(text, fault, words):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "begin with one of kill, stop, slow, late, missing, as in kill:rank=1,step=150"),
+        ("", "begin with one of kill, stop, slow, late, missing, server, as in kill:rank=1,step=150"),
         ("burn:rank=1", "begin with one of"),
         ("kill", "kill takes rank and step, as in kill:rank=1,step=150"),
         ("kill:rank=1", "kill takes rank and step"),

@@ -16,6 +16,7 @@ from common.launching import launch
 from common.launching.launch import prepare
 from common.launching.programs import Request, refuse_early
 from common.measurement import machine
+from common.paths import ROOT
 from common.records.files import write_record
 from common.records.trace import Message, Trace
 
@@ -70,6 +71,33 @@ def test_messages_that_are_not_there_are_refused(tmp_path, refusal):
 def test_what_a_library_cannot_have_is_refused(library, options, said, refusal, monkeypatch):
     monkeypatch.setattr(machine, "gpu_names", list)
     assert said in refusal(lambda: prepare([library, *options]))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fault", "said"),
+    [
+        (
+            "torch_ddp",
+            "kill:rank=2,step=9",
+            "torch_ddp has 2 workers, which are rank 0 to 1; name a rank",
+        ),
+        (
+            "tf_mirrored",
+            "kill:rank=1,step=9",
+            "tf_mirrored has one process, which is rank 0; name a rank",
+        ),
+        ("torch_ddp", "server:index=0,step=9", "torch_ddp has no parameter server 0; name one that is there."),
+        ("tf_parameter_server", "server:index=7,step=9", "has no parameter server 7; name one that is there."),
+    ],
+)
+def test_a_fault_of_what_is_not_there_is_refused(strategy, fault, said, refusal):
+    assert said in refusal(lambda: prepare([strategy, "--workers", "2", "--inject", fault]))
+
+
+def test_a_launch_with_a_fault_has_a_record_beside_which_its_account_is_kept():
+    _, request, command = prepare(["torch_ddp", "--inject", "kill:rank=1,step=9"])
+    assert request.limits.record.parent == ROOT / "results"
+    assert command[-2:] == ["--record", str(request.limits.record)]
 
 
 def test_what_is_started_beside_others_leaves_what_the_whole_cluster_has_to_them(declare):
