@@ -10,7 +10,7 @@ from common.records.recovery_rows import Row, Suffered
 from reports import blocks
 from reports.charts import layout, style, svg
 
-_HEIGHT = 17.0  # Millimetres.
+_HEIGHT = 13.0  # Millimetres.
 _TAIL = 1.03  # Of the longest launch: where the axis ends.
 
 
@@ -24,7 +24,7 @@ def steps_over_time(rows: Sequence[Row], width: float = style.WIDTH) -> bytes:
     longest = max(each.account.total_seconds for each in drawn)
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
-            len(rows), width, [_HEIGHT] * len(rows), left=12, between=0, above=6.5, under=7.5, handles=handles
+            len(rows), width, [_HEIGHT] * len(rows), left=12, between=0, above=6.0, under=6.5, handles=handles
         )
         for axes, row, each in zip(panels, rows, drawn, strict=True):
             title = f"{row.strategy}: {row.fault}"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from common.records.certificate import FOLLOWS
 from common.records.recovery_rows import COLUMNS, ENDED, OTHER, Row, cells
+from common.statistics.intervals import Interval
 from reports import blocks
 from reports.blocks import Block
 
@@ -25,9 +26,17 @@ def headline(rows: Sequence[Row]) -> Block:
     )
     how = "started again from its checkpoint" if best.restarts else "in its own way"
     return blocks.headline(
-        f"With {best.fault}, {best.strategy} lost least, {how}: it kept {blocks.percent(best.goodput.median)} of the "
-        f"steps per second of an undisturbed launch. {maths}"
+        f"With {best.fault}, {best.strategy} kept most by the medians, {how}: {_share(best.goodput)} of the steps per "
+        f"second of an undisturbed launch. {maths}"
     )
+
+
+def _share(goodput: Interval) -> str:
+    """A share in per cent, with the interval that it may have."""
+    share = blocks.percent(goodput.median)
+    if goodput.low is None or goodput.high is None:
+        return share
+    return f"{share} ({100 * goodput.low:.0f} to {blocks.percent(goodput.high)})"
 
 
 def tables(rows: Sequence[Row]) -> list[Block]:

@@ -21,8 +21,8 @@ def test_the_first_sentence_says_who_lost_least_how_and_whether_the_maths_is_rig
     content, _ = faults.compose(["2026-01-01T00:00:00"], rows)
     [sentence] = [each["text"] for each in content["blocks"] if each["kind"] == "headline"]
     assert sentence.startswith(
-        "With rank 1 killed at step 160, amber_ring lost least, started again from its checkpoint: it kept 50 % of the "
-        "steps per second of an undisturbed launch."
+        "With rank 1 killed at step 160, amber_ring kept most by the medians, started again from its checkpoint: 50 % "
+        "of the steps per second of an undisturbed launch."
     )
 
 
