@@ -29,7 +29,7 @@ from reports.words import (
     regression,
     side_by_side,
     speed,
-    strategy_pages,
+    strategies,
 )
 
 Section = Callable[[Material], list[Block]]
@@ -40,7 +40,7 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     ("Where the time goes", (decomposition.story, ceilings.story)),
     ("Hosts", (hosts.about, bandwidths.section, hosts.section)),
     ("The same maths", (certificate.section,)),
-    ("Strategy by strategy", (strategy_pages.section,)),
+    ("Strategy by strategy", (strategies.section,)),
     (
         "Tables",
         (
@@ -70,8 +70,8 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
 )
 """The chapters after the first page; those without a title have sections with headings of their own."""
 
-ON_NEW_PAGES = ("Strategy by strategy", "Tables")
-"""The chapters that begin on a page of their own."""
+ON_A_NEW_PAGE = "Tables"
+"""The chapter that begins on a page of its own."""
 
 
 def build(results: Results) -> bytes:
@@ -88,7 +88,7 @@ def compose(material: Material) -> tuple[dict[str, object], Drawings]:
     parts = [*first_page.section(material), blocks.contents()]
     for title, sections in CHAPTERS:
         if content := [block for section in sections for block in section(material)]:
-            parts += [blocks.new_page()] if title in ON_NEW_PAGES else []
+            parts += [blocks.new_page()] if title == ON_A_NEW_PAGE else []
             parts += [blocks.heading(title), *content] if title else content
     title = "Distributed training systems compared on exactly the same maths"
     return shell.compose(title, material.results.started_at, parts)

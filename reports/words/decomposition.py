@@ -1,4 +1,4 @@
-"""Why N workers aren't N times as fast: sentences, the figure and the tables of what a step takes beyond the ideal."""
+"""Why N workers aren't N times as fast: the figure and the tables of what a step takes beyond the ideal."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,72 +12,18 @@ from reports.blocks import Block, listed
 from reports.charts import steps
 from reports.tables import summaries
 from reports.tables.decomposition import (
-    COMPUTING,
-    EXCHANGE,
     NAMED_SHARE,
     PARTS,
     REST,
-    ROWS,
-    UNDIVIDED,
-    WAITING,
     is_distributed,
-    largest,
 )
 from reports.tables.material import Material
 
-_TAKES = {
-    COMPUTING: "slower computing takes",
-    ROWS: "waiting for rows takes",
-    WAITING: "waiting for the slowest rank takes",
-    EXCHANGE: "exchange takes",
-    UNDIVIDED: "exchange and slower computing, not told apart, take",
-    REST: "what no part explains takes",
-}
 _NOTHING = (
     "No strategy was measured beside the undistributed base that it names, so nothing tells how long a step should "
     "ideally take."
 )
 _MOST_BARS = 40
-_MOST_NAMED = 3
-
-
-def limits(found: pd.DataFrame) -> dict[tuple[str, int], str]:
-    """By strategy and workers what takes the most beyond the ideal, such as `exchange takes 61 % of the step (...)`.
-
-    `found` are the rows of `table` of one regime. Of a oversubscribed cell it is said as of any other.
-    """
-    said = {}
-    for row in largest(found).to_dict("records"):
-        words = f"{_TAKES[row['part']]} {blocks.percent(row['share'])} of the step ({_of_step(row)})"
-        if not row["is_limit"]:
-            words = f"no part surely takes {blocks.percent(NAMED_SHARE)} of the step ({_beside_ideal(row)})"
-        said[row["strategy"], int(row["workers"])] = words
-    return said
-
-
-def finding(found: pd.DataFrame, regime: str) -> list[str]:
-    """What limits the strategies of a regime with the most workers that have a core each, in two sentences at most.
-
-    None where no such world of several workers was measured beside its baseline.
-    """
-    several = found[(found["regime"] == regime) & (found["workers"] > 1) & ~found["oversubscribed"].astype(bool)]
-    if several.empty:
-        return []
-    workers = int(several["workers"].max())
-    parts = largest(several[several["workers"] == workers])
-    limited, free = parts[parts["is_limit"]], parts[~parts["is_limit"]]
-    # The groups come in the order of their first rows, so of their largest shares.
-    groups = limited.sort_values("share", ascending=False).groupby("part", sort=False)
-    said = [f"{_TAKES[part]} {_shares(group)}" for part, group in groups]
-    sentences = [f"With {workers} workers {'; '.join(said)}; n = {blocks.span(limited['n'])}."] if said else []
-    if len(free):
-        names = [f"{row['strategy']} ({_beside_ideal(row)})" for row in free.to_dict("records")]
-        named = listed(names) if len(names) <= _MOST_NAMED else f"{len(names)} strategies"
-        share = blocks.percent(NAMED_SHARE)
-        sentences.append(
-            f"No part surely takes {share} of the step with {workers} workers of {named}; n = {blocks.span(free['n'])}."
-        )
-    return sentences
 
 
 def story(material: Material) -> list[Block]:
@@ -86,9 +32,7 @@ def story(material: Material) -> list[Block]:
     if not told:
         return [*parts, blocks.text(" ".join([_NOTHING, *_left_out(material.cells)]))]
     rows = next(iter(told.values()))
-    said = [*finding(rows, rows["regime"].iloc[0]), *_undivided(rows), *_faster(rows)]
-    remarks = [blocks.items(said)] if said else []
-    return [*parts, blocks.text(_about()), _figure(rows, material.ceilings, material.names), *remarks]
+    return [*parts, blocks.text(_about()), _figure(rows, material.ceilings, material.names)]
 
 
 def tables(material: Material) -> list[Block]:
@@ -110,37 +54,6 @@ def _told(material: Material) -> dict[str, pd.DataFrame]:
     found = material.scaling
     told = {regime: found[found["regime"] == regime] for regime in material.regimes}
     return {regime: rows for regime, rows in told.items() if len(rows)}
-
-
-def _shares(group: pd.DataFrame) -> str:
-    """What one part takes of the steps of these strategies, from the largest share down."""
-    said = [
-        f"{blocks.percent(row['share'])} {'of the step ' if not place else ''}with {row['strategy']} ({_of_step(row)})"
-        for place, row in enumerate(group.to_dict("records"))
-    ]
-    if len(said) <= _MOST_NAMED:
-        return listed(said)
-    many = f"{len(said)} strategies{' and links' if group['placement'].any() else ''}"
-    return f"from {said[0]} down to {said[-1]}, of {many}"
-
-
-def _of_step(row: Mapping[str, object]) -> str:
-    """Such as `2.41 of 3.93 ms`, and the link that was measured where that is what takes the time."""
-    digits = _digits(row["measured_seconds"])
-    link = row["link_bytes_per_second"]
-    over = (
-        ""
-        if row["part"] not in (EXCHANGE, UNDIVIDED) or math.isnan(link)
-        else f" over a link of {blocks.megabits(link)} Mbit/s"
-    )
-    return f"{_milliseconds(row['seconds'], digits)} of {_milliseconds(row['measured_seconds'], digits)} ms{over}"
-
-
-def _beside_ideal(row: Mapping[str, object]) -> str:
-    """Such as `2.02 ms, ideally 2.00`."""
-    digits = _digits(row["measured_seconds"])
-    measured, ideal = (_milliseconds(row[f"{name}_seconds"], digits) for name in ("measured", "ideal"))
-    return f"{measured} ms, ideally {ideal}"
 
 
 def _about() -> str:
@@ -210,7 +123,7 @@ def _table(rows: pd.DataFrame) -> Block:
     columns = ["strategy", "workers", "ideal, ms", *shown, "measured, ms", "n"]
     notes = [
         "Parts are in milliseconds per step, in parentheses the 95 % interval of the median; of a rest beyond "
-        f"{blocks.percent(NAMED_SHARE)} of the measured step, its share.{_large_rests(rows)}"
+        f"{blocks.percent(NAMED_SHARE)} of the measured step, its share."
     ]
     if (rows["n"] < FEWEST_LAUNCHES).any():
         notes.append(f"No interval is given for fewer than {FEWEST_LAUNCHES} rounds.")
@@ -251,36 +164,6 @@ def _interval(low: float, high: float, digits: int) -> str:
     return "" if math.isnan(low) else f"\n({_milliseconds(low, digits)} to {_milliseconds(high, digits)})"
 
 
-def _large_rests(rows: pd.DataFrame) -> str:
-    """How often the rest is more than is tolerated, and where it is the most; empty where it never is."""
-    rests = rows[rows["part"] == REST]
-    shares = rests["seconds"] / rests["measured_seconds"]
-    large = shares[shares.abs() > NAMED_SHARE]
-    if large.empty:
-        return ""
-    most = rests.loc[large.abs().idxmax()]
-    return (
-        f" That is in {len(large)} of {len(rests)} rows, the largest {blocks.percent(large[most.name], 1)} "
-        f"({most['strategy']} at {most['workers']})."
-    )
-
-
-def _undivided(rows: pd.DataFrame) -> list[str]:
-    found = rows[rows["part"] == UNDIVIDED]
-    if found.empty:
-        return []
-    return [f"Not divided, since no launch without exchange shares a round: {_who_or_how_many(found, rows)}."]
-
-
-def _faster(rows: pd.DataFrame) -> list[str]:
-    """Who computes faster than the base does: by the interval, or without one by more than a small share."""
-    found = rows[rows["part"] == COMPUTING]
-    found = found[found["high"].fillna(found["seconds"] + NAMED_SHARE * found["measured_seconds"]) < 0]
-    if found.empty:
-        return []
-    return [f"Computing is below zero, so faster than the base's: {_who_or_how_many(found, rows)}."]
-
-
 def _left_out(cells: pd.DataFrame) -> list[str]:
     """Which strategies have no bar, and why."""
     if cells.empty:
@@ -295,12 +178,6 @@ def _left_out(cells: pd.DataFrame) -> list[str]:
     for base, group in alone.groupby("named_base"):
         said.append(f"Left out, since {base} wasn't measured on the same work: {blocks.who(group)}.")
     return said
-
-
-def _who_or_how_many(found: pd.DataFrame, rows: pd.DataFrame) -> str:
-    if found["strategy"].nunique() <= 2 * _MOST_NAMED:
-        return blocks.who(found)
-    return f"{len(found)} of {(rows['part'] == REST).sum()} rows of the table"
 
 
 def _digits(seconds: float) -> int:

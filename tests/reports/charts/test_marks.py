@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 
 from reports import blocks
-from reports.charts import deviation, speed, steps, style, sweep, windows
+from reports.charts import deviation, speed, steps, style, sweep
 from reports.tables import certificate, decomposition, summaries
 from reports.tables.bandwidths import table as bandwidths_table
-from reports.tables.material import gather
 from reports.tables.results import Results
-from reports.words import bandwidths, strategy_pages
+from reports.words import bandwidths
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import looks_of
 from tests.reports.records import make_record, named, over_hosts, varied
@@ -203,37 +202,6 @@ def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Exp
     return marks
 
 
-def of_windows() -> Figure:
-    records = [make_record("amber_single", 1, (1.5,) * 3)]
-    records += [make_record("amber_ring", 2, (2.0, 2.0 + place / 10, 3.1)) for place in range(3)]
-    records.append(varied("amber_ring", 2, (1.7, 1.8, 1.95), exchange=False))
-    results = Results(Path(), named(*records), None)
-    material = gather(results)
-    blocks = strategy_pages.section(material)
-    [bars] = next(block["draw"] for block in blocks if block["kind"] == "figure").args
-    rows = pd.DataFrame([bar.quantiles._asdict() | {"exchange": bar.exchange} for bar in bars])
-    medians = pd.DataFrame([{"exchange": bar.exchange, "median": each} for bar in bars for each in bar.medians])
-    draw = lambda _, width: windows.windows(bars, width=width)  # noqa: E731
-    changes = [("bars", name) for name in windows.Quantiles._fields] + [("launches", "median")]
-    return Figure({"bars": rows, "launches": medians}, draw, marks_of_windows, changes)
-
-
-def marks_of_windows(rows: Rows) -> list[Expected]:
-    marks = []
-    for bar in rows["bars"].to_dict("records"):
-        ends = [bar[name] for name in windows.Quantiles._fields]
-        said, key = [blocks.number(end) for end in ends], "with exchange" if bar["exchange"] else "without exchange"
-        tip = {"median": f"{said[3]} ms", "middle half": f"{said[2]} to {said[4]} ms"}
-        tip |= {"5 % to 95 %": f"{said[1]} to {said[5]} ms", "all": f"{said[0]} to {said[6]} ms"}
-        for low, high in ((0, 6), (1, 5), (2, 4), (3, 3)):
-            marks.append(Expected("windows", key, tip, [(ends[low], None), (ends[high], None)], near=(5e-4, 5e-4)))
-    for launch in rows["launches"].to_dict("records"):
-        tip = {"a launch's median": f"{blocks.number(launch['median'])} ms"}
-        key = "with exchange" if launch["exchange"] else "without exchange"
-        marks.append(Expected("windows", key, tip, [(launch["median"], None)], near=(5e-4, 5e-4)))
-    return marks
-
-
 def of_sweep() -> Figure:
     records = [over_hosts("amber_single", 1, 1, (4.0,) * 3)]
     for hosts in (2, 4):
@@ -286,7 +254,6 @@ FIGURES = {
     "losses": of_losses,
     "residuals": of_residuals,
     "scaling": of_parts,
-    "windows": of_windows,
     "sweep": of_sweep,
 }
 

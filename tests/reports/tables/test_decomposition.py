@@ -283,3 +283,23 @@ def test_the_baseline_of_another_preset_or_task_takes_no_part(other):
     # The baseline is of the other scaling, so no regime tells it from another preset's or task's.
     found = table(base(10.0, **other), base(4.0), launch(4.0, strong=True), alone(2.4, strong=True))
     assert parts(found) == {"computing": 0.4, "slowest rank": 0.0, "exchange": 1.6, "the rest": 0.0}
+
+
+def test_what_limits_each_strategy_is_its_largest_part():
+    found = table(base(2.0), launch(4.0), alone(2.4), launch(2.02, "amber_library"), launch(3.0, workers=4))
+    rows = decomposition.largest(found).set_index(["strategy", "workers"])
+    assert rows["part"].to_dict() == {
+        **{("amber_library", 2): "not divided", ("amber_ring", 2): "exchange", ("amber_ring", 4): "not divided"}
+    }
+    assert rows["share"].tolist() == pytest.approx([0.02 / 2.02, 1.6 / 4.0, 1.0 / 3.0])
+    # Below two per cent of the step nothing counts as a limit.
+    assert rows["is_limit"].tolist() == [False, True, True]
+    assert decomposition.largest(table()).empty
+
+
+def test_a_part_whose_interval_reaches_down_to_zero_limits_nothing():
+    times = (-1.0, -0.9, 1.0, 0.9, 1.1, 0.8)
+    [row] = decomposition.largest(
+        table(*(record for time in times for record in (base(2.0), launch(3.0 + time), alone(2.0))))
+    ).to_dict("records")
+    assert (row["part"], bool(row["share"] > 0.1), bool(row["is_limit"])) == ("exchange", True, False)

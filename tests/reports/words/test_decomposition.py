@@ -6,15 +6,14 @@ import pytest
 from common.records.training import Record
 from reports import document
 from reports.blocks import DASH
-from reports.tables import summaries
 from reports.tables.decomposition import parts
 from reports.tables.material import gather
 from reports.tables.results import Results
 from reports.words import decomposition
 from tests.reports.drawings import drawings_of
 from tests.reports.materials import material_of
-from tests.reports.pieces import headings, items
-from tests.reports.records import MadeUpOptions, named, over_hosts, unfinished
+from tests.reports.pieces import headings
+from tests.reports.records import named, over_hosts, unfinished
 from tests.reports.steps import alone, base, cells_and_steps, launch, plan_of
 
 MINUS = "\N{MINUS SIGN}"
@@ -44,7 +43,6 @@ def test_a_rest_beyond_two_per_cent_is_named_with_its_share():
     records = [each for first, second, third in rounds for each in (base(first), alone(second), launch(third))]
     [shown] = tables_of(section(*records)[0])
     assert shown["rows"][0][-3] == "2.00\n(33.3 %)"
-    assert shown["notes"][0].endswith("That is in 1 of 1 rows, the largest 33.3 % (amber_ring at 2).")
 
 
 def test_a_base_of_other_rounds_is_marked_in_the_table():
@@ -75,16 +73,6 @@ def test_the_table_has_ideal_parts_and_measured_step_with_intervals_and_rounds()
     assert not any(note.startswith("*") for note in shown["notes"])
 
 
-def test_a_strategy_without_a_launch_without_exchange_is_said_not_to_be_divided():
-    text = said_in(section(base(2.0), launch(4.0))[0])
-    assert "Not divided, since no launch without exchange shares a round: amber_ring at 2." in text
-
-
-def test_what_computes_faster_than_its_base_is_said_to():
-    records = [base(2.0), launch(2.5), alone(1.5)]
-    assert "Computing is below zero, so faster than the base's: amber_ring at 2." in said_in(section(*records)[0])
-
-
 def test_who_has_no_bar_is_named_with_the_reason():
     servers, lonely = launch(4.0, "cobalt_servers"), launch(4.0, "cobalt_replicas")
     blocks, _ = section(base(), launch(4.0), servers, lonely, unfinished("failed", "It broke.", "amber_library"))
@@ -99,14 +87,6 @@ def test_without_a_strategy_beside_its_base_there_is_no_table(records):
     blocks, drawings = section(*records)
     assert "nothing tells how long a step should ideally take." in said_in(blocks)
     assert (tables_of(blocks), drawings) == ([], {})
-
-
-def test_of_many_undivided_or_faster_strategies_it_is_said_how_many_they_are():
-    names = [f"amber_{index}" for index in range(7)]
-    records = [each for name in names for each in (launch(4.0, name), launch(1.0, name, 1))]
-    said = said_in(section(base(), *records)[0])
-    assert "shares a round: 7 of 14 rows of the table." in said
-    assert "faster than the base's: 7 of 14 rows of the table." in said
 
 
 def test_every_regime_has_a_table_and_the_first_one_a_figure():
@@ -133,59 +113,6 @@ def test_of_too_many_bars_the_largest_world_with_a_core_each_is_drawn():
     assert len(tables_of(blocks)[0]["rows"]) == 42
 
 
-def test_what_limits_each_strategy_is_its_largest_part():
-    found = table(base(2.0), launch(4.0), alone(2.4), launch(2.02, "amber_library"), launch(3.0, workers=4))
-    assert decomposition.limits(found) == {
-        ("amber_library", 2): "no part surely takes 2 % of the step (2.02 ms, ideally 2.00)",
-        ("amber_ring", 2): "exchange takes 40 % of the step (1.60 of 4.00 ms)",
-        ("amber_ring", 4): "exchange and slower computing, not told apart, take 33 % of the step (1.00 of 3.00 ms)",
-    }
-    assert decomposition.limits(table()) == {}
-
-
-def test_a_part_whose_interval_reaches_down_to_zero_limits_nothing():
-    times = (-1.0, -0.9, 1.0, 0.9, 1.1, 0.8)
-    records = [record for time in times for record in (base(2.0), launch(3.0 + time), alone(2.0))]
-    [said] = decomposition.finding(table(*records), table(*records)["regime"].iloc[0])
-    assert said.startswith("No part surely takes 2 % of the step with 2 workers of amber_ring (3.85 ms, ideally 2.00)")
-
-
-def finding(*records: Record) -> list[str]:
-    launches = summaries.launches(named(*records))
-    [first, *_] = summaries.regimes(launches)
-    return decomposition.finding(table(*records), first)
-
-
-def test_the_first_page_says_what_limits_the_largest_world_with_a_core_each():
-    world = [base(2.0), launch(4.0), alone(2.4), launch(5.0, "amber_library"), alone(2.2, "amber_library")]
-    others = [launch(9.0, workers=4), launch(9.0, workers=1)]
-    exchange = (
-        "With 2 workers exchange takes 56 % of the step with amber_library (2.80 of 5.00 ms) and 40 % with amber_ring "
-        "(1.60 of 4.00 ms)"
-    )
-    assert finding(*world, *others) == [f"{exchange}; n = 1."]
-    slow, ideal = [launch(4.0, "amber_sharded"), alone(3.92, "amber_sharded")], launch(2.02, "amber_parts")
-    assert finding(*world, *slow, ideal) == [
-        f"{exchange}; slower computing takes 48 % of the step with amber_sharded (1.92 of 4.00 ms); n = 1.",
-        "No part surely takes 2 % of the step with 2 workers of amber_parts (2.02 ms, ideally 2.00); n = 1.",
-    ]
-
-
-def test_of_many_strategies_the_first_page_names_the_ends():
-    records = [base(2.0)]
-    for index in range(4):
-        records += [launch(4.0 + index, f"amber_{index}"), alone(2.0, f"amber_{index}")]
-    assert finding(*records) == [
-        "With 2 workers exchange takes from 71 % of the step with amber_3 (5.00 of 7.00 ms) down to 50 % with amber_0 "
-        "(2.00 of 4.00 ms), of 4 strategies; n = 1."
-    ]
-
-
-@pytest.mark.parametrize("records", [(base(),), (base(), launch(9.0, workers=4)), (base(), launch(2.5, workers=1))])
-def test_without_several_workers_on_cores_of_their_own_the_first_page_says_nothing_of_limits(records):
-    assert finding(*records) == []
-
-
 def test_the_document_has_the_story_its_tables_and_its_finding(tmp_path):
     records = [base(2.0), launch(4.0), alone(2.4)]
     content, drawings = document.compose(gather(Results(tmp_path, named(*records), None)))
@@ -193,18 +120,6 @@ def test_the_document_has_the_story_its_tables_and_its_finding(tmp_path):
     assert found.index("Why not N times") == found.index("Where the time goes") + 1
     assert found.index("Tables") < found.index("From the ideal step to the measured one")
     assert "scaling.svg" in drawings
-    said = "With 2 workers exchange takes 40 % of the step with amber_ring (1.60 of 4.00 ms); n = 1."
-    assert said in items(content["blocks"])
-
-
-def test_where_exchange_takes_the_time_its_link_is_named():
-    records = [over_hosts("amber_single", 1, 1, (2.0,) * 3), over_hosts(milliseconds=(9.0,) * 3)]
-    records.append(over_hosts(milliseconds=(3.0,) * 3, options=MadeUpOptions(exchange=False)))
-    found = table(*records)
-    assert decomposition.finding(found, found["regime"].iloc[0]) == [
-        "With 2 workers exchange takes 67 % of the step with amber_ring, 2 hosts, 100 Mbit/s (6.00 of 9.00 ms over a "
-        "link of 95.6 Mbit/s); n = 1."
-    ]
 
 
 def test_the_bars_are_those_over_the_fastest_links(tmp_path):
