@@ -7,6 +7,8 @@ from types import MappingProxyType
 
 import pandas as pd
 
+from common.statistics.intervals import FEWEST_LAUNCHES
+
 Block = dict[str, object]
 """One piece of the document: its `kind`, which is the name of the function here that makes it, and what it shows."""
 
@@ -15,6 +17,9 @@ Draw = Callable[..., bytes]
 
 DASH = "\N{EN DASH}"
 """Stands where a number doesn't exist."""
+
+DAGGER = "\N{DAGGER}"
+"""Stands where there are more threads than cores."""
 
 
 def heading(text: str, level: int = 1) -> Block:
@@ -123,6 +128,29 @@ def workers(count: int) -> str:
     return f"{count} worker{'s' if count > 1 else ''}"
 
 
+def world(row: Mapping[str, object]) -> str:
+    """The number of workers of a row, with a dagger where there were more threads than cores."""
+    return f"{row['workers']}{DAGGER if row['oversubscribed'] else ''}"
+
+
+def oversubscribed_note(rows: pd.DataFrame) -> list[str]:
+    """What the dagger of some of these rows means; nothing where none has one."""
+    note = f"{DAGGER} more threads than cores: shows that it works, not how it scales."
+    return [note] if rows["oversubscribed"].any() else []
+
+
+def few_note(counts: pd.Series | pd.DataFrame, what: str) -> list[str]:
+    """Why some rows have no interval: these counts of `what`; nothing where all have as many as it takes, or none."""
+    few = ((counts > 0) & (counts < FEWEST_LAUNCHES)).any(axis=None)
+    return [f"No interval is given for fewer than {FEWEST_LAUNCHES} {what}."] if few else []
+
+
+def in_order(rows: pd.DataFrame) -> list[dict[str, object]]:
+    """Rows by strategy, so that 20 Mbit/s come before 100, and then by workers."""
+    told = rows.to_dict("records")
+    return sorted(told, key=lambda row: (natural(row["strategy"]), row["workers"]))
+
+
 def alternatives(counts: pd.Series) -> str:
     """Each number of these texts once, from the smallest on, such as `5, 10 or 25`."""
     distinct = sorted(set(" or ".join(counts).split(" or ")), key=natural)
@@ -160,9 +188,14 @@ def milliseconds(seconds: float) -> str:
     return number(1000 * seconds)
 
 
-def interval_in_milliseconds(low_seconds: float, high_seconds: float) -> str:
-    """The ends of an interval in seconds, such as `1.92 to 2.08`, or a dash where they are NaN."""
-    return DASH if math.isnan(low_seconds) else f"{milliseconds(low_seconds)} to {milliseconds(high_seconds)}"
+def interval(low: float, high: float, write: Callable[[float], str] = ratio) -> str:
+    """The ends of an interval, such as `1.92 to 2.08`, or a dash where they are NaN."""
+    return DASH if math.isnan(low) else f"{write(low)} to {write(high)}"
+
+
+def with_interval(value: float, low: float, high: float, write: Callable[[float], str] = ratio) -> str:
+    """A number, and below it in parentheses its interval, where it has one."""
+    return write(value) if math.isnan(low) else f"{write(value)}\n({interval(low, high, write)})"
 
 
 def megabytes(count: float) -> str:

@@ -11,9 +11,10 @@ from matplotlib.ticker import NullLocator
 
 from common.records.collective_rows import CaseFit, Row
 from reports import blocks
+from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 from reports.charts.layout import Handle
-from reports.charts.style import DAGGER, Style
+from reports.charts.style import Style
 
 _TIMES_HEIGHT, _RESIDUALS_HEIGHT = 80.0, 20.0  # Millimetres.
 _MOST_TICKS = 14

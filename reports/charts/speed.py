@@ -15,9 +15,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from reports import blocks
+from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 from reports.charts.layout import DOTS
-from reports.charts.style import DAGGER, Style
+from reports.charts.style import Style
 from reports.tables.summaries import oversubscribed_worlds
 
 MOST_CURVES = 8  # Strategies that one panel can tell apart.

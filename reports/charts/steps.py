@@ -11,8 +11,8 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from reports import blocks
+from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
-from reports.charts.style import DAGGER
 
 HALO = [withStroke(linewidth=2.8, foreground=style.PAPER)]
 """What lets a line of ink stand out from whatever it crosses."""
@@ -83,8 +83,10 @@ def draw_parts(
 def _tip_of_part(row: Mapping[str, object]) -> dict[str, object]:
     """What the mouse shows of a part of a step."""
     low, high, n = (row.get(name, math.nan) for name in ("low", "high", "n"))
-    interval = blocks.DASH if math.isnan(low) else f"{blocks.interval_in_milliseconds(low, high)} ms"
-    values = {"per step": f"{blocks.milliseconds(row['seconds'])} ms", "95 % interval": interval}
+    values = {
+        "per step": f"{blocks.milliseconds(row['seconds'])} ms",
+        "95 % interval": blocks.interval(low, high, blocks.milliseconds) + ("" if math.isnan(low) else " ms"),
+    }
     signed = {name: value.replace("-", "\N{MINUS SIGN}") for name, value in values.items()}
     return signed | {"n": blocks.DASH if math.isnan(n) else f"{n:.0f}"}
 

@@ -12,8 +12,6 @@ WIDTH, NARROW = 172 * MILLIMETRE, 88 * MILLIMETRE
 """Of a figure in print and on a wide page, and of one on a narrow page, whose panels stand below one another."""
 
 FONT = "DejaVu Sans"
-DAGGER = "\N{DAGGER}"
-"""Stands where there are more threads than cores."""
 
 INK, FAINT, GREY, RULE, GROUND, PAPER = "#333333", "#8a8a8a", "#c2c1be", "#e4e4e4", "#f3f1ee", "#ffffff"
 NEUTRALS = {INK: "ink", FAINT: "faint", GREY: "band", RULE: "rule", GROUND: "ground", PAPER: "paper"}

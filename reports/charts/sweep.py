@@ -102,7 +102,7 @@ def _tip_of_median(row: Mapping[str, object], hosts: str) -> dict[str, object]:
         **_about(row, hosts),
         "95 % interval": "none: too few launches"
         if math.isnan(low)
-        else f"{blocks.interval_in_milliseconds(low, high)} ms",
+        else f"{blocks.interval(low, high, blocks.milliseconds)} ms",
         "times one host's": blocks.ratio(row["ratio"]),
         "launches (n)": row["n"],
     }

@@ -69,6 +69,10 @@ class Material:
         """The short names of the regimes that are shown."""
         return {name: self.names[name] for name in self.regimes}
 
+    def by_regime(self, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+        """The rows of each regime that is shown, where `table` has any, in the order of the regimes."""
+        return {name: table[table["regime"] == name] for name in self.regimes if (table["regime"] == name).any()}
+
     @cached_property
     def certificates(self) -> pd.DataFrame:
         """The summary of the launches with exchange that were compared with the oracle."""

@@ -125,46 +125,6 @@ def oversubscribed_worlds(table: pd.DataFrame) -> list[int]:
     return sorted(int(workers) for workers in every[every].index)
 
 
-def ranks(launch_table: pd.DataFrame) -> pd.DataFrame:
-    """Cells of several processes: the slowest rank's time over the median rank's, and the largest process's memory.
-
-    `spread` and `largest_spread` are the median and the largest of `n` launches without exchange, where no rank waits
-    for another: with exchange all ranks' windows last as long as the slowest's. NaN where none was measured.
-    """
-    columns = ["regime", "strategy", "workers", "n", "spread", "largest_spread", "peak_bytes"]
-    if launch_table.empty:
-        return pd.DataFrame(columns=columns)
-    keys, exchanged = ["regime", "strategy", "workers"], launch_table["exchange"].astype(bool)
-    alone = dict(list(launch_table[~exchanged].groupby(keys)["rank_spread"]))
-    rows = []
-    for key, group in launch_table[exchanged & (launch_table["processes"] > 1)].groupby(keys):
-        spread = alone.get(key, pd.Series(dtype=float))
-        numbers = [len(spread), spread.median(), spread.max(), group["peak_bytes"].max()]
-        rows.append(dict(zip(columns, [*key, *numbers], strict=True)))
-    return pd.DataFrame(rows, columns=columns)
-
-
-def inputs(launch_table: pd.DataFrame) -> pd.DataFrame:
-    """Cells whose launches measured how long they waited for their rows.
-
-    `input_seconds` and `step_seconds` are medians over n launches, per step; `share` is the median launch's share.
-    """
-    columns = ["regime", "workers", "bare_strategy", "strategy", "n", "input_seconds", "step_seconds", "share"]
-    if launch_table.empty:
-        return pd.DataFrame(columns=columns)
-    known = launch_table[launch_table["exchange"] & launch_table["input_seconds"].notna()]
-    rows = [
-        {
-            **dict(zip(columns, [*key, len(group)], strict=False)),
-            "input_seconds": group["input_seconds"].median(),
-            "step_seconds": group["seconds"].median(),
-            "share": (group["input_seconds"] / group["seconds"]).median(),
-        }
-        for key, group in known.groupby(["regime", "workers", "bare_strategy", "strategy"])
-    ]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def startups(records: Mapping[str, Record]) -> pd.DataFrame:
     """The time to the first step in its parts, seconds: medians over the n launches of each strategy and world size."""
     told = [

@@ -118,7 +118,6 @@ def _table(rows: pd.DataFrame, reached: Mapping[tuple, Mapping[str, float]]) -> 
     is_shared = len(slowest) == len(fastest) == 1
     lines = []
     for row in found.to_dict("records"):
-        oversubscribed = "\N{DAGGER}" if row["oversubscribed"] else ""
         ends = {"least_bits_per_second": "least_ratio", "bandwidth_bits_per_second": "ratio"}
         links = ["" if is_shared else f"{_megabits(row[link])}: " for link in ends]
         ratios = [f"{link}{blocks.number(row[name])}" for link, name in zip(links, ends.values(), strict=True)]
@@ -128,12 +127,12 @@ def _table(rows: pd.DataFrame, reached: Mapping[tuple, Mapping[str, float]]) -> 
                 *[
                     row["own"],
                     str(row["hosts"]),
-                    f"{row['workers']}{oversubscribed}",
+                    blocks.world(row),
                     _in_words(row),
                     str(row["rounds"]),
                 ],
                 *ratios,
-                blocks.DASH if math.isnan(row["low"]) else f"{blocks.ratio(row['low'])} to {blocks.ratio(row['high'])}",
+                blocks.interval(row["low"], row["high"]),
                 *_loss(loss),
             ]
         )

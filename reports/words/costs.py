@@ -1,10 +1,9 @@
-"""The tables of what takes time beside the training itself: exchange, rows, ranks, a library's loop, one process."""
+"""The tables of what takes time beside the training itself: exchange, a library's loop, one process, the start."""
 
 import math
 
 import pandas as pd
 
-from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
 from reports.tables import summaries
@@ -18,11 +17,7 @@ def section(material: Material) -> list[Block]:
     return [
         *_communication(material.split, names),
         *phases.section(material.phases, material.split, names),
-        *factors.options(material.settings, names),
-        *factors.convenience(material.convenience, names),
-        *factors.one_process(material.one_process, names),
-        *_inputs(material.launches, names),
-        *_spread(material.launches, names),
+        *factors.section(material),
         *_startup(material.startups),
     ]
 
@@ -75,68 +70,18 @@ def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
                 f"{blocks.milliseconds(row['step_seconds'])} (n = {row['step_n']})",
                 f"{blocks.milliseconds(row['compute_seconds'])} (n = {row['compute_n']})" if known else blocks.DASH,
                 f"{blocks.milliseconds(row['exposed_seconds'])} (n = {row['exposed_n']})" if paired else blocks.DASH,
-                blocks.interval_in_milliseconds(row["exposed_low"], row["exposed_high"]),
+                blocks.interval(row["exposed_low"], row["exposed_high"], blocks.milliseconds),
                 f"{round(100 * share)} %" if paired else blocks.DASH,
                 *[_megabytes(row["wire_bytes"]), _megabytes(row["formula_bytes"])],
             ]
         )
     columns = ["strategy", "workers", "regime", "T_step, ms", "T_comp, ms", "exposed, ms", "95 % interval", "of T_step"]
-    few = split["exposed_n"].between(1, FEWEST_LAUNCHES - 1).any()
-    notes = [f"No interval is given for fewer than {FEWEST_LAUNCHES} pairs."] if few else []
+    notes = blocks.few_note(split["exposed_n"], "pairs")
     return blocks.table([*columns, "MB sent, measured", "MB by formula"], rows, notes, left=(0, 2))
 
 
 def _megabytes(count: float) -> str:
     return blocks.DASH if math.isnan(count) else f"{count / 1e6:,.3f}"
-
-
-def _inputs(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
-    """How long a step waits for its rows: taken from memory, or prepared ahead by other processes."""
-    table = summaries.inputs(launches)
-    if table.empty:
-        return []
-    explanation = (
-        "How long the rank that waits longest waits for its rows in a step, and that time's share of the whole step. "
-        "Rows come out of memory as they are needed, unless an option has other processes prepare them ahead."
-    )
-    rows = [
-        [
-            *[row["name"], str(row["workers"]), row["strategy"], str(row["n"])],
-            *[blocks.milliseconds(row["input_seconds"]), blocks.milliseconds(row["step_seconds"])],
-            f"{100 * row['share']:.1f} %",
-        ]
-        for row in table.assign(name=table["regime"].map(names))
-        .sort_values(["name", "workers", "bare_strategy", "strategy"])
-        .to_dict("records")
-    ]
-    columns = ["regime", "workers", "strategy", "n", "waits for rows, ms", "step, ms", "of the step"]
-    return [
-        blocks.heading("Waiting for rows", level=2),
-        blocks.text(explanation),
-        blocks.table(columns, rows, [], left=(0, 2)),
-    ]
-
-
-def _spread(launches: pd.DataFrame, names: dict[str, str]) -> list[Block]:
-    spread = summaries.ranks(launches)
-    if spread.empty:
-        return []
-    rows = [
-        [
-            *[row["strategy"], str(row["workers"]), names[row["regime"]], str(row["n"])],
-            *[blocks.ratio(row["spread"]), blocks.ratio(row["largest_spread"]), f"{row['peak_bytes'] / 1e6:,.0f}"],
-        ]
-        for row in spread.sort_values(["strategy", "regime", "workers"]).to_dict("records")
-    ]
-    columns = ["strategy", "workers", "regime", "n", "slowest / median", "largest launch", "largest process, MB"]
-    return [
-        blocks.heading("Spread of the ranks, and memory", level=2),
-        blocks.text(
-            "The slowest rank's time for a window over the median rank's: 1 means that all took as long. It is taken "
-            "from n launches without exchange, since ranks that exchange wait for the slowest."
-        ),
-        blocks.table(columns, rows, [], left=(0, 2)),
-    ]
 
 
 def _startup(table: pd.DataFrame) -> list[Block]:

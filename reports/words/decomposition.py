@@ -1,12 +1,11 @@
 """Why N workers aren't N times as fast: the figure and the tables of what a step takes beyond the ideal."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import pandas as pd
 
-from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block, listed
 from reports.charts import steps
@@ -28,7 +27,7 @@ _MOST_BARS = 40
 
 def story(material: Material) -> list[Block]:
     """Why N workers aren't N times as fast: the bars of the first regime that has any, and what their parts are."""
-    parts, told = [blocks.heading("Why not N times", level=2)], _told(material)
+    parts, told = [blocks.heading("Why not N times", level=2)], material.by_regime(material.scaling)
     if not told:
         return [*parts, blocks.text(" ".join([_NOTHING, *_left_out(material.cells)]))]
     rows = next(iter(told.values()))
@@ -37,7 +36,7 @@ def story(material: Material) -> list[Block]:
 
 def tables(material: Material) -> list[Block]:
     """The parts of every step: what they are, and a table for each regime; nothing without any."""
-    told = _told(material)
+    told = material.by_regime(material.scaling)
     if not told:
         return []
     parts = [blocks.heading("From the ideal step to the measured one", level=2), blocks.items(_definitions())]
@@ -47,13 +46,6 @@ def tables(material: Material) -> list[Block]:
         parts.append(_table(rows))
     absent = _left_out(material.cells)
     return [*parts, *([blocks.items(absent)] if absent else [])]
-
-
-def _told(material: Material) -> dict[str, pd.DataFrame]:
-    """The parts of the steps of each regime that has any, in the order in which regimes are shown."""
-    found = material.scaling
-    told = {regime: found[found["regime"] == regime] for regime in material.regimes}
-    return {regime: rows for regime, rows in told.items() if len(rows)}
 
 
 def _about() -> str:
@@ -125,43 +117,36 @@ def _table(rows: pd.DataFrame) -> Block:
         "Parts are in milliseconds per step, in parentheses the 95 % interval of the median; of a rest beyond "
         f"{blocks.percent(NAMED_SHARE)} of the measured step, its share."
     ]
-    if (rows["n"] < FEWEST_LAUNCHES).any():
-        notes.append(f"No interval is given for fewer than {FEWEST_LAUNCHES} rounds.")
+    notes += blocks.few_note(rows["n"], "rounds")
     if not rows["is_paired"].all():
         notes.append(
             "* No launch of the base shares a round: its median over all rounds takes its place, and no interval is "
             "given."
         )
-    if rows["oversubscribed"].any():
-        notes.append("† more threads than cores: shows that it works, not how it scales.")
+    notes += blocks.oversubscribed_note(rows)
     return blocks.table(columns, lines, notes, left=(0,))
 
 
 def _line(own: pd.DataFrame, shown: Sequence[str]) -> list[str]:
     cell = own.iloc[0]
-    digits = _digits(cell["measured_seconds"])
-    words = {row["part"]: _in_words(row, digits) for row in own.to_dict("records")}
-    measured = _milliseconds(cell["measured_seconds"], digits)
+    write = partial(_milliseconds, digits=_digits(cell["measured_seconds"]))
+    words = {row["part"]: _in_words(row, write) for row in own.to_dict("records")}
     return [
-        *[cell["strategy"], f"{cell['workers']}{'†' if cell['oversubscribed'] else ''}"],
-        _milliseconds(cell["ideal_seconds"], digits),
+        *[cell["strategy"], blocks.world(cell), write(cell["ideal_seconds"])],
         *[words.get(part, blocks.DASH) for part in shown],
-        f"{measured}{_interval(cell['measured_low'], cell['measured_high'], digits)}",
+        blocks.with_interval(cell["measured_seconds"], cell["measured_low"], cell["measured_high"], write),
         blocks.span(own["n"]),
     ]
 
 
-def _in_words(row: Mapping[str, object], digits: int) -> str:
+def _in_words(row: Mapping[str, object], write: Callable[[float], str]) -> str:
     """A part in milliseconds, and below it its interval, or the share of a rest that is large."""
-    number = f"{_milliseconds(row['seconds'], digits)}{'' if row['is_paired'] else '*'}"
     share = row["seconds"] / row["measured_seconds"]
-    if row["part"] == REST:
-        return f"{number}\n({blocks.percent(share, 1)})" if abs(share) > NAMED_SHARE else number
-    return f"{number}{_interval(row['low'], row['high'], digits)}"
-
-
-def _interval(low: float, high: float, digits: int) -> str:
-    return "" if math.isnan(low) else f"\n({_milliseconds(low, digits)} to {_milliseconds(high, digits)})"
+    if row["part"] == REST and abs(share) > NAMED_SHARE:
+        return f"{write(row['seconds'])}\n({blocks.percent(share, 1)})"
+    number = blocks.with_interval(row["seconds"], row["low"], row["high"], write)
+    # What isn't paired has no interval.
+    return number if row["is_paired"] else f"{number}*"
 
 
 def _left_out(cells: pd.DataFrame) -> list[str]:

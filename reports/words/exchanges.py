@@ -1,7 +1,8 @@
-"""What a strategy's exchange takes alone, beside its step: sentences on overlap and contention, and two tables."""
+"""What a strategy's exchange takes alone, beside its step: what was sent, and overlap or contention."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -9,31 +10,22 @@ from common.records.collectives import CollectivesRecord, Replayed
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
-from reports.tables.exchanges import CONTENTION, OVERLAP, SENT, trouble
+from reports.tables.exchanges import SENT, trouble
 from reports.tables.material import Material
-from reports.tables.pairs import NO_ROUND, TOO_FEW
 
-_MINUS, _DAGGER = "\N{MINUS SIGN}", "\N{DAGGER}"
+_MINUS = "\N{MINUS SIGN}"
 
 
 def section(material: Material) -> list[Block]:
     """What was replayed and what it means, for each regime, and what wasn't; nothing without replays."""
-    found, replays, names = material.exchanges, material.results.replays, material.shown
+    found, replays = material.exchanges, material.results.replays
     if not replays:
         return []
-    told = {regime: found[found["regime"] == regime] for regime in names}
-    told = {regime: rows for regime, rows in told.items() if len(rows)}
+    told = material.by_regime(found)
     parts = [blocks.heading("The exchange replayed alone", level=2), blocks.text(_about())]
     parts += [blocks.items(_meanings(found["under_way_steps"].sum() > 0))] if told else []
     for regime, rows in told.items():
-        ordered = rows.assign(order=[blocks.natural(name) for name in rows["strategy"]])
-        lines = ordered.sort_values(["order", "workers"]).to_dict("records")
-        parts += [
-            blocks.heading(names[regime], level=3),
-            blocks.items([_sentence(row) for row in lines]),
-            _sent(lines),
-            _times(lines),
-        ]
+        parts += [blocks.heading(material.names[regime], level=3), _sent(rows), _times(rows)]
     refused = _refused(found, replays)
     return [*parts, *([blocks.text("What wasn't replayed, and why:"), blocks.items(refused)] if refused else [])]
 
@@ -67,75 +59,15 @@ def _meanings(is_traced: bool) -> list[str]:
     return meanings
 
 
-def _sentence(row: Mapping[str, object]) -> str:
-    """What the step shows, what its messages take alone, and what that comes to."""
-    messages = _messages(row)
-    alone = f"its {messages} alone take{'s' if messages == 'one message' else ''} {_ms(row, 'replay')}"
-    if row["verdict"] == NO_ROUND:
-        missing = "no round has that beside the step with and without exchange, so nothing tells what is left over"
-        return f"{_who(row)}: {alone}; {missing}{_traced(row)}."
-    shown = _ms(row, "exposed", " of exchange")
-    return f"{_who(row)}: the step shows {shown}, {alone}: {_leftover(row)}{_traced(row)}."
-
-
-def _leftover(row: Mapping[str, object]) -> str:
-    """The verdict with its numbers."""
-    seconds, low, high, n = (row[f"leftover_{name}"] for name in ("seconds", "low", "high", "n"))
-    between = f"{_signed(low)} to {_signed(high)}, n = {n}"
-    if row["verdict"] == CONTENTION:
-        return f"contention of {_signed(seconds)} ms ({between})"
-    if row["verdict"] == OVERLAP:
-        return f"overlap of {_signed(-seconds)} ms ({_signed(-high)} to {_signed(-low)}, n = {n})"
-    if row["verdict"] == TOO_FEW:
-        return f"{_signed(seconds)} ms left over, which too few rounds tell anything of (n = {n})"
-    return f"{_signed(seconds)} ms left over ({between}), which may be nothing"
-
-
-def _traced(row: Mapping[str, object]) -> str:
-    """What the traced steps say beside both times; nothing where none do."""
-    under_way = row["under_way_seconds"]
-    if math.isnan(under_way):
-        return ""
-    was = "it was" if _messages(row) == "one message" else "they were"
-    times = blocks.ratio(under_way / row["replay_seconds"])
-    steps = f"{row['under_way_steps']} traced step{'s' if row['under_way_steps'] > 1 else ''}"
-    said = f"; in {steps} of one launch {was} under way for {_signed(under_way)} ms, {times} times as long as alone"
-    # Ends of intervals are NaN below six launches, which leaves all of these unsaid.
-    took_longer = under_way > row["replay_high"]
-    said += f", so {was.split()[0]} took longer there, waiting for other ranks included" if took_longer else ""
-    shown = row["exposed_seconds"]
-    if under_way > row["exposed_high"]:
-        return f"{said}, and {_signed(under_way - shown)} ms of that lay behind computing"
-    if under_way < row["exposed_low"]:
-        return f"{said}, and {_signed(shown - under_way)} ms of what the step shows had no message under way"
-    return said
-
-
-def _messages(row: Mapping[str, object]) -> str:
-    fewest, most = row["fewest_messages"], row["most_messages"]
-    return "one message" if most == 1 else f"{blocks.span(pd.Series([fewest, most]))} messages"
-
-
-def _who(row: Mapping[str, object]) -> str:
-    return f"{row['strategy']} with {blocks.workers(row['workers'])}{f' {_DAGGER}' if row['oversubscribed'] else ''}"
-
-
-def _ms(row: Mapping[str, object], name: str, of: str = "") -> str:
-    return f"{_signed(row[f'{name}_seconds'])} ms{of} (n = {row[f'{name}_n']})"
-
-
-def _signed(seconds: float) -> str:
-    """Milliseconds without the unit, with a true minus."""
-    return blocks.milliseconds(seconds).replace("-", _MINUS)
-
-
-def _sent(lines: list[dict[str, object]]) -> Block:
+def _sent(found: pd.DataFrame) -> Block:
     """What was sent again: by whom, and who told of it."""
     rows = []
-    for row in lines:
+    for row in blocks.in_order(found):
         messages = blocks.span(pd.Series([row["fewest_messages"], row["most_messages"]]))
-        sizes = [blocks.megabytes(row["size_bytes"]), *(_sent_megabytes(row[name]) for name in SENT)]
-        rows.append([*_place(row), messages, *sizes, row["library"], row["source"]])
+        # Nothing was counted within a process, or where ranks share memory.
+        counted = [blocks.megabytes(row[name]) if row[name] > 0 else blocks.DASH for name in SENT]
+        sizes = [messages, blocks.megabytes(row["size_bytes"]), *counted]
+        rows.append([row["strategy"], blocks.world(row), *sizes, row["library"], row["source"]])
     columns = ["strategy", "workers", "messages\nof a step", "their\nMB", "MB sent,\nreplay", "MB sent,\nstep"]
     notes = [
         "Their MB: sizes of the messages as nccl-tests counts them. MB sent: by all ranks over the launch's own "
@@ -145,57 +77,47 @@ def _sent(lines: list[dict[str, object]]) -> Block:
     return blocks.table([*columns, "sent by", "as told by"], rows, notes, left=(0, 6, 7), wide={6: 1, 7: 1})
 
 
-def _sent_megabytes(count: float) -> str:
-    """A dash for nothing: within a process, or where ranks share memory, there was nothing to count."""
-    return blocks.megabytes(count) if count > 0 else blocks.DASH
-
-
-def _times(lines: list[dict[str, object]]) -> Block:
+def _times(found: pd.DataFrame) -> Block:
     rows = []
-    for row in lines:
+    for row in blocks.in_order(found):
         times = [_with_interval(row, name) for name in ("exposed", "replay", "leftover")]
         steps = f"{_signed(row['under_way_seconds'])} (n = {row['under_way_steps']})"
-        rows.append([*_place(row), *times, steps if row["under_way_steps"] else blocks.DASH, row["verdict"]])
+        steps = steps if row["under_way_steps"] else blocks.DASH
+        rows.append([row["strategy"], blocks.world(row), *times, steps, row["verdict"]])
     columns = ["strategy", "workers", "the step\nshows, ms", "alone, ms", "left over, ms", "under way, ms", "which is"]
     notes = [
-        "Below each time the 95 % interval of the median; n counts rounds, alone launches, under way traced steps."
+        "Below each time the 95 % interval of the median; n counts rounds, alone launches, under way traced steps.",
+        *blocks.few_note(found[["replay_n", "exposed_n", "leftover_n"]], "rounds or launches"),
+        *blocks.oversubscribed_note(found),
     ]
-    counts = pd.DataFrame(lines)[["replay_n", "exposed_n", "leftover_n"]]
-    few = f"No interval is given for fewer than {FEWEST_LAUNCHES}."
-    notes += [few] if ((counts > 0) & (counts < FEWEST_LAUNCHES)).any(axis=None) else []
-    if any(row["oversubscribed"] for row in lines):
-        notes.append(f"{_DAGGER} more threads than cores: shows that it works, not how it scales.")
     return blocks.table(columns, rows, notes, left=(0, 6))
-
-
-def _place(row: Mapping[str, object]) -> list[str]:
-    return [row["strategy"], f"{row['workers']}{_DAGGER if row['oversubscribed'] else ''}"]
 
 
 def _with_interval(row: Mapping[str, object], name: str) -> str:
     if not row[f"{name}_n"]:
         return blocks.DASH
-    number = f"{_signed(row[f'{name}_seconds'])} (n = {row[f'{name}_n']})"
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return number if math.isnan(low) else f"{number}\n{_signed(low)} to {_signed(high)}"
+    seconds, low, high, n = (row[f"{name}_{each}"] for each in ("seconds", "low", "high", "n"))
+    number = f"{_signed(seconds)} (n = {n})"
+    return number if math.isnan(low) else f"{number}\n{blocks.interval(low, high, _signed)}"
+
+
+def _signed(seconds: float) -> str:
+    """Milliseconds without the unit, with a true minus."""
+    return blocks.milliseconds(seconds).replace("-", _MINUS)
 
 
 def _refused(found: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) -> list[str]:
     """A sentence for each strategy, number of workers and reason of replays that `found` has nothing of."""
     used = {stem for stems in found["replays"] for stem in stems}
-    counts: dict[tuple[str, int, str], int] = {}
+    counts: Counter[tuple[str, int, str]] = Counter()
     for stem, record in replays.items():
         if stem not in used:
             replayed = record.replayed or Replayed(strategy=record.title, launch="", source="")
             step = f"its launch {replayed.launch} of the whole step wasn't measured."
-            key = (replayed.strategy, record.world_size, trouble(record) or step)
-            counts[key] = counts.get(key, 0) + 1
-    return [_refusal(*key, count) for key, count in sorted(counts.items(), key=lambda each: _in_order(each[0]))]
-
-
-def _in_order(key: tuple[str, int, str]) -> Iterable[object]:
-    return blocks.natural(key[0]), *key[1:]
-
-
-def _refusal(strategy: str, workers: int, reason: str, count: int) -> str:
-    return f"{strategy} with {blocks.workers(workers)} ({count} launch{'es' if count > 1 else ''}): {reason}"
+            counts[replayed.strategy, record.world_size, trouble(record) or step] += 1
+    return [
+        f"{strategy} with {blocks.workers(workers)} ({count} launch{'es' if count > 1 else ''}): {reason}"
+        for (strategy, workers, reason), count in sorted(
+            counts.items(), key=lambda each: (blocks.natural(each[0][0]), *each[0][1:])
+        )
+    ]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from common.records.training import Record
-from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
 from reports.tables import ceilings, summaries
@@ -128,7 +127,7 @@ def _row(row: Mapping[str, object]) -> list[str]:
     oversubscribed = row["oversubscribed_here"] or row["oversubscribed_there"]
     told = [row["strategy"], f"{row['workers']}{'†' if oversubscribed else ''}"]
     for side in ("here", "there"):
-        interval = blocks.interval_in_milliseconds(row[f"low_seconds_{side}"], row[f"high_seconds_{side}"])
+        interval = blocks.interval(row[f"low_seconds_{side}"], row[f"high_seconds_{side}"], blocks.milliseconds)
         told += [str(row[f"n_{side}"]), blocks.milliseconds(row[f"seconds_{side}"]), interval]
         told.append(f"{row[f'samples_per_second_{side}']:,.0f}")
     return [*told, blocks.ratio(row["ratio"])]
@@ -141,8 +140,7 @@ def _notes(both: pd.DataFrame, cells: pd.DataFrame, others: pd.DataFrame) -> lis
     ]
     if both[["oversubscribed_here", "oversubscribed_there"]].any(axis=None):
         notes.append("† more threads than cores, in one of both at least.")
-    if (both[["n_here", "n_there"]] < FEWEST_LAUNCHES).any(axis=None):
-        notes.append(f"No interval is given for n < {FEWEST_LAUNCHES} launches.")
+    notes += blocks.few_note(both[["n_here", "n_there"]], "launches")
     for side, table in (("here", cells), ("there", others)):
         trained = table[table["exchange"].astype(bool)]
         several = int(trained.duplicated(KEYS).sum())

@@ -5,7 +5,6 @@ from functools import partial
 
 import pandas as pd
 
-from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block, listed
 from reports.charts import speed as speed_charts
@@ -113,20 +112,17 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
     columns = ["strategy", "workers", "n", "ms per step", "95 % interval", "samples/s", "speed-up", "efficiency"]
     columns += ["over own 1", "first step, s", "not ok"]
     notes = [*_base_notes(cells), *_asynchronous_notes(cells)]
-    if cells["oversubscribed"].any():
-        notes.append("† more threads than cores: shows that it works, not how it scales.")
-    if (cells["n"] < FEWEST_LAUNCHES).any():
-        notes.append(f"No interval is given for n < {FEWEST_LAUNCHES} launches.")
+    notes += [*blocks.oversubscribed_note(cells), *blocks.few_note(cells["n"], "launches")]
     return [blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 10))]
 
 
 def _speed_row(row: Mapping[str, object]) -> list[str]:
     return [
         row["strategy"],
-        f"{row['workers']}{'†' if row['oversubscribed'] else ''}",
+        blocks.world(row),
         str(row["n"]),
         blocks.milliseconds(row["seconds"]),
-        blocks.interval_in_milliseconds(row["low_seconds"], row["high_seconds"]),
+        blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds),
         f"{row['samples_per_second']:,.0f}",
         blocks.ratio(row["speed_up"]),
         blocks.percent(row["efficiency"]),

@@ -43,12 +43,11 @@ def _counts(rows: Sequence[Standing]) -> str:
 
 
 def _cells(row: Standing) -> list[str]:
-    interval = DASH if math.isnan(row.low) else f"{row.low:.2f} to {row.high:.2f}"
     return [
         row.strategy,
         f"{row.rate:,.0f}",
         f"{row.relative:.2f}",
-        interval,
+        blocks.interval(row.low, row.high),
         blocks.ratio(row.speed_up),
         limit_in_words(row.limit),
         row.certificate or DASH,

@@ -16,8 +16,8 @@ def test_times_are_written_in_milliseconds_and_bytes_in_megabytes_with_a_dash_fo
 
 
 def test_an_interval_has_both_its_ends_or_a_dash():
-    assert blocks.interval_in_milliseconds(0.00192, 0.00208) == "1.92 to 2.08"
-    assert blocks.interval_in_milliseconds(math.nan, math.nan) == blocks.DASH
+    assert blocks.interval(0.00192, 0.00208, blocks.milliseconds) == "1.92 to 2.08"
+    assert blocks.interval(math.nan, math.nan) == blocks.DASH
 
 
 @pytest.mark.parametrize(("change", "digits", "written"), [(0.25, 0, "+25 %"), (-0.0312, 1, "\N{MINUS SIGN}3.1 %")])

@@ -195,7 +195,7 @@ def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Exp
         start, end = (right, right + length) if length > 0 else (left + length, left)
         left, right = min(left, start), max(right, end)
         low, high = intervals.get(part, (math.nan, math.nan))
-        interval = blocks.DASH if math.isnan(low) else f"{blocks.interval_in_milliseconds(low, high)} ms"
+        interval = blocks.DASH if math.isnan(low) else f"{blocks.interval(low, high, blocks.milliseconds)} ms"
         tip = {"per step": f"{blocks.milliseconds(seconds[part])} ms", "95 % interval": interval, "part": part}
         tip = {name: value.replace("-", "\N{MINUS SIGN}") for name, value in tip.items()}
         marks.append(Expected(panel, key or part, tip, [(start, None), (end, None)], near=(1e-3, 1e-3)))
@@ -225,7 +225,7 @@ def of_sweep() -> Figure:
             if "launch" in row:
                 tip["launch (n = 1)"] = row["launch"]
             else:
-                interval = blocks.interval_in_milliseconds(row["low_seconds"], row["high_seconds"])
+                interval = blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds)
                 tip |= {"95 % interval": f"{interval} ms", "times one host's": blocks.ratio(row["ratio"])}
                 levels = zip(values, (1000 * row["base_seconds"], row["base_samples_per_second"]), strict=True)
                 base = {"ms per step": blocks.milliseconds(row["base_seconds"])}

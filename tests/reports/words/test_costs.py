@@ -1,7 +1,5 @@
 """What the section on time says beside its tables, and which of its parts stand there at all."""
 
-from msgspec import structs
-
 from common.records.training import Record
 from reports.blocks import DASH
 from reports.tables.material import gather
@@ -81,24 +79,8 @@ def test_what_one_process_costs_stands_beside_what_tutorials_claim(tmp_path):
     one = make_record("amber_threads", 2, (3.0,) * 3, rank_factors=(1.0,))
     blocks = section(tmp_path, make_record("amber_ring", 2, (2.0,) * 3), one)
     assert "Tutorials claim a factor of 2 to 3." in str(blocks)
-    assert "Here it is 1.50 (digits weak, 2 workers, n = 1)." in str(blocks)
     assert table_under(blocks, "What one process costs")["rows"] == [
         ["amber_threads", "amber_ring", "2", "digits weak", "3.00", "2.00", "1.50", DASH, "1"]
-    ]
-
-
-def test_rows_from_memory_and_from_a_loader_stand_side_by_side(tmp_path):
-    def waiting(record: Record, seconds: float) -> Record:
-        return changed(record, windows=[structs.replace(window, input_seconds=seconds) for window in record.windows])
-
-    plain = [waiting(make_record("amber_ring", workers), 0.002) for workers in (1, 2)]
-    loader = [waiting(varied("amber_ring", workers, loader_workers=2), 0.0001) for workers in (1, 2)]
-    rows = table_under(section(tmp_path, *plain, *loader), "Waiting for rows")["rows"]
-    assert [row[1:] for row in rows] == [
-        ["1", "amber_ring", "1", "0.200", "2.00", "10.0 %"],
-        ["1", "amber_ring, 2 loader workers", "1", "0.0100", "2.00", "0.5 %"],
-        ["2", "amber_ring", "1", "0.200", "2.00", "10.0 %"],
-        ["2", "amber_ring, 2 loader workers", "1", "0.0100", "2.00", "0.5 %"],
     ]
 
 
@@ -123,8 +105,3 @@ def test_the_time_to_the_first_step_stands_in_its_parts(tmp_path):
     assert [row[0] for row in table["rows"]] == ["amber_ring", "amber_single"]
     without = changed(make_record(), startup_seconds=None)
     assert "Time to the first step" not in [block.get("text") for block in section(tmp_path, without)]
-
-
-def test_the_spread_of_ranks_is_unknown_without_launches_that_exchange_nothing(tmp_path):
-    table = table_under(section(tmp_path, make_record("amber_ring", 2)), "Spread of the ranks, and memory")
-    assert table["rows"][0][3:6] == ["0", DASH, DASH]

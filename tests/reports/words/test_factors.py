@@ -4,16 +4,14 @@ import pytest
 
 from common.records.training import Record
 from reports.blocks import DASH
-from reports.tables import pairs, summaries
-from reports.tables.material import gather, regime_names
+from reports.tables.material import gather
 from reports.tables.results import Results
 from reports.words import factors
 from tests.reports.records import make_record, named, over_hosts, varied
 
 
 def section(tmp_path, *records: Record) -> list[dict]:
-    found = gather(Results(tmp_path, named(*records), None))
-    return factors.options(found.settings, regime_names(found.cells))
+    return factors.section(gather(Results(tmp_path, named(*records), None)))
 
 
 def table_of(blocks: list[dict]) -> dict:
@@ -30,7 +28,7 @@ def test_options_stand_beside_the_default_of_the_same_strategy(tmp_path):
     mpi = [varied("teal_amber", 2, (2.0 + 0.1 * number,) * 3, backend="mpi") for number in range(6)]
     other = [varied("teal_cobalt", 2, (1.0,) * 3, backend="mpi")]
     assert table_of(section(tmp_path, *default, *mpi, *other))["rows"] == [
-        ["teal_amber, mpi backend", "2", "digits weak", "2.25", "4.00", "0.56", "0.50 to 0.62", "6"],
+        ["teal_amber, mpi backend", "teal_amber", "2", "digits weak", "2.25", "4.00", "0.56", "0.50 to 0.62", "6"],
     ]
 
 
@@ -58,10 +56,10 @@ def test_hosts_are_no_option(tmp_path):
         (6, ["3,000", "2,000", "1.50", "1.25 to 1.75", "6"], []),
     ],
 )
-def test_a_factor_is_said_with_both_times_its_interval_and_its_pairs(launches, said, notes):
-    plain = [make_record("cobalt_replicas", 2, (2000.0,) * 3)] * launches
+def test_a_factor_is_said_with_both_times_its_interval_and_its_pairs(tmp_path, launches, said, notes):
+    plain = [make_record("amber_ring", 2, (2000.0,) * 3)] * launches
     times = (2500.0, 3500.0, *[3000.0] * 4)
-    compiled = [varied("cobalt_replicas", 2, (time,) * 3, compiled=True) for time in times]
-    table = pairs.against_default(summaries.launches(named(*plain, *compiled[:launches])), None)
-    assert factors.in_words(table.iloc[0].to_dict()) == said
-    assert factors.notes(table) == notes
+    compiled = [varied("amber_ring", 2, (time,) * 3, compiled=True) for time in times]
+    table = table_of(section(tmp_path, *plain, *compiled[:launches]))
+    assert [row[4:] for row in table["rows"]] == [said]
+    assert table["notes"] == notes

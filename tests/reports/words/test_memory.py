@@ -20,12 +20,6 @@ def table(*records: Record) -> dict[str, dict]:
     return {row["strategy"]: row for row in memory_table(summaries.launches(stems), stems).to_dict("records")}
 
 
-def sentences(*records: Record) -> list[str]:
-    stems = named(*records)
-    launches = summaries.launches(stems)
-    return memory.shardings(memory_table(launches, stems), dict.fromkeys(launches["regime"], "wide weak"))
-
-
 def section(*records: Record) -> list[dict]:
     return memory.section(material_of(*records))
 
@@ -73,32 +67,6 @@ def test_older_records_have_no_row_and_launches_without_exchange_take_no_part():
         "regime workers strategy reference n parameters gradients optimizer_state held above_import device_peak "
         "reference_n reference_held reference_peak peak held_factor peak_factor"
     )
-
-
-@pytest.mark.parametrize(
-    ("peak", "said"),
-    [
-        (660, "costs 45\u00a0% more"),
-        (4560, "costs 900\u00a0% more"),
-        (228, "saves 50\u00a0%"),
-        (457, "makes no difference"),
-    ],
-)
-def test_sharding_is_said_to_cost_or_to_save_what_was_measured(peak, said):
-    [sentence] = sentences(holding("amber_ring", process(8, peak=456)), holding("amber_sharded", process(4, peak=peak)))
-    assert sentence == (
-        f"amber_sharded with 2 workers on wide weak: peak {peak:,} MB (n = 1) against amber_ring's 456 (n = 1): it "
-        f"{said}; sharding is often said to save over 60\u00a0%."
-    )
-
-
-def test_the_world_with_the_most_to_shard_is_named_with_the_range_over_all():
-    [sentence] = sentences(
-        *(holding("amber_ring", process(8, peak=400), workers=workers) for workers in (1, 2, 4)),
-        *(holding("amber_sharded", process(4, peak=4600 - 1100 * workers), workers=workers) for workers in (1, 2, 4)),
-    )
-    assert "with 4 workers on wide weak: peak 200 MB" in sentence
-    assert sentence.endswith("Over its 2 cells beside amber_ring's, peaks go from \u221250\u00a0% to +500\u00a0%.")
 
 
 @pytest.mark.parametrize(("state", "is_said"), [(0, True), (8, False)])
