@@ -1,6 +1,5 @@
 """The step of each strategy between virtual hosts, by the bandwidth of their link, and whether it pays there."""
 
-import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -84,30 +83,6 @@ def paying(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*_COLUMNS, "pays_from", "least_bits_per_second", "least_ratio"])
 
 
-def losses(found: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Record]) -> dict[tuple, dict[str, float]]:
-    """What other maths does to the loss: by regime, `own`, hosts and workers the `loss` after so many `steps`, the
-    median over launches, and its `difference` from that of the same strategy without other maths.
-
-    Both are after the last step that a launch of either made.
-    """
-    said = {}
-    trained = launches[launches["exchange"].astype(bool) & launches["virtual"].astype(bool) & (launches["hosts"] > 1)]
-    trained = trained.assign(own=summaries.without_hosts(trained))
-    world = ["regime", "bare_strategy", "hosts", "workers"]
-    for key, group in trained[trained["bare_strategy"].isin(found["bare_strategy"])].groupby(world):
-        same = group[group["same_maths"].astype(bool)].sort_values("options")
-        if same.empty:
-            continue
-        plain = [records[name].losses for name in same.loc[same["own"] == same["own"].iloc[0], "launch"]]
-        for own, others in group[~group["same_maths"].astype(bool)].groupby("own"):
-            changed = [records[name].losses for name in others["launch"]]
-            steps = min(max(map(len, plain)), max(map(len, changed)))
-            reached, beside = _loss_after(changed, steps), _loss_after(plain, steps)
-            regime, _, hosts, workers = key
-            said[regime, own, hosts, workers] = {"loss": reached, "difference": reached - beside, "steps": steps}
-    return said
-
-
 def _on_the_wire(cells: pd.DataFrame) -> pd.Series:
     """The bandwidth of each cell, bits per second: as it was asked for, else as it was measured for that many hosts."""
     measured = 8 * cells["link_bytes_per_second"] * WIRE_BYTES / PAYLOAD_BYTES
@@ -135,9 +110,3 @@ def one_world(found: pd.DataFrame) -> pd.DataFrame:
     """Of as many hosts the rows with the fewest workers, so that a panel has one number of them."""
     fewest = found.groupby(["regime", "hosts", "delay_seconds"])["workers"].transform("min")
     return found[found["workers"] == fewest]
-
-
-def _loss_after(losses: list[list[float | None]], steps: int) -> float:
-    """The median of the losses after so many steps, of those launches that made them; NaN where it isn't finite."""
-    reached = [each[steps - 1] for each in losses if len(each) >= steps > 0]
-    return math.nan if None in reached else float(pd.Series(reached, dtype=float).median())

@@ -12,12 +12,12 @@ _OF_A_LAUNCH = (
     *("launch", "regime", "strategy", "placement", "hosts", "workers", "exchange", "virtual"),
     *("bandwidth_bits_per_second", "delay_seconds", "link_bytes_per_second"),
 )
-OF_A_HOST = (
+_OF_A_HOST = (
     *("name", "workers", "cores", "processor", "address", "interface"),
     *("clock_offset_seconds", "clock_uncertainty_seconds"),
 )
 _COLUMNS = (
-    *(*_OF_A_LAUNCH, "round_trip_seconds", "host", "host_workers", *OF_A_HOST[2:], "sent_bytes", "formula_bytes"),
+    *(*_OF_A_LAUNCH, "round_trip_seconds", "host", "host_workers", *_OF_A_HOST[2:], "sent_bytes", "formula_bytes"),
     *("windows", "started_last", "finished_last", "skew_seconds", "skew_uncertainty_seconds"),
 )
 
@@ -39,7 +39,7 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
         about["round_trip_seconds"] = record.link.round_trip_seconds if record.link else math.nan
         sent = record.host_bytes_per_step or [math.nan] * len(record.hosts)
         for host, host_bytes, last in zip(record.hosts, sent, waiting["by_host"], strict=True):
-            known = {name: getattr(host, name) for name in OF_A_HOST}
+            known = {name: getattr(host, name) for name in _OF_A_HOST}
             known |= {"host": known.pop("name"), "host_workers": known.pop("workers"), "sent_bytes": host_bytes}
             rows.append(about | known | {"formula_bytes": launch["formula_bytes"]} | waiting["of_all"] | last)
     return pd.DataFrame(rows, columns=[*_COLUMNS])

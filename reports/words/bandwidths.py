@@ -1,4 +1,4 @@
-"""From which bandwidth on distributing pays: a figure, a table and a sentence for each sweep."""
+"""From which bandwidth on distributing pays: a figure and a table for each sweep."""
 
 import math
 from collections.abc import Mapping
@@ -13,29 +13,11 @@ from reports import blocks
 from reports.blocks import Block
 from reports.charts import style, sweep
 from reports.tables import summaries
-from reports.tables.bandwidths import losses, one_world, paying
+from reports.tables.bandwidths import one_world, paying
 from reports.tables.material import Material
 
 FIGURE = "sweep"
 """The name of the figure, which README shows as well."""
-
-_MOST_NAMED = 6
-
-
-def finding(found: pd.DataFrame, regime: str) -> list[str]:
-    """For each number of hosts of a regime a sentence: who pays by its own interval, and from which bandwidth on."""
-    said = []
-    shown = one_world(found[found["regime"] == regime])
-    for (hosts, delay), group in shown.groupby(["hosts", "delay_seconds"]):
-        told = paying(group)
-        told = told[(told["rounds"] >= FEWEST_LAUNCHES) & told["same_maths"].astype(bool)]
-        if told.empty:
-            continue
-        behind = f" with {1000 * delay:g} ms delay" if delay else ""
-        oversubscribed = "; † more threads than cores" if told["oversubscribed"].any() else ""
-        rounds = f"n = {blocks.span(told['rounds'])} rounds"
-        said.append(f"Over {hosts} virtual hosts{behind} {_pays(told)} ({rounds}{oversubscribed}).")
-    return said
 
 
 def section(material: Material) -> list[Block]:
@@ -48,13 +30,11 @@ def section(material: Material) -> list[Block]:
     for regime in swept:
         rows = found[found["regime"] == regime]
         title = "From which bandwidth on it pays" + (f": {names[regime]}" if len(swept) > 1 else "")
-        said = finding(found, regime)
         parts += [
             blocks.heading(title, level=2),
             blocks.text(_about()),
             blocks.figure(FIGURE, drawing(rows, launches, looks), _caption(rows, names[regime]), _alternative(rows)),
-            *([blocks.items(said)] if said else []),
-            _table(rows, losses(rows, launches, records)),
+            _table(rows),
         ]
     return parts
 
@@ -111,55 +91,28 @@ def _alternative(rows: pd.DataFrame) -> str:
     )
 
 
-def _table(rows: pd.DataFrame, reached: Mapping[tuple, Mapping[str, float]]) -> Block:
-    """From which bandwidth on each pays, and what other maths does to the loss."""
+def _table(rows: pd.DataFrame) -> Block:
+    """From which bandwidth on each pays, and the ratio over the slowest and the fastest link."""
     found = paying(rows)
-    slowest, fastest = (found[name].unique() for name in ("least_bits_per_second", "bandwidth_bits_per_second"))
-    is_shared = len(slowest) == len(fastest) == 1
-    lines = []
-    for row in found.to_dict("records"):
-        ends = {"least_bits_per_second": "least_ratio", "bandwidth_bits_per_second": "ratio"}
-        links = ["" if is_shared else f"{_megabits(row[link])}: " for link in ends]
-        ratios = [f"{link}{blocks.number(row[name])}" for link, name in zip(links, ends.values(), strict=True)]
-        loss = reached.get((row["regime"], row["own"], row["hosts"], row["workers"]))
-        lines.append(
-            [
-                *[
-                    row["own"],
-                    str(row["hosts"]),
-                    blocks.world(row),
-                    _in_words(row),
-                    str(row["rounds"]),
-                ],
-                *ratios,
-                blocks.interval(row["low"], row["high"]),
-                *_loss(loss),
-            ]
-        )
-    at = ["over the\nslowest link", "over the\nfastest link"]
-    if is_shared:
-        at = [f"at {_megabits(each[0])}\nMbit/s" for each in (slowest, fastest)]
-    columns = ["strategy", "hosts", "workers", "pays from,\nMbit/s", "rounds\n(n)"]
-    columns += [*(f"ratio {each}" for each in at), "95 %\ninterval", "loss", "beside\nplain"]
-    if not reached:
-        columns, lines = columns[:-2], [line[:-2] for line in lines]
-    return blocks.table(columns, lines, _notes(rows, bool(reached)), left=(0, 3))
-
-
-def _notes(rows: pd.DataFrame, has_losses: bool) -> list[str]:
+    lines = [
+        [
+            *[row["own"], str(row["hosts"]), blocks.world(row), _in_words(row), str(row["rounds"])],
+            f"{_megabits(row['least_bits_per_second'])}: {blocks.number(row['least_ratio'])}",
+            f"{_megabits(row['bandwidth_bits_per_second'])}: {blocks.number(row['ratio'])}",
+            blocks.interval(row["low"], row["high"]),
+        ]
+        for row in found.to_dict("records")
+    ]
+    columns = ["strategy", "hosts", "workers", "pays from,\nMbit/s", "rounds\n(n)", "ratio over the\nslowest link"]
+    columns += ["ratio over the\nfastest link", "95 %\ninterval"]
     notes = ["Ratio: how many times one host's samples per second, the median over rounds that have both."]
-    if has_losses:
-        notes.append(
-            "Loss: of the last step, the median over launches, after so many steps; beside it the difference from the "
-            "same strategy's without other maths after as many."
-        )
     if (rows["rounds"] < FEWEST_LAUNCHES).any():
         notes.append(f"With fewer than {FEWEST_LAUNCHES} rounds there is no interval, and so no telling what pays.")
     if rows["oversubscribed"].any():
         notes.append("† more threads than cores: hosts with cores of their own compute faster, and may pay earlier.")
     if not rows["is_chosen"].all():
         notes.append("The fastest link is as fast as it goes: its bandwidth is what calibration found.")
-    return notes
+    return blocks.table(columns, lines, notes, left=(0, 3))
 
 
 def _in_words(row: Mapping[str, object]) -> str:
@@ -170,34 +123,6 @@ def _in_words(row: Mapping[str, object]) -> str:
     if math.isnan(row["pays_from"]):
         return f"not up to {_megabits(row['bandwidth_bits_per_second'])}"
     return _megabits(row["pays_from"])
-
-
-def _loss(reached: Mapping[str, float] | None) -> list[str]:
-    if reached is None:
-        return [blocks.DASH, blocks.DASH]
-    if math.isnan(reached["loss"]):
-        return ["not finite", blocks.DASH]
-    loss, difference = f"{reached['loss']:.5f} after {reached['steps']:,}", reached["difference"]
-    if math.isnan(difference):
-        return [loss, blocks.DASH]
-    sign = "+" if difference > 0 else "\N{MINUS SIGN}" if difference < 0 else ""
-    return [loss, f"{sign}{blocks.tiny(abs(difference))}" if difference else "0"]
-
-
-def _pays(told: pd.DataFrame) -> str:
-    """From which bandwidths on the strategies of these rows of `paying` pay, and with whom it doesn't."""
-    parts = [f"from {_megabits(bandwidth)} Mbit/s on with {_who(own)}" for bandwidth, own in told.groupby("pays_from")]
-    verb, never = ("pays" if parts else "doesn't pay"), told[told["pays_from"].isna()]
-    if len(never):
-        until = f"up to {_megabits(never['bandwidth_bits_per_second'].max())} Mbit/s with {_who(never)}"
-        parts.append(f"not {until}" if parts else until)
-    return f"distributing {verb} by its own interval, beside one host alone, {', '.join(parts)}"
-
-
-def _who(rows: pd.DataFrame) -> str:
-    """The strategies of these rows, with a dagger where they're oversubscribed; of many how many they are."""
-    names = [f"{row['own']}{' †' if row['oversubscribed'] else ''}" for row in rows.to_dict("records")]
-    return blocks.listed(names) if len(names) <= _MOST_NAMED else f"{len(names)} strategies"
 
 
 def _megabits(bits_per_second: float) -> str:

@@ -1,4 +1,4 @@
-"""What disturbed the launches: a sentence with remedies, a table by round, and one of disturbed launches."""
+"""What disturbed the launches: a sentence with remedies, and a table by round."""
 
 import pandas as pd
 
@@ -40,21 +40,15 @@ def finding(found: pd.DataFrame) -> str:
 
 
 def section(material: Material) -> list[Block]:
-    """What else happened on the workers' cores, by round, and every launch that it disturbed."""
+    """What else happened on the workers' cores, by round, and what to do about it."""
     found = material.disturbances
     parts = [blocks.heading("Was the machine quiet?", level=2)]
     if found.empty:
         return [*parts, blocks.text("No launch tells what else happened on its cores.")]
-    wrong = found[found["disturbed"]]
     parts += [*_explanation(), _table_by_round(found)]
-    if wrong.empty:
+    if not found["disturbed"].any():
         return [*parts, blocks.text("No launch was disturbed.")]
-    return [
-        *parts,
-        blocks.heading("Disturbed launches", level=3),
-        blocks.text(finding(found)),
-        _table_of_launches(wrong),
-    ]
+    return [*parts, blocks.text(finding(found))]
 
 
 def _causes(wrong: pd.DataFrame) -> dict[str, str]:
@@ -111,18 +105,6 @@ def _table_by_round(found: pd.DataFrame) -> Block:
     if found["megahertz"].isna().all():
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     return blocks.table(columns, rows, [], left=(0,))
-
-
-def _table_of_launches(wrong: pd.DataFrame) -> Block:
-    columns = ["launch", "round", "disturbed windows", "stolen", "others", "spin slower", "clock slower"]
-    rows = []
-    for row in wrong.sort_values(["round", "launch"]).to_dict("records"):
-        measures = [blocks.percent(row[name]) for name in ("steal", "others", "slowness", "slower_clock")]
-        name = f"{row['round']:.0f}" if row["part"] == "round" else row["part"]
-        rows.append([row["launch"], name, f"{row['disturbed_windows']} of {row['windows']}", *measures])
-    if wrong["slower_clock"].isna().all():
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
-    return blocks.table(columns, rows, [], left=(0, 1))
 
 
 def _shares(values: pd.Series) -> str:

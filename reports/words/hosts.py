@@ -10,11 +10,11 @@ from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
 from reports.tables import summaries
-from reports.tables.hosts import OF_A_HOST, clock_uncertainty
+from reports.tables.hosts import clock_uncertainty
 from reports.tables.material import Material
 
 _MOST_HOSTS_LISTED = 4
-_WORLD = ["strategy", "regime", "workers"]
+_FACTS = ("name", "cores", "processor", "interface", "address")
 
 
 def section(material: Material) -> list[Block]:
@@ -33,7 +33,7 @@ def about(material: Material) -> list[Block]:
     known: dict[tuple, list[float]] = {}
     for record in records.values():
         for host in record.hosts:
-            facts = tuple(str(getattr(host, name) or blocks.DASH) for name in ("name", *OF_A_HOST[2:6]))
+            facts = tuple(str(getattr(host, name) or blocks.DASH) for name in _FACTS)
             known.setdefault(facts, []).append(clock_uncertainty(host))
     rows = [
         [*facts, str(len(uncertainties)), _within(pd.Series(uncertainties).max())]
@@ -52,12 +52,10 @@ def about(material: Material) -> list[Block]:
             "known bandwidth does, not how fast so many machines would compute, and never share a curve with real ones."
         )
     columns = ["host", "cores", "processor", "interface", "address", "launches", "clock known to"]
-    # In the order of the columns.
-    ordered = [[row[0], row[1], row[2], row[4], row[3], *row[5:]] for row in rows]
     return [
         blocks.heading("The hosts", level=2),
         blocks.text(about),
-        blocks.table(columns, ordered, [], left=(0, 2, 3, 4)),
+        blocks.table(columns, rows, [], left=(0, 2, 3, 4)),
         *_allocations([*records.values()]),
     ]
 
@@ -125,30 +123,29 @@ def _bytes(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     if told.empty:
         return [heading, blocks.text("No launch over several hosts counted what these sent.")]
     rows = []
-    for _, world in _in_order(told, ["own", "regime", "workers", "hosts"]):
-        first, links = world.iloc[0], [own for _, own in world.groupby("strategy", sort=False)]
-        every = [own.groupby("launch")["sent_bytes"].sum().median() for own in links]
-        by_host = [own.groupby("host", sort=False)["sent_bytes"].median() for own in links]
-        counts = [own["launch"].nunique() for own in links]
-        formula = first["formula_bytes"]
+    for (strategy, regime, workers), group in _in_order(told):
+        by_host = group.groupby("host", sort=False)["sent_bytes"].median()
+        every = group.groupby("launch")["sent_bytes"].sum()
+        ends = by_host if len(by_host) <= _MOST_HOSTS_LISTED else pd.Series([by_host.min(), by_host.max()])
+        between = ", " if len(by_host) <= _MOST_HOSTS_LISTED else " to "
+        formula = group["formula_bytes"].iloc[0]
         rows.append(
             [
-                first["strategy"] if len(links) == 1 else f"{first['own']}, {first['hosts']} hosts, {len(links)} links",
-                *[str(first["workers"]), names[first["regime"]], blocks.span(pd.Series(counts)), _by_host(by_host)],
-                *[_megabytes(every), blocks.DASH if math.isnan(formula) else f"{formula / 1e6:,.3f}"],
-                _span([count / formula for count in every]) if formula > 0 else blocks.DASH,
+                *[strategy, str(workers), names[regime], str(len(every)), between.join(map(_megabytes, ends))],
+                *[_megabytes(every.median()), _megabytes(formula)],
+                f"{every.median() / formula:,.3f}" if formula > 0 else blocks.DASH,
             ]
         )
     explanation = (
         "Megabytes that each host sent to the others in a step, in the hosts' order, packet headers included, by the "
-        "counters of its interface around the clocked windows; medians over n launches, of several links the least and "
-        "the most of them. Beside them what all hosts send by the formula of the algorithm, which has no headers: on "
+        "counters of its interface around the clocked windows, of many hosts the least and the most; medians over n "
+        "launches. Beside them what all hosts send by the formula of the algorithm, which has no headers: on "
         f"Ethernet these add {blocks.percent(WIRE_BYTES / PAYLOAD_BYTES - 1, 1)} to full segments, and less where the "
         "system hands whole buffers to the interface, which counts their headers once. The formulas are in the section "
         "on exchange."
     )
     columns = ["strategy", "workers", "regime", "n", "each host, MB", "all, MB", "by formula", "ratio"]
-    return [heading, blocks.text(explanation), _of_regimes(columns, rows)]
+    return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(0, 2))]
 
 
 def _skew(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
@@ -175,12 +172,7 @@ def _skew(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
         "launch isn't known, and no part of the uncertainty."
     )
     columns = ["strategy", "workers", "regime", "n", "windows", "skew", "started last", "finished last"]
-    return [
-        heading,
-        blocks.text(explanation),
-        blocks.items(waited(told)),
-        _of_regimes(columns, rows),
-    ]
+    return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(0, 2))]
 
 
 def skew(launches: pd.DataFrame) -> str:
@@ -189,38 +181,6 @@ def skew(launches: pd.DataFrame) -> str:
     if not median > uncertainty:
         return f"below the clocks' {_within(uncertainty)}"
     return f"{_time(median)} ({_within(uncertainty)})"
-
-
-def waited(found: pd.DataFrame) -> list[str]:
-    """A sentence for each set of hosts: whose workers came last to windows and left them last, so who waited for whom.
-
-    `found` are rows of `table`, of launches that tell.
-    """
-    members = found.groupby("launch")["host"].agg(tuple)
-    said = []
-    for hosts, launches in members.groupby(members):
-        own = found[found["launch"].isin(launches.index)]
-        windows = int(own.drop_duplicates("launch")["windows"].sum())
-        starts, ends = (own.groupby("host", sort=False)[edge].sum() for edge in ("started_last", "finished_last"))
-        place = f"Of {windows:,} windows over {_listed(hosts)} (n = {len(launches)} launches)"
-        if not starts.sum() and not ends.sum():
-            said.append(
-                f"{place} nobody can say who started or finished last: all were within the clocks' uncertainty."
-            )
-            continue
-        so = ", so that the others waited for it" if starts.sum() else ""
-        started, finished = _most_often(starts, windows, "started"), _most_often(ends, windows, "finished")
-        said.append(f"{place} {started}{so}; {finished}.")
-    return said
-
-
-def _most_often(counts: pd.Series, windows: int, verb: str) -> str:
-    """Which host was last most often, and how often that can't be told."""
-    if not counts.sum():
-        return f"nobody can say who {verb} last"
-    last, unknown = counts.max() / windows, 1 - counts.sum() / windows
-    among = f" ({blocks.percent(unknown)} can't be told)" if unknown else ""
-    return f"{counts.idxmax()} {verb} last most often, {blocks.percent(last)} of them{among}"
 
 
 def _who(group: pd.DataFrame, edge: str) -> str:
@@ -232,43 +192,15 @@ def _who(group: pd.DataFrame, edge: str) -> str:
     return ", ".join([*said, *([f"can't tell {blocks.percent(unknown)}"] if unknown > 0 else [])])
 
 
-def _in_order(found: pd.DataFrame, keys: Sequence[str] = _WORLD) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """The groups of these rows that have the same `keys`, by strategy, then workers, hosts and bandwidth."""
+def _in_order(found: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
+    """The rows of each strategy, regime and number of workers, by strategy, then workers, hosts and bandwidth."""
     own, speed = summaries.without_hosts(found), found["bandwidth_bits_per_second"].fillna(math.inf)
     ordered = found.assign(own=own, speed=speed).sort_values(["own", "regime", "workers", "hosts", "speed", "launch"])
-    yield from ordered.groupby([*keys], sort=False)
+    yield from ordered.groupby(["strategy", "regime", "workers"], sort=False)
 
 
-def _of_regimes(columns: list[str], rows: list[list[str]]) -> Block:
-    """A table with a column of regimes, which is left out where there is only one, and named in a note."""
-    place = columns.index("regime")
-    told = {row[place] for row in rows}
-    if len(told) > 1:
-        return blocks.table(columns, rows, [], left=(0, place))
-    shown = [[*row[:place], *row[place + 1 :]] for row in rows]
-    note = f"{blocks.capitalized(told.pop())}."
-    return blocks.table([*columns[:place], *columns[place + 1 :]], shown, [note], left=(0,))
-
-
-def _by_host(links: Sequence[pd.Series]) -> str:
-    """Bytes by host, over each link, as megabytes; of many hosts the least and the most."""
-    if len(links[0]) > _MOST_HOSTS_LISTED:
-        return _megabytes([count for link in links for count in link])
-    return ", ".join(_megabytes([link.get(host, math.nan) for link in links]) for host in links[0].index)
-
-
-def _megabytes(counts: Sequence[float]) -> str:
-    return _span([count / 1e6 for count in counts])
-
-
-def _span(values: Sequence[float]) -> str:
-    """The least and the most of these numbers, or the only one, with three digits after the point."""
-    least, most = f"{min(values):,.3f}", f"{max(values):,.3f}"
-    return least if least == most else f"{least} to {most}"
-
-
-def _listed(hosts: Sequence[str]) -> str:
-    return blocks.listed([*hosts]) if len(hosts) <= _MOST_HOSTS_LISTED else f"{len(hosts)} hosts"
+def _megabytes(count: float) -> str:
+    return blocks.DASH if math.isnan(count) else f"{count / 1e6:,.3f}"
 
 
 def _asked(bandwidth: float, delay: float) -> str:

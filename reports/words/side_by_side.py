@@ -1,6 +1,5 @@
 """Two folders of records beside each other: their configurations, and what else differs between them."""
 
-import math
 from collections.abc import Iterable, Mapping
 
 import pandas as pd
@@ -8,7 +7,7 @@ import pandas as pd
 from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
-from reports.tables import ceilings, summaries
+from reports.tables import summaries
 from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.tables.side_by_side import KEYS, beside
@@ -17,7 +16,7 @@ _PAIRED = "nox -s compare -- --against-commit REV"
 
 
 def section(material: Material) -> list[Block]:
-    """What differs between two folders, then their cells with exchange and their ceilings; nothing without a second.
+    """What differs between two folders, then their cells with exchange; nothing without a second.
 
     Raises UserError for a damaged task.
     """
@@ -35,7 +34,6 @@ def section(material: Material) -> list[Block]:
         blocks.text(explanation),
         *_differences(here, there),
         *_cells(material.cells, summaries.cells(summaries.launches(there.records))),
-        *_ceilings(here, there),
     ]
 
 
@@ -102,25 +100,6 @@ def _cells(cells: pd.DataFrame, others: pd.DataFrame) -> list[Block]:
         notes = _notes(rows, cells, others)
         parts += [blocks.heading(regime, level=2), blocks.table([*columns, "ratio of ms"], shown, notes, left=(0,))]
     return parts
-
-
-def _ceilings(here: Results, there: Results) -> list[Block]:
-    """What each framework's own products reach in both; nothing where neither has a probe."""
-    sides = [ceilings.rates(results.ceilings) for results in (here, there)]
-    rows = []
-    for key in sorted({*sides[0], *sides[1]}):
-        framework, preset, batch = key
-        rates = [side.get(key, math.nan) for side in sides]
-        shown = [blocks.DASH if math.isnan(rate) else f"{rate:,.0f}" for rate in rates]
-        rows.append([framework, preset, str(batch), *shown, blocks.ratio(rates[0] / rates[1])])
-    if not rows:
-        return []
-    columns = ["framework", "preset", "rows", "GFLOP/s here", "GFLOP/s there", "ratio"]
-    notes = ["The float32 products of one worker's step by the framework's own operations, n = 1 probe each."]
-    return [
-        blocks.heading("The frameworks' ceilings in both", level=2),
-        blocks.table(columns, rows, notes, left=(0, 1)),
-    ]
 
 
 def _row(row: Mapping[str, object]) -> list[str]:

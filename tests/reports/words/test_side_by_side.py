@@ -14,8 +14,7 @@ from reports.tables.results import Results
 from reports.tables.side_by_side import check_other
 from reports.words import side_by_side
 from tests.changes import changed
-from tests.reports.pieces import headings, table_under
-from tests.reports.probes import probe
+from tests.reports.pieces import headings
 from tests.reports.records import HOST, make_record, named, over_hosts, unfinished
 
 ELSEWHERE = HOST | {"name": "there", "processor": "Other CPU", "cores": 8}
@@ -132,16 +131,6 @@ def test_the_section_follows_the_curves_and_is_there_only_when_asked_for():
     blocks = document.compose(gather(here, against=there))[0]["blocks"]
     assert headings(blocks, level=1)[:3] == ["Finding", "Curves", "Beside there"]
     assert "Beside there" not in headings(document.compose(gather(here))[0]["blocks"])
-
-
-def test_the_ceilings_of_both_stand_beside_each_other():
-    ring = make_record("amber_ring", 2)
-    here = dataclasses.replace(results(ring), ceilings=(probe(milliseconds=8.0),))
-    there = dataclasses.replace(results(ring, folder="there"), ceilings=(probe(milliseconds=4.0), probe("cobalt")))
-    table = table_under(section(here, there), "The frameworks' ceilings in both")
-    assert [row[:3] for row in table["rows"]] == [["amber", "digits", "64"], ["cobalt", "digits", "64"]]
-    assert table["rows"][0][-1] == "0.50"
-    assert table["rows"][1][3] == DASH
 
 
 def test_virtual_hosts_do_not_stand_beside_real_ones():
