@@ -1,4 +1,4 @@
-"""Figures of how fast strategies are: the rates of one regime by strategy, and rates and ratios by workers.
+"""Figures of how fast strategies are: the rates of one regime by strategy, and rates by workers.
 
 Each function returns one SVG, the same bytes for the same input.
 """
@@ -21,20 +21,12 @@ from reports.charts.layout import DOTS
 from reports.charts.style import Style
 from reports.tables.summaries import oversubscribed_worlds
 
-MOST_CURVES = 8  # Strategies that one panel can tell apart.
-
 _ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 66.0  # Millimetres: the first page has room for so much.
 _LETTER = 1.27  # The width of a letter of a row's name, in millimetres.
 _LONGEST_NAME = 26  # Characters of a row's name where panels stand below one another.
 _MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
-_CURVES_HEIGHT, _PANEL_HEIGHT, _PANELS_BESIDE = 46.0, 20.0, 5  # Millimetres; small panels in a row.
+_PANEL_HEIGHT, _PANELS_BESIDE = 20.0, 5  # Millimetres; small panels in a row.
 _TITLE_LINE, _LONGEST_TITLE = 2.9, 26  # Millimetres of a line, and the characters of one above a small panel.
-_MEASURES = {
-    "samples_per_second": "samples per second",
-    "speed_up": "speed-up over the undistributed base",
-    "efficiency": "efficiency: that speed-up per worker",
-    "own_speed_up": "speed-up over one worker of the same strategy",
-}
 
 
 def headline(
@@ -203,100 +195,9 @@ def _draw_rates(
 def curves(
     cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH
 ) -> bytes:
-    """Throughput, speed-up over either base, and efficiency by workers for one regime, with every launch."""
-    launches, note = _thinned(launches)
-    launches = _with_ratios(launches, cells)
-    handles = [layout.line_handle(name, looks[name]) for name in sorted(cells["strategy"].unique())]
-    handles.append(layout.dotted_handle("ideal: N times the base"))
-    if cells["oversubscribed"].any():
-        handles.append(layout.mark_handle("o", 3.4, 0.6, f"{DAGGER} more threads than cores"))
-    handles += _interval_handle(cells)
-    with matplotlib.rc_context(style.SETTINGS):
-        columns = 2 if width > style.NARROW else 1
-        heights = [_CURVES_HEIGHT] * (4 // columns)
-        figure, panels = layout.panels(4, width, heights, left=13, between=12, handles=handles, note=note)
-        for axes, (measure, title) in zip(panels, _MEASURES.items(), strict=True):
-            axes.set_title(title)
-            svg.panel(axes, title)
-            _shade_oversubscribed(axes, cells)
-            _draw_measure(axes, cells, launches, looks, measure)
-            if axes in panels[-columns:]:
-                axes.set_xlabel("workers")
-        return svg.svg(figure)
-
-
-def _with_ratios(launches: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """The launches with their ratios over what those of their cells are over."""
-    bases = cells[["strategy", "workers", "base_samples_per_second", "own_samples_per_second"]]
-    beside = launches[["strategy", "workers", "samples_per_second"]].merge(
-        bases, on=["strategy", "workers"], how="left"
-    )
-    speed_up = beside["samples_per_second"] / beside["base_samples_per_second"]
-    return launches.assign(
-        speed_up=speed_up.to_numpy(),
-        efficiency=(speed_up / beside["workers"]).to_numpy(),
-        own_speed_up=(beside["samples_per_second"] / beside["own_samples_per_second"]).to_numpy(),
-    )
-
-
-def _draw_measure(
-    axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], measure: str
-) -> None:
-    """One panel of the curves: a measure of every launch and of the medians, with its ideal."""
-    workers = np.array(sorted(cells["workers"].unique()))
-    if cells[measure].notna().sum() == 0:
-        axes.text(0.5, 0.4, "the base wasn't measured", transform=axes.transAxes, ha="center", color=style.FAINT)
-    for (name, is_oversubscribed), group in launches.dropna(subset=[measure]).groupby(["strategy", "oversubscribed"]):
-        look = looks[name]
-        [points] = axes.plot(group["workers"] * 2**look.shift, group[measure], look.marker, color=look.color, zorder=3)
-        points.set(
-            markersize=2.6, markerfacecolor="none" if is_oversubscribed else look.color, markeredgewidth=0.5, alpha=0.5
-        )
-        svg.mark(points, [name], *map(_tip_of_launch, group.to_dict("records")))
-    for name, group in cells.dropna(subset=[measure]).sort_values("workers").groupby("strategy"):
-        _draw_curve(axes, str(name), group, looks[name], measure)
-    if measure == "samples_per_second":
-        for base, rate in _bases(cells).items():
-            axes.plot(workers, workers * rate, color=_color(base, looks), linewidth=0.9, linestyle=DOTS, zorder=1.5)
-    else:
-        ideal = np.ones(len(workers)) if measure == "efficiency" else workers
-        axes.plot(workers, ideal, color=style.INK, linewidth=0.9, linestyle=DOTS, zorder=1.5)
-    _workers_axis(axes, cells)
-    if measure == "efficiency":
-        axes.set_ylim(0, max(1.1, 1.06 * float(np.nan_to_num(launches[measure].max()))))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
-    else:
-        axes.set_yscale("log")
-        layout.plain_log_axis(axes)
-
-
-def _draw_curve(axes: Axes, name: str, cells: pd.DataFrame, look: Style, measure: str) -> None:
-    """The medians of a strategy: a line, their marks, and of their rates the intervals."""
-    x = cells["workers"] * 2**look.shift
-    [line] = axes.plot(x, cells[measure], color=look.color, linestyle=look.line, zorder=2)
-    svg.mark(line, [name])
-    tips = [*map(_tip_of_median, cells.to_dict("records"))]
-    for is_oversubscribed in (False, True):
-        chosen = cells["oversubscribed"].to_numpy() == is_oversubscribed
-        if chosen.any():
-            [medians] = axes.plot(x[chosen], cells[measure][chosen], look.marker, color=look.color, zorder=4)
-            medians.set(
-                markersize=4.2, markerfacecolor=style.PAPER if is_oversubscribed else look.color, markeredgewidth=0.8
-            )
-            svg.mark(medians, [name], *[tip for tip, is_chosen in zip(tips, chosen, strict=True) if is_chosen])
-    if measure == "samples_per_second" and cells["low_seconds"].notna().any():
-        known = cells["low_seconds"].notna()
-        low, high = _interval(cells[known])
-        intervals = axes.vlines(x[known], low, high, color=look.color, linewidth=1.8, alpha=0.6, zorder=2.6)
-        svg.mark(intervals, [name])
-
-
-def multiples(
-    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH
-) -> bytes:
     """Throughput by workers for one regime, a small panel for each strategy, with those of all others in grey.
 
-    `cells` and `launches` as in `curves`, for more strategies than one panel can tell apart.
+    `cells` and `launches` as in `headline`.
     """
     launches, note = _thinned(launches)
     names = in_order_of_speed(cells)
@@ -324,7 +225,7 @@ def multiples(
         others = [cell[["workers", "samples_per_second"]].to_numpy() for _, cell in cells.groupby("strategy")]
         for place, (axes, name, title) in enumerate(zip(panels, names, titles, strict=True)):
             axes.add_collection(LineCollection(others, colors=style.GREY, linewidths=0.5, zorder=1))
-            _draw_multiple(axes, cells[cells["strategy"] == name], launches[launches["strategy"] == name], looks[name])
+            _draw_curve(axes, cells[cells["strategy"] == name], launches[launches["strategy"] == name], looks[name])
             svg.button(axes.set_title(title, fontsize=6.2, color=looks[name].color, pad=2), name)
             svg.panel(axes, f"{name}: samples per second of all workers, by workers")
             _workers_axis(axes, cells)
@@ -336,8 +237,8 @@ def multiples(
         return svg.svg(figure)
 
 
-def _draw_multiple(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: Style) -> None:
-    """One panel of `multiples`: a strategy's launches, its medians, and the ideal over its base."""
+def _draw_curve(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: Style) -> None:
+    """One panel of `curves`: a strategy's launches, its medians, and the ideal over its base."""
     ordered = cells.sort_values("workers")
     name = ordered["strategy"].iloc[0]
     for is_oversubscribed, group in launches.groupby("oversubscribed"):
@@ -355,19 +256,9 @@ def _draw_multiple(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look
 
 
 def _highest(cells: pd.DataFrame, launches: pd.DataFrame) -> float:
-    """The highest point that a panel of `multiples` has to show."""
+    """The highest point that a panel of `curves` has to show."""
     ideals = cells["workers"] * cells["base_samples_per_second"]
     return max(launches["samples_per_second"].max(), float(np.nan_to_num(ideals.max())))
-
-
-def _shade_oversubscribed(axes: Axes, cells: pd.DataFrame) -> None:
-    """A grey ground from halfway before the smallest oversubscribed number of workers on."""
-    over = oversubscribed_worlds(cells)
-    if not over:
-        return
-    below = [workers for workers in cells["workers"].unique() if workers < over[0]]
-    start = math.sqrt(max(below) * over[0]) if below else over[0] * 2**-_MARGIN
-    axes.axvspan(start, over[-1] * 2**_MARGIN, color=style.GROUND, linewidth=0, zorder=0)
 
 
 def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:

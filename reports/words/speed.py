@@ -6,7 +6,7 @@ from functools import partial
 import pandas as pd
 
 from reports import blocks
-from reports.blocks import Block, listed
+from reports.blocks import Block
 from reports.charts import speed as speed_charts
 from reports.charts import style
 from reports.tables import summaries
@@ -15,7 +15,7 @@ from reports.words import configurations
 
 
 def curves(material: Material) -> list[Block]:
-    """The curves of each regime, and what several workers gain over the fastest baseline.
+    """The curves of each regime.
 
     Left out are regimes that differ from one before in their batch alone, and have one number of workers of each
     strategy: that is a batch that was tried, and makes no curve.
@@ -37,48 +37,24 @@ def _curves(material: Material, name: str, shown: pd.DataFrame) -> list[Block]:
     batch = configurations.batch_in_words(shown)
     about = f"{blocks.capitalized(batch)}. Options: {first['task']}. Machine: {first['machine']}."
     parts = [blocks.heading(title, level=2), blocks.text(about)]
-    said = [*_gain(shown), *filter(None, [oversubscription(summaries.with_exchange(material.launches, name))])]
-    parts += [blocks.items(said)] if said else []
     every, shown = shown, summaries.over_fastest_links(shown)
     only = " Of several links the fastest." if len(shown) < len(every) else ""
     if shown["workers"].nunique() == 1:
         return [*parts, blocks.text("Only one number of workers was measured here, so there is no curve to draw.")]
     points = summaries.with_exchange(material.launches, name)
     points = points[points["strategy"].isin(shown["strategy"])]
-    is_many = shown["strategy"].nunique() > speed_charts.MOST_CURVES
-    draw = speed_charts.multiples if is_many else speed_charts.curves
-    what = "Throughput, a panel for each strategy" if is_many else "Throughput, speed-up and efficiency"
     whose = " of a strategy on as many hosts" if shown["placement"].any() else ""
     caption = (
-        f"{what}, {configurations.regime_name(shown)}. Every mark is one launch, hollow with more threads than cores; "
-        f"lines join the medians{whose}. n = {blocks.span(shown['n'])} launches each.{only}"
+        f"Throughput, a panel for each strategy, {configurations.regime_name(shown)}. Every mark is one launch, hollow "
+        f"with more threads than cores; lines join the medians{whose}. n = {blocks.span(shown['n'])} launches "
+        f"each.{only}"
     )
-    alt = "A panel for each strategy with its samples per second over the number of workers, the others' in grey."
-    if not is_many:
-        alt = (
-            "Four panels of lines over the number of workers: samples per second, speed-up over the undistributed "
-            "base, efficiency, speed-up over one worker of the same strategy."
-        )
-    alt += " The table of speeds has all numbers."
-    looks = style.styles(material.colors)
-    return [*parts, blocks.figure("curves", partial(draw, shown, points, looks), caption, alt)]
-
-
-def _gain(shown: pd.DataFrame) -> list[str]:
-    """What the fastest world of several workers with a core each has over the fastest base; none without either."""
-    fitting = shown[~shown["oversubscribed"].astype(bool) & shown["same_maths"].astype(bool)]
-    bases, several = fitting[fitting["bare_strategy"] == fitting["named_base"]], fitting[fitting["workers"] > 1]
-    if bases.empty or several.empty:
-        return []
-    base, best = (table.loc[table["samples_per_second"].idxmax()] for table in (bases, several))
-    ratio = best["samples_per_second"] / base["samples_per_second"]
-    verdict = "" if ratio > 1 else ", so distributing doesn't pay here"
-    rate = f"{base['samples_per_second']:,.0f} samples/s"
-    return [
-        f"The fastest with several, {best['strategy']} at {best['workers']}, has {blocks.ratio(ratio)} times the rate "
-        f"of {base['strategy']}, the fastest without distribution ({rate}){verdict}; "
-        f"medians of n = {best['n']} and {base['n']}, not tested."
-    ]
+    alt = (
+        "A panel for each strategy with its samples per second over the number of workers, the others' in grey. The "
+        "table of speeds has all numbers."
+    )
+    draw = partial(speed_charts.curves, shown, points, style.styles(material.colors))
+    return [*parts, blocks.figure("curves", draw, caption, alt)]
 
 
 def tables(material: Material) -> list[Block]:
@@ -169,32 +145,3 @@ def _asynchronous_notes(cells: pd.DataFrame) -> list[str]:
             "where these take longer."
         )
     return notes
-
-
-_MOST_NAMED = 5
-
-
-def oversubscription(launches: pd.DataFrame) -> str:
-    """A sentence that names the worker counts with more threads than cores; empty where there are none.
-
-    A strategy with processes beside its workers may have too many threads where others don't: it is named by itself.
-    """
-    if launches.empty or not launches["oversubscribed"].any():
-        return ""
-    over = launches[launches["oversubscribed"]]
-    everywhere = summaries.oversubscribed_worlds(launches)
-    places = [f"{listed([str(count) for count in everywhere])} workers"] if everywhere else []
-    alone = over[~over["workers"].isin(everywhere)]
-    places += [_of_strategy(str(name), group) for name, group in alone.groupby("strategy")]
-    cores = listed([str(count) for count in sorted(over["cores"].dropna().unique())])
-    return (
-        f"With {blocks.some(places, _MOST_NAMED)} there were more threads than the machine's {cores} cores: such "
-        "numbers are marked † and show that it works, not how it scales."
-    )
-
-
-def _of_strategy(name: str, launches: pd.DataFrame) -> str:
-    counts = listed([str(count) for count in sorted(launches["workers"].unique())])
-    workers = "worker" if counts == "1" else "workers"
-    beside = " (other processes beside them)" if launches["processes_beside"].any() else ""
-    return f"{counts} {workers} of {name}{beside}"

@@ -85,30 +85,6 @@ def rates(rows: Rows) -> list[Expected]:
     return marks
 
 
-def by_workers(rows: Rows) -> list[Expected]:
-    marks, looks = [], looks_of(["amber_single", "amber_ring"])
-    of_cell = {(cell["strategy"], cell["workers"]): cell for cell in rows["cells"].to_dict("records")}
-    for cell in of_cell.values():
-        x = cell["workers"] * 2 ** looks[cell["strategy"]].shift
-        titles = {"samples_per_second": "samples per second", "speed_up": "speed-up over the und"}
-        titles |= {"efficiency": "efficiency", "own_speed_up": "speed-up over one"}
-        for measure, title in titles.items():
-            marks.append(Expected(title, cell["strategy"], tip_of_median(cell), [(x, cell[measure])]))
-    for launch in rows["launches"].to_dict("records"):
-        cell, rate = of_cell[launch["strategy"], launch["workers"]], launch["samples_per_second"]
-        x, speed_up = launch["workers"] * 2 ** looks[launch["strategy"]].shift, rate / cell["base_samples_per_second"]
-        values = {"samples per second": rate, "speed-up over the und": speed_up}
-        values |= {
-            "efficiency": speed_up / launch["workers"],
-            "speed-up over one": rate / cell["own_samples_per_second"],
-        }
-        for title, value in values.items():
-            # A strategy that distributes nothing has no worker of its own that another one could be set over.
-            if not math.isnan(value):
-                marks.append(Expected(title, launch["strategy"], tip_of_launch(launch), [(x, value)]))
-    return [mark for mark in marks if not math.isnan(mark.points[0][1])]
-
-
 def small_panels(rows: Rows) -> list[Expected]:
     marks = []
     for row, tip in [(cell, tip_of_median(cell)) for cell in rows["cells"].to_dict("records")] + [
@@ -247,10 +223,7 @@ def of_sweep() -> Figure:
 
 FIGURES = {
     "headline": lambda: of_speed(speed.headline, rates, ["samples_per_second", "low_seconds", "high_seconds"]),
-    "curves": lambda: of_speed(
-        speed.curves, by_workers, ["samples_per_second", "speed_up", "efficiency", "own_speed_up", "seconds"]
-    ),
-    "multiples": lambda: of_speed(speed.multiples, small_panels, ["samples_per_second", "seconds"]),
+    "curves": lambda: of_speed(speed.curves, small_panels, ["samples_per_second", "seconds"]),
     "losses": of_losses,
     "residuals": of_residuals,
     "scaling": of_parts,

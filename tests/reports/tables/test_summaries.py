@@ -13,7 +13,7 @@ from common.records.files import to_json
 from common.records.training import Record
 from reports.tables import summaries
 from reports.tables.results import read_results
-from reports.words import configurations, endings, speed
+from reports.words import configurations, endings
 from reports.words.cautions import cautions
 from tests.changes import changed
 from tests.reports.records import HOST, MadeUpOptions, make_record, named, over_hosts, unfinished, varied, write_all
@@ -449,19 +449,6 @@ def test_accuracies_are_those_of_all_launches_of_the_same_training():
         | {"n": 4, "accuracy": pytest.approx(0.93), "lowest": 0.85, "looked": 3, "reached": 2}
         | {"target_seconds": pytest.approx(0.65)}
     ]
-
-
-def test_a_strategy_with_servers_beside_its_workers_is_named_where_it_alone_has_too_many_threads():
-    servers = make_record("cobalt_servers", 2, oversubscribed=True, processes_beside=2)
-    others = [make_record("amber_ring", workers) for workers in (2, 4)]
-    sentence = speed.oversubscription(summaries.launches(named(servers, *others)))
-    assert sentence.startswith("With 4 workers and 2 workers of cobalt_servers (other processes beside them) there")
-    threads = make_record("amber_threads", 2, oversubscribed=True)
-    sentence = speed.oversubscription(summaries.launches(named(threads, *others)))
-    assert sentence.startswith("With 4 workers and 2 workers of amber_threads there were")
-    assert speed.oversubscription(summaries.launches(named(others[0]))) == ""
-    many = [make_record(f"amber_{number}", 2, oversubscribed=True) for number in range(7)]
-    assert " and 3 more there" in speed.oversubscription(summaries.launches(named(*many, others[0])))
 
 
 def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():

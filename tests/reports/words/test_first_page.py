@@ -1,7 +1,5 @@
 """The first page: answers that are true for any records, and one figure."""
 
-import pytest
-
 from common.records.manifest import Differences
 from common.records.training import Record
 from common.sessions import calibration
@@ -9,8 +7,8 @@ from reports import document
 from reports.tables import standings
 from reports.tables.material import gather
 from reports.tables.results import Results
-from tests.reports.pieces import answers, items
-from tests.reports.records import certified, make_record, named, unfinished, varied
+from tests.reports.pieces import answers
+from tests.reports.records import certified, make_record, named, unfinished
 
 
 def figure(tmp_path, *records: Record) -> dict:
@@ -23,32 +21,9 @@ def page(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
     return answers(document.compose(gather(Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts)))[0])
 
 
-def gains(tmp_path, *records: Record) -> list[str]:
-    """What the curves say of the gain over the fastest baseline."""
-    blocks = document.compose(gather(Results(tmp_path, named(*records), None)))[0]["blocks"]
-    return [each for each in items(blocks) if each.startswith("The fastest with several")]
-
-
 def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts: object) -> list[Record]:
     """Launches of several rounds, which take a little longer from one to the next."""
     return [make_record(name, workers, (milliseconds * (1 + index / 100),) * 3, **facts) for index in range(n)]
-
-
-def test_the_fastest_of_several_workers_stands_beside_the_fastest_base(tmp_path):
-    alone, several = make_record("amber_single", 1, (2.0,) * 3), make_record("amber_ring", 2, (2.5,) * 3)
-    [said] = gains(tmp_path, alone, several)
-    assert said == (
-        "The fastest with several, amber_ring at 2, has 1.60 times the rate of amber_single, the fastest without "
-        "distribution (32,000 samples/s); medians of n = 1 and 1, not tested."
-    )
-    [slow] = gains(tmp_path, alone, make_record("amber_ring", 2, (5.0,) * 3))
-    assert "has 0.80 times the rate of amber_single" in slow
-    assert "(32,000 samples/s), so distributing doesn't pay here;" in slow
-
-
-@pytest.mark.parametrize("others", [(), (make_record("amber_ring", 4),), (varied("amber_ring", 2, rounding="half"),)])
-def test_oversubscribed_worlds_and_other_maths_are_no_gain(tmp_path, others):
-    assert gains(tmp_path, make_record("amber_single"), *others) == []
 
 
 def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
