@@ -7,20 +7,12 @@ import pandas as pd
 from common.contract import mlp
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
 from common.records.training import Record
-from reports.tables import pairs, summaries
+from reports.tables import columns, pairs, summaries
 
 FEWEST = 3
 """Bandwidths that make a sweep."""
+
 _SWEEP = ["regime", "hosts", "workers", "delay_seconds"]
-_CELL = (
-    *("regime", "strategy", "bare_strategy", "hosts", "workers", "delay_seconds", "n", "seconds", "low_seconds"),
-    *("high_seconds", "samples_per_second", "global_batch", "same_maths", "synchronous", "oversubscribed", "base"),
-    *("base_samples_per_second", "base_n"),
-)
-_COLUMNS = (
-    *(*_CELL, "own", "bandwidth_bits_per_second", "is_chosen", "bound_seconds", "base_seconds", "ratio", "low", "high"),
-    "rounds",
-)
 
 
 def table(
@@ -28,15 +20,9 @@ def table(
 ) -> pd.DataFrame:
     """One row for each cell with exchange over virtual hosts whose links had at least three bandwidths.
 
-    `own` is the strategy with its own options, whatever its hosts. `bandwidth_bits_per_second` is what was asked for,
-    or, where nothing was (`is_chosen` is false), what calibration found on the wire. `bound_seconds` is the least that
-    the link needs for a ring's exchange (`ring_bound`), `base_seconds` what the undistributed base needs for the rows
-    of one worker. `ratio` is the samples per second over that base's: the median over `rounds` that have both, with its
-    order-statistic interval from `low` to `high`, NaN below six.
+    `launches` and `cells` are those of `summaries`.
     """
-    if cells.empty:
-        return pd.DataFrame(columns=[*_COLUMNS])
-    told = cells[cells["exchange"].astype(bool) & cells["virtual"].astype(bool) & (cells["hosts"] > 1)]
+    told = cells[cells["exchange"] & cells["virtual"] & (cells["hosts"] > 1)]
     told = told.assign(own=summaries.without_hosts(told), is_chosen=told["bandwidth_bits_per_second"].notna())
     told["bandwidth_bits_per_second"] = _on_the_wire(told)
     counts = told.groupby(_SWEEP)["bandwidth_bits_per_second"].transform("nunique")
@@ -44,13 +30,14 @@ def table(
     first = launches.drop_duplicates("regime").set_index("regime")["launch"]
     for cell in told[counts >= FEWEST].to_dict("records"):
         parameter_bytes = mlp.parameter_bytes(records[first[cell["regime"]]].task)
-        about = {name: cell[name] for name in (*_CELL, "own", "bandwidth_bits_per_second", "is_chosen")}
-        about["bound_seconds"] = ring_bound(parameter_bytes, cell["workers"], cell["bandwidth_bits_per_second"])
         # An asynchronous step is one worker's.
         workers = cell["workers"] if cell["synchronous"] else 1
-        about["base_seconds"] = cell["global_batch"] / workers / cell["base_samples_per_second"]
-        rows.append(about | _over_base(cell, rates))
-    found = pd.DataFrame(rows, columns=[*_COLUMNS])
+        about = {
+            "bound_seconds": ring_bound(parameter_bytes, cell["workers"], cell["bandwidth_bits_per_second"]),
+            "base_seconds": cell["global_batch"] / workers / cell["base_samples_per_second"],
+        }
+        rows.append(cell | about | _over_base(cell, rates))
+    found = columns.table("bandwidths", rows)
     return found.sort_values(["regime", "own", "workers", "hosts", "delay_seconds", "bandwidth_bits_per_second"])
 
 
@@ -80,7 +67,9 @@ def paying(found: pd.DataFrame) -> pd.DataFrame:
         slowest = ordered.iloc[-1]
         least = {"least_bits_per_second": slowest["bandwidth_bits_per_second"], "least_ratio": slowest["ratio"]}
         rows.append(ordered.iloc[0].to_dict() | {"pays_from": pays_from} | least)
-    return pd.DataFrame(rows, columns=[*_COLUMNS, "pays_from", "least_bits_per_second", "least_ratio"])
+    return pd.DataFrame(
+        rows, columns=[*columns.COLUMNS["bandwidths"], "pays_from", "least_bits_per_second", "least_ratio"]
+    )
 
 
 def _on_the_wire(cells: pd.DataFrame) -> pd.Series:
@@ -93,7 +82,7 @@ def _on_the_wire(cells: pd.DataFrame) -> pd.Series:
 
 def _rates(launches: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple[str, str, int], pd.Series]:
     """By work, strategy and workers the samples per second of the launches, by their rounds."""
-    trained = pairs.with_rounds(launches[launches["exchange"].astype(bool)], plan)
+    trained = pairs.with_rounds(launches[launches["exchange"]], plan)
     rates = trained.groupby(["work", "strategy", "workers", "round"])["samples_per_second"].median()
     return {key: own.droplevel([0, 1, 2]) for key, own in rates.groupby(level=[0, 1, 2])}
 

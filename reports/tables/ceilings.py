@@ -7,6 +7,7 @@ import pandas as pd
 
 from common.records import ceiling
 from common.records.ceiling import AS_TRAINED, Ceiling
+from reports.tables import columns
 from reports.tables.results import Results
 
 EXPLAINED = 0.5
@@ -33,17 +34,12 @@ def products(ceilings: Sequence[Ceiling]) -> pd.DataFrame:
                 known |= {"product": f"layer {product.layer}, {product.kind}", "shape": shape, "seconds": seconds}
                 rate = product.operations / seconds / 1e9
                 rows.append(known | {"gigaflops": rate, "share": seconds / ceiling.step_seconds(each)})
-    columns = ["framework", "preset", "rows", "product", "shape", "seconds", "gigaflops", "share"]
-    return pd.DataFrame(rows, columns=columns)
+    names = ["framework", "preset", "rows", "product", "shape", "seconds", "gigaflops", "share"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def steps(results: Results, launches: pd.DataFrame, split: pd.DataFrame) -> pd.DataFrame:
-    """Each base, and each strategy that was measured without exchange too, beside the ceiling of its framework.
-
-    `products_seconds` are those of the products of one worker's step, `step_seconds` those of its step without
-    exchange, the median over n launches; `exchange_seconds` are those of the family's exchange by itself, where its
-    workers use the same transport, and `exposed_seconds` the strategy's own (`decomposition.split`).
-    """
+    """Each base, and each strategy that was measured without exchange too, beside the ceiling of its framework."""
     computing = {
         (each.framework, each.preset, each.rows): ceiling.step_seconds(each) for each in with_products(results.ceilings)
     }
@@ -62,8 +58,7 @@ def steps(results: Results, launches: pd.DataFrame, split: pd.DataFrame) -> pd.D
         known["exchange_seconds"] = exchanging.get(transport, math.nan)
         known["exposed_seconds"] = exposed.get((row["regime"], row["workers"], row["strategy"]), math.nan)
         beside.append(row | known)
-    columns = [*_STEP, "n", "step_seconds", "products_seconds", "exchange_seconds", "exposed_seconds"]
-    return pd.DataFrame(beside, columns=columns).dropna(subset=["products_seconds"]).reset_index(drop=True)
+    return columns.table("ceilings", beside).dropna(subset=["products_seconds"]).reset_index(drop=True)
 
 
 def _as_they_are(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
@@ -77,14 +72,12 @@ def with_products(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
 
 def _measured(launches: pd.DataFrame, results: Results) -> pd.DataFrame:
     """Steps of bases, and of strategies without exchange: n launches, their median, a worker's rows."""
-    if launches.empty:
-        return pd.DataFrame(columns=[*_STEP, "n", "step_seconds"])
     undistributed = launches["bare_strategy"] == launches["named_base"]
     backends = launches["launch"].map({name: record.backend for name, record in results.records.items()})
     # A base has the rows of the whole batch; with weak scaling that is one worker's share as well.
     rows = launches["batch"].where(launches["scaling"] == "weak", launches["batch"] // launches["workers"])
     known = launches.assign(rows=rows, is_base=undistributed, backend=backends)
-    groups = known[~known["exchange"].astype(bool) | undistributed].groupby(_STEP)["seconds"]
+    groups = known[~known["exchange"] | undistributed].groupby(_STEP)["seconds"]
     return groups.agg(n="count", step_seconds="median").reset_index()
 
 

@@ -1,7 +1,7 @@
 """The launches beside the oracle: deviations and verdicts by configuration, and how asynchronous ones trained."""
 
-import dataclasses
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +24,16 @@ from common.records.certificate import (
     with_weights_found,
 )
 from common.records.training import Record
+from reports.tables import columns
 from reports.tables.results import Results
 
 GRAVEST_FIRST = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, OTHER_MATHS, FOLLOWS_UP_TO, FOLLOWS)
 """The verdicts on launches; of several the first is the configuration's."""
+
+_SUMMARY = (
+    *("preset", "global_batch", "seed", "strategy", "workers", "exchange", "maths", "n", "loss", "shard", "weights"),
+    *("examples", "expected", "other_maths", "verdict", "followed_up_to", "note"),
+)
 
 
 def compare(results: Results) -> list[Comparison]:
@@ -35,19 +41,18 @@ def compare(results: Results) -> list[Comparison]:
     return certificate.compare(results.records, results.folder, results.differences.launches)
 
 
-def summary(comparisons: list[Comparison]) -> pd.DataFrame:
+def deviations(comparisons: Sequence[Comparison]) -> pd.DataFrame:
+    """One row for each launch beside its oracle, without the losses of its steps."""
+    return columns.table("deviations", map(vars, comparisons))
+
+
+def summary(comparisons: Sequence[Comparison]) -> pd.DataFrame:
     """One row per strategy, workers, exchange, global batch and maths: largest deviations over n, and the verdict.
 
     A single launch that deviates makes the verdict `deviates`. Other maths, whose names say so, have rows of their own.
     """
-    columns = ["preset", "global_batch", "seed", "strategy", "workers", "exchange"]
-    if not comparisons:
-        numbers = ["n", "loss", "shard", "weights", "examples", "expected", "other_maths", "verdict"]
-        numbers += ["followed_up_to", "note"]
-        return pd.DataFrame(columns=[*columns, *numbers])
-    table = pd.DataFrame([_without_losses(comparison) for comparison in comparisons])
-    rows = []
-    for key, group in table.groupby([*columns, "maths"]):
+    keys, rows = ["preset", "global_batch", "seed", "strategy", "workers", "exchange", "maths"], []
+    for key, group in deviations(comparisons).groupby(keys):
         verdicts = set(group["verdict"])
         miscounted = group[group["examples"] != group["expected_examples"]]
         counted = miscounted.iloc[0] if len(miscounted) else group.iloc[0]
@@ -63,8 +68,8 @@ def summary(comparisons: list[Comparison]) -> pd.DataFrame:
             "followed_up_to": group["followed_up_to"].min(),
             "note": "; ".join(dict.fromkeys(note for note in group["note"] if note)),
         }
-        rows.append(dict(zip([*columns, "maths"], key, strict=True)) | numbers)
-    return pd.DataFrame(rows)
+        rows.append(dict(zip(keys, key, strict=True)) | numbers)
+    return pd.DataFrame(rows, columns=_SUMMARY)
 
 
 def asynchronous(results: Results) -> pd.DataFrame:
@@ -75,14 +80,14 @@ def asynchronous(results: Results) -> pd.DataFrame:
     launch's updates, `largest_staleness` the largest. Losses are NaN, and `note` says why, where nothing could be
     compared.
     """
-    columns = ["preset", "batch", "seed", "strategy", "workers", "updates", "loss", "oracle_loss", "difference"]
-    columns += ["staleness", "largest_staleness", "note"]
+    names = ["preset", "batch", "seed", "strategy", "workers", "updates", "loss", "oracle_loss", "difference"]
+    names += ["staleness", "largest_staleness", "note"]
     rows = []
     for record in results.records.values():
         trained = record.status == "ok" and bool(record.checkpoint) and record.exchange
         if trained and not record.synchronous and record.world_size > 1:
             rows.append(_asynchronous(record, results.folder))
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=names)
 
 
 def verdict_in_words(row: dict[str, object]) -> str:
@@ -117,8 +122,3 @@ def _asynchronous(record: Record, folder: Path) -> dict[str, object]:
     loss, oracle_loss = oracle.training_loss(maths, weights), oracle.training_loss(maths, trajectory.state)
     difference = loss / oracle_loss - 1 if math.isfinite(loss) else math.inf
     return row | {"loss": loss, "oracle_loss": oracle_loss, "difference": difference}
-
-
-def _without_losses(comparison: Comparison) -> dict[str, object]:
-    values = {field.name: getattr(comparison, field.name) for field in dataclasses.fields(comparison)}
-    return {name: value for name, value in values.items() if not isinstance(value, np.ndarray)}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from reports.tables import pairs
+from reports.tables import columns, pairs
 
 COMPUTING, ROWS, WAITING, EXCHANGE = "computing", "rows", "slowest rank", "exchange"
 UNDIVIDED, REST = "not divided", "the rest"
@@ -24,28 +24,7 @@ NAMED_SHARE = 0.02
 """The share of the measured step from which on a part counts as a limit, and the rest is named."""
 
 _TIMES = ["seconds", "input_seconds", "rank_spread"]
-_OF_A_CELL = (
-    "regime",
-    "strategy",
-    "placement",
-    "hosts",
-    "bandwidth_bits_per_second",
-    "link_bytes_per_second",
-    "workers",
-    "oversubscribed",
-)
 _OF_A_PART = ("part", "seconds", "low", "high", "n", "is_paired")
-_OF_A_SPLIT = (
-    "regime",
-    "strategy",
-    "bare_strategy",
-    "placement",
-    "workers",
-    "wire_bytes",
-    "formula_bytes",
-    "formula",
-    "formula_source",
-)
 
 
 class Configuration(NamedTuple):
@@ -87,14 +66,12 @@ def configuration(row: Mapping[str, object]) -> Configuration:
 
 def decompose(cells: pd.DataFrame, launches: pd.DataFrame, plan: pd.DataFrame | None) -> dict[Configuration, Step]:
     """The step of each of the `cells` with gradient exchange, from `launches`, both as `summaries` has them."""
-    if cells.empty:
-        return {}
     rounds = pairs.with_rounds(launches, plan)["round"].reindex(launches.index)
     numbered = launches.assign(round=rounds.where(rounds.notna(), -1.0 - np.arange(len(launches))))
     keys = [*Configuration._fields, "exchange"]
     times = numbered.groupby([*keys, "round"])[_TIMES].median()
     of_launches = {key: group.droplevel(keys) for key, group in times.groupby(level=keys)}
-    nothing, trained = times.iloc[:0].droplevel(keys), cells[cells["exchange"].astype(bool)].to_dict("records")
+    nothing, trained = times.iloc[:0].droplevel(keys), cells[cells["exchange"]].to_dict("records")
     # With one worker, weak and strong scaling are the same work.
     baselines: dict[tuple[str, str], list[dict[str, object]]] = {}
     for cell in trained:
@@ -126,21 +103,18 @@ def parts(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
     for cell in _distributed(cells):
         ideal = cell["global_batch"] / (cell["workers"] * cell["base_samples_per_second"])
         times = (ideal, cell["seconds"], cell["low_seconds"], cell["high_seconds"], cell["n"])
-        about = {name: cell[name] for name in _OF_A_CELL} | dict(zip(measured, times, strict=True))
+        about = cell | dict(zip(measured, times, strict=True))
         rest = cell["seconds"] - ideal
         for part in _parts(steps[configuration(cell)], cell["workers"]):
             rest -= part["seconds"]
             rows.append(about | part)
         of_rest = (REST, rest, math.nan, math.nan, cell["n"], True)
         rows.append(about | dict(zip(_OF_A_PART, of_rest, strict=True)))
-    columns = [*_OF_A_CELL, *measured, *_OF_A_PART]
-    return pd.DataFrame(rows, columns=columns).astype({"oversubscribed": bool, "is_paired": bool})
+    return columns.table("parts", rows)
 
 
 def _distributed(cells: pd.DataFrame) -> list[dict[str, object]]:
-    if cells.empty:
-        return []
-    synchronous = is_distributed(cells) & cells["synchronous"].astype(bool)
+    synchronous = is_distributed(cells) & cells["synchronous"]
     return cells[synchronous & cells["base_samples_per_second"].notna()].to_dict("records")
 
 
@@ -186,14 +160,13 @@ def split(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
             times = {"step_seconds": row["seconds"], "step_n": row["n"]}
             times |= {"compute_seconds": alone["seconds"], "compute_n": alone["n"]}
             times |= {"exposed_seconds": exposed, "exposed_n": n, "exposed_low": low, "exposed_high": high}
-            rows.append({name: row[name] for name in _OF_A_SPLIT} | times)
-    columns = ["step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
-    return pd.DataFrame(rows, columns=[*_OF_A_SPLIT, *columns, "exposed_low", "exposed_high"])
+            rows.append(row | times)
+    return columns.table("exposed", rows)
 
 
 def is_distributed(cells: pd.DataFrame) -> pd.Series:
     """Whether a cell is of launches that exchange gradients, or would, and not of the baseline itself."""
-    return cells["exchange"].astype(bool) & (cells["bare_strategy"] != cells["named_base"])
+    return cells["exchange"] & (cells["bare_strategy"] != cells["named_base"])
 
 
 def largest(found: pd.DataFrame) -> pd.DataFrame:

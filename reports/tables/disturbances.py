@@ -8,6 +8,7 @@ import pandas as pd
 
 from common.measurement.disturbance import TICK_SECONDS
 from common.records.training import Record
+from reports.tables import columns
 
 TOLERATED_SHARE = 0.05
 """The share of its cores' time that may go to others in a launch that counts as undisturbed: the margin within which
@@ -17,10 +18,6 @@ TOLERATED_SLOWNESS = 0.10
 """By how much a core may be slower than usual in it: the spin of a window varies by a few per cent on a quiet one."""
 
 _BESIDE = "beside the plan"
-_COLUMNS = (
-    *("launch", "part", "round", "windows", "disturbed_windows", "disturbed"),
-    *("steal", "others", "slowness", "slower_clock", "switches", "spin_seconds", "megahertz"),
-)
 _READ = (
     *("core_seconds", "steal_seconds", "busy_seconds", "own_seconds"),
     *("involuntary_switches", "spin_seconds", "clock_megahertz"),
@@ -30,15 +27,12 @@ _READ = (
 def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
     """One row for each launch whose windows tell what else happened around them: what it was, and whether it disturbed.
 
-    `part` is the stage of the comparison, `round` its round (the plan's repetition; without a plan, its place among its
-    equals in the order of their names). `steal` and `others` are the shares of its cores' time that the hypervisor and
-    other processes took, of the rank that lost most to them; `slowness` and `slower_clock` are how much longer its spin
-    took, and how much slower its clock was, than usual for the same rank of the same strategy, workers and exchange;
-    all four are NaN where nothing tells. `switches` are involuntary context switches per second and process.
+    A round is the plan's repetition; without a plan, the launch's place among its equals in the order of their names.
+    What nothing tells is NaN.
     """
     windows = _windows(records)
     if windows.empty:
-        return pd.DataFrame(columns=[*_COLUMNS]).astype({"disturbed": bool})
+        return columns.table("disturbances", ())
     launches, places = windows.groupby("launch", sort=False), _places(records, plan)
     found = launches[["spin_seconds", "clock_megahertz"]].median()
     found = found.rename(columns={"clock_megahertz": "megahertz"})
@@ -46,7 +40,7 @@ def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFr
     found["switches"] = launches["involuntary_switches"].sum() / launches["seconds"].sum()
     worst = _ranks(windows)[["disturbed", "steal", "others", "slowness", "slower_clock"]].groupby(level="launch").max()
     found["part"], found["round"] = zip(*(places[launch] for launch in found.index), strict=True)
-    return found.join(worst).reset_index()[[*_COLUMNS]].astype({"disturbed": bool})
+    return columns.table("disturbances", found.join(worst).reset_index().to_dict("records"))
 
 
 def disturbed_rounds(found: pd.DataFrame) -> set[int]:
@@ -65,8 +59,8 @@ def _windows(records: Mapping[str, Record]) -> pd.DataFrame:
     if not found:
         return pd.DataFrame()
     # Column by column: rows of a hundred thousand mappings take seconds.
-    columns = {name: [getattr(window, name) for _, window in found] for name in ("rank", "seconds", *_READ)}
-    windows = pd.DataFrame({"launch": [name for name, _ in found], **columns}).astype(dict.fromkeys(_READ, float))
+    read = {name: [getattr(window, name) for _, window in found] for name in ("rank", "seconds", *_READ)}
+    windows = pd.DataFrame({"launch": [name for name, _ in found], **read}).astype(dict.fromkeys(_READ, float))
     windows["cell"] = windows["launch"].map({name: _cell(record) for name, record in records.items()})
     windows["is_pinned"] = windows["launch"].map({name: bool(records[name].pinned_cores) for name in records})
     # How many counts of a core its numbers are the difference of.

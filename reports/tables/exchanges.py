@@ -12,42 +12,25 @@ import pandas as pd
 
 from common.records.collectives import Cell, CollectivesRecord, transfer_seconds
 from common.records.trace import STEP
-from reports.tables import pairs
+from reports.tables import columns, pairs
 from reports.tables.decomposition import Configuration, Steps
 
 OVERLAP, CONTENTION = "overlap", "contention"
 _KEYS = ["regime", "strategy", "workers"]
-_OF_A_REPLAY = (
-    *(*_KEYS, "oversubscribed", "step_sent_bytes", "replay", "round", "seconds", "messages", "size_bytes"),
-    *("sent_bytes", "library", "source"),
-)
 SENT = ("sent_bytes", "step_sent_bytes")
-_COLUMNS = (
-    *(*_KEYS, "oversubscribed", "library", "source", "fewest_messages", "most_messages", "size_bytes"),
-    *SENT,
-    *("replay_seconds", "replay_low", "replay_high", "replay_n"),
-    *("exposed_seconds", "exposed_low", "exposed_high", "exposed_n"),
-    *("leftover_seconds", "leftover_low", "leftover_high", "leftover_n"),
-    *("under_way_seconds", "under_way_steps", "verdict", "replays"),
-)
 
 
 def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], steps: Steps) -> pd.DataFrame:
     """One row for each regime, strategy and number of workers whose step was replayed, all times in seconds.
 
-    `launches` are those of `summaries`, `steps` those of `decompose`. `replay_seconds` is the median over launches of
-    the replay, each of which counts by the median over its calls, `exposed_seconds` that over rounds of the step with
-    exchange less the one without, and `leftover_seconds` that over rounds that have all three of the second less the
-    first; each with its order-statistic interval, NaN below six, and its n. `under_way_seconds` is what the traced
-    steps tell, the median over traces of each one's median, NaN where none does. `sent_bytes` are what the ranks sent
-    in a replayed step, and `step_sent_bytes` in a whole one, medians, NaN where nothing counted them. `verdict` is what
-    the interval of what is left over says, and `replays` has the stems of the replays that the row is made of.
+    `launches` are those of `summaries`, `steps` those of `decompose`. A replay counts by the median over its calls, a
+    trace by the median over its steps.
     """
     found = _measured(launches, replays)
     rows = []
     for key, group in found.groupby(_KEYS):
         rows.append(dict(zip(_KEYS, key, strict=True)) | _row(group, steps[Configuration(*key)].exposed))
-    return pd.DataFrame(rows, columns=[*_COLUMNS])
+    return columns.table("exchanges", rows)
 
 
 def _measured(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) -> pd.DataFrame:
@@ -59,13 +42,13 @@ def _measured(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) 
             continue
         cell = _step(record)
         rows.append(
-            {name: launch[name] for name in (*_KEYS, "oversubscribed")}
+            launch
             | {"step_sent_bytes": launch["wire_bytes"], "sent_bytes": cell.sent_bytes}
             | {"replay": stem, "round": record.repetition, "seconds": statistics.median(transfer_seconds(cell))}
             | {"messages": len(cell.messages), "size_bytes": cell.size_bytes, "library": record.title}
             | {"source": record.replayed.source, "under_way": tuple(record.replayed.under_way_seconds)}
         )
-    return pd.DataFrame(rows, columns=[*_OF_A_REPLAY, "under_way"])
+    return pd.DataFrame(rows, columns=None if rows else _KEYS)
 
 
 def _step(record: CollectivesRecord) -> Cell | None:

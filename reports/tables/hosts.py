@@ -4,45 +4,28 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
+from msgspec import structs
 
 from common.records.header import Host
 from common.records.training import Record
-
-_OF_A_LAUNCH = (
-    *("launch", "regime", "strategy", "placement", "hosts", "workers", "exchange", "virtual"),
-    *("bandwidth_bits_per_second", "delay_seconds", "link_bytes_per_second"),
-)
-_OF_A_HOST = (
-    *("name", "workers", "cores", "processor", "address", "interface"),
-    *("clock_offset_seconds", "clock_uncertainty_seconds"),
-)
-_COLUMNS = (
-    *(*_OF_A_LAUNCH, "round_trip_seconds", "host", "host_workers", *_OF_A_HOST[2:], "sent_bytes", "formula_bytes"),
-    *("windows", "started_last", "finished_last", "skew_seconds", "skew_uncertainty_seconds"),
-)
+from reports.tables import columns
 
 
 def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
     """One row for each host of each measured launch that names any, in the order of the ranks.
 
-    `launches` are those of `summaries`. `sent_bytes` went from the host to the others in a step, by its counters, NaN
-    where nobody read them; `formula_bytes` is what all hosts send by formula. `skew_seconds` is how much later the last
-    rank started a window than the first, by one clock, the median over the launch's `windows`, and may be wrong by
-    `skew_uncertainty_seconds`. `started_last` counts the windows that surely one of the host's ranks started last,
-    `finished_last` those that one of them finished last.
+    `launches` are those of `summaries`.
     """
     rows = []
     for launch in launches.to_dict("records"):
         record = records[launch["launch"]]
         waiting = _waiting(record)
-        about = {name: launch[name] for name in _OF_A_LAUNCH}
-        about["round_trip_seconds"] = record.link.round_trip_seconds if record.link else math.nan
+        about = {"round_trip_seconds": record.link.round_trip_seconds if record.link else math.nan}
         sent = record.host_bytes_per_step or [math.nan] * len(record.hosts)
         for host, host_bytes, last in zip(record.hosts, sent, waiting["by_host"], strict=True):
-            known = {name: getattr(host, name) for name in _OF_A_HOST}
-            known |= {"host": known.pop("name"), "host_workers": known.pop("workers"), "sent_bytes": host_bytes}
-            rows.append(about | known | {"formula_bytes": launch["formula_bytes"]} | waiting["of_all"] | last)
-    return pd.DataFrame(rows, columns=[*_COLUMNS])
+            known = {"host": host.name, "host_workers": host.workers, "sent_bytes": host_bytes}
+            rows.append(structs.asdict(host) | launch | about | known | waiting["of_all"] | last)
+    return columns.table("hosts", rows)
 
 
 def starts_and_ends(record: Record) -> Iterator[list[tuple[int, float, float]]]:

@@ -8,34 +8,31 @@ import pandas as pd
 from common.declarations.strategy import SHARDING_OF, name_of
 from common.records.files import to_json
 from common.records.training import Record
+from reports.tables import columns
 
 _PARTS = ("parameters", "gradients", "optimizer_state")
 MEASURED = (*_PARTS, "held", "above_import", "device_peak")
 
 
 def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
-    """One row per cell with exchange whose records tell of memory: bytes, medians over n launches.
+    """One row per cell with exchange whose records tell of memory.
 
-    `parameters`, `gradients`, `optimizer_state` and their sum `held` are those of the process that holds most,
-    `above_import` and, on GPUs, `device_peak` the largest process's; NaN where the strategy doesn't tell. `reference`
-    is the strategy whose every process holds all that this one shards, on the same hosts, empty for one that doesn't
-    shard; `held_factor` and `peak_factor` are over its `reference_held` and `reference_peak` of the same regime and
-    number of workers, NaN where it wasn't measured; a peak is the GPU's where both have one.
+    The reference is on the same hosts, in the same regime, with as many workers; factors are NaN where it wasn't
+    measured, what the processes hold is where the strategy doesn't tell.
     """
     keys = ["regime", "workers", "strategy"]
     rows = []
-    for key, group in launches[launches["exchange"].astype(bool)].groupby(keys):
+    for key, group in launches[launches["exchange"]].groupby(keys):
         told = [_of_launch(records[name]) for name in group["launch"] if any(map(to_json, records[name].memory_bytes))]
         if told:
             first = group.iloc[0]
             reference = first["compared_with"].get(SHARDING_OF, "")
             known = {"reference": name_of(reference, first["placement"]) if reference else "", "n": len(told)}
             rows.append(dict(zip(keys, key, strict=True)) | known | pd.DataFrame(told).median().to_dict())
-    columns = [*keys, "reference", "n", *MEASURED]
     by_cell = {(row["regime"], row["workers"], row["strategy"]): row for row in rows}
-    factors = [_beside(row, by_cell.get((row["regime"], row["workers"], row["reference"]))) for row in rows]
-    ratios = ["reference_n", "reference_held", "reference_peak", "peak", "held_factor", "peak_factor"]
-    return pd.DataFrame(rows, columns=columns).join(pd.DataFrame(factors, columns=ratios))
+    return columns.table(
+        "memory", (row | _beside(row, by_cell.get((row["regime"], row["workers"], row["reference"]))) for row in rows)
+    )
 
 
 def _of_launch(record: Record) -> dict[str, float]:

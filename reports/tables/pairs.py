@@ -21,10 +21,8 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, relation: str
     below six pairs; `first_seconds` and `second_seconds` are the medians per step over those pairs. With a plan,
     launches that it doesn't name take no part.
     """
-    trained = with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
-    if trained.empty:
-        return pd.DataFrame(columns=_COLUMNS)
-    related = trained.assign(named=[relations.get(relation, "") for relations in trained["compared_with"]])
+    trained = with_rounds(launch_table[launch_table["exchange"]], plan)
+    related = trained.assign(named=trained["compared_with"].map(lambda relations: relations.get(relation, "")))
     same = ["regime", "workers", "label", "global_batch", "round"]
     matched = trained.merge(
         related,
@@ -41,9 +39,7 @@ def against_default(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd
     As `factors`, for each label of each strategy that was measured with all options at their default on the same hosts
     too: that is the `first`.
     """
-    trained = with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
-    if trained.empty:
-        return pd.DataFrame(columns=_COLUMNS)
+    trained = with_rounds(launch_table[launch_table["exchange"]], plan)
     labelled = trained["options"] != ""
     same = ["regime", "workers", "bare_strategy", "placement", "global_batch", "round"]
     matched = trained[~labelled].merge(trained[labelled], on=same, suffixes=("_first", ""))

@@ -14,27 +14,11 @@ from common.contract.task import Task
 from common.errors import UserError
 from common.records.metrics import fewest_batch
 from common.records.training import Record
-from reports.tables import pairs
+from reports.tables import columns, pairs
 from reports.tables.decomposition import Configuration, Step, Steps, configuration
 
 PAYS, DOES_NOT_PAY = "pays", "doesn't pay"
 SURELY_PAYS, SURELY_DOES_NOT = "surely pays", "surely doesn't"
-_OF_A_CELL = (
-    "regime",
-    "regime_of_any_batch",
-    "strategy",
-    "placement",
-    "hosts",
-    "workers",
-    "oversubscribed",
-    "batch",
-    "base",
-)
-_COLUMNS = (
-    *(*_OF_A_CELL, "rows", "epoch_seconds", "base_epoch_seconds", "ratio", "low", "high", "n", "measured"),
-    *("base_seconds", "compute_seconds", "contention", "contention_low", "contention_high", "contention_n"),
-    *("sync_seconds", "sync_low", "sync_high", "sync_n", "sync_share", "formula", "with_contention", "fewest_batch"),
-)
 
 
 def table(launches: pd.DataFrame, cells: pd.DataFrame, steps: Steps, records: Mapping[str, Record]) -> pd.DataFrame:
@@ -42,18 +26,12 @@ def table(launches: pd.DataFrame, cells: pd.DataFrame, steps: Steps, records: Ma
 
     `launches` and `cells` are those of `summaries`, `steps` those of `decompose`. An epoch is all `rows` of the
     training set, of which each worker gets `batch` in a step; `rows` and both epochs are NaN where the set isn't to be
-    had here. `ratio` is the base's epoch over this one: the median over `n` rounds that have both, with its
-    order-statistic interval, NaN below six; `measured` is what that says. `base_seconds` is T_comp(1),
-    `compute_seconds` T_comp(R), `contention` the median of the second over the first within rounds, `sync_seconds`
-    T_sync, the exposed communication, `sync_share` T_sync / T_comp(R). `formula` is the tutorials' verdict,
-    `with_contention` the same with contention as it was measured, and `fewest_batch` what `metrics.fewest_batch` gives;
-    NaN, or empty, where no launch without exchange shares a round. Raises UserError for a damaged task.
+    had here. What an exchange takes, and what follows of it, is NaN, or empty, where no launch without exchange shares
+    a round. Raises UserError for a damaged task.
     """
-    if cells.empty:
-        return pd.DataFrame(columns=[*_COLUMNS])
-    shared, trains = _data_parallel(launches, records), cells["exchange"].astype(bool)
+    shared, trains = _data_parallel(launches, records), cells["exchange"]
     computing = {configuration(cell): cell["seconds"] for cell in cells[~trains].to_dict("records")}
-    of_several = trains & cells["synchronous"].astype(bool) & (cells["scaling"] == "weak") & (cells["workers"] > 1)
+    of_several = trains & cells["synchronous"] & (cells["scaling"] == "weak") & (cells["workers"] > 1)
     first, counts, rows = launches.drop_duplicates("regime").set_index("regime")["launch"], {}, []
     for cell in cells[of_several & cells["base_samples_per_second"].notna()].to_dict("records"):
         key = configuration(cell)
@@ -62,8 +40,8 @@ def table(launches: pd.DataFrame, cells: pd.DataFrame, steps: Steps, records: Ma
             epochs = {"epoch_seconds": of_training / cell["samples_per_second"], "rows": of_training}
             epochs["base_epoch_seconds"] = of_training / cell["base_samples_per_second"]
             account = _account(cell, steps[key], computing.get(key, math.nan))
-            rows.append({name: cell[name] for name in _OF_A_CELL} | epochs | account)
-    return pd.DataFrame(rows, columns=[*_COLUMNS])
+            rows.append(cell | epochs | account)
+    return columns.table("paying", rows)
 
 
 def _data_parallel(launches: pd.DataFrame, records: Mapping[str, Record]) -> set[Configuration]:

@@ -14,7 +14,7 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
     """
     keys = ["regime", "workers", "strategy", "family", "phase", "meaning"]
     told = []
-    for row in launches[launches["exchange"].astype(bool) & (launches["workers"] > 1)].to_dict("records"):
+    for row in launches[launches["exchange"] & (launches["workers"] > 1)].to_dict("records"):
         record = records[row["launch"]]
         steps = record.task.steps - record.first_step
         for phase in record.phases:

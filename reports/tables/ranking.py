@@ -9,30 +9,10 @@ import pandas as pd
 from common.records.certificate import DEVIATES, REASONS
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import Judgement, judge_all
-from reports.tables import pairs
+from reports.tables import columns, pairs
 
 OVERSUBSCRIBED = "for more threads than cores"
 TOO_FEW_ROUNDS = "for too few rounds"
-
-_COLUMNS = (
-    *(
-        "regime",
-        "workers",
-        "hosts",
-        "placement",
-        "strategy",
-        "rate",
-        "other",
-        "other_rate",
-        "n",
-        "ratio",
-        "low",
-        "high",
-        "p",
-        "verdict",
-    ),
-    *("fewest", "most", "rounds", "logs"),
-)
 
 
 @dataclass(frozen=True)
@@ -40,12 +20,8 @@ class Ranking:
     """What the tests of all families say."""
 
     comparisons: pd.DataFrame
-    """One row for each two strategies of a regime and number of `workers` on the same `hosts` (`placement` in words,
-    where there are several) that share rounds: `strategy`, the one with the larger mean log rate, had `ratio` times
-    `other`'s over `n` rounds. Families come from few workers and hosts, and slow links, to many and fast ones. `ratio`,
-    `low`, `high`, `p`, `verdict`, and the `fewest` and `most` rounds needed (infinite: over `MOST_ROUNDS`) are those of
-    `common.statistics.paired.judge`. `rate` and `other_rate` are samples per second of the median launch; `logs` are
-    the log ratios of `rounds`."""
+    """One row for each two strategies of a regime and number of workers on the same hosts that share rounds. Families
+    come from few workers and hosts, and slow links, to many and fast ones."""
     unranked: pd.DataFrame
     """`regime`, `workers`, `hosts`, `placement`, `strategy` and `reason` of whoever isn't ranked; where rounds are too
     few, `n` is the most that it shares with any other, else 0."""
@@ -63,7 +39,7 @@ def rank(
     reason for: `common.records.certificate.reasons_not_ranked`, which has one, or none, for every strategy that was
     launched.
     """
-    trained = pairs.with_rounds(launch_table[launch_table["exchange"].astype(bool)], plan)
+    trained = pairs.with_rounds(launch_table[launch_table["exchange"]], plan)
     comparisons, unranked = [], []
     links = trained.assign(speed=trained["bandwidth_bits_per_second"].fillna(math.inf))
     families = links.groupby(["regime", "workers", "hosts", "speed", "placement"])
@@ -74,8 +50,8 @@ def rank(
         comparisons += [place | row for row in family]
         refused = [{"strategy": name, "reason": reason, "n": 0} for name, reason in reasons.items() if reason]
         unranked += [place | row for row in [*refused, *_with_few_rounds(family)]]
-    columns = ["regime", "workers", "hosts", "placement", "strategy", "reason", "n"]
-    return Ranking(pd.DataFrame(comparisons, columns=_COLUMNS), pd.DataFrame(unranked, columns=columns), margin)
+    names = ["regime", "workers", "hosts", "placement", "strategy", "reason", "n"]
+    return Ranking(columns.table("comparisons", comparisons), pd.DataFrame(unranked, columns=names), margin)
 
 
 def _reason(launch_table: pd.DataFrame, certificate: Mapping[tuple[str, int], str]) -> str:

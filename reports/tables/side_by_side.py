@@ -21,7 +21,7 @@ def beside(cells: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     Columns end with `_here` and `_there`; `ratio` is how many times as long the median step takes here as there. A cell
     that one of them has on several machines is left out.
     """
-    sides = [_one_machine(table[table["exchange"].astype(bool)]) for table in (cells, others) if len(table)]
+    sides = [_one_machine(table[table["exchange"]]) for table in (cells, others) if len(table)]
     if len(sides) < 2:
         return pd.DataFrame(columns=[*KEYS, "ratio"])
     both = sides[0].merge(sides[1], on=KEYS, suffixes=("_here", "_there"))

@@ -114,7 +114,7 @@ def _of_world(cells: pd.DataFrame, family: pd.DataFrame) -> pd.DataFrame:
     if len(family):
         first = family.iloc[0]
         return cells[(cells["workers"] == first["workers"]) & (cells["placement"] == first["placement"])]
-    fitting = cells[~cells["oversubscribed"].astype(bool)]
+    fitting = cells[~cells["oversubscribed"]]
     fitting = cells if fitting.empty else fitting
     largest = fitting[fitting["workers"] == fitting["workers"].max()]
     return largest[largest["hosts"] == largest["hosts"].max()]

@@ -23,15 +23,10 @@ from common.records import metrics
 from common.records.header import Virtual
 from common.records.training import Record
 from common.statistics.intervals import median_interval
+from reports.tables import columns
 
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95, "mnist_5k": 0.90}
 """The test accuracy whose time is reported, for the presets with real data."""
-
-_COLUMNS_OF_NOTHING = (
-    *("launch", "regime", "strategy", "workers", "exchange", "placement", "hosts", "virtual"),
-    "bandwidth_bits_per_second",
-)
-"""What a table of launches has where there are none."""
 
 _LENGTHS = ("steps", "warmup_steps", "window_steps")
 """The fields of a task that are chosen by how long a step takes."""
@@ -49,7 +44,7 @@ def launches(records: Mapping[str, Record]) -> pd.DataFrame:
     """
     regimes = _regimes(records)
     rows = [_launch(name, record) | regimes[name] for name, record in records.items() if _is_measured(record)]
-    return pd.DataFrame(rows, columns=None if rows else _COLUMNS_OF_NOTHING)
+    return columns.table("launches", rows)
 
 
 @cache
@@ -65,23 +60,19 @@ def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
     was measured), `own_speed_up` over one worker of the strategy; each comes with the base's samples per second and n,
     and is NaN where that base wasn't measured.
     """
-    if launch_table.empty:
-        return pd.DataFrame(columns=["regime", "strategy", "workers", "exchange"])
     keys = ["regime", "strategy", "workers", "exchange"]
     rows = [_cell(group) for _, group in launch_table.groupby(keys, sort=True)]
     alone: _Cells = {}
     for row in rows:
         if row["workers"] == 1 and row["exchange"]:
             alone.setdefault((row["work"], row["strategy"]), []).append(row)
-    return pd.DataFrame([row | _base_columns(alone, row) for row in rows])
+    return columns.table("cells", (row | _base_columns(alone, row) for row in rows))
 
 
 def regimes(launch_table: pd.DataFrame) -> list[str]:
     """Every regime, the one to show first at its head: weak before strong, the preset's own batch before others, most
     worker counts, most launches.
     """
-    if launch_table.empty:
-        return []
     order = {}
     for name, group in launch_table[launch_table["exchange"]].groupby("regime"):
         first = group.iloc[0]
@@ -92,7 +83,7 @@ def regimes(launch_table: pd.DataFrame) -> list[str]:
 
 def with_exchange(table: pd.DataFrame, regime: str) -> pd.DataFrame:
     """The rows of one regime, of `cells` or `launches`, with exchange."""
-    return table[(table["regime"] == regime) & table["exchange"].astype(bool)]
+    return table[(table["regime"] == regime) & table["exchange"]]
 
 
 def batch_of(preset: str) -> int | None:
@@ -127,16 +118,21 @@ def oversubscribed_worlds(table: pd.DataFrame) -> list[int]:
 
 def startups(records: Mapping[str, Record]) -> pd.DataFrame:
     """The time to the first step in its parts, seconds: medians over the n launches of each strategy and world size."""
-    told = [
-        {"strategy": record.name, "workers": record.world_size, "whole": record.time_to_first_step_s}
-        | structs.asdict(record.startup_seconds)
-        for record in records.values()
-        if record.status == "ok" and record.startup_seconds
-    ]
-    if not told:
-        return pd.DataFrame(columns=["strategy", "workers", "n", "whole"])
-    groups = pd.DataFrame(told).groupby(["strategy", "workers"])
-    return groups.median().assign(n=groups.size()).reset_index()
+    rows = []
+    for record in records.values():
+        if record.status == "ok" and record.startup_seconds:
+            processor = record.startup_processor_seconds
+            parts = structs.asdict(processor) if processor else {}
+            rows.append(
+                {"strategy": record.name, "workers": record.world_size, "whole": record.time_to_first_step_s}
+                | structs.asdict(record.startup_seconds)
+                | {f"{part}_processor": seconds for part, seconds in parts.items()}
+            )
+    keys, merged = ["strategy", "workers"], []
+    for key, group in pd.DataFrame(rows).groupby(keys) if rows else ():
+        medians = group.drop(columns=keys).median().to_dict()
+        merged.append(dict(zip(keys, key, strict=True)) | {"n": len(group)} | medians)
+    return columns.table("startups", merged)
 
 
 def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
@@ -149,12 +145,8 @@ def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
     for record in records.values():
         if record.status == "ok" and record.accuracies and record.task.preset in ACCURACY_TARGETS:
             rows.append(_accuracy(record))
-    columns = ["preset", "strategy", "workers", "global_batch", "seed", "steps"]
-    results = ["n", "accuracy", "lowest", "looked", "reached", "target_seconds"]
-    if not rows:
-        return pd.DataFrame(columns=columns + results)
-    merged = []
-    for key, group in pd.DataFrame(rows).groupby(columns):
+    keys, merged = ["preset", "strategy", "workers", "global_batch", "seed", "steps"], []
+    for key, group in pd.DataFrame(rows).groupby(keys) if rows else ():
         numbers = {
             "n": len(group),
             "accuracy": group["accuracy"].median(),
@@ -163,8 +155,8 @@ def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
             "reached": int(group["target_seconds"].notna().sum()),
             "target_seconds": group["target_seconds"].median(),
         }
-        merged.append(dict(zip(columns, key, strict=True)) | numbers)
-    return pd.DataFrame(merged)
+        merged.append(dict(zip(keys, key, strict=True)) | numbers)
+    return columns.table("accuracies", merged)
 
 
 def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
@@ -179,8 +171,7 @@ def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.Data
         record, row = records.get(name), planned.get(name)
         about = _planned(row) if record is None else _ended(record) | {"task": regimes[name]["task"]}
         rows.append({"launch": name, **about, "planned": name in planned})
-    columns = ["launch", "strategy", "bare_strategy", "preset", "scaling", "workers", "ending", "reason", "log"]
-    return pd.DataFrame(rows, columns=[*columns, "for_speed", "task", "planned"])
+    return columns.table("endings", rows)
 
 
 def _planned(row: Mapping[str, object]) -> dict[str, object]:
@@ -311,7 +302,6 @@ def _launch(name: str, record: Record) -> dict[str, object]:
         "oversubscribed": record.oversubscribed,
         "processes_beside": record.processes_beside,
         "wire_bytes": float("nan") if record.wire_bytes_per_step is None else record.wire_bytes_per_step,
-        "processes": len({window.rank for window in record.windows}),
         "rank_spread": float("nan") if record.exchange else _rank_spread(record),
         "peak_bytes": max(record.peak_memory_bytes, default=0),
     }
@@ -371,26 +361,9 @@ def _rank_spread(record: Record) -> float:
 
 def _cell(group: pd.DataFrame) -> dict[str, object]:
     interval = median_interval(group["seconds"].tolist())
-    first = group.iloc[0]
-    kept = (
-        "regime",
-        "regime_of_any_batch",
-        "work",
-        "task",
-        "machine",
-        "strategy",
-        "bare_strategy",
-        "label",
-        "options",
-        "placement",
-        "hosts",
-        "virtual",
-    )
-    kept += ("bandwidth_bits_per_second", "delay_seconds", "framework", "named_base", "preset", "scaling", "batch")
-    kept += ("workers", "exchange", "synchronous", "same_maths", "global_batch")
-    kept += ("formula_bytes", "formula", "formula_source")
+    first = group.iloc[0].to_dict()
     return {
-        **{name: first[name] for name in kept},
+        **first,
         "n": interval.n,
         "seconds": interval.median,
         "low_seconds": float("nan") if interval.low is None else interval.low,
@@ -410,14 +383,14 @@ def _base_columns(alone: _Cells, row: Mapping[str, object]) -> dict[str, object]
     base = _one_worker(alone, row, row["named_base"])
     # Of one worker there is one placement: it is on one host.
     own = _one_worker(alone, row, name_of(row["bare_strategy"], row["options"]))
-    columns: dict[str, object] = {"base": base["strategy"] if base else None}
+    found: dict[str, object] = {"base": base["strategy"] if base else None}
     for prefix, one in (("base_", base), ("own_", own)):
-        columns[f"{prefix}samples_per_second"] = one["samples_per_second"] if one else float("nan")
-        columns[f"{prefix}n"] = one["n"] if one else 0
-    columns["speed_up"] = metrics.speed_up(speed, columns["base_samples_per_second"])
-    columns["efficiency"] = metrics.efficiency(speed, columns["base_samples_per_second"], workers)
-    columns["own_speed_up"] = metrics.speed_up(speed, columns["own_samples_per_second"])
-    return columns
+        found[f"{prefix}samples_per_second"] = one["samples_per_second"] if one else float("nan")
+        found[f"{prefix}n"] = one["n"] if one else 0
+    found["speed_up"] = metrics.speed_up(speed, found["base_samples_per_second"])
+    found["efficiency"] = metrics.efficiency(speed, found["base_samples_per_second"], workers)
+    found["own_speed_up"] = metrics.speed_up(speed, found["own_samples_per_second"])
+    return found
 
 
 def _one_worker(alone: _Cells, row: Mapping[str, object], strategy: str) -> Mapping[str, object] | None:

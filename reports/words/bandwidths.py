@@ -50,7 +50,7 @@ def _looks(found: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Re
 def drawing(rows: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style]) -> partial:
     """How the sweep of one regime is drawn: `rows` of `table`, and the launches of `summaries` that they rest on."""
     shown = one_world(rows)
-    points = launches[launches["exchange"].astype(bool)].merge(
+    points = launches[launches["exchange"]].merge(
         shown[["regime", "strategy", "workers", "own", "bandwidth_bits_per_second"]],
         on=["regime", "strategy", "workers"],
         suffixes=("_asked", ""),

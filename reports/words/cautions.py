@@ -77,16 +77,15 @@ class Caution:
 def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Caution]:
     """Every kind of instability that these launches show, each with the cells that show it; none left out."""
     kinds = [Caution(*kind) for kind in _OF_A_CELL]
-    if not launches.empty:
-        for _, regime in launches.groupby(["preset", "scaling", "exchange", "regime"]):
-            groups = [group for _, group in regime.groupby(["strategy", "workers"])]
-            seen = [_seen_in(group) for group in groups]
-            for index, caution in enumerate(kinds):
-                found = [
-                    (group, signs[index]) for group, signs in zip(groups, seen, strict=True) if signs[index] is not None
-                ]
-                if found:
-                    caution.where.append(_in_words(found, every=len(found) == len(groups)))
+    for _, regime in launches.groupby(["preset", "scaling", "exchange", "regime"]):
+        groups = [group for _, group in regime.groupby(["strategy", "workers"])]
+        seen = [_seen_in(group) for group in groups]
+        for index, caution in enumerate(kinds):
+            found = [
+                (group, signs[index]) for group, signs in zip(groups, seen, strict=True) if signs[index] is not None
+            ]
+            if found:
+                caution.where.append(_in_words(found, every=len(found) == len(groups)))
     return [caution for caution in kinds if caution.where] + _restarts(records) + _mixtures(records)
 
 

@@ -18,7 +18,7 @@ def explanations(table: pd.DataFrame, regime: str) -> list[str]:
     `table` is that of `steps`. What the products explain is the difference of their times, beside the difference of the
     steps: at least the share `EXPLAINED` of it, and no more than it over that share, which would be no explanation.
     """
-    bases = table[table["is_base"].astype(bool) & (table["regime"] == regime)]
+    bases = table[table["is_base"] & (table["regime"] == regime)]
     said = []
     for quick, slow in itertools.combinations(bases.sort_values("step_seconds").to_dict("records"), 2):
         longer = slow["step_seconds"] - quick["step_seconds"]

@@ -88,7 +88,7 @@ def _startup(table: pd.DataFrame) -> list[Block]:
     """What the time to the first step consists of."""
     if table.empty:
         return []
-    parts = [name for name in table.columns if name not in ("strategy", "workers", "n", "whole")]
+    parts = ("imports", "world", "first_step")
     rows = [
         [row["strategy"], str(row["workers"]), str(row["n"]), *(blocks.number(row[name]) for name in ("whole", *parts))]
         for row in table.sort_values(["strategy", "workers"]).to_dict("records")

@@ -151,11 +151,9 @@ def _in_words(row: Mapping[str, object], write: Callable[[float], str]) -> str:
 
 def _left_out(cells: pd.DataFrame) -> list[str]:
     """Which strategies have no bar, and why."""
-    if cells.empty:
-        return []
     own = cells[is_distributed(cells)]
-    asynchronous = own[~own["synchronous"].astype(bool)]
-    alone = own[own["synchronous"].astype(bool) & own["base_samples_per_second"].isna()]
+    asynchronous = own[~own["synchronous"]]
+    alone = own[own["synchronous"] & own["base_samples_per_second"].isna()]
     said = []
     if len(asynchronous):
         names = listed(sorted(asynchronous["strategy"].unique()))

@@ -111,14 +111,14 @@ def _link(found: pd.DataFrame) -> list[Block]:
         "with the least and the most."
     )
     columns = ["hosts", "asked for", "Mbit/s, median", "range", "round trip, median", "range", "launches", "measured"]
-    real = launches["virtual"].astype(bool)
+    real = launches["virtual"]
     notes = [] if real.all() else ["A real link is measured once, before the first launch."]
     return [heading, blocks.text(explanation), blocks.table(columns, rows, notes, left=(1,))]
 
 
 def _bytes(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     """What each host sent to the others in a step, beside what all send by formula."""
-    told = found[found["exchange"].astype(bool) & found["sent_bytes"].notna()]
+    told = found[found["exchange"] & found["sent_bytes"].notna()]
     heading = blocks.heading("Bytes from host to host", level=2)
     if told.empty:
         return [heading, blocks.text("No launch over several hosts counted what these sent.")]
@@ -150,7 +150,7 @@ def _bytes(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
 
 def _skew(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     """How far the hosts' windows are apart, and who came last."""
-    told = found[found["exchange"].astype(bool) & (found["windows"] > 0)]
+    told = found[found["exchange"] & (found["windows"] > 0)]
     heading = blocks.heading("Skew between hosts, and who waited for whom", level=2)
     if told.empty:
         return [heading, blocks.text("No launch over several hosts tells when each of its ranks started its windows.")]

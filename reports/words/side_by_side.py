@@ -121,7 +121,7 @@ def _notes(both: pd.DataFrame, cells: pd.DataFrame, others: pd.DataFrame) -> lis
         notes.append("† more threads than cores, in one of both at least.")
     notes += blocks.few_note(both[["n_here", "n_there"]], "launches")
     for side, table in (("here", cells), ("there", others)):
-        trained = table[table["exchange"].astype(bool)]
+        trained = table[table["exchange"]]
         several = int(trained.duplicated(KEYS).sum())
         if several:
             notes.append(f"Left out, {side}: what was measured on several machines.")

@@ -12,8 +12,6 @@ _MOST_QUOTED = 14  # Lines of source.
 
 def section(material: Material) -> list[Block]:
     """A part for each strategy that was measured, with all of its labels, in the order of their names."""
-    if material.launches.empty:
-        return []
     parts: list[Block] = []
     for strategy, launches in material.launches.groupby("bare_strategy"):
         records = [material.results.records[name] for name in launches["launch"]]

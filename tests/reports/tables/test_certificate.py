@@ -145,7 +145,7 @@ def test_a_summary_of_nothing_has_its_columns_and_no_rows():
     summary = certificate.summary([])
     assert summary.empty
     assert " ".join(summary) == (
-        "preset global_batch seed strategy workers exchange "
+        "preset global_batch seed strategy workers exchange maths "
         "n loss shard weights examples expected other_maths verdict followed_up_to note"
     )
 

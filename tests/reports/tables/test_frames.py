@@ -16,7 +16,8 @@ from common.records.files import write_record
 from common.records.training import Record
 from reports import load
 from reports.tables import frames
-from reports.tables.frames import COLUMNS, Tables
+from reports.tables.columns import COLUMNS
+from reports.tables.frames import Tables
 from tests.changes import changed
 from tests.reports.probes import probe
 from tests.reports.records import MadeUpOptions, certified, make_record, named, over_hosts, unfinished, write_all

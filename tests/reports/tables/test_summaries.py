@@ -12,6 +12,7 @@ from common.contract.task import PRESETS
 from common.records.files import to_json
 from common.records.training import Record
 from reports.tables import summaries
+from reports.tables.columns import COLUMNS
 from reports.tables.results import read_results
 from reports.words import configurations, endings
 from reports.words.cautions import cautions
@@ -118,7 +119,7 @@ def test_a_launch_has_what_its_record_says():
         | {"formula_bytes": record.formula_bytes_per_step, "wire_bytes": float("nan"), "peak_bytes": 0}
         | {"preset": "digits", "scaling": "weak", "batch": 64, "global_batch": 128, "workers": 2, "cores": 2}
         | {"seconds": 0.004, "input_seconds": float("nan"), "samples_per_second": 32_000, "window_steps": 10}
-        | {"first_window_ratio": 0.4, "measured_seconds": 0.12, "first_step_seconds": 1.5, "processes": 2}
+        | {"first_window_ratio": 0.4, "measured_seconds": 0.12, "first_step_seconds": 1.5}
         | {"rank_spread": float("nan"), "processes_beside": 0, "options": "", "placement": "", "hosts": 1}
         | {"virtual": False, "delay_seconds": 0.0}
         | dict.fromkeys(("bandwidth_bits_per_second", "link_bytes_per_second"), float("nan")),
@@ -245,17 +246,11 @@ def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_work
 
 def test_without_launches_every_table_has_its_columns_and_no_rows():
     launches = summaries.launches({})
-    placed = ["placement", "hosts", "virtual", "bandwidth_bits_per_second"]
-    assert [*launches] == ["launch", "regime", "strategy", "workers", "exchange", *placed]
-    cells = summaries.cells(launches)
-    assert [*cells] == ["regime", "strategy", "workers", "exchange"]
     assert summaries.regimes(launches) == []
-    tables = (summaries.startups({}), summaries.accuracies({}), summaries.endings({}, None))
-    assert [" ".join(table) for table in tables] == [
-        "strategy workers n whole",
-        "preset strategy workers global_batch seed steps n accuracy lowest looked reached target_seconds",
-        "launch strategy bare_strategy preset scaling workers ending reason log for_speed task planned",
-    ]
+    tables = {"launches": launches, "cells": summaries.cells(launches), "startups": summaries.startups({})}
+    tables |= {"accuracies": summaries.accuracies({}), "endings": summaries.endings({}, None)}
+    assert {name: [*table] for name, table in tables.items()} == {name: [*COLUMNS[name]] for name in tables}
+    assert all(table.empty for table in tables.values())
 
 
 @pytest.mark.parametrize(
@@ -351,8 +346,10 @@ def test_the_time_to_the_first_step_is_a_median_in_all_its_parts():
     unknown = make_record("cobalt_replicas", 2, startup_seconds=None)
     records = [starting("amber_ring", seconds) for seconds in (3.0, 9.0, 5.0)]
     found = summaries.startups(named(*records, unknown, starting("amber_ring", 100.0, status="failed")))
+    processor = {"imports_processor": 0.9, "world_processor": 0.05, "first_step_processor": 0.3}
     assert found.to_dict("records") == [
         {"strategy": "amber_ring", "workers": 2, "whole": 5.0, "imports": 4.0, "world": 1.0, "first_step": 0.0, "n": 3}
+        | processor
     ]
 
 
