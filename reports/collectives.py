@@ -13,7 +13,7 @@ from common.records import collective_rows, manifest
 from common.records.collective_rows import Case, CaseFit, Row
 from common.records.collectives import CollectivesRecord
 from common.records.presentation import read_presented
-from common.sessions.folder import kept_variables, variables_in_words
+from common.sessions.folder import kept_variables
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.blocks import Block
@@ -23,7 +23,7 @@ from reports.render import shell
 from reports.render.drawing import Drawings
 from reports.tables.collectives import Leader, leaders, world
 from reports.tables.results import digest_of, noted_command
-from reports.words import collectives
+from reports.words import collectives, machine
 from reports.words.collectives import grouped
 
 
@@ -166,63 +166,28 @@ def _method() -> list[Block]:
 def _machine(session: Session) -> list[Block]:
     """What the launches ran on, with which libraries, versions and settings."""
     records = list(session.records.values())
-    ok = [record for record in records if record.status == "ok"] or records
-    known = [record.host for record in ok if record.host.name]
-    machines = {host.name for host in known}
-    started = sorted(record.started_at[:16].replace("T", " ") for record in ok)
-    rows = [
-        ["processor", _distinct(f"{host.processor or '?'}, {host.cores or '?'} cores" for host in known)],
-        *([["machines, pooled", ", ".join(sorted(machines))]] if len(machines) > 1 else []),
-        ["memory", _distinct(f"{(host.memory_bytes or 0) / 2**30:.1f} GiB" for host in known)],
-        ["GPUs", _distinct(", ".join(host.gpus) or "none" for host in known)],
-        ["system", _distinct(host.system or "?" for host in known)],
-        ["hosts", _distinct(", ".join(host.name for host in record.hosts) or "one" for record in ok)],
-        ["calls timed, after", _distinct(_calls(record) for record in ok)],
-        ["results checked", blocks.share_of_launches(record.sweep.check for record in ok)],
-        ["kept on their cores", blocks.share_of_launches(bool(record.pinned_cores) for record in ok)],
-        ["private network", blocks.share_of_launches(record.private_network for record in ok)],
-        ["commit", _distinct(record.git_commit or "unknown" for record in ok)],
-        ["measured", " to ".join(dict.fromkeys([started[0], started[-1]])) + " UTC"],
-        ["all records, SHA-256", session.digest],
-        ["digests of all files", manifest.summary(session.differences)],
-        [
-            "variables that frameworks obey",
-            variables_in_words(session.variables, any(record.hosts for record in records)),
-        ],
-        ["to repeat it", session.command or "unknown: the folder has no command.txt"],
-        [
-            "versions",
-            _distinct(sorted({f"{name} {each}" for record in ok for name, each in record.versions.items()}), ", "),
-        ],
-    ]
-    libraries = [
-        [library, own[0].title, own[0].family, _distinct(record.backend for record in own), _facts(own)]
-        for library, own in sorted(grouped(records, lambda record: record.library).items())
-    ]
+    ok = machine.ended_ok(records)
+    machines = sorted({record.host.name for record in ok if record.host.name})
+    told = machine.facts(ok) | {
+        **({"machines, pooled": ", ".join(machines)} if len(machines) > 1 else {}),
+        "hosts": machine.distinct(", ".join(host.name for host in record.hosts) or "one" for record in ok),
+        "calls timed, after": machine.distinct(
+            f"{record.sweep.iterations} at each size, after {record.sweep.warmup_iterations}" for record in ok
+        ),
+        "results checked": blocks.share_of_launches(record.sweep.check for record in ok),
+        **machine.to_repeat(session.digest, session.differences, session.variables, session.command, records),
+    }
+    libraries = []
+    for library, own in sorted(grouped(records, lambda record: record.library).items()):
+        facts = machine.distinct(f"{name}: {fact}" for record in own for name, fact in record.facts.items())
+        carried = machine.distinct(record.backend for record in own)
+        libraries.append([library, own[0].title, own[0].family, carried, facts])
+    columns = ["library", "is", "family", "carried by", "tells of itself"]
     return [
         blocks.heading("Libraries, machine and versions"),
-        blocks.table(
-            ["library", "is", "family", "carried by", "tells of itself"],
-            libraries,
-            [],
-            left=(0, 1, 2, 3, 4),
-            wide={1: 2, 4: 3},
-        ),
-        blocks.table(["", ""], rows, [], left=(0, 1), wide={1: 1}),
+        blocks.table(columns, libraries, [], left=(0, 1, 2, 3, 4), wide={1: 2, 4: 3}),
+        machine.table(told),
     ]
-
-
-def _calls(record: CollectivesRecord) -> str:
-    return f"{record.sweep.iterations} at each size, after {record.sweep.warmup_iterations}"
-
-
-def _facts(records: Iterable[CollectivesRecord]) -> str:
-    return _distinct(f"{name}: {fact}" for record in records for name, fact in record.facts.items())
-
-
-def _distinct(values: Iterable[str], between: str = "; ") -> str:
-    """Each value once, in order."""
-    return between.join(dict.fromkeys(filter(None, values))) or blocks.DASH
 
 
 def write_report(results: Path, out: Path = Path("reports/out/collectives.pdf")) -> None:

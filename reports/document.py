@@ -22,6 +22,7 @@ from reports.words import (
     first_page,
     glossary,
     hosts,
+    machine,
     memory,
     method,
     paying,
@@ -61,7 +62,7 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
         (
             cautions.section,
             method.section,
-            method.machine,
+            machine.section,
             endings.section,
             disturbances.section,
             glossary.section,

@@ -1,6 +1,6 @@
 """Two folders of records beside each other: their configurations, and what else differs between them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -11,6 +11,7 @@ from reports.tables import summaries
 from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.tables.side_by_side import KEYS, beside
+from reports.words import machine
 
 _PAIRED = "nox -s compare -- --against-commit REV"
 
@@ -49,39 +50,17 @@ def _differences(here: Results, there: Results) -> list[Block]:
     return [blocks.table(["what differs", "here", "there"], rows, [], left=(0, 1, 2), wide={1: 1, 2: 1})]
 
 
-def _facts(records: list[Record]) -> dict[str, str]:
+def _facts(records: Sequence[Record]) -> dict[str, str]:
     """What launches ran on and with, in words, by what it is; those that ended ok where there are any."""
-    ok = [record for record in records if record.status == "ok"]
-    told = ok or records
-    facts = {
-        "launches that ended ok": str(len(ok)),
-        "measured": _ends(record.started_at[:10] for record in told),
-        "machine": _several(record.host.name or "?" for record in told),
-        "processor": _several(_processor(record) for record in told),
-        "memory": _several(f"{(record.host.memory_bytes or 0) / 2**30:.1f} GiB" for record in told),
-        "GPUs": _several(", ".join(record.host.gpus) or "none" for record in told),
-        "system": _several(record.host.system or "?" for record in told),
-        "computed on": _several("cpu" if "cpu" in record.device.lower() else record.device for record in told),
-        "threads per worker": _several(str(record.threads_per_worker) for record in told),
-        "commit": _several(record.git_commit or "unknown" for record in told),
-        "presets": _several(f"{record.task.preset} {record.scaling}" for record in told),
-    }
+    told = machine.ended_ok(records)
     packages = sorted({package for record in told for package in record.versions})
-    versions = {name: [record.versions[name] for record in told if name in record.versions] for name in packages}
-    return facts | {name: _several(values) for name, values in versions.items()}
-
-
-def _processor(record: Record) -> str:
-    return f"{record.host.processor or '?'}, {record.host.cores or '?'} cores"
-
-
-def _several(values: Iterable[str]) -> str:
-    return ", ".join(sorted(set(values))) or blocks.DASH
-
-
-def _ends(days: Iterable[str]) -> str:
-    found = sorted(set(days))
-    return " to ".join([found[0], found[-1]][: len(found)]) if found else blocks.DASH
+    return {
+        "launches that ended ok": str(sum(record.status == "ok" for record in records)),
+        "machine": machine.distinct(sorted(record.host.name for record in told)),
+        **machine.facts(told),
+        "presets": machine.distinct(sorted(f"{record.task.preset} {record.scaling}" for record in told)),
+        **{name: machine.distinct(sorted(record.versions.get(name, "") for record in told)) for name in packages},
+    }
 
 
 def _cells(cells: pd.DataFrame, others: pd.DataFrame) -> list[Block]:

@@ -55,10 +55,10 @@ def test_what_differs_is_listed_first_and_nothing_else():
     assert [block["kind"] for block in blocks] == ["heading", "text", "table", "heading", "table"]
     assert blocks[3]["text"] == "digits weak"
     assert tables(blocks)[0] == [
-        ["measured", "2026-01-02", "2026-03-04"],
         ["machine", "here", "there"],
         ["processor", "Some CPU, 2 cores", "Other CPU, 8 cores"],
         ["commit", "0123456789abcdef", "fedcba"],
+        ["measured", "2026-01-02 03:04 UTC", "2026-03-04 00:00 UTC"],
         ["python", "3.11.7", "3.12.1"],
     ]
 
