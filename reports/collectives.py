@@ -69,7 +69,7 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
         parts.append(blocks.heading(collective))
         for case in cases:
             parts += _measured(case, worlds[case])
-    parts += collectives.fits_section(fits, collectives.oversubscribed(rows))
+    parts += collectives.fits_section(fits, rows)
     parts += collectives.timing_section(collective_rows.timings(records, rows))
     parts += collectives.missing_section(collective_rows.missing(records))
     parts += [*_method(), *_machine(session)]
@@ -94,13 +94,11 @@ def _curves(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Map
 
 
 def _measured(case: Case, rows: Sequence[Row]) -> list[Block]:
-    """One collective in one world: its tables, and what its bytes tell."""
-    sized = [row for row in rows if row.size_bytes]
+    """One collective in one world: its tables."""
     parts = [blocks.heading(blocks.capitalized(case.world), level=2), collectives.sizes_table(rows)]
     # A barrier has no data of its own to send.
-    parts += [collectives.bytes_table(rows)] if sized else []
-    told = collectives.about_bytes(sized)
-    return [*parts, *([blocks.items(told)] if told else []), collectives.algorithms_table(rows)]
+    parts += [collectives.bytes_table(rows)] if any(row.size_bytes for row in rows) else []
+    return [*parts, collectives.algorithms_table(rows)]
 
 
 def _caption(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit]) -> str:

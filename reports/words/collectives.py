@@ -2,33 +2,26 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from common.records.collective_rows import Case, CaseFit, Missing, Row, Timing
+from common.records.collective_rows import CaseFit, Missing, Row, Timing
 from common.statistics import fit
 from common.statistics.fit import Estimate
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MARGIN
 from reports import blocks
-from reports.blocks import DASH, Block
+from reports.blocks import DAGGER, DASH, Block
 from reports.charts.style import Style
 from reports.tables.collectives import Leader
 from reports.tables.standings import EQUIVALENT, FASTEST, NOT_RANKED, UNDECIDED
-
-MUCH = 0.03
-"""From which share on bytes that should be as many are said to differ."""
-
-MUCH_OF_A_CALL = 0.01
-"""From which share of the shortest call on what timing costs is said."""
 
 _MOST_SIZES = 5
 """Of a table of one page's width."""
 
 _MICROSECONDS = "\N{MICRO SIGN}s"
-_DAGGER = "\N{DAGGER}"
-_OVERSUBSCRIBED = f"{_DAGGER}: more threads than cores; such times say little, and take no part in who is faster."
+_OVERSUBSCRIBED = f"{DAGGER}: more threads than cores; such times say little, and take no part in who is faster."
 Value, Key = TypeVar("Value"), TypeVar("Key")
 
 
@@ -73,8 +66,7 @@ def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
         f"others, or equivalent (=) to some within {100 * MARGIN:g} %. ?: can't be told from another. Without a mark "
         f"on white: not tested, for fewer than {FEWEST_LAUNCHES} rounds or no other library.{n}"
     ]
-    if any(each.row.oversubscribed for each in found):
-        notes.append(_OVERSUBSCRIBED)
+    notes += _oversubscribed_note(each.row for each in found)
     return blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints, wide=wide)
 
 
@@ -90,18 +82,13 @@ def _leading(leader: Leader) -> str:
     return f"{_named(leader.row)}{marks.get(leader.verdict, '')}\n{_micro(leader.row.seconds.median)}"
 
 
-def oversubscribed(rows: Iterable[Row]) -> set[Case]:
-    """The cases with a launch that had more threads than cores."""
-    return {row.case for row in rows if row.oversubscribed}
-
-
 def sizes_table(rows: Sequence[Row]) -> Block:
     """A row for each library and size: times, bandwidths as nccl-tests defines them, by how much ranks came late."""
     columns = ["library", "size, B", "n", f"time,\n{_MICROSECONDS}", "95 %\ninterval", "algbw,\nMB/s", "busbw,\nMB/s"]
     lines = []
     for row in _in_order(rows):
         seconds = row.seconds
-        between = DASH if seconds.low is None else f"{_micro(seconds.low)} to {_micro(seconds.high)}"
+        between = DASH if seconds.low is None else blocks.interval(seconds.low, seconds.high, _micro)
         rates = (row.algorithm_bytes_per_second, row.bus_bytes_per_second)
         megabytes = [DASH if rate is None else blocks.megabytes(rate) for rate in rates]
         known = [_named(row), f"{row.size_bytes:,}", str(seconds.n), _micro(seconds.median)]
@@ -118,8 +105,7 @@ def bytes_table(rows: Sequence[Row]) -> Block:
         processor = row.processor_seconds_per_byte
         cost = DASH if processor is None else blocks.number(1e9 * processor)
         lines.append([_named(row), f"{row.size_bytes:,}", *sent, _whole(row.factor_bytes_per_rank), cost])
-    notes = [_OVERSUBSCRIBED] if any(row.oversubscribed for row in rows) else []
-    return blocks.table([*columns, "CPU,\nns/B"], lines, notes, left=(0,))
+    return blocks.table([*columns, "CPU,\nns/B"], lines, _oversubscribed_note(rows), left=(0,))
 
 
 def algorithms_table(rows: Sequence[Row]) -> Block:
@@ -133,36 +119,8 @@ def algorithms_table(rows: Sequence[Row]) -> Block:
     return blocks.table(columns, lines, [], left=(0, 2, 3, 4), wide={2: 3, 3: 3, 4: 4})
 
 
-def about_bytes(rows: Sequence[Row]) -> list[str]:
-    """A sentence wherever at a library's largest size bytes differ that a reader might take for the same."""
-    said = []
-    for library, own in groupby(_in_order(rows), key=lambda row: row.case.library):
-        row = list(own)[-1]
-        sent, by_formula, factor = (
-            row.sent_bytes_per_rank,
-            row.formula_bytes_per_rank,
-            row.factor_bytes_per_rank,
-        )
-        about = f"{library}, {row.case.collective} of {row.size_bytes:,} B: "
-        if by_formula is None:
-            continue
-        if sent is not None and _differ(sent, by_formula):
-            said.append(
-                f"{about}a rank truly sends {_whole(sent)} B, by the algorithm's formula {_whole(by_formula)} B."
-            )
-        if _differ(by_formula, factor):
-            said.append(
-                f"{about}a rank sends {_whole(by_formula)} B by the algorithm's formula, nccl-tests' factor counts "
-                f"{_whole(factor)} B."
-            )
-    return said
-
-
-def fits_section(fits: Sequence[CaseFit], of_oversubscribed: Container[Case]) -> list[Block]:
-    """Alpha, beta and breakpoints of every case, with their intervals, a table for each world.
-
-    `of_oversubscribed` are the cases that had more threads than cores.
-    """
+def fits_section(fits: Sequence[CaseFit], rows: Sequence[Row]) -> list[Block]:
+    """Alpha, beta and breakpoints of every case, with their intervals, a table for each world."""
     if not fits:
         return []
     columns = ["library", "collective", "holds from, B", "to, B", f"alpha, {_MICROSECONDS}", "beta, MB/s", "n"]
@@ -175,16 +133,15 @@ def fits_section(fits: Sequence[CaseFit], of_oversubscribed: Container[Case]) ->
             "The residual is the largest of (fitted \N{MINUS SIGN} measured) / measured, without its sign."
         ),
     ]
+    first_rows = {row.case: row for row in sorted(rows, key=lambda row: row.oversubscribed)}
     for place, own in grouped(fits, lambda each: each.case.world).items():
-        rows = [
-            line
-            for each in sorted(own, key=lambda each: each.case.library)
-            for line in _pieces(each, of_oversubscribed)
-        ]
-        notes = [_OVERSUBSCRIBED] if any(each.case in of_oversubscribed for each in own) else []
+        named = [(each, first_rows[each.case]) for each in sorted(own, key=lambda each: each.case.library)]
+        lines = [line for each, row in named for line in _pieces(each, _named(row))]
         parts += [
             blocks.heading(blocks.capitalized(place), level=2),
-            blocks.table([*columns, "largest\nresidual"], rows, notes, left=(0, 1)),
+            blocks.table(
+                [*columns, "largest\nresidual"], lines, _oversubscribed_note(row for _, row in named), left=(0, 1)
+            ),
         ]
     return parts
 
@@ -193,18 +150,14 @@ def timing_section(timings: Sequence[Timing]) -> list[Block]:
     """What looking at the clock costs, beside the shortest call of each library."""
     if not timings:
         return []
-    lines, said = [], []
+    lines = []
     for each in timings:
         row = each.row
         where = f"{row.case.collective}, {row.size_bytes:,} B, {row.case.workers} ranks"
         cost, shortest = f"{1e9 * each.seconds:.0f}", _micro(row.seconds.median)
         lines.append([_named(row), cost, shortest, where, blocks.percent(each.share, 2)])
-        if each.share > MUCH_OF_A_CALL:
-            share = blocks.percent(each.share, 1)
-            said.append(f"{row.case.library}: looking at the clock takes {share} of its shortest call.")
     columns = ["library", "looking at\nthe clock, ns", f"shortest\ncall, {_MICROSECONDS}", "which", "share"]
-    parts = [blocks.heading("What timing costs"), blocks.table(columns, lines, [], left=(0, 3))]
-    return parts + ([blocks.items(said)] if said else [])
+    return [blocks.heading("What timing costs"), blocks.table(columns, lines, [], left=(0, 3))]
 
 
 def missing_section(gone: Sequence[Missing]) -> list[Block]:
@@ -226,26 +179,17 @@ def missing_section(gone: Sequence[Missing]) -> list[Block]:
     ]
 
 
-def _pieces(each: CaseFit, of_oversubscribed: Container[Case]) -> list[list[str]]:
+def _pieces(each: CaseFit, library: str) -> list[list[str]]:
     """A row of the table for each piece of a fit."""
     found = each.fit
-    starts = [
-        f"{found.pieces[0].from_bytes:,}",
-        *(_estimate(point, 1, "{:,.0f}".format) for point in found.breakpoints),
-    ]
+    starts = [f"{found.pieces[0].from_bytes:,}"]
+    starts += [_estimate(point, 1, "{:,.0f}".format) for point in found.breakpoints]
     residual = blocks.percent(max(map(abs, found.residuals)), 1)
     rows = []
     for start, piece in zip(starts, found.pieces, strict=True):
         alpha, beta = _estimate(piece.latency_seconds, 1e6), _estimate(piece.bytes_per_second, 1e-6)
-        known = [
-            _library(each.case, of_oversubscribed),
-            each.case.collective,
-            start,
-            f"{piece.to_bytes:,}",
-            alpha,
-            beta,
-        ]
-        rows.append([*known, str(found.launches), residual])
+        known = [library, each.case.collective, start, f"{piece.to_bytes:,}"]
+        rows.append([*known, alpha, beta, str(found.launches), residual])
     return rows
 
 
@@ -264,7 +208,7 @@ def _sizes_notes(rows: Sequence[Row]) -> list[str]:
     notes += [f"Below {FEWEST_LAUNCHES} launches the median has no 95 % interval."] if few else []
     unsure = any(row.arrival_seconds is None and row.arrival_unknown_below_seconds for row in rows)
     notes += ["An arrival with < is below what the hosts' clocks can tell."] if unsure else []
-    return notes + ([_OVERSUBSCRIBED] if _is_oversubscribed(rows) else [])
+    return notes + _oversubscribed_note(rows)
 
 
 def _arrival(row: Row) -> str:
@@ -273,20 +217,12 @@ def _arrival(row: Row) -> str:
     return DASH if row.arrival_seconds is None else _micro(row.arrival_seconds)
 
 
-def _is_oversubscribed(rows: Iterable[Row]) -> bool:
-    return any(row.oversubscribed for row in rows)
-
-
-def _library(case: Case, of_oversubscribed: Container[Case]) -> str:
-    return case.library + (_DAGGER if case in of_oversubscribed else "")
+def _oversubscribed_note(rows: Iterable[Row]) -> list[str]:
+    return [_OVERSUBSCRIBED] if any(row.oversubscribed for row in rows) else []
 
 
 def _named(row: Row) -> str:
-    return row.case.library + (_DAGGER if row.oversubscribed else "")
-
-
-def _differ(value: float, reference: float) -> bool:
-    return abs(value - reference) > MUCH * reference
+    return row.case.library + DAGGER * row.oversubscribed
 
 
 def _whole(value: float | None) -> str:

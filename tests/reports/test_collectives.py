@@ -82,10 +82,6 @@ def headline(content: dict) -> str:
     return next(block["text"] for block in content["blocks"] if block["kind"] == "headline")
 
 
-def sentences(content: dict) -> list[str]:
-    return [item for block in content["blocks"] if block["kind"] == "items" for item in block["items"]]
-
-
 def rows_under(content: dict, heading: str) -> list[dict[str, str]]:
     found = table_under(content["blocks"], heading)
     return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
@@ -213,15 +209,10 @@ def test_a_second_piece_says_from_which_size_on_it_holds(tmp_path):
     assert "16" not in words(image.decode())
 
 
-def test_bytes_that_differ_by_more_than_three_percent_at_the_largest_size_are_said(tmp_path):
-    said = sentences(content_of(tmp_path, *launches("amber", 1e-5, 1, {"sent_bytes": 2.2e6, "formula_bytes": 1e6})))
-    assert said[:2] == [
-        "amber, all_reduce of 1,048,576 B: a rank truly sends 1,100,000 B, by the algorithm's formula 500,000 B.",
-        "amber, all_reduce of 1,048,576 B: a rank sends 500,000 B by the algorithm's formula, nccl-tests' factor "
-        "counts 1,048,576 B.",
-    ]
-    # Headers are 1 % there.
-    assert not any("truly sends" in each for each in sentences(content_of(tmp_path, *launches("amber", 1e-5, 1))))
+def test_bytes_that_differ_stand_beside_each_other(tmp_path):
+    content = content_of(tmp_path, *launches("amber", 1e-5, 1, {"sent_bytes": 2.2e6, "formula_bytes": 1e6}))
+    tables = [block for block in content["blocks"] if block["kind"] == "table"]
+    assert tables[2]["rows"][-1][2:5] == ["1,100,000", "500,000", "1,048,576"]
 
 
 def test_what_is_not_known_is_no_zero(tmp_path):
@@ -326,11 +317,9 @@ def test_each_number_of_ranks_stands_for_itself(tmp_path):
     assert {HERE, "4 ranks, cpu, float32"} <= set(titles)
 
 
-def test_timing_that_costs_more_than_one_percent_of_a_call_is_said(tmp_path):
+def test_what_timing_costs_is_a_share_of_the_shortest_call(tmp_path):
     content = content_of(tmp_path, *launches("amber", 9.992e-6, 1, timing_seconds=2e-7))
     assert rows_under(content, "What timing costs")[0]["share"] == "2.00 %"
-    assert "amber: looking at the clock takes 2.0 % of its shortest call." in sentences(content)
-    assert not any("clock takes" in each for each in sentences(content_of(tmp_path, *launches("amber", 1e-4, 1))))
 
 
 def test_what_is_not_there_has_its_reason(tmp_path):
