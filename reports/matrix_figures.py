@@ -33,8 +33,7 @@ def products(rows: Sequence[Row]) -> bytes:
         handle = layout.line_handle(own[0].title, look)
         handle.set_label(_label(own))
         handles.append(handle)
-    if any(row.seconds.low is not None for row in rows):
-        handles.append(layout.mark_handle("|", 7, 1.8, "95 % interval of the median"))
+    handles += layout.mark_handles(any(row.seconds.low is not None for row in rows), oversubscribed=False)
     with matplotlib.rc_context(style.SETTINGS):
         figure, [axes] = layout.panels(1, style.WIDTH, [_PANEL_HEIGHT], left=13, between=0, handles=handles)
         for own, look in zip(groups, looks, strict=True):
@@ -45,8 +44,6 @@ def products(rows: Sequence[Row]) -> bytes:
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
         layout.plain_log_axis(axes)
-        axes.grid(axis="y")
-        axes.set_axisbelow(True)
         axes.set_xlabel("rows and columns of the matrices")
         axes.set_title("C = A B: milliseconds of one product")
         return svg.svg(figure)

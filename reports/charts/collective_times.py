@@ -147,8 +147,6 @@ def _size_axis(axes: Axes, sizes: Sequence[int], most: int) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     margin = max((sizes[-1] / sizes[0]) ** 0.03, 1.2)
     axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
 
 
 def _legend(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> list[Handle]:
@@ -159,8 +157,5 @@ def _legend(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, St
     if fits:
         label = "alpha + size / beta, fitted"
         handles.append(Line2D([], [], color=style.INK, linewidth=0.7, linestyle=_DOTS, label=label))
-    if any(row.seconds.low is not None for row in rows):
-        handles.append(layout.mark_handle("|", 7, 1.8, "95 % interval of the median"))
-    if any(row.oversubscribed for row in rows):
-        handles.append(layout.mark_handle("o", 3.4, 0.8, f"{DAGGER} more threads than cores"))
-    return handles
+    intervals, oversubscribed = (row.seconds.low is not None for row in rows), (row.oversubscribed for row in rows)
+    return handles + layout.mark_handles(any(intervals), any(oversubscribed))

@@ -20,14 +20,11 @@ from reports.charts import layout, style, svg
 from reports.charts.style import Style
 from reports.tables.certificate import step_deviations
 
-_MOST_RESIDUALS_NAMED = 3
+_LINES = ("-", "--", ":")
 _LOSSES_HEIGHTS = (32.0, 44.0)  # Millimetres of a panel on a wide and on a narrow page.
-_RESIDUALS_HEIGHT, _NAMES_WIDTH = 50.0, 40.0
+_RESIDUALS_HEIGHT = 50.0
 _STEPS_OF_A_LINE = (25, 60)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
-
-LABEL_HEIGHT = 0.13
-"""Of the axes, for a label of two lines."""
 
 
 def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
@@ -62,7 +59,6 @@ def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width:
         for axes in panels:
             svg.panel(axes, axes.get_title(loc="left"))
             axes.set_xlabel("step")
-            axes.grid(axis="y")
             axes.set_xlim(-0.02 * len(oracle), 1.02 * len(oracle))
         return svg.svg(figure)
 
@@ -101,25 +97,28 @@ def residuals(comparisons: pd.DataFrame, width: float = style.WIDTH) -> bytes:
     pairs.sort(key=lambda pair: (np.abs(pair[2]).max(), pair[0]["strategy"], pair[0]["other"]))
     most = max(1, layout.MOST_POINTS // max(len(percent) for *_, percent in pairs))
     note = f"Drawn are the {most} of {len(pairs)} pairs that leave their mean farthest." if len(pairs) > most else ""
+    drawn = pairs[-most:]
+    # The farthest are in ink, each with a line of its own; all others are faint.
+    lines = dict(zip((_pair(row) for row, *_ in reversed(drawn)), _LINES, strict=False))
+    handles = [Line2D([], [], color=style.INK, linewidth=0.9, linestyle=line, gid=name) for name, line in lines.items()]
+    for handle, name in zip(handles, lines, strict=True):
+        handle.set_label(style.literal(name))
     with matplotlib.rc_context(style.SETTINGS):
         figure, [axes] = layout.panels(
-            1, width, [_RESIDUALS_HEIGHT], left=13, between=0, right=_NAMES_WIDTH, above=3, note=note
+            1, width, [_RESIDUALS_HEIGHT], left=13, between=0, above=3, handles=handles, note=note
         )
         axes.axhline(0, color=style.FAINT, linewidth=0.6)
         svg.panel(axes, "ratio of a pair over its mean, by rounds")
-        drawn = pairs[-most:]
-        for place, (row, rounds, percent) in enumerate(drawn, start=1):
-            is_named = place > len(drawn) - _MOST_RESIDUALS_NAMED
-            color, thickness = (style.INK, 0.9) if is_named else (style.FAINT, 0.5)
-            [line] = axes.plot(rounds, percent, color=color, linewidth=thickness, marker="o", markersize=2.4)
+        for row, rounds, percent in drawn:
+            look = {"color": style.FAINT, "linewidth": 0.5}
+            if _pair(row) in lines:
+                look = {"color": style.INK, "linewidth": 0.9, "linestyle": lines[_pair(row)]}
+            [line] = axes.plot(rounds, percent, marker="o", markersize=2.4, **look)
             svg.mark(line, [_pair(row)], *_tips(row, rounds, percent))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
         axes.set_xlabel("round")
         axes.set_ylabel("ratio of a pair over its mean")
-        axes.grid(axis="y")
-        axes.set_axisbelow(True)
-        _name_farthest(axes, drawn[-_MOST_RESIDUALS_NAMED:])
         return svg.svg(figure)
 
 
@@ -134,50 +133,3 @@ def _tips(row: Mapping[str, object], rounds: np.ndarray, percent: np.ndarray) ->
         about | {"round": each, "off its mean": blocks.signed_percent(value / 100, digits=2)}
         for each, value in zip(rounds, percent, strict=True)
     ]
-
-
-def _name_farthest(axes: Axes, pairs: Sequence[tuple[Mapping[str, object], np.ndarray, np.ndarray]]) -> None:
-    """The names of these pairs at the right, each joined to its farthest point."""
-    ends = []
-    for row, rounds, percent in pairs:
-        place = int(np.argmax(np.abs(percent)))
-        ends.append((row, rounds[place], percent[place]))
-    ends.sort(key=lambda end: end[2])
-    axes.set_ylim(axes.get_ylim())
-    to_fraction = axes.transData + axes.transAxes.inverted()
-    natural = [to_fraction.transform((x, y))[1] for _, x, y in ends]
-    for (row, x, y), height in zip(ends, spread(natural), strict=True):
-        name = axes.annotate(
-            style.literal(f"{row['strategy']} over\n{row['other']}"),
-            xy=(x, y),
-            xytext=(1.035, height),
-            textcoords="axes fraction",
-            va="center",
-            fontsize=6.8,
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": style.INK,
-                "linewidth": 0.4,
-                "alpha": 0.5,
-                "relpos": (0, 0.5),
-                "shrinkA": 1,
-                "shrinkB": 3,
-            },
-        )
-        svg.button(name, _pair(row))
-
-
-def spread(positions: Sequence[float]) -> list[float]:
-    """Ascending `positions` in 0 to 1 of labels, moved as little as it takes to stand apart inside.
-
-    A label takes `LABEL_HEIGHT`, or less where there are too many for it.
-    """
-    height = min(LABEL_HEIGHT, 0.98 / max(1, len(positions) - 1))
-    # Few reports have such labels, and its import takes as long as drawing a figure.
-    from scipy.optimize import isotonic_regression
-
-    # Less the distance that it keeps from the first, each must only be no lower than the one before: isotonic.
-    offsets = height * np.arange(len(positions))
-    fitted = isotonic_regression(np.asarray(positions) - offsets).x
-    return (np.clip(fitted, 0.0, max(0.0, 1.0 - offsets[-1])) + offsets).tolist()

@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from reports.blocks import DAGGER
 from reports.charts import style, svg
 from reports.charts.style import MILLIMETRE, Style
 
@@ -36,13 +38,14 @@ def panels(
     right: float = 2.0,
     above: float = 6.0,
     under: float = 9.0,
+    grid: Literal["x", "y", ""] = "y",
     handles: Sequence[Handle] = (),
     note: str = "",
 ) -> tuple[Figure, list[Axes]]:
     """A figure so wide, in inches, with its panels row by row, and the legend of `handles` and a note below them.
 
     Lengths but the width are millimetres: the heights of each row's plots, and what is left free around a plot. `left`
-    is that of the first in a row, `between` that of the others.
+    is that of the first in a row, `between` that of the others. The `grid` has the lines of one axis.
     """
     full, columns = width / MILLIMETRE, math.ceil(count / len(heights))
     notes = textwrap.wrap(note, int(full / _NOTE_LETTER))
@@ -56,6 +59,8 @@ def panels(
         start = left + column * (plot + right + between)
         bottom = total - sum(heights[: row + 1]) - row * (above + under) - above
         placed.append(figure.add_axes((start / full, bottom / total, plot / full, heights[row] / total)))
+        if grid:
+            placed[-1].grid(axis=grid)
     if handles:
         draw_legend(figure, handles, bottom=_NOTE_LINE * len(notes) / total)
     for place, line in enumerate(notes):
@@ -75,6 +80,16 @@ def line_handle(name: str, look: Style) -> Line2D:
     line = Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker)
     line.set(markersize=3.4, label=style.wrapped(name), gid=name)
     return line
+
+
+def mark_handles(intervals: bool, oversubscribed: bool) -> list[Handle]:
+    """What intervals and hollow marks stand for, where there are any, for a legend."""
+    handles: list[Handle] = []
+    if oversubscribed:
+        handles.append(mark_handle("o", 3.4, 0.8, f"{DAGGER} more threads than cores"))
+    if intervals:
+        handles.append(mark_handle("|", 7, 1.8, "95 % interval of the median"))
+    return handles
 
 
 def dotted_handle(label: str, color: str = style.INK) -> Line2D:

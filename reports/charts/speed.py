@@ -43,8 +43,11 @@ def headline(
     is_wide, bases = width > style.NARROW, _bases(cells)
     longest = style.LONGEST_NAME if is_wide else _LONGEST_NAME
     numbers = max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
-    handles = [layout.dotted_handle(f"ideal: N times {style.literal(base)}", _color(base, looks)) for base in bases]
-    handles += [layout.mark_handle("o", 2.2, 0.6, "one launch"), *_interval_handle(cells)]
+    handles = [
+        layout.dotted_handle(f"ideal: N times {style.literal(base)}", style.color_of(base, looks)) for base in bases
+    ]
+    handles.append(layout.mark_handle("o", 2.2, 0.6, "one launch"))
+    handles += layout.mark_handles(intervals=cells["low_seconds"].notna().any(), oversubscribed=False)
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
             len(counts),
@@ -54,6 +57,7 @@ def headline(
             between=1.5,
             right=3 + 1.25 * numbers,
             above=5.5,
+            grid="",
             handles=handles,
             note=note,
         )
@@ -68,7 +72,7 @@ def headline(
             rows = (cells[cells["workers"] == workers], launches[launches["workers"] == workers])
             _draw_rates(axes, *rows, looks, names, workers * max(bases.values(), default=0.0))
             for base, rate in bases.items():
-                line = axes.axvline(workers * rate, color=_color(base, looks), linewidth=0.9, linestyle=DOTS)
+                line = axes.axvline(workers * rate, color=style.color_of(base, looks), linewidth=0.9, linestyle=DOTS)
                 svg.mark(line, [base], {"base": base, f"{workers} times its samples/s": f"{workers * rate:,.0f}"})
             axes.set_yticks(range(len(names)) if is_first else [])
             if is_first:
@@ -101,16 +105,6 @@ def _bases(cells: pd.DataFrame) -> dict[str, float]:
     measured = cells.dropna(subset=["base"]).drop_duplicates("base")
     rates = dict(zip(measured["base"], measured["base_samples_per_second"], strict=True))
     return dict(sorted(rates.items(), key=lambda item: (item[1], item[0])))
-
-
-def _color(base: str, looks: Mapping[str, Style]) -> str:
-    return looks[base].color if base in looks else style.FAINT
-
-
-def _interval_handle(cells: pd.DataFrame) -> list[Line2D]:
-    """The entry of intervals in a legend, where there are any."""
-    has_any = cells["low_seconds"].notna().any()
-    return [layout.mark_handle("|", 7, 1.8, "95 % interval of the median")] if has_any else []
 
 
 def _interval(cell: Mapping[str, object]) -> tuple[float, float]:
@@ -268,5 +262,3 @@ def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:
     axes.set_xticks(workers, [f"{count}{DAGGER}" if count in over else str(count) for count in workers])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(workers[0] * 2**-_MARGIN, workers[-1] * 2**_MARGIN)
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)

@@ -44,6 +44,7 @@ def scaling(table: pd.DataFrame, width: float = style.WIDTH) -> bytes:
             left=6 + _LETTER * min(longest, table["strategy"].str.len().max()),
             between=0,
             right=14,
+            grid="x",
             handles=handles,
         )
         for axes, (workers, rows) in zip(panels, table.groupby("workers"), strict=True):
@@ -131,5 +132,3 @@ def _name_bars(axes: Axes, bars: Sequence[tuple[str, bool]], longest: int) -> No
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.axvline(0, color=style.FAINT, linewidth=0.6)
-    axes.grid(axis="x")
-    axes.set_axisbelow(True)

@@ -42,6 +42,7 @@ SETTINGS = {
     "svg.fonttype": "none",
     "font.family": FONT,
     "font.size": 7,
+    "axes.axisbelow": True,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "axes.linewidth": 0.6,
@@ -68,6 +69,11 @@ class Style:
     marker: str
     line: str | tuple
     shift: float
+
+
+def color_of(name: str, looks: Mapping[str, Style]) -> str:
+    """The color of a strategy; that of nobody where it isn't drawn."""
+    return looks[name].color if name in looks else FAINT
 
 
 def styles(colors: Mapping[str, Sequence[str]]) -> dict[str, Style]:

@@ -148,7 +148,7 @@ def _draw_bounds(axes: Axes, cells: pd.DataFrame, measure: str, looks: Mapping[s
     """One host alone, and the least time that the link needs."""
     for row in _bases(cells).to_dict("records"):
         level = row[f"base_{measure}"] * (1000 if measure == "seconds" else 1)
-        line = axes.axhline(level, color=_base_color(row["base"], looks), linewidth=0.9, zorder=1.5)
+        line = axes.axhline(level, color=style.color_of(row["base"], looks), linewidth=0.9, zorder=1.5)
         tip = {
             "one host alone": row["base"],
             "ms per step": blocks.milliseconds(row["base_seconds"]),
@@ -170,17 +170,11 @@ def _bandwidth_axis(axes: Axes, cells: pd.DataFrame) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     margin = (bandwidths[-1] / bandwidths[0]) ** 0.05
     axes.set_xlim(bandwidths[0] / 1e6 / margin, bandwidths[-1] / 1e6 * margin)
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
 
 
 def _shifted(rows: pd.DataFrame, look: Style) -> pd.Series:
     """Bandwidths in Mbit/s, a little aside for each strategy, so that marks on one another all stay visible."""
     return rows["bandwidth_bits_per_second"] / 1e6 * math.exp(0.5 * look.shift)
-
-
-def _base_color(base: str, looks: Mapping[str, Style]) -> str:
-    return looks[base].color if base in looks else style.FAINT
 
 
 def _legend(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[Handle]:
@@ -190,10 +184,7 @@ def _legend(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[Handle]:
         handles.append(layout.line_handle(own, Style(look.color, look.marker, "-" if same else _DASHES, look.shift)))
     for base in _bases(cells)["base"]:
         name = f"one host alone: {style.literal(base)}"
-        handles.append(Line2D([], [], color=_base_color(base, looks), linewidth=0.9, label=name, gid=base))
+        handles.append(Line2D([], [], color=style.color_of(base, looks), linewidth=0.9, label=name, gid=base))
     handles.append(layout.dotted_handle("the ring's lower bound on the link"))
-    if cells["oversubscribed"].any():
-        handles.append(layout.mark_handle("o", 3.4, 0.6, "more threads than cores"))
-    if cells["low_seconds"].notna().any():
-        handles.append(layout.mark_handle("|", 7, 1.8, "95 % interval of the median"))
+    handles += layout.mark_handles(cells["low_seconds"].notna().any(), cells["oversubscribed"].any())
     return handles

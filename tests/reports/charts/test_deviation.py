@@ -1,7 +1,6 @@
-"""The figures of losses and their oracle, and of the rounds of pairs, with names that stand apart."""
+"""The figures of losses and their oracle, and of the rounds of pairs."""
 
 import math
-from itertools import pairwise
 
 import pandas as pd
 import pytest
@@ -69,7 +68,7 @@ def test_the_residuals_are_drawn_for_every_round_and_the_farthest_named():
     quiet = {f"quiet_{index}": [index, index, index + 0.01, index, index - 0.01, index] for index in range(5)}
     wild = {f"wild_{index}": [0.0, 0.0, 0.3, 0.0, -0.1 * index, 0.0] for index in range(3)}
     svg = residuals(**wild, **quiet)
-    assert {word for word in words(svg) if word.endswith(" over")} == {f"{name} over" for name in wild}
+    assert {word for word in words(svg) if word.endswith(" over base")} == {f"{name} over base" for name in wild}
     assert {"round", "ratio of a pair over its mean"} <= set(words(svg))
     assert residuals(**wild, **quiet) == svg
     assert svg.count("<use") - residuals(**wild).count("<use") == 5 * 6
@@ -80,20 +79,3 @@ def test_residuals_are_off_the_mean_of_their_own_pair():
     assert [mark.points for mark in near] == [mark.points for mark in far]
     assert [mark.tip["off its mean"] for mark in near] == [mark.tip["off its mean"] for mark in far]
     assert far[0].tip["mean ratio"] == f"{math.exp(2 + 0.1 / 6):.3f}"
-
-
-def test_twenty_labels_stand_apart_and_inside():
-    oversubscribed = sorted([0.5] * 10 + [0.51] * 5 + [0.99] * 5)
-    placed = deviation.spread(oversubscribed)
-    assert all(upper - lower == pytest.approx(0.98 / 19) for lower, upper in pairwise(placed))
-    assert min(placed) >= 0
-    assert max(placed) <= 1
-
-
-def test_labels_that_are_apart_stay_where_they_are():
-    assert deviation.spread([0.1, 0.5, 0.9]) == pytest.approx([0.1, 0.5, 0.9])
-
-
-def test_labels_that_are_alike_stand_a_labels_height_apart():
-    height = deviation.LABEL_HEIGHT
-    assert deviation.spread([0.5, 0.5, 0.5]) == pytest.approx([0.5 - height, 0.5, 0.5 + height])

@@ -64,7 +64,7 @@ def test_other_maths_is_dashed_and_the_same_maths_is_not():
 
 
 def test_oversubscribed_medians_are_hollow_and_explained():
-    assert "more threads than cores" in words(drawn(*swept(oversubscribed=True)))
+    assert "† more threads than cores" in words(drawn(*swept(oversubscribed=True)))
     assert "more threads than cores" not in words(drawn(*swept()))
 
 
