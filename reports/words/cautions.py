@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -64,40 +63,25 @@ _OF_A_CELL = (
 )
 
 
-@dataclass(frozen=True)
-class Caution:
-    """One kind of instability: what was seen, its likely cause, what to do, and in which cells, with numbers."""
-
-    what: str
-    cause: str
-    remedy: str
-    where: list[str] = field(default_factory=list)
-
-
-def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Caution]:
+def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Block]:
     """Every kind of instability that these launches show, each with the cells that show it; none left out."""
-    kinds = [Caution(*kind) for kind in _OF_A_CELL]
+    where: list[list[str]] = [[] for _ in _OF_A_CELL]
     for _, regime in launches.groupby(["preset", "scaling", "exchange", "regime"]):
         groups = [group for _, group in regime.groupby(["strategy", "workers"])]
-        seen = [_seen_in(group) for group in groups]
-        for index, caution in enumerate(kinds):
-            found = [
-                (group, signs[index]) for group, signs in zip(groups, seen, strict=True) if signs[index] is not None
-            ]
+        for places, signs in zip(where, zip(*map(_seen_in, groups), strict=True), strict=True):
+            found = [(group, sign) for group, sign in zip(groups, signs, strict=True) if sign is not None]
             if found:
-                caution.where.append(_in_words(found, every=len(found) == len(groups)))
-    return [caution for caution in kinds if caution.where] + _restarts(records) + _mixtures(records)
+                places.append(_in_words(found, every=len(found) == len(groups)))
+    of_cells = [(*kind, places) for kind, places in zip(_OF_A_CELL, where, strict=True)]
+    every = [*of_cells, _restarts(records), *_mixtures(records)]
+    return [blocks.caution(*kind, places) for *kind, places in every if places]
 
 
 def section(material: Material) -> list[Block]:
     """Instabilities with cause and remedy."""
     parts = [blocks.heading("Cautions", level=2)]
     found = cautions(material.launches, material.results.records)
-    if not found:
-        return [*parts, blocks.text("None: no outlying launch, no slow first windows, no spread above 10 %.")]
-    for caution in found:
-        parts.append(blocks.caution(caution.what, caution.cause, caution.remedy, caution.where))
-    return parts
+    return parts + (found or [blocks.text("None: no outlying launch, no slow first windows, no spread above 10 %.")])
 
 
 def _in_words(found: list[tuple[pd.DataFrame, str]], every: bool) -> str:
@@ -145,68 +129,52 @@ def _outliers(seconds: Sequence[float]) -> list[float]:
     return [value for value in far if 0.6745 * abs(value - median) > OUTLIER_SCORE * deviation]
 
 
-def _restarts(records: Mapping[str, Record]) -> list[Caution]:
+def _restarts(records: Mapping[str, Record]) -> tuple[str, str, str, list[str]]:
     """Launches in which a worker was lost and came back, which none of their other numbers shows."""
     where = []
     for launch, record in records.items():
         if record.restarted_workers:
             times = "once" if record.restarted_workers == 1 else f"{record.restarted_workers} times"
             where.append(f"{record.name} at {record.world_size}, {record.task.preset}: {times} ({launch})")
-    if not where:
-        return []
-    return [
-        Caution(
-            "Workers were lost and started again",
-            "a signal ended a worker, such as the system's when memory runs out or a scheduler's that takes it back",
-            "its windows include the time without that worker, and its rows those computed twice: look at the "
-            "log, then run that launch again",
-            where,
-        )
-    ]
+    return (
+        "Workers were lost and started again",
+        "a signal ended a worker, such as the system's when memory runs out or a scheduler's that takes it back",
+        "its windows include the time without that worker, and its rows those computed twice: look at the log, then "
+        "run that launch again",
+        where,
+    )
 
 
-def _mixtures(records: Mapping[str, Record]) -> list[Caution]:
+def _mixtures(records: Mapping[str, Record]) -> list[tuple[str, str, str, list[str]]]:
     """Launches that ran different code, versions or machines, which a comparison shouldn't mix."""
     ok = [record for record in records.values() if record.status == "ok"]
-    found = []
     commits = sorted({record.git_commit for record in ok if record.git_commit})
-    if len(commits) > 1 or any(commit.endswith("+changes") for commit in commits):
-        found.append(
-            Caution(
-                "Launches of changed or different code",
-                "files differed from their commit, or the comparison went on under another commit",
-                "commit first, then run the whole comparison",
-                [commit[:12] + ("+changes" if "+" in commit else "") for commit in commits],
-            )
-        )
+    is_mixed = len(commits) > 1 or any(commit.endswith("+changes") for commit in commits)
     versions: dict[str, set[str]] = {}
+    machines: dict[str, set[str]] = {}
     for record in ok:
         for package, version in record.versions.items():
             versions.setdefault(package, set()).add(version)
-    mixed = [f"{package} {', '.join(sorted(found))}" for package, found in sorted(versions.items()) if len(found) > 1]
-    if mixed:
-        found.append(
-            Caution(
-                "Several versions of one library",
-                "an environment was rebuilt during the comparison, or strategies pin differently",
-                "rebuild the environments, then run the whole comparison",
-                mixed,
-            )
-        )
-    machines: dict[str, set[str]] = {}
-    for record in ok:
         kind = f"{record.host.cores} cores of {record.host.processor}"
         machines.setdefault(kind, set()).add(record.host.name)
-    if sum(map(len, machines.values())) > 1:
-        found.append(
-            Caution(
-                "Several machines",
-                "the folder holds records of different machines; they are kept on separate curves",
-                "compare strategies on one machine only",
-                [
-                    kind if len(names) == 1 else f"{kind}: {', '.join(sorted(names))}"
-                    for kind, names in sorted(machines.items())
-                ],
-            )
-        )
-    return found
+    names = [kind if len(own) == 1 else f"{kind}: {', '.join(sorted(own))}" for kind, own in sorted(machines.items())]
+    return [
+        (
+            "Launches of changed or different code",
+            "files differed from their commit, or the comparison went on under another commit",
+            "commit first, then run the whole comparison",
+            [commit[:12] + ("+changes" if "+" in commit else "") for commit in commits] if is_mixed else [],
+        ),
+        (
+            "Several versions of one library",
+            "an environment was rebuilt during the comparison, or strategies pin differently",
+            "rebuild the environments, then run the whole comparison",
+            [f"{package} {', '.join(sorted(own))}" for package, own in sorted(versions.items()) if len(own) > 1],
+        ),
+        (
+            "Several machines",
+            "the folder holds records of different machines; they are kept on separate curves",
+            "compare strategies on one machine only",
+            names if sum(map(len, machines.values())) > 1 else [],
+        ),
+    ]

@@ -453,11 +453,11 @@ def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
     outlying = make_record("amber_ring", 1, (4.0,) * 4)
     slow_start = make_record("amber_single", 1, (3.0, 2.0, 2.0, 2.0))
     records = named(*steady, outlying, slow_start)
-    found = {caution.what: caution for caution in cautions(summaries.launches(records), records)}
-    assert "amber_ring at 1 (2.00 times the median)" in found["An outlying launch"].where[0]
-    assert "amber_ring at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"].where[0]
-    assert "amber_single at 1" in found["First windows slower than later ones"].where[0]
-    assert all(caution.cause and caution.remedy for caution in found.values())
+    found = {caution["what"]: caution for caution in cautions(summaries.launches(records), records)}
+    assert "amber_ring at 1 (2.00 times the median)" in found["An outlying launch"]["where"][0]
+    assert "amber_ring at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"]["where"][0]
+    assert "amber_single at 1" in found["First windows slower than later ones"]["where"][0]
+    assert all(caution["cause"] and caution["remedy"] for caution in found.values())
 
 
 def test_a_quiet_comparison_has_no_caution():
@@ -468,10 +468,10 @@ def test_a_quiet_comparison_has_no_caution():
 
 def test_a_worker_that_was_lost_and_came_back_is_cautioned():
     records = named(make_record("cobalt_servers", 2, restarted_workers=2))
-    [caution] = [found for found in cautions(summaries.launches({}), records) if "started again" in found.what]
-    assert caution.where == ["cobalt_servers at 2, digits: 2 times (cobalt_servers-2w-00)"]
-    assert caution.cause
-    assert caution.remedy
+    [caution] = [found for found in cautions(summaries.launches({}), records) if "started again" in found["what"]]
+    assert caution["where"] == ["cobalt_servers at 2, digits: 2 times (cobalt_servers-2w-00)"]
+    assert caution["cause"]
+    assert caution["remedy"]
 
 
 def test_as_many_workers_on_one_two_and_four_hosts_are_three_cells():
@@ -607,7 +607,7 @@ def test_several_machines_of_one_kind_are_a_caution_that_names_them():
 
     def machines(*records):
         found = cautions(summaries.launches(named(*records)), named(*records))
-        return [caution.where for caution in found if caution.what == "Several machines"]
+        return [caution["where"] for caution in found if caution["what"] == "Several machines"]
 
     assert machines(here, here) == []
     assert machines(here, there) == [["2 cores of Some CPU: here, there"]]
