@@ -50,6 +50,8 @@ SETTINGS = {
     "axes.spines.right": False,
     "axes.titlesize": 7.5,
     "axes.titlelocation": "left",
+    # Else it looks for ticks above the axes, which takes a sixth of a figure's time.
+    "axes.titley": 1.0,
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,

@@ -84,7 +84,7 @@ def of(results: Results, material: Material) -> Tables:
         hosts=material.hosts,
         bandwidths=material.bandwidths,
         ceilings=material.ceilings,
-        deviations=certificate.deviations([*material.comparisons, *material.without_exchange]),
+        deviations=certificate.deviations(material.comparisons),
         accuracies=summaries.accuracies(results.records),
         startups=material.startups,
         memory=material.memory,
@@ -108,7 +108,9 @@ def write(folder: Path, tables: Tables) -> None:
     written = {each.name: getattr(tables, each.name) for each in dataclasses.fields(tables)}
     written["columns"] = pd.DataFrame(meanings, columns=["table", "column", "meaning"])
     for name, table in written.items():
-        write_atomically(folder / f"{name}.csv", table.map(_in_a_field).to_csv(index=False).encode())
+        lists = [column for column, text in columns.COLUMNS.get(name, {}).items() if text.endswith("(JSON)")]
+        as_text = table.assign(**{column: table[column].map(json.dumps) for column in lists})
+        write_atomically(folder / f"{name}.csv", as_text.to_csv(index=False).encode())
 
 
 def _windows(records: Mapping[str, Record]) -> pd.DataFrame:
@@ -121,7 +123,3 @@ def _windows(records: Mapping[str, Record]) -> pd.DataFrame:
             for window in record.windows
         ),
     )
-
-
-def _in_a_field(value: object) -> object:
-    return json.dumps(value) if isinstance(value, list | dict | tuple) else value

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 
 import pandas as pd
 
@@ -42,8 +41,7 @@ class Material:
     launches: pd.DataFrame
     cells: pd.DataFrame
     comparisons: list[Comparison]
-    """Of launches with exchange."""
-    without_exchange: list[Comparison]
+    certificates: pd.DataFrame
     asynchronous: pd.DataFrame
     ranking: Ranking
     split: pd.DataFrame
@@ -73,16 +71,6 @@ class Material:
         """The rows of each regime that is shown, where `table` has any, in the order of the regimes."""
         return {name: table[table["regime"] == name] for name in self.regimes if (table["regime"] == name).any()}
 
-    @cached_property
-    def certificates(self) -> pd.DataFrame:
-        """The summary of the launches with exchange that were compared with the oracle."""
-        return certificate.summary(self.comparisons)
-
-    @cached_property
-    def certificates_without_exchange(self) -> pd.DataFrame:
-        """That of the launches without exchange."""
-        return certificate.summary(self.without_exchange)
-
 
 def gather(results: Results, against: Results | None = None) -> Material:
     """Every table of the report on `results`, beside `against`. Raises UserError for a damaged task."""
@@ -98,6 +86,7 @@ def gather(results: Results, against: Results | None = None) -> Material:
         steps = decomposition.decompose(cells, launches, results.plan)
         split = decomposition.split(cells, steps)
         told = {
+            "certificates": certificate.summary(comparisons),
             "scaling": decomposition.parts(cells, steps),
             "paying": paying.table(launches, cells, steps, results.records),
             "exchanges": exchanges.table(launches, results.replays, steps),
@@ -123,8 +112,7 @@ def gather(results: Results, against: Results | None = None) -> Material:
         regimes=regimes,
         launches=launches,
         cells=cells,
-        comparisons=[each for each in comparisons if each.exchange],
-        without_exchange=[each for each in comparisons if not each.exchange],
+        comparisons=comparisons,
         ranking=ranking.rank(launches, results.plan, results.margin, reasons_not_ranked(comparisons, results.records)),
         split=split,
         asynchronous=asynchronous,

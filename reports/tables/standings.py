@@ -152,7 +152,7 @@ def _limits(parts: pd.DataFrame, regime: str) -> dict[tuple[str, int], Limit]:
 
 def _certificates(material: Material) -> dict[tuple[str, int, str, int], str]:
     """By preset, global batch, strategy and workers the verdict; of several the gravest."""
-    rows = material.certificates.to_dict("records")
+    rows = [row for row in material.certificates.to_dict("records") if row["exchange"]]
     rows.sort(key=lambda row: certificate.GRAVEST_FIRST.index(row["verdict"]), reverse=True)
     return {
         (row["preset"], row["global_batch"], row["strategy"], row["workers"]): certificate.verdict_in_words(row)

@@ -1,6 +1,7 @@
 """Whether every launch computed the same: in sentences, in curves, and in a table of deviations."""
 
 import math
+from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
@@ -21,24 +22,23 @@ from reports.charts import deviation, style
 from reports.tables import certificate
 from reports.tables.material import Material
 
+_COMPARED = (FOLLOWS, FOLLOWS_UP_TO, DEVIATES)
+"""The verdicts on settings that are held to an oracle."""
+
 
 def sentence(summary: pd.DataFrame) -> str:
-    """How many settings follow the oracle and which don't, and how far other maths deviate from it."""
-    if summary.empty:
+    """How many settings with exchange follow the oracle and which don't, and how far other maths deviate from it."""
+    rows = summary[summary["exchange"].astype(bool)]
+    if rows.empty:
         return "No launch could be compared with the oracle."
-    verdicts = summary["verdict"]
-    counts = verdicts.value_counts()
-    follows, deviates = int(verdicts.isin([FOLLOWS, FOLLOWS_UP_TO]).sum()), int(counts.get(DEVIATES, 0))
-    compared = follows + deviates
-    text = f"{follows} of {compared} compared settings follow the float64 oracle."
+    counts = rows["verdict"].value_counts()
+    text = f"{_following(rows)} follow the float64 oracle."
     if partly := int(counts.get(FOLLOWS_UP_TO, 0)):
         them = "1 of them follows" if partly == 1 else f"{partly} of them follow"
         text += f" {them} it up to a kink, from which float32 may leave it."
-    if deviates:
-        rows = summary[summary["verdict"] == DEVIATES].to_dict("records")
-        names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
-        text += f" Not the same maths: {blocks.some([*dict.fromkeys(names)])}."
-    text += _other_maths(summary[summary["verdict"] == OTHER_MATHS])
+    if deviating := _deviating(rows):
+        text += f" Not the same maths: {deviating}."
+    text += _other_maths(rows[rows["verdict"] == OTHER_MATHS])
     several = "asynchronous with several workers, which has no oracle to follow"
     for verdict, phrase in ((ASYNCHRONOUS, several), (NOT_COMPARED, NOT_COMPARED)):
         if counts.get(verdict):
@@ -48,19 +48,28 @@ def sentence(summary: pd.DataFrame) -> str:
 
 def without_exchange(summary: pd.DataFrame) -> str:
     """Whether launches without exchange computed what their declarations say; empty where there are none."""
-    if summary.empty:
+    rows = summary[~summary["exchange"].astype(bool)]
+    if rows.empty:
         return ""
-    verdicts = summary["verdict"]
-    follows, deviates = int(verdicts.isin([FOLLOWS, FOLLOWS_UP_TO]).sum()), int((verdicts == DEVIATES).sum())
-    text = f"Without exchange {follows} of {follows + deviates} compared settings follow their own oracles."
-    if deviates:
-        rows = summary[verdicts == DEVIATES].to_dict("records")
-        names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in rows]
-        text += f" Not taken as T_comp, since it computes something else: {blocks.some([*dict.fromkeys(names)])}."
-    others = len(verdicts) - follows - deviates
+    text = f"Without exchange {_following(rows)} follow their own oracles."
+    if deviating := _deviating(rows):
+        text += f" Not taken as T_comp, since it computes something else: {deviating}."
+    others = int((~rows["verdict"].isin(_COMPARED)).sum())
     if others:
         text += f" {others} more {'is' if others == 1 else 'are'} held to no oracle."
     return text
+
+
+def _following(rows: pd.DataFrame) -> str:
+    """Such as `5 of 6 compared settings`."""
+    compared = rows["verdict"].isin(_COMPARED)
+    return f"{int((compared & (rows['verdict'] != DEVIATES)).sum())} of {int(compared.sum())} compared settings"
+
+
+def _deviating(rows: pd.DataFrame) -> str:
+    wrong = rows[rows["verdict"] == DEVIATES].to_dict("records")
+    names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in wrong]
+    return blocks.some([*dict.fromkeys(names)]) if names else ""
 
 
 def _other_maths(rows: pd.DataFrame) -> str:
@@ -79,10 +88,7 @@ def _other_maths(rows: pd.DataFrame) -> str:
 
 def section(material: Material) -> list[Block]:
     """Every launch beside its oracle: the curves, and the largest deviations with a verdict."""
-    verdicts = [
-        sentence(material.certificates),
-        without_exchange(material.certificates_without_exchange),
-    ]
+    verdicts = [sentence(material.certificates), without_exchange(material.certificates)]
     parts = [
         blocks.text(
             "A float64 NumPy run of the same rows is the oracle. A launch follows it under three conditions. Every "
@@ -98,7 +104,7 @@ def section(material: Material) -> list[Block]:
             f"{' '.join(filter(None, verdicts))}"
         ),
     ]
-    compared = [comparison for comparison in material.comparisons if len(comparison.oracle_losses)]
+    compared = [each for each in material.comparisons if each.exchange and len(each.oracle_losses)]
     groups: dict[tuple, list[Comparison]] = {}
     for comparison in compared:
         groups.setdefault((comparison.preset, comparison.global_batch, comparison.maths), []).append(comparison)
@@ -125,9 +131,9 @@ def section(material: Material) -> list[Block]:
 
 def deviations(material: Material) -> list[Block]:
     """The largest deviation of every setting, with its verdict, and how well asynchronous launches trained."""
-    summary = certificate.summary([*material.comparisons, *material.without_exchange])
-    table = [_deviation_table(summary)] if len(summary) else []
-    parts = [blocks.heading("Deviation from the oracle", level=2), *table] if table else []
+    summary = material.certificates
+    heading = blocks.heading("Deviation from the oracle", level=2)
+    parts = [heading, _deviation_table(summary)] if len(summary) else []
     return parts + _asynchronous_section(material.asynchronous)
 
 
@@ -147,7 +153,7 @@ def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
     columns += ["difference", "median staleness", "largest"]
     rows, notes = [], {}
     for row in table.sort_values(["preset", "strategy", "workers"]).to_dict("records"):
-        mark = f" ({notes.setdefault(row['note'], len(notes) + 1)})" if row["note"] else ""
+        mark = _mark(row["note"], notes)
         known = math.isfinite(row["difference"])
         difference = blocks.signed_percent(row["difference"], 1) if known else blocks.DASH
         rows.append(
@@ -157,11 +163,10 @@ def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
                 *[difference, _count(row["staleness"]), _count(row["largest_staleness"])],
             ]
         )
-    listed = [f"({number}) {note}." for note, number in notes.items()]
     return [
         blocks.heading("Asynchronous launches: how well they trained", level=2),
         blocks.text(explanation),
-        blocks.table(columns, rows, listed, left=(0, 2)),
+        blocks.table(columns, rows, _in_words(notes), left=(0, 2)),
     ]
 
 
@@ -181,17 +186,22 @@ def _deviation_table(summary: pd.DataFrame) -> Block:
     rows, notes = [], {}
     order = ["preset", "strategy", "workers", "global_batch", "seed"]
     for row in summary.sort_values(order).to_dict("records"):
-        mark = ""
-        if row["note"]:
-            mark = f" ({notes.setdefault(row['note'], len(notes) + 1)})"
         rows.append(
             [
                 *[row["strategy"] + ("" if row["exchange"] else ", without exchange"), str(row["workers"])],
                 *[row["preset"], f"{row['global_batch']:,}", str(row["seed"]), str(row["n"])],
                 *(blocks.tiny(row[name]) for name in ("loss", "shard", "weights")),
                 f"{row['examples']:,} / {row['expected']:,}",
-                certificate.verdict_in_words(row) + mark,
+                certificate.verdict_in_words(row) + _mark(row["note"], notes),
             ]
         )
-    listed = [f"({number}) {note}." for note, number in notes.items()]
-    return blocks.table(columns, rows, listed, left=(0, 2, 10), warned=DEVIATES)
+    return blocks.table(columns, rows, _in_words(notes), left=(0, 2, 10), warned=DEVIATES)
+
+
+def _mark(note: str, notes: dict[str, int]) -> str:
+    """The number of a note, which gets the next one where it's new; nothing without a note."""
+    return f" ({notes.setdefault(note, len(notes) + 1)})" if note else ""
+
+
+def _in_words(notes: Mapping[str, int]) -> list[str]:
+    return [f"({number}) {note}." for note, number in notes.items()]
