@@ -1,6 +1,7 @@
 """The tables of what takes time beside the training itself: exchange, a library's loop, one process, the start."""
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -8,7 +9,7 @@ from reports import blocks
 from reports.blocks import Block
 from reports.tables import summaries
 from reports.tables.material import Material
-from reports.words import factors, phases
+from reports.words import factors
 
 
 def section(material: Material) -> list[Block]:
@@ -16,7 +17,7 @@ def section(material: Material) -> list[Block]:
     names = material.names
     return [
         *_communication(material.split, names),
-        *phases.section(material.phases, material.split, names),
+        *phases(material.phases, names),
         *factors.section(material),
         *_startup(material.startups),
     ]
@@ -82,6 +83,30 @@ def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
 
 def _megabytes(count: float) -> str:
     return blocks.DASH if math.isnan(count) else f"{count / 1e6:,.3f}"
+
+
+def phases(table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+    """The frameworks' own accounts of an exchange: a part for each family that has any."""
+    parts: list[Block] = []
+    for family, found in table.groupby("family"):
+        whose = family or "The framework"
+        meanings = found.drop_duplicates("phase").set_index("phase")["meaning"]
+        rows = []
+        for (strategy, regime, workers), cell in found.groupby(["strategy", "regime", "workers"]):
+            seconds = cell.set_index("phase")["seconds"].reindex(meanings.index)
+            counts = [str(workers), names[regime], str(cell["n"].max())]
+            rows.append([strategy, *counts, *map(blocks.milliseconds, seconds)])
+        columns = ["strategy", "workers", "regime", "n", *(f"{phase}, ms" for phase in meanings.index)]
+        parts += [
+            blocks.heading(f"{whose}'s own account of the exchange", level=2),
+            blocks.text(
+                f"{whose}'s own account of a step: how long at least one gradient was in each phase of its exchange. A "
+                "phase may overlap with computing, so it can be longer than exposed communication."
+            ),
+            blocks.items([f"{phase}: {meaning}" for phase, meaning in meanings.items()]),
+            blocks.table(columns, rows, [], left=(0, 2)),
+        ]
+    return parts
 
 
 def _startup(table: pd.DataFrame) -> list[Block]:

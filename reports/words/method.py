@@ -19,23 +19,17 @@ def section(material: Material) -> list[Block]:
                 f"statistics) and covers the true median in at least 95 % of experiments; below n = {FEWEST_LAUNCHES} "
                 "no such interval exists, and none is printed. No launch is dropped; those that stopped on the way to "
                 "save checkpoints serve the certificate and the accuracy, and are no part of the throughput.",
-                "Who is faster, or alike, is said by tests of pairs within rounds, corrected for how many there are. "
-                "Two of the intervals above, apart or not, decide nothing. Exposed communication is the median over "
-                "rounds of the difference between the launch with exchange and the one without.",
-                "Weak scaling keeps the batch of each worker; strong scaling keeps the global batch. Launches of "
-                "different scaling, preset or task never share a curve. A strategy's own options stand beside its "
-                "name where they aren't at their default, and make a curve of their own; so do the hosts and the link "
-                "between them where workers are on several, and virtual hosts never share one with real ones. Options "
-                "that compute other maths are shown and not ranked.",
-                "Speed-up is samples per second over the framework's undistributed base (the tables of speed name it), "
-                "with the same batch per worker (weak) or the same global batch (strong); "
-                "\u201cover own 1\u201d is that over one worker of the same strategy. Ratios are those of medians and "
-                "carry no interval of their own. Efficiency is the speed-up per worker.",
-                "Time to first step runs from the start of the process to the end of its first step and is no part of "
-                "the throughput.",
-                "The oracle is float64 NumPy on the same rows; see the section on the same maths. Asynchronous "
-                "launches are held to it with one worker only: with more, a step is one worker's update, and the "
-                "order of the updates isn't repeatable.",
+                "Two of these intervals, apart or not, decide nothing: who is faster, or alike, is said by tests of "
+                "pairs within rounds.",
+                "Launches of different scaling, preset or task never share a curve. A strategy's own options stand "
+                "beside its name where they aren't at their default, and make a curve of their own; so do the hosts "
+                "and the link between them where workers are on several, and virtual hosts never share one with real "
+                "ones. Options that compute other maths are shown and not ranked.",
+                "\u201cOver own 1\u201d is the speed-up over one worker of the same strategy. Ratios are those of "
+                "medians and carry no interval of their own. Efficiency is the speed-up per worker. The time to the "
+                "first step is no part of the throughput.",
+                "Asynchronous launches are held to the oracle with one worker only: with more, a step is one worker's "
+                "update, and the order of the updates isn't repeatable.",
                 calibration.for_report(material.results.folder),
             ]
         ),

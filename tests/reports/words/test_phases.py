@@ -1,12 +1,10 @@
 """What the report says of the frameworks' own accounts of an exchange, and where it says nothing."""
 
-import pytest
-
 from common.records.training import Record
 from reports.blocks import DASH
 from reports.tables.material import gather, regime_names
 from reports.tables.results import Results
-from reports.words import phases
+from reports.words import costs
 from tests.changes import changed
 from tests.reports.records import make_record, named, varied
 from tests.reports.tables.test_phases import PHASES, traced
@@ -14,7 +12,7 @@ from tests.reports.tables.test_phases import PHASES, traced
 
 def section(tmp_path, *records: Record) -> list[dict]:
     found = gather(Results(tmp_path, named(*records), None))
-    return phases.section(found.phases, found.split, regime_names(found.cells))
+    return costs.phases(found.phases, regime_names(found.cells))
 
 
 def tables_of(blocks: list[dict]) -> list[list[list[str]]]:
@@ -31,14 +29,9 @@ def test_launches_with_one_worker_or_without_exchange_have_nothing_to_account_fo
     assert section(tmp_path, alone, silent) == []
 
 
-@pytest.mark.parametrize("without_exchange", [True, False])
-def test_phases_stand_beside_the_exposed_communication_where_that_was_measured(tmp_path, without_exchange):
-    records = [traced(milliseconds=4000.0)]
-    if without_exchange:
-        records.append(varied("teal_amber", 2, (1500.0,) * 3, trace=True, exchange=False))
-    [rows] = tables_of(section(tmp_path, *records))
-    exposed = "2,500" if without_exchange else DASH
-    assert rows == [["teal_amber, trace", "2", "digits weak", "1", "1.00", "0.500", exposed]]
+def test_phases_stand_in_milliseconds_of_a_step(tmp_path):
+    [rows] = tables_of(section(tmp_path, traced()))
+    assert rows == [["teal_amber, trace", "2", "digits weak", "1", "1.00", "0.500"]]
 
 
 def test_each_phase_has_its_name_and_its_meaning_from_the_record(tmp_path):
@@ -47,7 +40,7 @@ def test_each_phase_has_its_name_and_its_meaning_from_the_record(tmp_path):
     [meanings] = [block["items"] for block in blocks if block["kind"] == "items"]
     assert meanings == ["waiting: until all workers have the gradient", "all-reduce: the exchange itself"]
     [table] = [block for block in blocks if block["kind"] == "table"]
-    assert table["columns"][4:] == ["waiting, ms", "all-reduce, ms", "exposed, ms"]
+    assert table["columns"][4:] == ["waiting, ms", "all-reduce, ms"]
 
 
 def test_every_family_has_an_account_with_phases_of_its_own(tmp_path):
