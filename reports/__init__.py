@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reports.tables.frames import Tables
+    from reports.tables.material import Material
 
 
-def load(folder: str | Path) -> "Tables":
-    """The numbers of a results folder as pandas tables: `load(FOLDER).cells`, and more (`frames.Tables`).
+def load(folder: str | Path) -> "Material":
+    """The numbers of a results folder as pandas tables: `load(FOLDER).cells`, and more (`material.Material`).
 
     Raises UserError where the folder can't be reported on.
     """

@@ -54,7 +54,7 @@ def write_report(
             "--sweep out."
         )
     images = shell.write(out, found.started_at, content, drawings)
-    frames.write(beside, frames.of(found, material))
+    frames.write(beside, material)
     if headline:
         write_atomically(headline, images["headline.svg"])
     if sweep:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
@@ -29,7 +30,7 @@ from reports.tables.results import Results
 
 @dataclass(frozen=True)
 class Material:
-    """What the sections are made from."""
+    """Every number of a report; `columns.COLUMNS` says what the columns of a table are, NaN that there is no number."""
 
     results: Results
     against: Results | None
@@ -38,29 +39,63 @@ class Material:
     """The short name of each regime, in the order in which regimes are shown."""
     regimes: Sequence[str]
     """Those with gradient exchange, which are shown, in that order."""
-    launches: pd.DataFrame
-    cells: pd.DataFrame
-    comparisons: list[Comparison]
+    colors: Mapping[str, Sequence[str]]
+    """Of each strategy, from dark to light, which are those of its family."""
+    beside_oracle: list[Comparison]
+    """Every launch that ended ok."""
     certificates: pd.DataFrame
     asynchronous: pd.DataFrame
     ranking: Ranking
-    split: pd.DataFrame
-    scaling: pd.DataFrame
-    paying: pd.DataFrame
-    exchanges: pd.DataFrame
     convenience: pd.DataFrame
     one_process: pd.DataFrame
     settings: pd.DataFrame
     phases: pd.DataFrame
-    memory: pd.DataFrame
-    endings: pd.DataFrame
-    startups: pd.DataFrame
-    disturbances: pd.DataFrame
-    ceilings: pd.DataFrame
+    launches: pd.DataFrame
+    """One row for each launch that counts for the throughput."""
+    cells: pd.DataFrame
+    """One row for each regime, strategy, number of workers, with and without exchange: medians over launches."""
+    exposed: pd.DataFrame
+    """One row for each cell whose communication was told apart: T_step, T_comp, exposed communication, bytes sent."""
+    parts: pd.DataFrame
+    """One row for each part of the step of each cell, from the ideal step to the measured one."""
+    paying: pd.DataFrame
+    """One row for each strategy and number of workers under weak scaling: whether synchronous SGD pays."""
+    exchanges: pd.DataFrame
+    """One row for each strategy and number of workers whose step's messages were replayed alone."""
     hosts: pd.DataFrame
+    """One row for each host of each launch that names any: the link, the clocks, bytes sent, and who was last."""
     bandwidths: pd.DataFrame
-    colors: Mapping[str, Sequence[str]]
-    """Of each strategy, from dark to light, which are those of its family."""
+    """One row for each cell over virtual hosts whose links had several bandwidths, beside one host and a bound."""
+    ceilings: pd.DataFrame
+    """One row for each base, and each strategy without exchange, whose framework was probed."""
+    startups: pd.DataFrame
+    """One row for each strategy and number of workers: the time to the first step and its parts, medians."""
+    memory: pd.DataFrame
+    """One row for each cell whose records tell of memory: what the processes hold."""
+    endings: pd.DataFrame
+    """One row for each launch that was planned or recorded: how it ended."""
+    disturbances: pd.DataFrame
+    """One row for each launch that tells what else happened on its cores."""
+
+    @property
+    def comparisons(self) -> pd.DataFrame:
+        """One row for each two strategies of a regime and number of workers: the test of their pairs within rounds."""
+        return self.ranking.comparisons
+
+    @cached_property
+    def windows(self) -> pd.DataFrame:
+        """One row for each clocked window of each rank of any launch, with what else happened around it."""
+        return summaries.windows(self.results.records)
+
+    @cached_property
+    def deviations(self) -> pd.DataFrame:
+        """One row for each launch that ended ok: how far it is from the float64 oracle."""
+        return certificate.deviations(self.beside_oracle)
+
+    @cached_property
+    def accuracies(self) -> pd.DataFrame:
+        """One row for each strategy, number of workers and task on real data: accuracy and time to the target."""
+        return summaries.accuracies(self.results.records)
 
     @property
     def shown(self) -> dict[str, str]:
@@ -84,10 +119,11 @@ def gather(results: Results, against: Results | None = None) -> Material:
         launches = launches[~launches["launch"].isin(is_something_else)]
         cells = summaries.cells(launches)
         steps = decomposition.decompose(cells, launches, results.plan)
-        split = decomposition.split(cells, steps)
+        exposed = decomposition.split(cells, steps)
         told = {
             "certificates": certificate.summary(comparisons),
-            "scaling": decomposition.parts(cells, steps),
+            "exposed": exposed,
+            "parts": decomposition.parts(cells, steps),
             "paying": paying.table(launches, cells, steps, results.records),
             "exchanges": exchanges.table(launches, results.replays, steps),
             "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
@@ -98,7 +134,7 @@ def gather(results: Results, against: Results | None = None) -> Material:
             "endings": summaries.endings(results.records, results.plan),
             "startups": summaries.startups(results.records),
             "disturbances": disturbances.table(results.records, results.plan),
-            "ceilings": ceilings.steps(results, launches, split),
+            "ceilings": ceilings.steps(results, launches, exposed),
             "hosts": hosts.table(launches, results.records),
             "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
             "colors": {record.name: record.colors for record in results.records.values()},
@@ -112,9 +148,8 @@ def gather(results: Results, against: Results | None = None) -> Material:
         regimes=regimes,
         launches=launches,
         cells=cells,
-        comparisons=comparisons,
+        beside_oracle=comparisons,
         ranking=ranking.rank(launches, results.plan, results.margin, reasons_not_ranked(comparisons, results.records)),
-        split=split,
         asynchronous=asynchronous,
         **told,
     )

@@ -77,7 +77,7 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
     pairs = beside(family, leader)
     reasons = _reasons(material.ranking.unranked, regime, cells)
     best = cells.loc[(cells["strategy"] == leader) | (not leader), "samples_per_second"].max()
-    limits = _limits(material.scaling, regime)
+    limits = _limits(material.parts, regime)
     certificates = _certificates(material)
     rows = []
     for cell in cells.sort_values("samples_per_second", ascending=False).to_dict("records"):

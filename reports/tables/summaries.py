@@ -20,6 +20,7 @@ from common.contract.task import PRESETS, Task
 from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Options, name_of
 from common.records import metrics
+from common.records.files import to_json
 from common.records.header import Virtual
 from common.records.training import Record
 from common.statistics.intervals import median_interval
@@ -45,6 +46,19 @@ def launches(records: Mapping[str, Record]) -> pd.DataFrame:
     regimes = _regimes(records)
     rows = [_launch(name, record) | regimes[name] for name, record in records.items() if _is_measured(record)]
     return columns.table("launches", rows)
+
+
+def windows(records: Mapping[str, Record]) -> pd.DataFrame:
+    """One row for each clocked window of each rank of any launch."""
+    return columns.table(
+        "windows",
+        (
+            {"launch": launch, "strategy": record.name, "workers": record.world_size, "exchange": record.exchange}
+            | to_json(window)
+            for launch, record in records.items()
+            for window in record.windows
+        ),
+    )
 
 
 @cache

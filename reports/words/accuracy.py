@@ -11,7 +11,7 @@ from reports.tables.material import Material
 def section(material: Material) -> list[Block]:
     """Accuracy reached on real data and the time to a stated target."""
     parts = [blocks.heading("Accuracy on real data", level=2)]
-    table = summaries.accuracies(material.results.records)
+    table = material.accuracies
     targets = ", ".join(f"{value:.2f} on {name}" for name, value in summaries.ACCURACY_TARGETS.items())
     if table.empty:
         return [*parts, blocks.text("No launch was on real data; on generated rows an accuracy would mean nothing.")]

@@ -104,7 +104,7 @@ def section(material: Material) -> list[Block]:
             f"{' '.join(filter(None, verdicts))}"
         ),
     ]
-    compared = [each for each in material.comparisons if each.exchange and len(each.oracle_losses)]
+    compared = [each for each in material.beside_oracle if each.exchange and len(each.oracle_losses)]
     groups: dict[tuple, list[Comparison]] = {}
     for comparison in compared:
         groups.setdefault((comparison.preset, comparison.global_batch, comparison.maths), []).append(comparison)

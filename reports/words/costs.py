@@ -16,7 +16,7 @@ def section(material: Material) -> list[Block]:
     """What communication costs, what goes over the wire, and what else takes time beside the training itself."""
     names = material.names
     return [
-        *_communication(material.split, names),
+        *_communication(material.exposed, names),
         *phases(material.phases, names),
         *factors.section(material),
         *_startup(material.startups),

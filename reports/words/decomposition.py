@@ -27,7 +27,7 @@ _MOST_BARS = 40
 
 def story(material: Material) -> list[Block]:
     """Why N workers aren't N times as fast: the bars of the first regime that has any, and what their parts are."""
-    parts, told = [blocks.heading("Why not N times", level=2)], material.by_regime(material.scaling)
+    parts, told = [blocks.heading("Why not N times", level=2)], material.by_regime(material.parts)
     if not told:
         return [*parts, blocks.text(" ".join([_NOTHING, *_left_out(material.cells)]))]
     rows = next(iter(told.values()))
@@ -36,7 +36,7 @@ def story(material: Material) -> list[Block]:
 
 def tables(material: Material) -> list[Block]:
     """The parts of every step: what they are, and a table for each regime; nothing without any."""
-    told = material.by_regime(material.scaling)
+    told = material.by_regime(material.parts)
     if not told:
         return []
     parts = [blocks.heading("From the ideal step to the measured one", level=2), blocks.items(_definitions())]

@@ -272,7 +272,7 @@ def test_launches_without_exchange_that_compute_something_else_are_no_t_comp(tmp
     ]
     # The losses are those of workers that do exchange, so the three that are compared deviate.
     material = gather(Results(tmp_path, named(*with_exchange, *without), None))
-    [row] = material.split.to_dict("records")
+    [row] = material.exposed.to_dict("records")
     assert (row["step_n"], row["compute_n"], row["exposed_n"]) == (6, 3, 3)
-    alone = [each.verdict for each in material.comparisons if not each.exchange]
+    alone = [each.verdict for each in material.beside_oracle if not each.exchange]
     assert alone == ["deviates"] * 3 + ["not compared"] * 3

@@ -17,7 +17,7 @@ from common.records.training import Record
 from reports import load
 from reports.tables import frames
 from reports.tables.columns import COLUMNS
-from reports.tables.frames import Tables
+from reports.tables.material import Material
 from tests.changes import changed
 from tests.reports.probes import probe
 from tests.reports.records import MadeUpOptions, certified, make_record, named, over_hosts, unfinished, write_all
@@ -60,7 +60,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def loaded(folder) -> Tables:
+def loaded(folder) -> Material:
     return load(str(folder))
 
 
