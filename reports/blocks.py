@@ -79,16 +79,15 @@ def table(
     left: tuple[int, ...],
     wide: Mapping[int, int] = MappingProxyType({}),
     warned: str = "",
-    total: bool = False,
     tints: Mapping[tuple[int, int], str] = MappingProxyType({}),
 ) -> Block:
     """A table; columns in `left` are set flush left, cells that begin with `warned` stand out.
 
-    Columns in `wide` divide the width that the others leave among them, by these numbers. With a `total` the last row
-    sums up all others. `tints` are the colors of cells by row and column.
+    Columns in `wide` divide the width that the others leave among them, by these numbers. `tints` are the colors of
+    cells by row and column.
     """
     return {
-        **{"kind": "table", "columns": columns, "rows": rows, "notes": notes, "warned": warned, "total": total},
+        **{"kind": "table", "columns": columns, "rows": rows, "notes": notes, "warned": warned},
         "tints": [
             [tints.get((place, index), "") for index in range(len(columns))]
             for place in range(len(rows) if tints else 0)

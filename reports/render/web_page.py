@@ -162,13 +162,11 @@ def _table(block: Block, title: str) -> str:
         f"<tr>{_cells(row, classes, block['warned'], colors)}</tr>\n"
         for row, colors in zip(block["rows"], tints, strict=True)
     ]
-    # What stands below the body isn't sorted with it.
-    total = f"<tfoot>\n{rows.pop()}</tfoot>\n" if block["total"] else ""
     notes = "".join(f"<p>{escape(note)}</p>\n" for note in block["notes"])
     long = " long" if len(block["rows"]) > _ROWS_OF_A_LONG_TABLE else ""
     return (
         f'<div class="box{long}" role="region" aria-label="{escape(title)}: table" tabindex="0">\n'
-        f"<table>\n{header}<tbody>\n{''.join(rows)}</tbody>\n{total}</table>\n</div>\n"
+        f"<table>\n{header}<tbody>\n{''.join(rows)}</tbody>\n</table>\n</div>\n"
         + (f'<div class="notes">\n{notes}</div>\n' if notes else "")
     )
 

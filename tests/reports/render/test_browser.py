@@ -109,10 +109,10 @@ def test_the_text_of_figures_is_as_large_as_can_be_read_and_stays_within_them(lo
             assert box["x"] - 2 <= left <= right <= box["x"] + box["width"] + 2, text
 
 
-def test_a_strategy_has_a_bar_for_its_windows_and_a_legend(look):
-    pages = shown(look.page).filter(has=look.page.locator("[aria-label='windows, milliseconds per step']"))
-    expect(pages.locator("[data-pick='without exchange']").first).to_be_visible()
-    assert pages.locator("[data-key='without exchange'] path").count() > 0
+def test_a_strategy_has_a_bar_for_its_step_and_a_legend_for_its_parts(look):
+    figures = shown(look.page).filter(has=look.page.locator("[aria-label$=': milliseconds per step']"))
+    expect(figures.locator("[data-pick=ideal]").first).to_be_visible()
+    assert figures.locator("[data-key^=ideal]").count() > 0
 
 
 def contrast(element: Locator) -> float:
@@ -206,21 +206,12 @@ def test_what_stands_in_tables_is_sorted_as_it_is_meant(look, given, expected):
 
 
 @on_a_desk
-def test_a_total_stays_below_whatever_the_table_is_sorted_by(look):
-    table = look.page.locator("table").filter(has=look.page.get_by_role("button", name="unsupported", exact=True)).first
-    header = table.locator("thead button").first
-    for _ in range(3):
-        header.click()
-        assert table.locator("tr").last.locator("th").text_content() == "all"
-
-
-@on_a_desk
-def test_a_bar_of_windows_tells_its_numbers_under_the_mouse(look):
-    panel = shown(look.page).locator("[aria-label='windows, milliseconds per step']").first
-    panel.locator("[data-key] path[d$=z]").first.hover(position={"x": 4, "y": 4})
+def test_a_part_of_a_step_tells_its_numbers_under_the_mouse(look):
+    panel = shown(look.page).locator("[aria-label$=': milliseconds per step']").first
+    panel.locator("[data-key^=ideal] path, path[data-key^=ideal]").first.hover()
     tooltip = look.page.locator("#tooltip")
-    expect(tooltip).to_contain_text("middle half")
-    expect(tooltip).to_contain_text("launches (n)")
+    expect(tooltip).to_contain_text("ideal")
+    expect(tooltip).to_contain_text("per step")
     look.page.locator("h1").hover()
 
 

@@ -212,15 +212,6 @@ def test_a_table_without_a_header_has_nothing_to_sort_by():
     assert '<td class="left wide">some CPU</td>' in page
 
 
-def test_a_total_stands_below_the_rows_that_are_sorted():
-    rows = [["a", "1"], ["b", "2"], ["all", "3"]]
-    sums_up, lists = (page_of(blocks.table(["name", "n"], rows, [], left=(0,), total=total)) for total in (True, False))
-    assert Reader(sums_up).open == []
-    assert sums_up.partition("<tfoot>")[2].count("<tr>") == 1
-    assert "all" not in sums_up.partition("<tbody>")[2].partition("</tbody>")[0]
-    assert "<tfoot>" not in lists
-
-
 def test_a_cell_with_a_color_has_it_as_its_ground_and_its_color_is_never_markup():
     table = blocks.table(["a", "b"], [["one", "two"]], [], left=(0, 1), tints={(0, 1): '#123456"><b>'})
     page = page_of(table)
