@@ -33,8 +33,6 @@ def steps_over_time(rows: Sequence[Row], width: float = style.WIDTH) -> bytes:
             _draw(axes, row, each)
             axes.set_xlim(0, _TAIL * longest)
             axes.set_ylim(0, 1.05 * each.record.task.steps)
-            axes.grid(axis="y")
-            axes.set_axisbelow(True)
             axes.set_ylabel("steps")
         panels[-1].set_xlabel("seconds since the launch began")
         return svg.svg(figure)
