@@ -49,7 +49,7 @@ def panels(
     """
     full, columns = width / MILLIMETRE, math.ceil(count / len(heights))
     notes = textwrap.wrap(note, int(full / _NOTE_LETTER))
-    below = legend_height(handles, width) + _NOTE_LINE * len(notes)
+    below = _legend_height(handles, width) + _NOTE_LINE * len(notes)
     total = sum(heights) + len(heights) * (above + under) + below
     figure = Figure(figsize=(width, total * MILLIMETRE))
     plot = (full - left - (columns - 1) * between - columns * right) / columns
@@ -62,7 +62,7 @@ def panels(
         if grid:
             placed[-1].grid(axis=grid)
     if handles:
-        draw_legend(figure, handles, bottom=_NOTE_LINE * len(notes) / total)
+        _draw_legend(figure, handles, bottom=_NOTE_LINE * len(notes) / total)
     for place, line in enumerate(notes):
         y = (_NOTE_LINE * (len(notes) - place) - 2) / total
         figure.text(1.5 / full, y, line, fontsize=6.2, color=style.FAINT)
@@ -102,15 +102,15 @@ def _legend_columns(handles: Sequence[Handle], width: float) -> int:
     return max(1, int((3 if longest > 25 else 4) * width / style.WIDTH))
 
 
-def legend_height(handles: Sequence[Handle], width: float) -> float:
-    """Millimetres that `draw_legend` takes: its columns are filled one after another, with as many handles in each."""
+def _legend_height(handles: Sequence[Handle], width: float) -> float:
+    """Millimetres that `_draw_legend` takes: its columns are filled one after another, with as many handles in each."""
     if not handles:
         return 0.0
     columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles, width))
     return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
 
 
-def draw_legend(figure: Figure, handles: Sequence[Handle], bottom: float = 0.0) -> None:
+def _draw_legend(figure: Figure, handles: Sequence[Handle], bottom: float) -> None:
     """All handles in columns over the whole width, at the bottom of the figure; one with a key picks that out."""
     legend = figure.legend(
         handles=handles,

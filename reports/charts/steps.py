@@ -14,7 +14,7 @@ from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 
-HALO = [withStroke(linewidth=2.8, foreground=style.PAPER)]
+_HALO = [withStroke(linewidth=2.8, foreground=style.PAPER)]
 """What lets a line of ink stand out from whatever it crosses."""
 
 _LONGEST_BAR = 2.5  # Times the median bar.
@@ -31,7 +31,7 @@ def scaling(table: pd.DataFrame, width: float = style.WIDTH) -> bytes:
     """
     bars = table.groupby("workers")["strategy"].nunique()
     pitch = min(_BAR_PITCH, _MOST_BARS_HEIGHT / bars.sum())
-    handles = part_handles({"ideal", *table["part"]})
+    handles = _part_handles({"ideal", *table["part"]})
     handles.append(layout.mark_handle("|", 7, 1.4, "measured step"))
     if table["products_seconds"].notna().any():
         handles.append(layout.mark_handle("^", 3.4, 0.6, "the framework's products alone"))
@@ -55,7 +55,7 @@ def scaling(table: pd.DataFrame, width: float = style.WIDTH) -> bytes:
         return svg.svg(figure)
 
 
-def part_handles(parts: Iterable[str]) -> list[Patch]:
+def _part_handles(parts: Iterable[str]) -> list[Patch]:
     """The entries of these parts of a step in a legend, in their order; each picks its part out."""
     handles = []
     for part, (color, hatch) in style.PARTS.items():
@@ -65,8 +65,8 @@ def part_handles(parts: Iterable[str]) -> list[Patch]:
     return handles
 
 
-def draw_parts(
-    axes: Axes, cell: pd.DataFrame, place: float, keys: Sequence[str], about: Mapping[str, object], alpha: float = 1.0
+def _draw_parts(
+    axes: Axes, cell: pd.DataFrame, place: float, about: Mapping[str, object], alpha: float
 ) -> tuple[float, float]:
     """A bar of the parts of one step, from the rows of `decomposition.parts` on it, and its ends, in milliseconds."""
     rows = {row["part"]: row for row in cell.to_dict("records")}
@@ -77,7 +77,7 @@ def draw_parts(
             color, hatch = style.PARTS[part]
             look = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch}
             [bar] = axes.barh(place, end - start, left=start, height=0.7, color=color, alpha=alpha, **look)
-            svg.mark(bar, [part, *keys], {**about, "part": part, **_tip_of_part(rows[part])})
+            svg.mark(bar, [part, about["strategy"]], {**about, "part": part, **_tip_of_part(rows[part])})
     return min(0.0, *(start for start, _ in spans.values())), right
 
 
@@ -101,12 +101,12 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, longest: int) -> None:
         step = cell.iloc[0]
         is_oversubscribed = bool(step["oversubscribed"])
         about = {"strategy": name, "workers": f"{step['workers']}{DAGGER * is_oversubscribed}"}
-        start, end = draw_parts(axes, cell, place, [name], about, alpha=0.4 if is_oversubscribed else 1.0)
+        start, end = _draw_parts(axes, cell, place, about, alpha=0.4 if is_oversubscribed else 1.0)
         left = min(left, start)
         measured, products = 1000 * step["measured_seconds"], 1000 * step["products_seconds"]
         said = f"{blocks.number(measured)} ms"
         [line] = axes.plot([measured] * 2, [place - 0.42, place + 0.42], color=style.INK, linewidth=1.4)
-        line.set(path_effects=HALO, solid_capstyle="butt")
+        line.set(path_effects=_HALO, solid_capstyle="butt")
         svg.mark(line, [name], about | {"measured step": said, "launches (n)": step["measured_n"]})
         if not math.isnan(products):
             [triangle] = axes.plot(products, place + 0.36, "^", color=style.INK, markersize=3.8, clip_on=False)

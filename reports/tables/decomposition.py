@@ -156,11 +156,9 @@ def split(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
         key = configuration(row)
         if row["exchange"] and key.workers > 1 and (key in silent or not math.isnan(row["wire_bytes"])):
             alone = silent.get(key, {"seconds": math.nan, "n": 0})
-            exposed, low, high, n = pairs.median(steps[key].exposed)
             times = {"step_seconds": row["seconds"], "step_n": row["n"]}
             times |= {"compute_seconds": alone["seconds"], "compute_n": alone["n"]}
-            times |= {"exposed_seconds": exposed, "exposed_n": n, "exposed_low": low, "exposed_high": high}
-            rows.append(row | times)
+            rows.append(row | times | pairs.medians("exposed", steps[key].exposed))
     return columns.table("exposed", rows)
 
 

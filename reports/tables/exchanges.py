@@ -69,7 +69,7 @@ def _row(group: pd.DataFrame, exposed: pd.Series) -> dict[str, object]:
     """The columns on the replays of one cell, beside what its step shows of its exchange by round."""
     # All replays of a trace have what it told.
     traces = {trace for trace in group["under_way"] if trace}
-    leftover = _median("leftover", (exposed - group.groupby("round")["seconds"].median()).dropna())
+    leftover = pairs.medians("leftover", (exposed - group.groupby("round")["seconds"].median()).dropna())
     ends = [leftover[f"leftover_{name}"] for name in ("low", "high", "n")]
     return {
         **{name: group[name].iloc[0] for name in ("library", "source")},
@@ -78,14 +78,8 @@ def _row(group: pd.DataFrame, exposed: pd.Series) -> dict[str, object]:
         **{"size_bytes": group["size_bytes"].median(), "under_way_steps": sum(map(len, traces))},
         **{name: group[name].astype(float).median() for name in SENT},
         "under_way_seconds": statistics.median(map(statistics.median, traces)) if traces else math.nan,
-        **_median("replay", group["seconds"]),
-        **_median("exposed", exposed),
+        **pairs.medians("replay", group["seconds"]),
+        **pairs.medians("exposed", exposed),
         **leftover,
         "verdict": pairs.side(*ends, 0, (OVERLAP, CONTENTION)),
     }
-
-
-def _median(name: str, seconds: pd.Series) -> dict[str, float]:
-    """Median, both ends of its interval and n, in columns that begin with `name`; NaN for what doesn't exist."""
-    found, low, high, count = pairs.median(seconds)
-    return {f"{name}_seconds": found, f"{name}_low": low, f"{name}_high": high, f"{name}_n": count}

@@ -68,6 +68,12 @@ def median(values: pd.Series) -> tuple[float, float, float, int]:
     return found.median, low, high, found.n
 
 
+def medians(name: str, values: pd.Series, measure: str = "seconds") -> dict[str, float]:
+    """`median` as columns that begin with the name, such as `sync_seconds`, `sync_low`, `sync_high` and `sync_n`."""
+    columns = (f"{name}_{measure}" if measure else name, *(f"{name}_{end}" for end in ("low", "high", "n")))
+    return dict(zip(columns, median(values), strict=True))
+
+
 def side(low: float, high: float, n: int, middle: float, words: tuple[str, str]) -> str:
     """What an interval over n rounds says: one of the `words` where it lies below or above the `middle`."""
     if n < FEWEST_LAUNCHES:

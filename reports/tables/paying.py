@@ -68,27 +68,17 @@ def _account(cell: Mapping[str, object], step: Step, compute_seconds: float) -> 
     """
     workers, base_seconds = cell["workers"], cell["batch"] / cell["base_samples_per_second"]
     ratio, low, high, n = pairs.median((workers * step.ideal["seconds"] / step.trained["seconds"]).dropna())
-    contention, contention_low, contention_high, contention_n = pairs.median(
-        (step.computed["seconds"] / step.ideal["seconds"]).dropna()
-    )
-    sync, sync_low, sync_high, sync_n = pairs.median(step.exposed)
-    share, fewest = sync / compute_seconds, fewest_batch(cell["batch"], workers, base_seconds, contention, sync)
+    contention = pairs.medians("contention", (step.computed["seconds"] / step.ideal["seconds"]).dropna(), measure="")
+    sync = pairs.medians("sync", step.exposed)
+    share = sync["sync_seconds"] / compute_seconds
+    fewest = fewest_batch(cell["batch"], workers, base_seconds, contention["contention"], sync["sync_seconds"])
     return {
-        "ratio": ratio,
-        "low": low,
-        "high": high,
-        "n": n,
+        **{"ratio": ratio, "low": low, "high": high, "n": n},
         "measured": pairs.side(low, high, n, 1, (SURELY_DOES_NOT, SURELY_PAYS)),
         "base_seconds": base_seconds,
-        "compute_seconds": compute_seconds if sync_n else math.nan,
-        "contention": contention,
-        "contention_low": contention_low,
-        "contention_high": contention_high,
-        "contention_n": contention_n,
-        "sync_seconds": sync,
-        "sync_low": sync_low,
-        "sync_high": sync_high,
-        "sync_n": sync_n,
+        "compute_seconds": compute_seconds if sync["sync_n"] else math.nan,
+        **contention,
+        **sync,
         "sync_share": share,
         "formula": "" if math.isnan(share) else PAYS if share < workers - 1 else DOES_NOT_PAY,
         "with_contention": "" if math.isnan(fewest) else PAYS if fewest < cell["batch"] else DOES_NOT_PAY,

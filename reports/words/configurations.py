@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from reports import blocks
 from reports.tables.summaries import batch_of
 
 
@@ -14,11 +13,6 @@ def regime_name(cell_table: pd.DataFrame) -> str:
     known = batch_of(first["preset"])
     rows = f", {first['batch']} rows" if known and first["batch"] != known else ""
     return f"{first['preset']}, {first['scaling']} scaling{rows}{', virtual hosts' if first['virtual'] else ''}"
-
-
-def regime_in_words(cell_table: pd.DataFrame) -> str:
-    """The same as the beginning of a sentence."""
-    return blocks.capitalized(regime_name(cell_table))
 
 
 def batch_in_words(cell_table: pd.DataFrame) -> str:

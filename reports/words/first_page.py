@@ -47,7 +47,7 @@ def section(material: Material) -> list[Block]:
         blocks.heading("Finding"),
         blocks.headline(standings.headline(rows)),
         blocks.text(
-            f"{configurations.regime_in_words(shown)}, {configurations.batch_in_words(shown)}, "
+            f"{blocks.capitalized(configurations.regime_name(shown))}, {configurations.batch_in_words(shown)}, "
             f"{blocks.workers(rows[0].workers)}."
         ),
         standings.table(rows),
@@ -66,11 +66,14 @@ def _certainty(material: Material) -> list[str]:
     ended = [endings.sentence(material.endings)]
     if rounds := disturbed_rounds(material.disturbances):
         ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed (‡).")
+    if found := len(cautions(material.launches, material.results.records)):
+        kinds = "1 more thing makes" if found == 1 else f"{found} more things make"
+        ended.append(f"{kinds} some numbers less certain: see \u201cCautions\u201d.")
     return [
         *manifest.in_words(material.results.differences),
         tested or f"No test: that takes {FEWEST_LAUNCHES} rounds of two strategies.",
         certificate.sentence(material.certificates),
-        " ".join([*ended, *_cautioned(material)]),
+        " ".join(ended),
         *endings.left_out(material.endings),
         *endings.out_of_time(material.results.left_out),
     ]
@@ -94,17 +97,12 @@ def _commands(material: Material, rows: Sequence[Standing]) -> list[str]:
         elif len(unknown):
             rounds = f"{unknown['fewest'].max():.0f}"
             commands.append(f"{again} {rounds}: {rounds} rounds or more show strategies to be equivalent, if they are.")
-    commands += _calibrate(material)
+    is_tested = (comparisons["n"] >= FEWEST_LAUNCHES).any()
+    if is_tested and not (material.results.folder / calibration.FILE).exists():
+        commands.append("nox -s calibrate tells whether these tests keep their promises on this machine.")
     if rows:
         commands.append(f"nox -s {rows[0].bare_strategy}: trains with it; -- --help lists its options.")
     return commands[:2]
-
-
-def _cautioned(material: Material) -> list[str]:
-    """How many kinds of things make numbers less certain than they look; nothing where none does."""
-    found = len(cautions(material.launches, material.results.records))
-    kinds = "1 more thing makes" if found == 1 else f"{found} more things make"
-    return [f"{kinds} some numbers less certain: see \u201cCautions\u201d."] if found else []
 
 
 def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
@@ -138,11 +136,3 @@ def _in_words(shown: pd.DataFrame) -> str:
             ends = f"from {slowest['strategy']} with {slowest['samples_per_second']:,.0f} to {ends}"
         said.append(f"{blocks.workers(workers)}: {ends} samples per second")
     return f"A mark for the median of each strategy, a panel for each number of workers. {'; '.join(said)}."
-
-
-def _calibrate(material: Material) -> list[str]:
-    """Whether the tests' promises were held to on this machine; nothing where nothing was tested."""
-    tested = (material.ranking.comparisons["n"] >= FEWEST_LAUNCHES).any()
-    if not tested or (material.results.folder / calibration.FILE).exists():
-        return []
-    return ["nox -s calibrate tells whether these tests keep their promises on this machine."]

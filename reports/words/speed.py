@@ -33,7 +33,7 @@ def curves(material: Material) -> list[Block]:
 
 def _curves(material: Material, name: str, shown: pd.DataFrame) -> list[Block]:
     """The curves of one regime, whose cells with gradient exchange are `shown`."""
-    title, first = configurations.regime_in_words(shown), shown.iloc[0]
+    title, first = blocks.capitalized(configurations.regime_name(shown)), shown.iloc[0]
     batch = configurations.batch_in_words(shown)
     about = f"{blocks.capitalized(batch)}. Options: {first['task']}. Machine: {first['machine']}."
     parts = [blocks.heading(title, level=2), blocks.text(about)]

@@ -514,8 +514,8 @@ def test_a_regime_is_named_in_words_with_a_batch_that_is_not_its_presets():
             clocked("amber_ring", 300, 25, batch=16, scaling="strong"),
         )
     )
-    assert configurations.regime_in_words(usual) == "Digits, weak scaling"
-    assert configurations.regime_in_words(small) == "Digits, strong scaling, 16 rows"
+    assert configurations.regime_name(usual) == "digits, weak scaling"
+    assert configurations.regime_name(small) == "digits, strong scaling, 16 rows"
     assert configurations.regime_name(usual.assign(preset="unknown")) == "unknown, weak scaling"
     assert configurations.batch_in_words(usual) == "64 rows per step for each worker"
     assert configurations.batch_in_words(small) == "16 rows per step, shared by all workers"
