@@ -208,7 +208,7 @@ def curves(
         figure, panels = layout.panels(
             len(names),
             width,
-            [_PANEL_HEIGHT] * rows,
+            [_PANEL_HEIGHT if rows > 1 else 2 * _PANEL_HEIGHT] * rows,
             left=11,
             between=1.5,
             above=3 + _TITLE_LINE * lines,
