@@ -21,10 +21,9 @@ from reports.charts import collective_times, style
 from reports.charts.style import Style
 from reports.render import shell
 from reports.render.drawing import Drawings
-from reports.tables.collectives import Leader, leaders, world
+from reports.tables.collectives import Leader, grouped, leaders, world
 from reports.tables.results import digest_of, noted_command
 from reports.words import collectives, machine
-from reports.words.collectives import grouped
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 from reports.charts.layout import Handle
 from reports.charts.style import Style
+from reports.tables.collectives import grouped
 
 _TIMES_HEIGHT, _RESIDUALS_HEIGHT = 80.0, 20.0  # Millimetres.
 _MOST_TICKS = 14
@@ -64,10 +65,8 @@ def in_words(size_bytes: int) -> str:
 
 
 def _by_library(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: (row.case.library, row.size_bytes)):
-        found.setdefault(row.case.library, []).append(row)
-    return found
+    ordered = sorted(rows, key=lambda row: (row.case.library, row.size_bytes))
+    return grouped(ordered, lambda row: row.case.library)
 
 
 def _draw(axes: Axes, own: Sequence[Row], look: Style) -> None:

@@ -1,12 +1,15 @@
 """Which library is in front at each collective and size, from paired rounds."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from common.records.collective_rows import Case, Comparison, Row
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports.tables.standings import EQUIVALENT, FASTEST, NOT_RANKED, UNDECIDED
+
+Value, Key = TypeVar("Value"), TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,14 @@ class Leader:
     """The libraries that it is equivalent to, or can't be told from."""
     n: int
     """The fewest rounds that it shares with any other; 0 where it was compared with none."""
+
+
+def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
+    """The values by their keys, both in the order in which they come."""
+    found: dict[Key, list[Value]] = {}
+    for value in values:
+        found.setdefault(key(value), []).append(value)
+    return found
 
 
 def world(case: Case) -> Case:

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TypeVar
 
 from common.records.collective_rows import CaseFit, Missing, Row, Timing
 from common.statistics import fit
@@ -14,7 +13,7 @@ from common.statistics.paired import MARGIN
 from reports import blocks
 from reports.blocks import DAGGER, DASH, Block
 from reports.charts.style import Style
-from reports.tables.collectives import Leader
+from reports.tables.collectives import Leader, grouped
 from reports.tables.standings import EQUIVALENT, FASTEST, NOT_RANKED, UNDECIDED
 
 _MOST_SIZES = 5
@@ -22,7 +21,6 @@ _MOST_SIZES = 5
 
 _MICROSECONDS = "\N{MICRO SIGN}s"
 _OVERSUBSCRIBED = f"{DAGGER}: more threads than cores; such times say little, and take no part in who is faster."
-Value, Key = TypeVar("Value"), TypeVar("Key")
 
 
 def headline(found: Sequence[Leader]) -> str:
@@ -240,11 +238,3 @@ def _span(sizes: Sequence[int]) -> str:
 
 def _in_order(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.case.library, row.size_bytes))
-
-
-def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
-    """The values by their keys, both in the order in which they come."""
-    found: dict[Key, list[Value]] = {}
-    for value in values:
-        found.setdefault(key(value), []).append(value)
-    return found
