@@ -61,6 +61,22 @@ def steps(results: Results, launches: pd.DataFrame, split: pd.DataFrame) -> pd.D
     return columns.table("ceilings", beside).dropna(subset=["products_seconds"]).reset_index(drop=True)
 
 
+def tried(ceilings: Sequence[Ceiling]) -> pd.DataFrame:
+    """What a user could change, tried: all products of a step in another way, or with environment variables set.
+
+    `gain` is by how much their rate is higher than that of the same framework left as it is, as a share.
+    """
+    as_they_are = {(each.framework, each.preset, each.rows): each for each in with_products(ceilings)}
+    usual, rows = {key: ceiling.gigaflops(each) for key, each in as_they_are.items()}, []
+    for each in ceilings:
+        before = usual.get((each.framework, each.preset, each.rows))
+        for way, changed in _changes(each).items() if before else ():
+            rate = ceiling.gigaflops(each, way)
+            known = {"framework": each.framework, "preset": each.preset, "rows": each.rows, "changed": changed}
+            rows.append(known | {"gigaflops": rate, "usual": before, "gain": rate / before - 1})
+    return pd.DataFrame(rows, columns=["framework", "preset", "rows", "changed", "gigaflops", "usual", "gain"])
+
+
 def _as_they_are(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
     """Those that ended well with the framework left as it is."""
     return [each for each in ceilings if each.status == "ok" and not each.variables]
@@ -79,6 +95,13 @@ def _measured(launches: pd.DataFrame, results: Results) -> pd.DataFrame:
     known = launches.assign(rows=rows, is_base=undistributed, backend=backends)
     groups = known[~known["exchange"] | undistributed].groupby(_STEP)["seconds"]
     return groups.agg(n="count", step_seconds="median").reset_index()
+
+
+def _changes(each: Ceiling) -> dict[str, str]:
+    """What a probe has changed, by the way in which it computed then: one thing at a time."""
+    if each.variables:
+        return {AS_TRAINED: ", ".join(variables(each))} if each.products else {}
+    return {way: way for way in dict.fromkeys(product.way for product in each.products) if way != AS_TRAINED}
 
 
 def variables(each: Ceiling) -> list[str]:

@@ -8,7 +8,7 @@ import pandas as pd
 from common.records.ceiling import Ceiling
 from reports import blocks
 from reports.blocks import Block
-from reports.tables.ceilings import ALIKE, EXPLAINED, products, variables, with_products
+from reports.tables.ceilings import ALIKE, EXPLAINED, products, tried, variables, with_products
 from reports.tables.material import Material
 
 
@@ -54,10 +54,10 @@ def story(material: Material) -> list[Block]:
 
 
 def tables(material: Material) -> list[Block]:
-    """The ceilings beside the strategies, and every product; nothing without any."""
+    """The ceilings beside the strategies, every product, and what was tried; nothing without any."""
     ceilings = material.results.ceilings
     shown = _step_table(material.ceilings, material.names)
-    shown += _product_table(products(ceilings))
+    shown += _product_table(products(ceilings)) + _tried_table(tried(ceilings))
     return [blocks.heading("Beside the frameworks' ceilings", level=2), *shown] if shown else []
 
 
@@ -110,3 +110,18 @@ def _product_table(table: pd.DataFrame) -> list[Block]:
     ]
     columns = ["framework", "preset", "product", "rows by inputs by outputs", "GFLOP/s", "ms", "of all products"]
     return [blocks.table(columns, rows, [], left=(0, 1, 2, 3))]
+
+
+def _tried_table(table: pd.DataFrame) -> list[Block]:
+    if table.empty:
+        return []
+    rows = [
+        [
+            *[row["framework"], row["preset"], str(row["rows"]), row["changed"]],
+            *[f"{row['gigaflops']:,.0f}", f"{row['usual']:,.0f}", blocks.signed_percent(row["gain"])],
+        ]
+        for row in table.to_dict("records")
+    ]
+    columns = ["framework", "preset", "rows", "changed", "GFLOP/s", "as it is", "gain"]
+    text = "What a user could change, tried: the rate of all products of a step, each time with one thing changed."
+    return [blocks.text(text), blocks.table(columns, rows, [], left=(0, 1, 3), wide={3: 1})]

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from common.contract.task import PRESETS
-from common.records.ceiling import Ceiling
+from common.records.ceiling import AS_TRAINED, Ceiling
 from reports import document
 from reports.blocks import DASH
 from reports.tables.material import gather
@@ -91,6 +91,13 @@ def test_what_computed_is_named_and_what_is_empty_left_out(tmp_path):
     blocks = section(tmp_path, [make_record("amber_single")], probe())
     [said] = [block["items"] for block in blocks if block["kind"] == "items"]
     assert said == ["amber: products by: hand. The processor has avx2."]
+
+
+def test_what_was_tried_stands_beside_what_it_gained(tmp_path):
+    several = probe(ways={AS_TRAINED: 2.0, "sideways": 1.0})
+    slower = probe(milliseconds=2.5, variables={"KERNELS": "old"}, ways={AS_TRAINED: 2.5, "sideways": 1.0})
+    rows = rows_with(section(tmp_path, [make_record("amber_single")], several, slower), "gain")
+    assert [[row[3], row[-1]] for row in rows] == [["sideways", "+100 %"], ["KERNELS=old", "\N{MINUS SIGN}20 %"]]
 
 
 def test_a_probe_that_failed_is_a_sentence(tmp_path):
