@@ -100,7 +100,9 @@ def test_a_killed_worker_is_noticed_and_both_ways_go_on_along_the_oracle(tmp_pat
     python_for(find("torch_ddp"))
     outputs = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "faults.pdf")]
     command = [sys.executable, "-m", faults.__name__, "--strategies", "torch_ddp", "--repetitions", "1", *outputs]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
+    # No machine is so slow.
+    command += ["--deadline-seconds", "240"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert result.returncode == 0, result.stdout + result.stderr
     [folder] = (tmp_path / "results").iterdir()
     found = {row.strategy: row for row in rows(suffered(folder, read_records(folder, Record)))}
