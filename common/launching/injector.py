@@ -1,9 +1,7 @@
 """Sends the signals of a fault from outside, when the processes of a launch come to where it is due."""
 
 import json
-import os
 import secrets
-import signal
 import socket
 import threading
 import time
@@ -94,24 +92,23 @@ class Injector:
             if self.injected_seconds is not None:
                 return
             self.injected_seconds, self.injected_process = self.seconds(), process
-            # Only one that ends before this can have gone meanwhile.
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL if fault.kind in ("kill", "server") else signal.SIGSTOP)
-        if fault.kind == "late":
-            self._is_over.wait(fault.seconds)
-            _go_on(process)
-        if fault.kind == "slow":
-            threading.Thread(target=self._slow_down, args=(fault, process), daemon=True).start()
+            # One that has gone meanwhile gets no signal, nor does another one with its number (psutil looks).
+            with suppress(psutil.NoSuchProcess):
+                victim = psutil.Process(process)
+                (victim.kill if fault.kind in ("kill", "server") else victim.suspend)()
+                if fault.kind in ("late", "slow"):
+                    threading.Thread(target=self._let_go, args=(fault, victim), daemon=True).start()
 
-    def _slow_down(self, fault: Fault, process: int) -> None:
-        """Let the process run for one part of the time in `factor` parts."""
+    def _let_go(self, fault: Fault, victim: psutil.Process) -> None:
+        """Let a late process go on in time, and a slow one for one part of the time in `factor` parts."""
         running = _TURN_SECONDS / fault.factor
-        with suppress(ProcessLookupError):
-            while not self._is_over.wait(_TURN_SECONDS - running):
-                os.kill(process, signal.SIGCONT)
+        with suppress(psutil.NoSuchProcess):
+            self._is_over.wait(fault.seconds)
+            while fault.kind == "slow" and not self._is_over.wait(_TURN_SECONDS - running):
+                victim.resume()
                 time.sleep(running)
-                os.kill(process, signal.SIGSTOP)
-        _go_on(process)
+                victim.suspend()
+            victim.resume()
 
     def _process_of(self, task: str) -> int | None:
         """The first process below this one that is this task by its variables."""
@@ -120,8 +117,3 @@ class Injector:
                 if self._task_in(process.environ()) == task:
                     return process.pid
         return None
-
-
-def _go_on(process: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(process, signal.SIGCONT)
