@@ -15,6 +15,7 @@ from common.contract.task import Task
 from common.declarations.arguments import check_world_size
 from common.declarations.products import Products
 from common.declarations.slurm import is_task
+from common.declarations.strategy import MPI_RANKS
 from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, print_refusal
 from common.measurement import machine
@@ -25,13 +26,13 @@ from pytorch_impl.strategies import SyncSgdOptions
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_MPIRUN_RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 """Environment variables with the rank of a process that Open MPI's or MPICH's mpirun started."""
 
 
 def is_launched() -> bool:
     """Whether mpirun started this process."""
-    return any(name in os.environ for name in _RANK_VARIABLES)
+    return any(name in os.environ for name in _MPIRUN_RANKS)
 
 
 def starter_of(options: SyncSgdOptions) -> Literal["mpirun", "srun"] | None:
@@ -45,15 +46,15 @@ def starter_of(options: SyncSgdOptions) -> Literal["mpirun", "srun"] | None:
 
 
 def join(limits: Task | Sweep | Products) -> "tuple[World, torch.device, MPI.Comm]":
-    """Join the world that mpirun started. Return the world, this worker's device, and MPI's communicator.
+    """Join the world that mpirun or srun started. Return the world, this worker's device, and MPI's communicator.
 
     Ends this program where mpi4py isn't installed. The first rank prints one line.
     """
     if importlib.util.find_spec("mpi4py") is None:
-        if any(os.environ.get(name) == "0" for name in _RANK_VARIABLES):
+        if any(os.environ.get(name) == "0" for name in {*_MPIRUN_RANKS, *MPI_RANKS}):
             print_refusal(
-                f"mpirun started this, but mpi4py isn't installed for {sys.executable}: run `nox -s torch` once, or "
-                "`pip install mpi4py`."
+                f"This was started over MPI, but mpi4py isn't installed for {sys.executable}: run `nox -s torch` once, "
+                "or `pip install mpi4py`."
             )
         sys.exit(REFUSED_STATUS)
     # Open MPI 5.0 complains on every rank that UCX, one of its ways to remote memory, finds no network to work on.

@@ -143,6 +143,12 @@ class SyncSgdOptions(ReplicatedOptions, MpiOptions):
     backend: Literal["auto", "gloo", "nccl", "mpi"] = option("auto", of_world=True, tried=("mpi",))
     """What carries the tensors; auto: NCCL between GPUs, else Gloo. mpi goes through mpi4py, and mpirun implies it."""
 
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        super().__post_init__()
+        if self.max_restarts and self.backend == "mpi":
+            raise UserError("--max-restarts is torchrun's, which --backend mpi does without: leave one of them out.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class BucketOptions(ReplicatedOptions):

@@ -72,9 +72,10 @@ class Injector:
                 waits, seconds = said.pop("waits"), self.seconds(said.pop("boottime_ns"))
                 with self._lock:
                     self.moments.append(Moment(**said, seconds=seconds))
-                is_slow = self._fault is not None and self._fault.kind == "slow" and said["rank"] == self._fault.rank
-                if self._fault and (waits or is_slow):
-                    self._inject(self._fault, self._process_of(self._fault.victim) or said["process"])
+                fault = self._fault
+                begins_slowly = fault is not None and fault.kind == "slow" and said["rank"] == fault.rank
+                if fault and (waits or begins_slowly) and self.injected_seconds is None:
+                    self._inject(fault, self._process_of(fault.victim) or said["process"])
                 if waits:
                     lines.write(b"\n")
 

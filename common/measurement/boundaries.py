@@ -27,8 +27,8 @@ class Boundaries:
         self._waits_at = fault.step if fault and (only_run or rank == fault.rank) else None
         address = os.environ.get(INJECTOR)
         if address is None:
-            if task.inject:
-                raise UserError(f"--inject {task.inject}: nobody is there to do it; start the strategy by `nox -s`.")
+            if task.is_accounted:
+                raise UserError("--inject and --restarts: nobody is there to do it; start the strategy by `nox -s`.")
             self._told = None
             return
         connection = socket.socket(socket.AF_UNIX)

@@ -84,7 +84,7 @@ def test_ranks_whose_python_lacks_mpi4py_say_so_in_one_line_together(tmp_path):
     status, output = mpirun("--record", str(record), PYTHONPATH=str(tmp_path))
     assert status == 2
     [line] = own_lines(output)
-    assert line.startswith("lockstep: mpirun started this, but mpi4py isn't installed")
+    assert line.startswith("lockstep: This was started over MPI, but mpi4py isn't installed")
     assert "`nox -s torch`" in line
     assert not record.exists()
 

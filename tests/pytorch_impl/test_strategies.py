@@ -181,6 +181,23 @@ def test_srun_starts_workers_over_nodes_and_over_mpi_alone():
         SYNC_SGD.options(backend="gloo", mpi_starter="srun")
 
 
+def test_torchrun_starts_nothing_again_that_meets_over_mpi():
+    with pytest.raises(UserError, match="leave one of them out"):
+        SYNC_SGD.options(backend="mpi", max_restarts=1)
+
+
+def test_a_torchrun_that_starts_workers_again_gives_each_start_a_store_of_its_own():
+    launch = launch_of(DDP, max_restarts=2)
+    command = " ".join(DDP.launcher.command(launch))
+    assert command.startswith("env TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 /environment/bin/torchrun ")
+    assert "--max-restarts 2 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:29500" in command
+    over_hosts = DDP.launcher.across_hosts(dataclasses.replace(launch, hosts=PLACES))
+    assert [" ".join(command).partition("--local-addr ")[2].split()[0] for [command] in over_hosts] == [
+        "10.0.0.1",
+        "10.0.0.2",
+    ]
+
+
 def test_replicas_of_one_process_are_started_by_hand():
     command = DATA_PARALLEL.launcher.command(launch_of(DATA_PARALLEL))
     assert command == ["/environment/bin/python", "pytorch_impl/data_parallel.py", "--batch", "32"]
