@@ -1,6 +1,6 @@
 """Make a PDF and an HTML page from a session of faults: `python -m reports.faults --results FOLDER`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -8,19 +8,23 @@ import tyro
 
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
-from common.records import recovery_rows
+from common.records import manifest, recovery_rows
 from common.records.presentation import read_presented
 from common.records.recovery_rows import Row
 from common.records.training import Record
+from common.sessions.folder import kept_variables
 from reports import blocks
 from reports.charts import recovery
 from reports.render import shell
 from reports.render.drawing import Drawings
-from reports.words import faults
+from reports.tables.results import digest_of, noted_command
+from reports.words import faults, machine
 
 
-def compose(started_at: Sequence[str], rows: Sequence[Row]) -> tuple[dict[str, object], Drawings]:
-    """What the document says, in blocks, and how its figure is drawn."""
+def compose(
+    started_at: Sequence[str], rows: Sequence[Row], told: Mapping[str, str]
+) -> tuple[dict[str, object], Drawings]:
+    """What the document says, in blocks, and how its figure is drawn; `told` is what the launches ran on."""
     figure = blocks.figure(
         "recovery",
         partial(recovery.steps_over_time, list(rows)),
@@ -29,6 +33,7 @@ def compose(started_at: Sequence[str], rows: Sequence[Row]) -> tuple[dict[str, o
         "Steps of each process over seconds, a panel for each strategy and fault. The table has all numbers.",
     )
     parts = [faults.headline(rows), *faults.tables(rows), figure, *faults.messages(rows), *faults.method(rows)]
+    parts += [blocks.heading("Machine, versions and settings"), machine.table(told)]
     return shell.compose("What happens when a worker dies", started_at, parts)
 
 
@@ -45,8 +50,12 @@ def write_report(results: Path, out: Path = Path("reports/out/faults.pdf")) -> N
         raise UserError(f"{results} has no launch that suffered a fault: name another --results.")
     for path in (out, shell.page_beside(out)):
         ensure_writable(path)
-    started_at = [record.started_at for record in records.values()]
-    shell.write(out, started_at, *compose(started_at, rows))
+    launches, digest = [*records.values()], digest_of(results / f"{name}.json" for name in records)
+    told = machine.facts(machine.ended_ok(launches)) | machine.to_repeat(
+        digest, manifest.check(results), kept_variables(results), noted_command(results), launches
+    )
+    started_at = [record.started_at for record in launches]
+    shell.write(out, started_at, *compose(started_at, rows, told))
     print(f"{out} and {shell.page_beside(out)}: {len(records)} records")
 
 

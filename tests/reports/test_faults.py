@@ -18,7 +18,7 @@ def rows(tmp_path):
 
 
 def test_the_first_sentence_says_who_lost_least_how_and_whether_the_maths_is_right(rows):
-    content, _ = faults.compose(["2026-01-01T00:00:00"], rows)
+    content, _ = faults.compose(["2026-01-01T00:00:00"], rows, {})
     [sentence] = [each["text"] for each in content["blocks"] if each["kind"] == "headline"]
     assert sentence.startswith(
         "With rank 1 killed at step 160, amber_ring kept most by the medians, started again from its checkpoint: 50 % "
@@ -27,8 +27,9 @@ def test_the_first_sentence_says_who_lost_least_how_and_whether_the_maths_is_rig
 
 
 def test_the_table_has_a_row_for_each_way_what_lost_least_first(rows):
-    content, _ = faults.compose([], rows)
-    [table] = [each for each in content["blocks"] if each["kind"] == "table"]
+    content, _ = faults.compose([], rows, {"processor": "amber"})
+    table, told = [each for each in content["blocks"] if each["kind"] == "table"]
+    assert told["rows"] == [["processor", "amber"]]
     shown = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     assert [(row["then"], row["of undisturbed"], row["n"]) for row in shown] == [
         ("started again", "0.50", "2"),
@@ -46,7 +47,7 @@ def test_the_figure_has_a_panel_for_each_row_with_each_process_and_the_fault(row
 
 def test_where_nothing_went_on_that_is_the_answer(rows):
     lost = [row for row in rows if set(row.became) == {recovery_rows.ENDED}]
-    content, _ = faults.compose([], lost)
+    content, _ = faults.compose([], lost, {})
     assert [each["text"] for each in content["blocks"] if each["kind"] == "headline"] == [
         "No launch went on after its fault."
     ]
