@@ -12,6 +12,11 @@ class Work(Enum):
     COORDINATED = "one process gets the rows of all workers, which are other processes, and deals them out"
     PARTS_OF_ONE_MODEL = "each worker is a process with a part of the model, and all of them get the whole batch"
 
+    @property
+    def is_one_process(self) -> bool:
+        """Whether a single process has all workers, so that none of them can be lost alone."""
+        return self in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS)
+
 
 class Alone(Enum):
     """What a run with gradient exchange off computes, which its workers have to follow."""

@@ -32,7 +32,7 @@ def run(strategy: Strategy, task: Task, command: Sequence[str], environment: Map
             attempts.append(
                 Attempt(
                     started_seconds=started,
-                    noticed_seconds=injector.seconds(outcome.ended_boottime_ns),
+                    noticed_seconds=injector.seconds(outcome.noted_boottime_ns),
                     ended_seconds=injector.seconds(),
                     status=status,
                 )

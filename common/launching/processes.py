@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
 from typing import IO, NoReturn
@@ -46,8 +46,8 @@ class Outcome:
     """Number of the command that ended with that status."""
     stopped: int | None = None
     """Number of a command that a signal had stopped by then: those that wait for it end first."""
-    ended_boottime_ns: int = 0
-    """When the first command had ended that ended all, or the deadline was over, by the clock that counts from boot."""
+    noted_boottime_ns: int = field(default_factory=lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+    """When that was seen, before what still ran was ended, by the clock that counts from boot."""
 
 
 def run_group(
@@ -73,7 +73,6 @@ def run_group(
     deadline, streams = time.monotonic() + deadline_seconds, streams or {}
     running: dict[int, subprocess.Popen[bytes]] = {}
     restarts_left = dict.fromkeys(restarted, _MOST_RESTARTS)
-    now = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
 
     def start(number: int) -> None:
         running[number] = subprocess.Popen(
@@ -94,7 +93,7 @@ def run_group(
         while first & set(running):
             ended = _wait_for_one(running, deadline)
             if ended is None:
-                return Outcome(0, timed_out=True, ended_boottime_ns=now())
+                return Outcome(0, timed_out=True)
             status = running.pop(ended).wait()
             if status < 0 and restarts_left.get(ended):
                 restarts_left[ended] -= 1
@@ -102,8 +101,8 @@ def run_group(
                 time.sleep(_RESTART_PAUSE_SECONDS)
                 start(ended)
             elif status:
-                return Outcome(status, failed=ended, stopped=_stopped_one(running), ended_boottime_ns=now())
-        return Outcome(0, ended_boottime_ns=now())
+                return Outcome(status, failed=ended, stopped=_stopped_one(running))
+        return Outcome(0)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename} is missing: delete the folder .nox and run nox again.") from error
     finally:

@@ -7,7 +7,6 @@ from common.contract import dataset
 from common.contract.checkpoint import read_checkpoint
 from common.contract.rows import share_of
 from common.contract.task import Task
-from common.contract.work import Work
 from common.declarations import arguments as command_lines
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
@@ -91,9 +90,8 @@ def _refuse_fault(strategy: Strategy, task: Task, workers: int, options: Options
         raise UserError(
             f"--inject {task.inject}: {strategy.name} has no parameter {task.fault.victim}; name one that is there."
         )
-    alone = strategy.work in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS)
-    ranks = 1 if alone else workers
-    if task.fault and task.fault.rank >= ranks:
+    alone = strategy.work.is_one_process
+    if task.fault and task.fault.rank >= (1 if alone else workers):
         words = "one process, which is rank 0" if alone else f"{workers} workers, which are rank 0 to {workers - 1}"
         raise UserError(f"--inject {task.inject}: {strategy.name} has {words}; name a rank that is there.")
 

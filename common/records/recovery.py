@@ -40,6 +40,8 @@ class Recovery(Versioned, frozen=True, kw_only=True):
     injected_process: Count | None = None
     attempts: list[Attempt] = []
     moments: list[Moment] = []
+    repetition: Count = 0
+    """The round of a session that it belongs to; 0 for a launch by itself."""
     noticed_by: str = ""
     """Who ended the first attempt: a launcher's name, `the library` or `the deadline`; empty where it didn't fail."""
     message: str = ""
@@ -56,19 +58,24 @@ class Recovery(Versioned, frozen=True, kw_only=True):
     def next_step_seconds(self) -> float | None:
         """From the fault to the end of the first window that was computed after it; None where none was.
 
-        What was under way by then doesn't count: of the processes that were there, steps count that none of them had
-        reached, and only until they are ended, and of new ones all that they compute.
+        What was under way by then doesn't count. A process that was there counts until it is ended, with steps that
+        none had reached before the fault; a new one counts with all that it computes.
         """
         if self.injected_seconds is None:
             return None
         before = [each for each in self.moments if each.seconds < self.injected_seconds]
+        after = [each for each in self.moments if each.seconds >= self.injected_seconds]
+        known, begun = {each.process for each in before}, set[int]()
         reached = max((each.step for each in before), default=0)
-        begun = {each.process: reached for each in before}
         end = self.attempts[0].noticed_seconds if self.attempts else 0.0
-        for moment in sorted(self.moments, key=lambda moment: moment.seconds):
-            is_left = moment.process in begun and moment.seconds < end
-            is_new = moment.process not in {each.process for each in before}
-            if moment.step > begun.setdefault(moment.process, moment.step) and (is_new or is_left):
+        for moment in sorted(after, key=lambda moment: moment.seconds):
+            if moment.process in known:
+                is_computed = moment.step > reached and moment.seconds < end
+            else:
+                # The first that a process says is where it begins.
+                is_computed = moment.process in begun
+                begun.add(moment.process)
+            if is_computed:
                 return moment.seconds - self.injected_seconds
         return None
 

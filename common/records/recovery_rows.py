@@ -13,7 +13,7 @@ from common.records.recovery import Recovery, recovery_path
 from common.records.training import Record
 from common.statistics.intervals import Interval, median_interval
 
-ENDED, AGAIN, BY_ITSELF, UNHARMED = "ended for good", "started again", "went on by itself", "waited for it"
+ENDED, AGAIN, BY_ITSELF, WAITED = "ended for good", "started again", "went on by itself", "waited for it"
 """What became of a launch: it ended for good, was started again from its checkpoint, or went on; or the fault, such as
 a slow worker, ends nothing."""
 
@@ -30,7 +30,6 @@ class Suffered:
     launch: str
     record: Record
     account: Recovery
-    repetition: int
     verdict: str
     """That of the certificate; empty where it ended for good."""
 
@@ -46,7 +45,7 @@ class Suffered:
             return ENDED
         if len(self.account.attempts) > 1:
             return AGAIN
-        return UNHARMED if parse(self.account.fault).kind in ("slow", "late") else BY_ITSELF
+        return WAITED if parse(self.account.fault).kind in ("slow", "late") else BY_ITSELF
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,6 @@ def suffered(folder: Path, records: Mapping[str, Record]) -> list[Suffered]:
             launch=launch,
             record=record,
             account=read_record(path, Recovery),
-            repetition=int(launch.rpartition("-")[2]),
             verdict=verdicts.get(launch, ""),
         )
         for launch, record in records.items()
@@ -95,7 +93,7 @@ def suffered(folder: Path, records: Mapping[str, Record]) -> list[Suffered]:
 def rows(found: Sequence[Suffered]) -> list[Row]:
     """The rows on all launches that suffered a fault, each beside its strategy's undisturbed ones."""
     undisturbed = {
-        (each.record.strategy, each.repetition): each.goodput
+        (each.record.strategy, each.account.repetition): each.goodput
         for each in found
         if not each.account.fault and each.record.status == "ok"
     }
@@ -112,7 +110,7 @@ def _row(key: tuple[str, str, int], own: Sequence[Suffered], undisturbed: Mappin
     shares = [
         each.goodput / undisturbed[pair]
         for each in own
-        if (pair := (each.record.strategy, each.repetition)) in undisturbed
+        if (pair := (each.record.strategy, each.account.repetition)) in undisturbed
     ]
     gone_on = [each for each in own if each.record.status == "ok"]
     messages = Counter(each.account.message for each in own if each.account.message)

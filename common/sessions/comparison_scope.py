@@ -113,7 +113,7 @@ def certified_presets(scope: Scope) -> tuple[str, ...]:
 
 def kink_free_seeds(scope: Scope) -> dict[str, int]:
     """The certificate's seed for each of its presets; takes a second or two of NumPy."""
-    tasks = {preset: _certificate_task(preset, 1, 0) for preset in certified_presets(scope)}
+    tasks = {preset: certificate_task(preset, 1, 0) for preset in certified_presets(scope)}
     return {preset: oracle.certificate_task(task, [task.batch]).seed for preset, task in tasks.items()}
 
 
@@ -266,7 +266,7 @@ def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: Mapping[st
     hosts, link = size.hosts if scope.spread else None, size.bandwidth_bits_per_second
     largest = max((count for count in counts if count <= len(os.sched_getaffinity(0))), default=counts[0])
     for preset in certified_presets(scope):
-        task = _certificate_task(preset, size.workers, seeds[preset])
+        task = certificate_task(preset, size.workers, seeds[preset])
         certified = [(task, options) for options in variants]
         if not strategy.is_synchronous(variants[0]):
             certified = [(task, strategy.options(**strategy.synchronous_with))]
@@ -288,7 +288,8 @@ def _variants(scope: Scope, strategy: Strategy, size: Size) -> list[Options]:
     return [strategy.options(), *(strategy.options(**values) for values in variants)]
 
 
-def _certificate_task(preset: str, workers: int, seed: int) -> Task:
+def certificate_task(preset: str, workers: int, seed: int) -> Task:
+    """What a certificate trains: long enough to tell one step's fault, with its weights and their way kept."""
     return dataclasses.replace(
         preset_task(preset),
         scaling="strong",

@@ -17,10 +17,8 @@ from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
-from common.contract import fault, oracle
-from common.contract.dataset import preset_task
+from common.contract import fault
 from common.contract.task import Task
-from common.contract.work import Work
 from common.declarations import catalogue
 from common.declarations.strategy import Launcher, Strategy, label
 from common.errors import UserError, exit_with_one_line
@@ -35,10 +33,12 @@ from common.records.files import read_record, read_records, write_record
 from common.records.recovery import Recovery, recovery_path
 from common.records.recovery_rows import COLUMNS, Row, cells, rows, suffered
 from common.records.training import Record
+from common.sessions import comparison_scope
+from common.sessions.comparison_scope import certificate_task, kink_free_seeds
 from common.sessions.session import Options, Output, Schedule, begin, console_for, counted, report, rounds_of
 
-_STEPS, _STEP = 300, 160
-"""Steps of each launch, and the one before which the fault comes: ten after a checkpoint."""
+_STEP = 160
+"""The step before which the fault comes, ten after a checkpoint."""
 
 QUICK = (f"kill:rank=1,step={_STEP}",)
 FULL = (*QUICK, f"stop:rank=1,step={_STEP}", "slow:rank=1,factor=3", "late:rank=1,seconds=10", "missing:rank=1")
@@ -65,7 +65,7 @@ class Scope:
     def __post_init__(self) -> None:
         """Raises UserError for a strategy, a fault or a number that can't be had."""
         for name in self.strategies:
-            if not _has_processes(catalogue.find(name)):
+            if catalogue.find(name).work.is_one_process:
                 raise UserError(f"{name} has one process, with which all is lost: leave it out.")
         for each in self.faults:
             fault.parse(each)
@@ -80,7 +80,7 @@ class Scope:
     @property
     def chosen(self) -> list[Strategy]:
         """The strategies: those that are named, all, or one of each family, a quick one where it has any."""
-        known = [each for each in catalogue.strategies().values() if _has_processes(each)]
+        known = [each for each in catalogue.strategies().values() if not each.work.is_one_process]
         if self.strategies:
             return [each for each in known if each.name in self.strategies]
         if self.profile == "full":
@@ -112,7 +112,7 @@ def main() -> None:
     arguments = tyro.cli(Arguments, description=__doc__)
     console, scope, output = console_for(width=150), arguments.scope, arguments.output
     if output.plan:
-        launches = [*round_of(scope, 0, 1)]
+        launches = [*round_of(scope, certificate_task("digits", scope.workers, seed=0), 1)]
         table = Table("launch of a round", "fault", "started again", "own way")
         for each in launches:
             table.add_row(each.strategy.name, each.task.inject or "", str(each.task.restarts), label(each.options))
@@ -121,7 +121,7 @@ def main() -> None:
         return
     ensure_writable(output.out)
     with begin(console, "faults", arguments, repr(scope)) as session:
-        stages = rounds_of(scope.rounds, session.order_seed, partial(round_of, scope, kink_free_seed()))
+        stages = rounds_of(scope.rounds, session.order_seed, partial(round_of, scope, task_of(scope)))
         session.run(Schedule[PlannedLaunch, Record](stages), make, partial(read_record, kind=Record))
     records = read_records(session.folder, Record)
     print_rows(console, rows(suffered(session.folder, records)))
@@ -130,10 +130,9 @@ def main() -> None:
     sys.exit(report("reports.faults", session.folder, output.out) or failed)
 
 
-def round_of(scope: Scope, seed: int, repetition: int) -> Iterator[PlannedLaunch]:
+def round_of(scope: Scope, task: Task, repetition: int) -> Iterator[PlannedLaunch]:
     """The launches of a round: of each strategy undisturbed, with each fault and started again, and in its own ways."""
     for strategy in scope.chosen:
-        task = task_of(scope, seed)
         plain = strategy.options(**strategy.synchronous_with)
         launch = PlannedLaunch(
             strategy, scope.workers, "throughput", repetition, dataclasses.replace(task, restarts=1), plain
@@ -154,7 +153,7 @@ def make(planned: PlannedLaunch, folder: Path) -> Record:
         account = read_record(path, Recovery)
         log = path.with_suffix(".log").read_text(encoding="utf-8", errors="replace").partition(AGAIN)[0]
         by, message = noticed(account, log, planned.strategy.launcher, planned.task.deadline_seconds)
-        write_record(path, structs.replace(account, noticed_by=by, message=message))
+        write_record(path, structs.replace(account, repetition=planned.repetition, noticed_by=by, message=message))
         manifest.note(folder, [path])
     return record
 
@@ -181,30 +180,16 @@ def print_rows(console: Console, found: list[Row]) -> None:
     console.print(table)
 
 
-def _has_processes(strategy: Strategy) -> bool:
-    """Whether its workers are processes, of which one can be lost."""
-    return strategy.work not in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS)
-
-
-def task_of(scope: Scope, seed: int) -> Task:
-    """What every launch trains, with a checkpoint every 50 steps."""
+def task_of(scope: Scope) -> Task:
+    """What every launch trains: a certificate's task in shorter windows, with a checkpoint every 50 steps."""
+    [seed] = kink_free_seeds(comparison_scope.Scope()).values()
     return dataclasses.replace(
-        preset_task("digits"),
-        workers=scope.workers,
-        seed=seed,
-        steps=_STEPS,
+        certificate_task("digits", scope.workers, seed),
         warmup_steps=10,
         window_steps=10,
-        checkpoint=Path("weights.safetensors"),
         checkpoint_steps=50,
         deadline_seconds=scope.deadline_seconds,
     )
-
-
-def kink_free_seed() -> int:
-    """The seed with which no launch meets a kink, so that each is held to the oracle to the end."""
-    task = dataclasses.replace(preset_task("digits"), steps=_STEPS)
-    return oracle.certificate_task(task, [task.batch]).seed
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from rich.console import Console
 from rich.table import Table
 
 from common.contract.task import Task
-from common.contract.work import Work
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Strategy
 from common.errors import exit_with_one_line
@@ -41,7 +40,7 @@ MARK = "LOCKSTEP_ENDURANCE"
 
 SHARED_MEMORY = Path("/dev/shm")
 
-_LEAVE_SECONDS, _STEPS = 10.0, 300
+_LEAVE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def main() -> None:
     chance = random.Random(arguments.seed)
     known = [each for each in strategies().values() if not arguments.strategies or each.name in arguments.strategies]
     scope, found = faults.Scope(), list[Trial]()
-    task = faults.task_of(scope, faults.kink_free_seed())
+    task = faults.task_of(scope)
     with machine.alone():
         for number in range(arguments.trials):
             strategy, kill = chance.choice(known), (kill_worker, kill_launcher)[number % 2]
@@ -90,8 +89,8 @@ def main() -> None:
 def kill_worker(strategy: Strategy, task: Task, chance: random.Random, folder: Path) -> Trial:
     """Kill a rank at a random step. The launch is started again, and has to follow the oracle."""
     workers = strategy.most_workers or 2
-    ranks = 1 if strategy.work in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS) else workers
-    inject = f"kill:rank={chance.randrange(ranks)},step={chance.randrange(1, _STEPS - 1)}"
+    ranks = 1 if strategy.work.is_one_process else workers
+    inject = f"kill:rank={chance.randrange(ranks)},step={chance.randrange(1, task.steps - 1)}"
     task = dataclasses.replace(task, workers=workers, inject=inject, restarts=1)
     options = strategy.options(**strategy.synchronous_with)
     planned = PlannedLaunch(strategy, workers, "throughput", 1, task, options)

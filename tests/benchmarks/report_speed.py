@@ -28,7 +28,6 @@ from safetensors.numpy import save_file
 from common.contract.mlp import Trajectory, parameter_bytes
 from common.contract.rows import global_batch
 from common.contract.task import Task
-from common.contract.work import Work
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import has_exchange
 from common.errors import exit_with_one_line
@@ -141,7 +140,7 @@ def record_of(launch: PlannedLaunch, task: Task, trajectory: Trajectory, batch: 
     if noise.random() < FAILED_SHARE:
         nothing = {"host": {}, "losses": [], "accuracies": [], "final_accuracy": None, "time_to_first_step_s": None}
         return from_json(known | nothing | {"status": "failed", "reason": "It ended with status 1."}, Record)
-    ranks = 1 if strategy.work in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS) else workers
+    ranks = 1 if strategy.work.is_one_process else workers
     # Every strategy has a speed of its own; more rows take longer, exchange as well.
     own = 1 + 0.05 * list(strategies()).index(strategy.name)
     exchange = 1.2 if has_exchange(launch.options) else 1.0

@@ -51,5 +51,8 @@ def write_session(folder):
             account = RESTARTED if fault else Recovery(attempts=[attempt(0, 6, 6)])
             if is_lost:
                 account = structs.replace(account, attempts=account.attempts[:1], moments=account.moments[:7])
-            write_record(recovery_path(folder / f"{name}.json"), structs.replace(account, noticed_by="torchrun"))
+            write_record(
+                recovery_path(folder / f"{name}.json"),
+                structs.replace(account, repetition=number, noticed_by="torchrun"),
+            )
     return folder

@@ -15,9 +15,12 @@ from common.records.recovery import Attempt, Recovery, recovery_path
 from common.records.recovery_rows import rows, suffered
 from common.records.training import Record
 from common.sessions import faults
+from common.sessions.comparison_scope import certificate_task
 from common.sessions.faults import Scope, noticed, round_of
 
 FAULT = "kill:rank=1,step=160"
+
+TASK = certificate_task("digits", workers=2, seed=3)
 
 
 @pytest.fixture
@@ -48,7 +51,7 @@ def test_the_quick_profile_has_one_strategy_in_processes_of_each_family_and_the_
 def test_a_round_has_each_strategy_undisturbed_started_again_and_in_its_own_ways():
     found = [
         (each.strategy.name, each.task.inject, each.task.restarts, label(each.options))
-        for each in round_of(Scope(strategies=("full", "server")), 3, 1)
+        for each in round_of(Scope(strategies=("full", "server")), TASK, 1)
     ]
     assert found == [
         ("full", None, 1, ""),
@@ -58,7 +61,7 @@ def test_a_round_has_each_strategy_undisturbed_started_again_and_in_its_own_ways
         ("server", FAULT, 1, ""),
         ("server", FAULT, 0, ""),
     ]
-    launches = [*round_of(Scope(profile="full"), 3, 1)]
+    launches = [*round_of(Scope(profile="full"), TASK, 1)]
     assert len({each.name for each in launches}) == len(launches)
 
 
