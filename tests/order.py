@@ -67,6 +67,8 @@ def shared_by(name: str) -> str:
     """
     if any(part in name for part in _COMPARING):
         return "comparison"
+    if "tests/slurm/" in name:
+        return "slurm"
     if not _is_slow(name):
         return name.partition("::")[0]
     strategy = _STRATEGY.match(name)

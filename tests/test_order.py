@@ -34,6 +34,8 @@ def test_it(strategy, case):
         ("tests/common/test_compare.py::test_one", "comparison"),
         ("tests/common/contract/test_mlp.py::test_one", "tests/common/contract/test_mlp.py"),
         ("tests/contract/test_cases.py::test_one[pathway-64-1]", "tests/contract/test_cases.py"),
+        ("tests/slurm/test_launches.py::test_one", "slurm"),
+        ("tests/slurm/test_endings.py::test_one", "slurm"),
         ("tests/tf_impl/test_clusters.py::test_one[0]", "tests/tf_impl/test_clusters.py::test_one[0]"),
     ],
 )

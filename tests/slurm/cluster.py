@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.launching.virtual_hosts.cluster import Cluster, virtual_hosts
-from common.launching.virtual_hosts.description import UNSHAPED, Cable
+from common.launching.virtual_hosts.description import TEMPORARY_FOLDER, UNSHAPED, Cable
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "cc")
 """What has to be installed: Debian's munge and slurm-wlm, and a compiler of C."""
@@ -64,7 +64,9 @@ class SlurmCluster:
 
     def command(self, *words: str, variables: Mapping[str, str] | None = None) -> list[str]:
         """The command line that runs `words` on the head, as one of Slurm's clients."""
-        settings = {"SLURM_CONF": str(self.folder / "slurm.conf")} | dict(variables or {})
+        # slurmd would set /tmp, which the hosts share here. mpirun names its folders there by process numbers alone,
+        # which the hosts have in common: the first launch to end removes the folder of another.
+        settings = {"SLURM_CONF": str(self.folder / "slurm.conf"), "TMPDIR": TEMPORARY_FOLDER} | dict(variables or {})
         return self.made.enter(*words, variables=settings)
 
     def run(self, *words: str, seconds: float = 120.0, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -46,6 +46,12 @@ def test_records_say_what_slurm_decided(made):
     }
 
 
+def test_no_node_has_the_folder_for_temporary_files_of_another(slurm):
+    making = 'mkdir "$TMPDIR/of-one-node" && sleep 1 && rmdir "$TMPDIR/of-one-node"'
+    result = slurm.run(*ALLOCATION, "srun", "sh", "-c", making)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.slurm
 def test_where_slurm_has_pmix_srun_starts_what_meets_over_mpi(slurm, tmp_path, nothing_is_left):
     if slurm.run(*ALLOCATION, "srun", "--mpi=pmix", "true").returncode:
