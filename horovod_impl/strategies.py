@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +16,7 @@ from common.declarations.strategy import (
     Launch,
     Launcher,
     MpiOptions,
+    Options,
     Probe,
     Strategy,
     Traffic,
@@ -44,6 +46,7 @@ def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(deadline_seconds),
         "HOROVOD_START_TIMEOUT": str(deadline_seconds),
+        "HOROVOD_ELASTIC_TIMEOUT": str(deadline_seconds),
     }
 
 
@@ -69,11 +72,27 @@ HOROVOD = Family(
 )
 
 
+ELASTIC = ("--min-np", "1", "--blacklist-cooldown-range", "1", "60")
+"""What makes horovodrun elastic: it goes on with any worker, and asks a host that lost one again after some seconds."""
+
+HALVES = ("localhost", "127.0.0.1")
+"""The names by which elastic horovodrun takes one machine for two hosts: it gives up the host that lost a worker."""
+
+
+def is_elastic(options: Options) -> bool:
+    """Whether training goes on after a worker was lost."""
+    return isinstance(options, ElasticOptions) and options.commit_steps > 0
+
+
 def horovodrun(launch: Launch) -> list[str]:
     """The command line of horovodrun over Gloo, or of mpirun for `--backend mpi`. Raises UserError without mpirun."""
     if launch.options.backend == "mpi":
         return mpirun(launch)
     program = [launch.program("horovodrun"), "--gloo", "-np", str(launch.workers)]
+    if is_elastic(launch.options):
+        slots = [math.ceil(launch.workers / 2), launch.workers // 2]
+        hosts = [f"{name}:{count}" for name, count in zip(HALVES, slots, strict=True) if count]
+        program += [*ELASTIC, "--network-interfaces", "lo", "-H", ",".join(hosts)]
     return [*program, str(launch.python), *launch.script]
 
 
@@ -87,6 +106,7 @@ def horovodrun_across_hosts(launch: Launch) -> list[list[list[str]]]:
     network = ["--network-interfaces", *interfaces] if len(interfaces) == 1 else []
     # For an hour horovodrun would cache which hosts are reachable, and not notice a host that has gone.
     command = [launch.program("horovodrun"), "--gloo", "--disable-cache", *world, *network]
+    command += ELASTIC if is_elastic(launch.options) else []
     return [[[*command, str(launch.python), *launch.script]], *([] for _ in launch.hosts[1:])]
 
 
@@ -132,12 +152,27 @@ class HorovodOptions(MpiOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HorovodTorchOptions(LoaderOptions, HorovodOptions):
+class ElasticOptions(HorovodOptions):
+    """Options of Horovod where training can go on with fewer workers."""
+
+    commit_steps: int = option(0, at_least=0, of_world=True, tried=(10,))
+    """Every so many steps keep the state in memory, and go on from there with the workers that are left when one was
+    lost, or when a host has come (Horovod's elastic mode); 0: end with the first that is lost."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for any value that can't be meant."""
+        super().__post_init__()
+        if self.commit_steps and self.backend == "mpi":
+            raise UserError("--commit-steps with --backend mpi: Horovod is elastic over Gloo alone; leave one out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HorovodTorchOptions(LoaderOptions, ElasticOptions):
     """Options of Horovod for torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class HorovodTensorflowOptions(LoopOptions, HorovodOptions):
+class HorovodTensorflowOptions(LoopOptions, ElasticOptions):
     """Options of Horovod for TensorFlow."""
 
 
@@ -207,6 +242,7 @@ TORCH = Strategy(
     check=check_horovod,
     quick=True,
     variants=SETTINGS_TO_TRY,
+    recovers_with=({"commit_steps": 50},),
     over_links=({"compression": "fp16"}, {"backend": "mpi"}),
 )
 TENSORFLOW = Strategy(
@@ -222,6 +258,7 @@ TENSORFLOW = Strategy(
     traffic=horovod_traffic,
     check=check_horovod,
     variants=SETTINGS_TO_TRY,
+    recovers_with=({"commit_steps": 50},),
 )
 KERAS = Strategy(
     name="horovod_keras",

@@ -3,6 +3,7 @@
 To start it: `horovodrun -np 4 python horovod_impl/train.py --preset digits`.
 """
 
+import dataclasses
 import sys
 from functools import partial
 from pathlib import Path
@@ -17,13 +18,16 @@ if __name__ == "__main__":
 
 import horovod.torch as hvd
 import torch
+from horovod.common.elastic import ObjectState
 from horovod.common.exceptions import HorovodInternalError
 from torch.nn.functional import cross_entropy
 
+from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
+from common.measurement.world import World
 from horovod_impl import torch_inputs, torch_mlp
-from horovod_impl.strategies import TORCH
+from horovod_impl.strategies import TORCH, HorovodTorchOptions
 
 
 def main() -> None:
@@ -38,13 +42,19 @@ def main() -> None:
     synchronize = partial(torch_mlp.synchronize, device)
     options, horovod_world = world.join(hvd, task, options, torch_mlp.device_name(device), synchronize)
 
+    # The line that makes it elastic: when a worker was lost or has come, training begins again, from what is committed.
+    train = hvd.elastic.run(_train) if options.commit_steps else _train
     with world.one_line_when_it_breaks(HorovodInternalError):
-        _train(Run(TORCH, task, options, horovod_world), device)
+        train(world.committed(hvd), task, options, horovod_world, device)
     hvd.shutdown()
 
 
-def _train(run: Run, device: torch.device) -> None:
-    task, options = run.task, run.options
+def _train(
+    committed: ObjectState, task: Task, options: HorovodTorchOptions, horovod_world: World, device: torch.device
+) -> None:
+    # Elastic workers may have another rank now, and be fewer or more.
+    horovod_world = dataclasses.replace(horovod_world, rank=hvd.rank(), size=hvd.size())
+    run = Run(TORCH, task, options, horovod_world, committed.checkpoint)
     model = torch_mlp.build_model(task, options.bf16_autocast).to(device)
     optimizer = torch_mlp.build_optimizer(task, model)
     if options.exchange:
@@ -66,9 +76,8 @@ def _train(run: Run, device: torch.device) -> None:
     load = torch_inputs.loader(run, device)
 
     # 5. Checkpoint on rank 0 alone, which the run does.
-    run.export_with(
-        lambda: torch_mlp.export_state(task, model, optimizer), lambda: torch_mlp.held_bytes(model, optimizer)
-    )
+    export = partial(torch_mlp.export_state, task, model, optimizer)
+    run.export_with(export, lambda: torch_mlp.held_bytes(model, optimizer))
 
     with world.traced(run, hvd) as phases:
         for batch in run.steps():
@@ -79,6 +88,7 @@ def _train(run: Run, device: torch.device) -> None:
             optimizer.step()
             schedule.step()
             run.observe(loss.detach(), rows=len(labels))
+            world.commit(committed, run, batch.step + 1, export)
     run.finish(phases=phases)
 
 

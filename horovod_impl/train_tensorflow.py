@@ -5,7 +5,9 @@ A step is one tf.function, and the exchange is a part of its graph: each gradien
 To start it: `horovodrun -np 4 python horovod_impl/train_tensorflow.py --preset digits`.
 """
 
+import dataclasses
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
@@ -18,11 +20,14 @@ if __name__ == "__main__":
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
+from horovod.common.elastic import ObjectState
 
+from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
+from common.measurement.world import World
 from horovod_impl import tensorflow_inputs, tensorflow_mlp
-from horovod_impl.strategies import TENSORFLOW
+from horovod_impl.strategies import TENSORFLOW, HorovodTensorflowOptions
 
 
 def main() -> None:
@@ -38,14 +43,24 @@ def main() -> None:
     synchronize = tf.test.experimental.sync_devices
     options, horovod_world = world.join(hvd, task, options, tensorflow_mlp.device_name(devices), synchronize)
 
+    # The line that makes it elastic: when a worker was lost or has come, training begins again, from what is committed.
+    train = hvd.elastic.run(_train) if options.commit_steps else _train
     # A lost worker ends an operation on the others with one of these errors: at once, or after Horovod has stopped.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
-        _train(Run(TENSORFLOW, task, options, horovod_world), tf.distribute.OneDeviceStrategy(devices[0]))
+        train(world.committed(hvd), task, options, horovod_world, tf.distribute.OneDeviceStrategy(devices[0]))
     hvd.shutdown()
 
 
-def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
-    task, options = run.task, run.options
+def _train(
+    committed: ObjectState,
+    task: Task,
+    options: HorovodTensorflowOptions,
+    horovod_world: World,
+    one_device: tf.distribute.Strategy,
+) -> None:
+    # Elastic workers may have another rank now, and be fewer or more.
+    horovod_world = dataclasses.replace(horovod_world, rank=hvd.rank(), size=hvd.size())
+    run = Run(TENSORFLOW, task, options, horovod_world, committed.checkpoint)
     with one_device.scope():
         variables = tensorflow_mlp.create_variables(task, run.initial_state)
     load = tensorflow_inputs.loader(run, one_device)
@@ -80,15 +95,14 @@ def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
 
     train_steps = tensorflow_mlp.compile_steps(task, options.steps_per_call, train_step)
     # 5. Checkpoint on rank 0 alone, which the run does.
-    run.export_with(
-        lambda: tensorflow_mlp.export_state(task, variables),
-        lambda: tensorflow_mlp.held_bytes(variables, one_device),
-    )
+    export = partial(tensorflow_mlp.export_state, task, variables)
+    run.export_with(export, lambda: tensorflow_mlp.held_bytes(variables, one_device))
 
     with world.traced(run, hvd) as phases:
         for batches in run.grouped_steps(options.steps_per_call):
             losses, rows = train_steps(batches)
             run.observe(losses, rows, steps=len(batches))
+            world.commit(committed, run, batches[-1].step + 1, export)
     run.finish(phases=phases)
 
 

@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from common.command_line import option_name
+from common.contract import mlp
+from common.contract.checkpoint import Checkpoint
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
 from common.declarations.slurm import task_of_step
@@ -27,7 +30,10 @@ from common.measurement.run import Run
 from common.measurement.world import World
 from common.records.training import Phase
 from horovod_impl import timeline
-from horovod_impl.strategies import HorovodOptions
+from horovod_impl.strategies import HALVES, HorovodOptions, is_elastic
+
+if TYPE_CHECKING:
+    from horovod.common.elastic import ObjectState
 
 VARIABLES: dict[str, tuple[str, Callable[..., str]]] = {
     "HOROVOD_FUSION_THRESHOLD": ("fusion_megabytes", lambda megabytes: str(int(megabytes * 2**20))),
@@ -100,9 +106,15 @@ def join(
     Call it after `hvd.init()`. Raises UserError where the launcher, or the build, doesn't fit the task or the options.
     """
     options = settle(options, hvd)
-    check_world_size(task, hvd.size(), "the launcher")
+    if not is_elastic(options):
+        check_world_size(task, hvd.size(), "the launcher")
+    local_rank, local_size = hvd.local_rank(), hvd.local_size()
+    if is_elastic(options) and (name := os.environ.get("HOROVOD_HOSTNAME")) in HALVES:
+        # The second half of one machine has the cores after those of the first.
+        local_rank += hvd.size() - local_size if name == HALVES[1] else 0
+        local_size = hvd.size()
     return options, World(
-        placement=machine.pin(task, hvd.local_rank(), hvd.local_size()),
+        placement=machine.pin(task, local_rank, local_size),
         rank=hvd.rank(),
         size=hvd.size(),
         backend=carrier_of(hvd, device),
@@ -111,6 +123,28 @@ def join(
         all_gather=partial(hvd.allgather_object, name="run"),
         synchronize=synchronize,
     )
+
+
+def committed(hvd: ModuleType) -> "ObjectState":
+    """What elastic workers have committed: a `checkpoint`, which those get that join later.
+
+    TorchState would move the weights of an optimizer without momentum: it makes one without state take a step with
+    zero gradients, by which weight decay still shrinks them (horovod/torch/functions.py, broadcast_optimizer_state).
+    """
+    from horovod.common.elastic import ObjectState
+
+    return ObjectState(hvd.broadcast_object, hvd.rank, checkpoint=None)
+
+
+def commit(state: "ObjectState", run: Run, step: int, export: Callable[[], mlp.State]) -> None:
+    """Commit the state after `step` steps where `--commit-steps` are over since the last time.
+
+    Raises HostsUpdatedInterrupt, which has training begin anew from there, where a host has come.
+    """
+    every, last = run.options.commit_steps, state.checkpoint.step if state.checkpoint else run.first_step
+    if every and step // every > last // every:
+        state.checkpoint = Checkpoint(export(), step, run.global_batch)
+        state.commit()
 
 
 def settle(options: HorovodOptions, hvd: ModuleType) -> HorovodOptions:

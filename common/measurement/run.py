@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import asdict
 
 from common.contract import dataset, mlp
+from common.contract.checkpoint import Checkpoint
 from common.contract.mlp import State
 from common.contract.rows import Batch, shards_of, share_of
 from common.contract.task import Task
@@ -38,11 +39,14 @@ Tensor = Any
 class Run:
     """One process's part in one launch of a strategy.
 
-    Raises UserError for options that the strategy can't have in this world, a batch that doesn't divide, data that
-    don't fit, a checkpoint or a results folder that can't be used.
+    It goes on from `checkpoint`, which every rank has, else from the task's file where there is one. Raises UserError
+    for options that the strategy can't have in this world, a batch that doesn't divide, data that don't fit, a
+    checkpoint or a results folder that can't be used.
     """
 
-    def __init__(self, strategy: Strategy, task: Task, options: Options, world: World) -> None:
+    def __init__(
+        self, strategy: Strategy, task: Task, options: Options, world: World, checkpoint: Checkpoint | None = None
+    ) -> None:
         joined = startup.moment()
         self._memory_at_start = machine.watch_memory()
         strategy.check(task, options, world.size, len(machine.gpu_names()))
@@ -58,9 +62,8 @@ class Run:
             ensure_writable(self.record_path)
             ensure_writable(task.checkpoint or self.record_path)
         self._checkpoints = Checkpoints(task, self.dataset, self.global_batch)
-        checkpoint = self._checkpoints.start(world.rank == 0)
-        if task.checkpoint:
-            [checkpoint, *_] = world.all_gather(checkpoint)
+        if task.checkpoint and checkpoint is None:
+            [checkpoint, *_] = world.all_gather(self._checkpoints.start(world.rank == 0))
         self.first_step = checkpoint.step if checkpoint else 0
         """The step that every rank begins with."""
         self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)

@@ -55,40 +55,56 @@ class Recovery(Versioned, frozen=True, kw_only=True):
         return max(0.0, self.attempts[0].noticed_seconds - self.injected_seconds)
 
     @property
+    def lives(self) -> list[tuple[int, Moment]]:
+        """The moments in their order, each with a number of what it belongs to: a process from where it last began.
+
+        A process that goes on by itself after it lost another begins anew, at the step that it has kept.
+        """
+        numbered: list[tuple[int, Moment]] = []
+        last: dict[int, tuple[int, int]] = {}
+        for moment in sorted(self.moments, key=lambda moment: moment.seconds):
+            number, step = last.get(moment.process, (-1, moment.step))
+            if moment.step <= step:
+                number = max((each for each, _ in last.values()), default=-1) + 1
+            last[moment.process] = number, moment.step
+            numbered.append((number, moment))
+        return numbered
+
+    @property
     def next_step_seconds(self) -> float | None:
         """From the fault to the end of the first window that was computed after it; None where none was.
 
         What was under way by then doesn't count. A process that was there counts until it is ended, with steps that
-        none had reached before the fault; a new one counts with all that it computes.
+        none had reached before the fault; one that began after it counts with all that it computes.
         """
         if self.injected_seconds is None:
             return None
-        before = [each for each in self.moments if each.seconds < self.injected_seconds]
-        after = [each for each in self.moments if each.seconds >= self.injected_seconds]
-        known, begun = {each.process for each in before}, set[int]()
-        reached = max((each.step for each in before), default=0)
+        before = [each for each in self.lives if each[1].seconds < self.injected_seconds]
+        known, begun = {life for life, _ in before}, set[int]()
+        reached = max((moment.step for _, moment in before), default=0)
         end = self.attempts[0].noticed_seconds if self.attempts else 0.0
-        for moment in sorted(after, key=lambda moment: moment.seconds):
-            if moment.process in known:
+        for life, moment in self.lives[len(before) :]:
+            if life in known:
                 is_computed = moment.step > reached and moment.seconds < end
             else:
-                # The first that a process says is where it begins.
-                is_computed = moment.process in begun
-                begun.add(moment.process)
+                is_computed = life in begun
+                begun.add(life)
             if is_computed:
                 return moment.seconds - self.injected_seconds
         return None
 
     @property
     def steps_again(self) -> int:
-        """Steps that a rank computed twice: those after the checkpoint that a new process of its began with."""
+        """Steps that a rank computed twice: those after the state that was kept, with which it began anew."""
         most: dict[int, int] = {}
+        last: dict[int, int] = {}
         seen, again = set[int](), 0
-        for moment in sorted(self.moments, key=lambda moment: moment.seconds):
-            if moment.process not in seen:
-                again = max(again, most.get(moment.rank, 0) - moment.step)
-            seen.add(moment.process)
+        for life, moment in self.lives:
+            if life not in seen:
+                again = max(again, max(most.get(moment.rank, 0), last.get(moment.process, 0)) - moment.step)
+            seen.add(life)
             most[moment.rank] = max(most.get(moment.rank, 0), moment.step)
+            last[moment.process] = moment.step
         return again
 
     @property

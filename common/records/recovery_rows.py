@@ -14,8 +14,8 @@ from common.records.training import Record
 from common.statistics.intervals import Interval, median_interval
 
 ENDED, AGAIN, BY_ITSELF, WAITED = "ended for good", "started again", "went on by itself", "waited for it"
-"""What became of a launch: it ended for good, was started again from its checkpoint, or went on; or the fault, such as
-a slow worker, ends nothing."""
+"""What became of a launch: it ended for good, was started again from its checkpoint, or went on with all its workers or
+with fewer; or the fault, such as a slow worker, ends nothing."""
 
 _DASH = "\N{EN DASH}"
 
@@ -45,6 +45,8 @@ class Suffered:
             return ENDED
         if len(self.account.attempts) > 1:
             return AGAIN
+        if self.record.task.workers and self.record.world_size < self.record.task.workers:
+            return f"went on with {self.record.world_size} of {self.record.task.workers}"
         return WAITED if parse(self.account.fault).kind in ("slow", "late") else BY_ITSELF
 
 

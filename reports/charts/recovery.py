@@ -45,12 +45,12 @@ def typical(row: Row) -> Suffered:
 
 
 def _draw(axes: Axes, row: Row, each: Suffered) -> None:
-    """The lines of the processes, in their order, and the fault."""
+    """The lines of the processes, from where each began, in their order, and the fault."""
     color = row.colors[0] if row.colors else style.INK
-    processes: dict[int, list[Moment]] = {}
-    for moment in each.account.moments:
-        processes.setdefault(moment.process, []).append(moment)
-    for own in processes.values():
+    lives: dict[int, list[Moment]] = {}
+    for life, moment in each.account.lives:
+        lives.setdefault(life, []).append(moment)
+    for own in lives.values():
         seconds, steps = [moment.seconds for moment in own], [moment.step for moment in own]
         look = {"linestyle": "-" if own[0].rank == 0 else (0, (2.5, 1.2)), "linewidth": 1.1, "color": color}
         [line] = axes.plot(seconds, steps, **look)

@@ -12,7 +12,7 @@ from common.declarations.strategy import Launch, LaunchHost, label
 from common.errors import UserError
 from common.measurement.record import declared
 from common.sessions.comparison_scope import Scope, whole_round
-from horovod_impl.strategies import HOROVOD, KERAS, TENSORFLOW, TORCH
+from horovod_impl.strategies import ELASTIC, HOROVOD, KERAS, TENSORFLOW, TORCH
 
 ALL = pytest.mark.parametrize("strategy", [TORCH, TENSORFLOW, KERAS], ids=lambda strategy: strategy.name)
 INFINITE = float("inf")
@@ -33,6 +33,11 @@ def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(strat
     with pytest.raises(UserError) as caught:
         strategy.options(**values)
     assert str(caught.value) == said
+
+
+def test_elastic_is_over_gloo():
+    with pytest.raises(UserError, match="Horovod is elastic over Gloo alone; leave one out"):
+        TORCH.options(commit_steps=10, backend="mpi")
 
 
 @ALL
@@ -82,9 +87,9 @@ def test_options_that_differ_stand_in_the_label_and_other_maths_last(strategy, v
 # Launches
 
 
-def command_of(strategy, **options):
+def command_of(strategy, workers=4, **options):
     script = [strategy.script, "--batch", "32"]
-    launch = Launch(Path("/environment/bin/python"), script, 4, 29500, strategy.options(**options))
+    launch = Launch(Path("/environment/bin/python"), script, workers, 29500, strategy.options(**options))
     return strategy.launcher.command(launch)
 
 
@@ -95,6 +100,21 @@ def test_horovodrun_starts_a_python_for_each_worker(strategy, backend):
         *("/environment/bin/horovodrun", "--gloo", "-np", "4"),
         *("/environment/bin/python", strategy.script, "--batch", "32"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("workers", "hosts"),
+    [
+        (1, "localhost:1"),
+        (2, "localhost:1,127.0.0.1:1"),
+        (3, "localhost:2,127.0.0.1:1"),
+        (4, "localhost:2,127.0.0.1:2"),
+    ],
+)
+def test_what_is_elastic_has_one_machine_as_two_hosts_since_horovodrun_gives_up_a_whole_host(workers, hosts):
+    command = command_of(TORCH, workers, commit_steps=50)
+    assert command[:4] == ["/environment/bin/horovodrun", "--gloo", "-np", str(workers)]
+    assert command[4:-4] == [*ELASTIC, "--network-interfaces", "lo", "-H", hosts]
 
 
 @ALL
@@ -128,6 +148,8 @@ def test_over_hosts_the_first_ones_horovodrun_starts_all(interface, network):
         ],
         [],
     ]
+    [[elastic], _] = TORCH.launcher.across_hosts(dataclasses.replace(launch, options=TORCH.options(commit_steps=50)))
+    assert elastic[elastic.index("-H") + 2 :] == [*network, *ELASTIC, "/environment/bin/python", TORCH.script]
 
 
 def test_over_hosts_and_mpi_the_first_ones_mpirun_starts_all(tmp_path, monkeypatch):

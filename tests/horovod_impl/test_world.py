@@ -8,7 +8,7 @@ import pytest
 from common.contract.task import Task
 from common.errors import LaunchFailedError, UserError
 from horovod_impl import world
-from horovod_impl.strategies import HorovodOptions
+from horovod_impl.strategies import HorovodOptions, HorovodTorchOptions
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +56,34 @@ def test_time_limits_are_the_deadline_unless_the_user_has_set_them(environment):
 def test_horovod_warns_no_later_than_it_gives_up_or_it_would_not_give_up(environment):
     world.prepare(Task(deadline_seconds=20.0), HorovodOptions())
     assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == "20"
+
+
+@pytest.mark.parametrize(
+    ("variables", "options", "cores"),
+    [
+        ({"HOROVOD_HOSTNAME": "localhost"}, {"commit_steps": 5}, (0, 2)),
+        ({"HOROVOD_HOSTNAME": "127.0.0.1"}, {"commit_steps": 5}, (1, 2)),
+        ({"HOROVOD_HOSTNAME": "host2"}, {"commit_steps": 5}, (0, 1)),
+        ({}, {}, (0, 1)),
+    ],
+)
+def test_halves_of_one_machine_keep_to_cores_of_their_own(variables, options, cores, environment, monkeypatch):
+    environment.update(variables)
+    monkeypatch.setattr(world.machine, "pin", lambda task, *local: local)
+    ranks = dict.fromkeys(("local_rank", "rank"), lambda: 0) | {"local_size": lambda: 1, "size": lambda: 2}
+    module = hvd(**ranks, allgather_object=list)
+    _, joined = world.join(module, Task(), HorovodTorchOptions(**options))
+    assert joined.placement == cores
+
+
+def test_elastic_workers_may_be_fewer_than_were_asked_for(monkeypatch):
+    monkeypatch.setattr(world.machine, "pin", lambda *_: None)
+    ranks = dict.fromkeys(("local_rank", "rank"), lambda: 0) | dict.fromkeys(("local_size", "size"), lambda: 1)
+    module = hvd(**ranks, allgather_object=list)
+    with pytest.raises(UserError, match="--workers 2, but the launcher started 1"):
+        world.join(module, Task(workers=2), HorovodTorchOptions())
+    _, joined = world.join(module, Task(workers=2), HorovodTorchOptions(commit_steps=5))
+    assert joined.size == 1
 
 
 @pytest.mark.parametrize(("set_by_the_user", "said"), [(None, "1"), ("0", "0")])

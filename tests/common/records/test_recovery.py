@@ -23,6 +23,16 @@ def test_one_that_went_on_by_itself_was_noticed_by_nobody():
     assert (account.detection_seconds, account.next_step_seconds, account.steps_again) == (None, 3.0, 0)
 
 
+def test_one_that_went_on_with_those_that_were_left():
+    """The other rank had got as far; the survivor goes on from the step that both had kept, as rank 0."""
+    survivor = [*moments(12, 1, (0, 2.0), (160, 3.9)), *moments(12, 0, (150, 4.2), (151, 4.5), (300, 8.0))]
+    account = structs.replace(
+        RESTARTED, attempts=[attempt(0, 9, 9)], moments=[*moments(11, 0, (0, 2.0), (160, 3.9)), *survivor]
+    )
+    assert (account.detection_seconds, account.next_step_seconds, account.steps_again) == (None, 0.5, 10)
+    assert [life for life, _ in account.lives] == [0, 1, 0, 1, 2, 2, 2]
+
+
 def test_what_a_stopped_process_says_while_it_is_ended_is_no_step():
     late = moments(12, 1, (170, 5.0))
     account = structs.replace(RESTARTED, attempts=RESTARTED.attempts[:1], moments=[*RESTARTED.moments[:7], *late])
