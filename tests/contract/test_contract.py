@@ -35,7 +35,7 @@ from tests.contract.cases import (
     following,
     without_exchange,
 )
-from tests.contract.worlds import Case, can_have, contract_task, optimizers, synchronous, train_all, worlds
+from tests.contract.worlds import OPTIMIZER, Case, can_have, contract_task, optimizers, synchronous, train_all, worlds
 from tests.launching import assert_follows, require_private_networks
 
 GRID = {
@@ -294,3 +294,15 @@ def test_a_resumed_run_follows_the_oracle_as_an_uninterrupted_one_does(
     launched = trained_in_grid(strategy, workers, "resumed")
     assert launched.record.first_step == 60
     assert_follows(launched, deviation_of(launched))
+
+
+@pytest.mark.grid
+def test_a_checkpoint_goes_from_framework_to_framework_and_to_other_numbers_of_workers(launch, deviation_of, tmp_path):
+    ways = {each.family.title: each for each in reversed(strategies().values()) if each.work is Work.DATA_PARALLEL}
+    workers = (2, 1, 4, 2, 1, 4)
+    assert 4 <= len(ways) <= len(workers)
+    for done, (strategy, size) in enumerate(zip(ways.values(), workers, strict=False), start=1):
+        task = contract_task("digits", size, tmp_path, activation="tanh", steps=25 * done, **OPTIMIZER)
+        launched = launch(strategy.name, dataclasses.replace(task, warmup_steps=5))
+        assert_follows(launched, deviation_of(launched))
+        assert (launched.record.first_step, launched.record.world_size) == (25 * (done - 1), size)
