@@ -1,6 +1,7 @@
-"""A fault that a launch is to suffer, as `--inject` has it: a signal from outside to the process of one rank."""
+"""A fault that a launch is to suffer, as `--inject` has it: of the process of one rank, or of a virtual host."""
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,10 @@ _TAKES: dict[str, dict[str, tuple[type, float]]] = {
     "late": {"rank": (int, 0), "seconds": (float, 0)},
     "missing": {"rank": (int, 0)},
     "server": {"index": (int, 0), "step": (int, 1)},
+    "host": {"name": (str, 0), "step": (int, 1)},
+    "cable": {"name": (str, 0), "step": (int, 1), "seconds": (float, 0)},
 }
-"""By the kind of fault what it takes: the type and the least value of each."""
+"""By the kind of fault what it takes: the type and the least value, or length, of each."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,13 @@ class Fault:
     kind: str
     """kill: SIGKILL at the step. stop: SIGSTOP there, for ever. slow: stopped again and again from its first step on,
     such that it runs for one part of the time in `factor`. late, missing: stopped as soon as it is there, for `seconds`
-    or for ever."""
+    or for ever. cable: a virtual host is cut off at rank 0's step, for `seconds`. host: the same for ever, and all of
+    the launch that runs there is killed, as where the power fails."""
     rank: int = 0
     index: int | None = None
     """Of a parameter server that is killed, in the place of a rank."""
+    name: str | None = None
+    """Of a virtual host."""
     step: int | None = None
     """The step before which it happens: so many are computed by then."""
     factor: float = 1.0
@@ -43,13 +49,22 @@ class Fault:
             "slow": f"slowed down {self.factor:g} times",
             "late": f"{self.seconds:g} s late",
             "missing": "missing",
+            "host": f"lost at step {self.step}",
+            "cable": f"cut off for {self.seconds:g} s at step {self.step}",
         }
         return f"{self.victim} {happens[self.kind]}"
 
     @property
     def victim(self) -> str:
         """Whose process it is, as `Launcher.task_in` has it."""
+        if self.name is not None:
+            return self.name
         return f"rank {self.rank}" if self.index is None else f"server {self.index}"
+
+    @property
+    def is_of_host(self) -> bool:
+        """Whether it happens to a virtual host."""
+        return self.name is not None
 
     @property
     def is_before_joining(self) -> bool:
@@ -71,12 +86,15 @@ def parse(text: str) -> Fault:
             values[name] = shape(given[name])
         except ValueError:
             values[name] = math.nan
-        if not least <= values[name] <= 1e6:
+        if shape is str:
+            if not re.fullmatch(r"[a-z0-9]{1,64}", given[name]):
+                raise UserError(f"--inject {text!r:.80}: give {name} that of a virtual host, as in {_example(kind)}.")
+        elif not least <= values[name] <= 1e6:
             number = "a whole number" if shape is int else "a number"
             raise UserError(f"--inject {text!r:.80}: give {name} {number} from {least:g} on, as in {_example(kind)}.")
     return Fault(kind, **values)
 
 
 def _example(kind: str) -> str:
-    numbers = {"rank": "1", "index": "0", "step": "150", "factor": "3", "seconds": "20"}
+    numbers = {"rank": "1", "index": "0", "step": "150", "factor": "3", "seconds": "20", "name": "host2"}
     return f"{kind}:{','.join(f'{name}={numbers[name]}' for name in _TAKES[kind])}"

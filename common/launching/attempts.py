@@ -1,14 +1,14 @@
 """A launch that suffers a fault, or is started again from its checkpoint after it failed, and the account of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
+from pathlib import Path
 
 from common.contract.fault import parse
 from common.contract.task import Task
-from common.declarations.strategy import Strategy
-from common.errors import REFUSED_STATUS, print_note
+from common.errors import REFUSED_STATUS
 from common.launching.ending import TIMED_OUT_STATUS
 from common.launching.injector import Injector
-from common.launching.processes import Outcome, run_group
+from common.launching.processes import Outcome
 from common.records.files import write_record
 from common.records.recovery import Attempt, Recovery, recovery_path
 
@@ -16,18 +16,18 @@ AGAIN = "It is started again from its checkpoint"
 """What the note begins with that separates the output of two attempts."""
 
 
-def run(strategy: Strategy, task: Task, command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
-    """Run the command, again after each failure as often as the task allows; returns how the last attempt ended.
+def run(
+    task: Task, record: Path, injector: Injector, start: Callable[[], Outcome], note: Callable[[str], object]
+) -> Outcome:
+    """`start` the launch, again after each failure as often as the task allows; returns how the last attempt ended.
 
-    The account is left beside the task's record, however that ends.
+    The account is left beside the `record`, however that ends. `note` says what isn't in the launch's own output.
     """
-    assert task.record, "Its launcher names one."
-    injector = Injector(task.fault, strategy.launcher.task_in)
     attempts: list[Attempt] = []
     with injector.listening():
         while True:
             started = injector.seconds()
-            outcome = run_group([command], {**environment, **injector.variables}, task.deadline_seconds)
+            outcome = start()
             status = TIMED_OUT_STATUS if outcome.timed_out else outcome.status
             attempts.append(
                 Attempt(
@@ -39,7 +39,8 @@ def run(strategy: Strategy, task: Task, command: Sequence[str], environment: Map
             )
             if status in (0, REFUSED_STATUS) or len(attempts) > task.restarts:
                 break
-            print_note(f"{AGAIN} ({len(attempts)} of {task.restarts}), since it ended with status {status}.")
+            injector.mend()
+            note(f"{AGAIN} ({len(attempts)} of {task.restarts}), since it ended with status {status}.")
     account = Recovery(
         fault=task.inject or "",
         injected_seconds=injector.injected_seconds,
@@ -47,9 +48,9 @@ def run(strategy: Strategy, task: Task, command: Sequence[str], environment: Map
         attempts=attempts,
         moments=injector.moments,
     )
-    path = recovery_path(task.record)
+    path = recovery_path(record)
     write_record(path, account)
-    print_note(f"{in_words(account)} ({path}).")
+    note(f"{in_words(account)} ({path}).")
     return outcome
 
 

@@ -26,6 +26,7 @@ from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line, print_failure, print_note
 from common.launching import attempts, programs
 from common.launching.ending import TIMED_OUT_STATUS, exit_status
+from common.launching.injector import Injector
 from common.launching.processes import end_with_parent, exit_on_signals, free_ports, run_group
 from common.launching.programs import Limits, Request
 from common.measurement import machine
@@ -93,7 +94,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lockstep-", ignore_cleanup_errors=True) as folder:
         environment = environment_for(program, limits) | {"TMPDIR": folder}
         if isinstance(program, Strategy) and isinstance(limits, Task) and limits.is_accounted:
-            outcome = attempts.run(program, limits, command, environment)
+            assert limits.record, "It was named."
+            injector = Injector(limits.fault, program.launcher.task_in)
+            environment |= injector.variables
+            outcome = attempts.run(
+                limits,
+                limits.record,
+                injector,
+                lambda: run_group([command], environment, limits.deadline_seconds),
+                print_note,
+            )
         else:
             outcome = run_group([command], environment, limits.deadline_seconds)
     if outcome.timed_out:
@@ -118,6 +128,11 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     if not program.launcher.is_one_of_several():
         # The launcher, and the script that may start its own processes, have to agree on the number.
         given, port = [*given, "--workers", str(request.workers)], free_ports(1)[0]
+    if isinstance(request.limits, Task) and request.limits.fault and request.limits.fault.is_of_host:
+        raise UserError(
+            f"--inject {request.limits.inject}: this launch is on one machine; `nox -s faults -- --virtual-hosts 2` "
+            "makes hosts to be lost."
+        )
     if isinstance(request.limits, Task) and request.limits.is_accounted and not request.limits.record:
         record = ROOT / "results" / f"{program.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.json"
         given = [*given, "--record", str(record)]

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from common.errors import PREFIX, LaunchFailedError, UserError
 from common.files import write_atomically
@@ -24,8 +24,10 @@ AnySite = TypeVar("AnySite", bound=Site | None)
 class Allocation(ABC, Generic[AnySite]):
     """Where launches are made: this machine, or hosts. It starts a job, and ends all of it, always."""
 
-    folder: ClassVar[Path | None] = None
-    """Where the files of a job lie before they come to the folder of its log; None: they are made there."""
+    @property
+    def folder(self) -> Path | None:
+        """Where the files of a job lie before they come to the folder of its log; None: they are made there."""
+        return None
 
     @abstractmethod
     def site(self, job: Job) -> AnySite:

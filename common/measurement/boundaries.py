@@ -12,7 +12,7 @@ from common.contract.task import Task
 from common.errors import UserError
 
 INJECTOR = "LOCKSTEP_INJECTOR"
-"""Environment variable with the abstract address (unix(7)) at which whoever injects the fault listens."""
+"""Environment variable with the address (unix(7)) at which whoever injects the fault listens: a path, or a name."""
 
 
 class Boundaries:
@@ -32,7 +32,7 @@ class Boundaries:
             self._told = None
             return
         connection = socket.socket(socket.AF_UNIX)
-        connection.connect(f"\0{address}")
+        connection.connect(address if address.startswith("/") else f"\0{address}")
         self._told = connection.makefile("rwb", buffering=0)
 
     def reach(self, step: int) -> None:

@@ -47,7 +47,7 @@ class Suffered:
             return AGAIN
         if self.record.task.workers and self.record.world_size < self.record.task.workers:
             return f"went on with {self.record.world_size} of {self.record.task.workers}"
-        return WAITED if parse(self.account.fault).kind in ("slow", "late") else BY_ITSELF
+        return WAITED if parse(self.account.fault).kind in ("slow", "late", "cable") else BY_ITSELF
 
 
 @dataclass(frozen=True)

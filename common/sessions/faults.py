@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 from msgspec import structs
@@ -26,14 +26,16 @@ from common.files import ensure_writable
 from common.launching import ending
 from common.launching.attempts import AGAIN
 from common.launching.ending import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
+from common.launching.hosts.selection import Selection
+from common.launching.places.place import LOST_STATUS
 from common.launching.planned import PlannedLaunch
-from common.launching.supervision import run_planned
+from common.launching.supervision import HERE, Allocation, run_planned
 from common.records import manifest
 from common.records.files import read_record, read_records, write_record
 from common.records.recovery import Recovery, recovery_path
 from common.records.recovery_rows import COLUMNS, Row, cells, rows, suffered
 from common.records.training import Record
-from common.sessions import comparison_scope
+from common.sessions import comparison_scope, placement
 from common.sessions.comparison_scope import certificate_task, kink_free_seeds
 from common.sessions.session import Options, Output, Schedule, begin, console_for, counted, report, rounds_of
 
@@ -41,6 +43,7 @@ _STEP = 160
 """The step before which the fault comes, ten after a checkpoint."""
 
 QUICK = (f"kill:rank=1,step={_STEP}",)
+OF_HOSTS = (*QUICK, f"host:name=host2,step={_STEP}", f"cable:name=host2,step={_STEP},seconds=5")
 FULL = (*QUICK, f"stop:rank=1,step={_STEP}", "slow:rank=1,factor=3", "late:rank=1,seconds=10", "missing:rank=1")
 
 
@@ -61,11 +64,14 @@ class Scope:
     """Rounds; none: the profile's. With fewer than 6 there are no intervals."""
     deadline_seconds: float = 60.0
     """When an attempt is ended in which nobody notices anything."""
+    hosts: tyro.conf.Suppress[int | None] = None
+    """How many virtual hosts there are, which other options name."""
 
     def __post_init__(self) -> None:
         """Raises UserError for a strategy, a fault or a number that can't be had."""
         for name in self.strategies:
-            if catalogue.find(name).work.is_one_process:
+            strategy = catalogue.find(name)
+            if strategy.work.is_one_process or (self.hosts and not strategy.launcher.across_hosts):
                 raise UserError(f"{name} has one process, with which all is lost: leave it out.")
         for each in self.faults:
             fault.parse(each)
@@ -81,6 +87,7 @@ class Scope:
     def chosen(self) -> list[Strategy]:
         """The strategies: those that are named, all, or one of each family, a quick one where it has any."""
         known = [each for each in catalogue.strategies().values() if not each.work.is_one_process]
+        known = [each for each in known if not self.hosts or each.launcher.across_hosts]
         if self.strategies:
             return [each for each in known if each.name in self.strategies]
         if self.profile == "full":
@@ -93,7 +100,7 @@ class Scope:
     @property
     def suffered(self) -> tuple[str, ...]:
         """The faults."""
-        return self.faults or (QUICK if self.profile == "quick" else FULL)
+        return self.faults or ((OF_HOSTS if self.hosts else QUICK) if self.profile == "quick" else FULL)
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,7 @@ class Arguments:
     """Options of a session."""
 
     scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
+    selection: tyro.conf.OmitArgPrefixes[Selection] = field(default_factory=Selection)
     output: tyro.conf.OmitArgPrefixes[Output] = field(
         default_factory=lambda: Output(out=Path("reports/out/faults.pdf"))
     )
@@ -110,7 +118,13 @@ class Arguments:
 def main() -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
     arguments = tyro.cli(Arguments, description=__doc__)
-    console, scope, output = console_for(width=150), arguments.scope, arguments.output
+    console, output, selection = console_for(width=150), arguments.output, arguments.selection
+    if not selection.is_here and selection.virtual_hosts is None:
+        raise UserError("Faults over hosts take hosts that can be lost without harm: use --virtual-hosts.")
+    workers = (arguments.scope.workers,)
+    hosts, spread = placement.find(console, "common.sessions.faults", selection, workers, output.plan)
+    scope = dataclasses.replace(arguments.scope, hosts=spread and spread.count)
+    make = partial(make_on, dataclasses.replace(hosts, shares_disk=True) if hosts else HERE)
     if output.plan:
         launches = [*round_of(scope, certificate_task("digits", scope.workers, seed=0), 1)]
         table = Table("launch of a round", "fault", "started again", "own way")
@@ -120,7 +134,8 @@ def main() -> None:
         console.print(f"{scope.rounds} rounds of {len(launches)} launches.")
         return
     ensure_writable(output.out)
-    with begin(console, "faults", arguments, repr(scope)) as session:
+    identity = repr(scope) + ("" if selection.is_here else f"\n{selection}")
+    with begin(console, "faults", arguments, identity) as session:
         stages = rounds_of(scope.rounds, session.order_seed, partial(round_of, scope, task_of(scope)))
         session.run(Schedule[PlannedLaunch, Record](stages), make, partial(read_record, kind=Record))
     records = read_records(session.folder, Record)
@@ -135,7 +150,8 @@ def round_of(scope: Scope, task: Task, repetition: int) -> Iterator[PlannedLaunc
     for strategy in scope.chosen:
         plain = strategy.options(**strategy.synchronous_with)
         launch = PlannedLaunch(
-            strategy, scope.workers, "throughput", repetition, dataclasses.replace(task, restarts=1), plain
+            *(strategy, scope.workers, "throughput", repetition, dataclasses.replace(task, restarts=1), plain),
+            hosts=scope.hosts,
         )
         yield launch
         for each in scope.suffered:
@@ -146,9 +162,9 @@ def round_of(scope: Scope, task: Task, repetition: int) -> Iterator[PlannedLaunc
                 )
 
 
-def make(planned: PlannedLaunch, folder: Path) -> Record:
+def make_on(allocation: Allocation[Any], planned: PlannedLaunch, folder: Path) -> Record:
     """Make one launch and return its record; its account says then who noticed the fault, and in which words."""
-    record, path = run_planned(planned, folder), recovery_path(folder / f"{planned.name}.json")
+    record, path = run_planned(planned, folder, allocation), recovery_path(folder / f"{planned.name}.json")
     if path.exists():
         account = read_record(path, Recovery)
         log = path.with_suffix(".log").read_text(encoding="utf-8", errors="replace").partition(AGAIN)[0]
@@ -167,6 +183,8 @@ def noticed(account: Recovery, log: str, launcher: Launcher, deadline_seconds: f
     words = ended.reason or ""
     if status == TIMED_OUT_STATUS:
         return "the deadline", words
+    if status == LOST_STATUS:
+        return "Lockstep", "its connection to the host ended."
     if ENDED_WITH_SIGNAL not in words:
         return "the library", words
     return ("Lockstep" if any(each.reason == words for each in ending.sentences(log)) else launcher.name), words

@@ -5,7 +5,8 @@ import os
 import random
 import secrets
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,19 +14,22 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.console import Console
 
+from common.contract.task import Task
 from common.declarations.strategy import Launch, LaunchHost
-from common.errors import FAILED, UserError
+from common.errors import FAILED, PREFIX, UserError
 from common.files import write_atomically
-from common.launching import ending
-from common.launching.ending import Ended
+from common.launching import attempts, ending
+from common.launching.ending import TIMED_OUT_STATUS, Ended
 from common.launching.hosts import clocks, link, slurm, survey
 from common.launching.hosts.clocks import Offset
-from common.launching.hosts.ranks import Assignment, run_over_hosts
+from common.launching.hosts.ranks import Assignment, HostsOutcome, run_over_hosts
 from common.launching.hosts.selection import Selection, parse_hosts
 from common.launching.hosts.survey import HostFacts
 from common.launching.hosts.work import FOLDER, LAUNCH
+from common.launching.injector import Injector
 from common.launching.launch import python_for, script_for, settings_for
 from common.launching.planned import Hosts, Job
+from common.launching.processes import Outcome
 from common.launching.supervision import Allocation
 from common.launching.virtual_hosts.calibration import calibrate
 from common.launching.virtual_hosts.cluster import virtual_hosts
@@ -54,7 +58,14 @@ class Cluster(Allocation[Site]):
     """What was asked for of virtual hosts, as a record has it, but for the bandwidth, which each launch names."""
     allocation: Allocated | None = None
     """What Slurm decided, where the hosts are nodes of an allocation."""
-    folder = Path(FOLDER)
+    shares_disk: bool = False
+    """Whether a launch's files are made in the folder of its log, as on a disk that the hosts share: they are there for
+    a launch that is started again."""
+
+    @property
+    def folder(self) -> Path | None:
+        """As `Allocation` has it."""
+        return None if self.shares_disk else Path(FOLDER)
 
     @property
     def kind(self) -> str:
@@ -100,43 +111,87 @@ class Cluster(Allocation[Site]):
 
     def run(self, job: Job, site: Site, log_path: Path) -> Ended:
         """Make the launch on its hosts, and end what is left of it. Raises UserError where nothing was started."""
+        if isinstance(job.limits, Task) and job.limits.is_accounted:
+            return self._run_again(job, job.limits, site, log_path)
+        return self._attempt(job, site, log_path, job.deadline_seconds, {})[0]
+
+    def _run_again(self, job: Job, task: Task, site: Site, log_path: Path) -> Ended:
+        """Make the launch while it suffers its fault, again after each failure as often as the task allows.
+
+        Raises UserError for a fault of another host, and where these aren't virtual ones that share a disk.
+        """
+        hosts = described()
+        if not hosts or not self.shares_disk or job.hosts < 2:
+            raise UserError(
+                "--inject and --restarts over hosts take virtual ones: `nox -s faults -- --virtual-hosts 2`."
+            )
+        if task.fault and task.fault.name not in (None, *hosts.names[: job.hosts]):
+            raise UserError(f"--inject {task.inject}: name one of {', '.join(hosts.names[: job.hosts])}.")
+        ends: list[Ended] = []
+        # Of /tmp, whatever TMPDIR is: the hosts share it, and a socket's path has at most 107 characters (unix(7)).
+        with tempfile.TemporaryDirectory(prefix="lockstep-", dir="/tmp") as folder, log_path.open("wb") as log:
+            injector = Injector(task.fault, job.program.launcher.task_in, hosts, Path(folder))
+            part = Path(folder) / "log"
+
+            def start() -> Outcome:
+                ended, outcome = self._attempt(job, site, part, task.deadline_seconds, injector.variables)
+                ends.append(ended)
+                log.write(part.read_bytes())
+                return Outcome(outcome.status, outcome.status == TIMED_OUT_STATUS, noted_boottime_ns=outcome.noted_ns)
+
+            def note(sentence: str) -> None:
+                log.write(f"{PREFIX}note: {sentence}\n".encode())
+
+            attempts.run(task, log_path.with_name(job.files[0]), injector, start, note)
+        return ends[-1]
+
+    def _attempt(
+        self, job: Job, site: Site, log_path: Path, seconds: float, variables: Mapping[str, str]
+    ) -> tuple[Ended, HostsOutcome]:
+        """Start the job once, with these variables beside its own, and return how it ended."""
         if job.hosts > 1:
-            assignments = _assignments(job, self.members[: job.hosts], site)
+            assignments = _assignments(job, self.members[: job.hosts], site, variables)
         else:
             # As `nox -s` would start it there, in a private network where there can be one.
             command = [sys.executable, "-m", "common.launching.launch", *job.words]
             host = self.members[0].host
             variables = site.variable() | host.variables() | dict(job.variables)
             assignments = [Assignment(host, [command], variables)]
-        hosts, seconds = [member.host for member in self.members], job.deadline_seconds
-        outcome = run_over_hosts(assignments, hosts, seconds, log_path, secrets.token_hex(8), job.files)
+        hosts = [member.host for member in self.members]
+        files = () if self.shares_disk else job.files
+        outcome = run_over_hosts(assignments, hosts, seconds, log_path, secrets.token_hex(8), files)
         try:
             for name, content in outcome.files.items():
                 write_atomically(log_path.with_name(name), content)
         except UserError as error:
-            return Ended("failed", str(error))
+            return Ended("failed", str(error)), outcome
         if outcome.reason:
-            return Ended("failed", outcome.reason)
+            return Ended("failed", outcome.reason), outcome
         log = log_path.read_text(encoding="utf-8", errors="replace")
         launcher = job.program.launcher
         ended = ending.read(outcome.status, seconds, log, launcher.signal_reports, launcher.silence_reports)
         if ended.status != "failed":
-            return ended
+            return ended, outcome
         # Who failed first by its status need not be who said the sentence.
         speakers = [line.partition("| ")[0] for line in log.splitlines() if line.endswith(f"{FAILED}{ended.reason}")]
         host = speakers[0] if speakers else outcome.failed_host
-        return Ended("failed", f"{host}: {ended.reason}") if host else ended
+        return Ended("failed", f"{host}: {ended.reason}") if host else ended, outcome
 
 
-def _assignments(job: Job, members: Sequence[HostFacts], site: Site) -> list[Assignment]:
-    """What each host runs, by the program's own launcher; one that starts all from the first host needs no others."""
+def _assignments(job: Job, members: Sequence[HostFacts], site: Site, variables: Mapping[str, str]) -> list[Assignment]:
+    """What each host runs, with these variables beside its own, by the program's own launcher.
+
+    One that starts all from the first host needs no others.
+    """
     program, workers = job.program, job.workers // len(members)
     assert program.launcher.across_hosts, "What has none was refused before."
     launch_hosts = tuple(
         LaunchHost(member.host.name, member.route.address, member.route.network, member.route.interface, workers)
         for member in members
     )
-    environments = [settings_for(program, job.limits, host.interface) | site.variable() for host in launch_hosts]
+    environments = [
+        settings_for(program, job.limits, host.interface) | site.variable() | dict(variables) for host in launch_hosts
+    ]
     launch = Launch(
         python=python_for(program),
         script=script_for(program, job.arguments, job.runner),

@@ -106,6 +106,11 @@ class Cables:
             if delay_seconds and not has_netem:
                 self._start_relay(head, delay_seconds)
 
+    def plug(self, number: int, is_in: bool) -> None:
+        """Plug in the cable of the host of this number, counted from 0, or pull it: nothing passes, or is answered."""
+        with IPRoute() as head:
+            head.link("set", index=_index(head, self._ports[number]), state="up" if is_in else "down")
+
     def _start_relay(self, head: IPRoute, delay_seconds: float) -> None:
         head.link("add", ifname=_FAR, kind="veth", peer={"ifname": _RELAY})
         far, near = _index(head, _FAR), _index(head, _RELAY)

@@ -62,6 +62,17 @@ UNSHAPED = Cable(None)
 
 
 @dataclass(frozen=True)
+class Wish:
+    """What the keeper of virtual hosts is asked for."""
+
+    link: Cable | None = None
+    """To make the cables like this."""
+    name: str = ""
+    """Else to plug in the cable of the host of this name, or to pull it."""
+    is_in: bool = True
+
+
+@dataclass(frozen=True)
 class Description:
     """A virtual cluster as a program on its head sees it."""
 
@@ -84,11 +95,22 @@ class Description:
 
         What is on its way is lost. Raises UserError where the system can't.
         """
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-            connection.connect(SOCKET)
-            messages.send(connection, link)
-            messages.receive(connection, type(None))
+        _ask(Wish(link))
         return replace(self, link=link)
+
+    def plug(self, name: str, is_in: bool) -> None:
+        """Plug in the cable of the host of this name, or pull it, from the head. Raises UserError for another name."""
+        if name not in self.names:
+            raise UserError(f"There is no virtual host {name}: name one of {', '.join(self.names)}.")
+        _ask(Wish(name=name, is_in=is_in))
+
+
+def _ask(wish: Wish) -> None:
+    """Have the keeper of the hosts do it. Raises UserError where it can't."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.connect(SOCKET)
+        messages.send(connection, wish)
+        messages.receive(connection, type(None))
 
 
 def described() -> Description | None:

@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,8 +36,8 @@ from common.launching.virtual_hosts.description import (
     INTERFACE,
     SOCKET,
     TEMPORARY_FOLDER,
-    Cable,
     Description,
+    Wish,
     address_of,
 )
 
@@ -64,7 +64,7 @@ def main() -> None:
             server.bind(SOCKET)
             server.listen()
             messages.send(maker, description)
-            _serve(maker, server, wires)
+            _serve(maker, server, wires, description.names)
     except Exception as error:
         messages.send(maker, error)
     finally:
@@ -175,8 +175,8 @@ def _reporting(control: socket.socket, work: Callable[[], object]) -> NoReturn:
         os._exit(1)
 
 
-def _serve(maker: socket.socket, server: socket.socket, wires: cables.Cables) -> None:
-    """Shape the links as programs on the head ask for it, until the maker leaves."""
+def _serve(maker: socket.socket, server: socket.socket, wires: cables.Cables, names: Sequence[str]) -> None:
+    """Shape the links of these hosts, and plug them in and out, as programs on the head ask, until the maker leaves."""
     connections: set[socket.socket] = set()
     _reap()
     while True:
@@ -191,7 +191,11 @@ def _serve(maker: socket.socket, server: socket.socket, wires: cables.Cables) ->
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             with connection, suppress(OSError):
                 try:
-                    wires.shape(messages.receive(connection, Cable))
+                    wish = messages.receive(connection, Wish)
+                    if wish.link:
+                        wires.shape(wish.link)
+                    else:
+                        wires.plug(names.index(wish.name), wish.is_in)
                     messages.send(connection)
                 except Exception as error:
                     messages.send(connection, error)

@@ -16,6 +16,12 @@ from common.errors import UserError
         ("late:rank=1,seconds=20", Fault("late", 1, seconds=20.0), "rank 1 20 s late"),
         ("missing:rank=1", Fault("missing", 1), "rank 1 missing"),
         ("server:index=0,step=150", Fault("server", index=0, step=150), "server 0 killed at step 150"),
+        ("host:name=host2,step=150", Fault("host", name="host2", step=150), "host2 lost at step 150"),
+        (
+            "cable:name=host2,step=150,seconds=5",
+            Fault("cable", name="host2", step=150, seconds=5.0),
+            "host2 cut off for 5 s at step 150",
+        ),
     ],
 )
 def test_every_kind_has_its_values_and_its_words(text, fault, words):
@@ -27,7 +33,7 @@ def test_every_kind_has_its_values_and_its_words(text, fault, words):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "begin with one of kill, stop, slow, late, missing, server, as in kill:rank=1,step=150"),
+        ("", "begin with one of kill, stop, slow, late, missing, server, host, cable, as in kill:rank=1,step=150"),
         ("burn:rank=1", "begin with one of"),
         ("kill", "kill takes rank and step, as in kill:rank=1,step=150"),
         ("kill:rank=1", "kill takes rank and step"),
@@ -37,6 +43,8 @@ def test_every_kind_has_its_values_and_its_words(text, fault, words):
         ("kill:rank=1,step=0", "give step a whole number from 1 on"),
         ("slow:rank=1,factor=nan", "give factor a number from 1 on"),
         ("slow:rank=1,factor=0.5", "give factor a number from 1 on"),
+        ("host:name=a b,step=2", "give name that of a virtual host, as in host:name=host2,step=150"),
+        ("host:name=,step=2", "give name that of a virtual host"),
         ("late:rank=1,seconds=inf", "give seconds a number from 0 on"),
     ],
 )

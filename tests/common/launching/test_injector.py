@@ -1,6 +1,7 @@
 """common/launching/injector.py: signals come from outside, to the right process, when they are due; with the accounts
 that common/launching/attempts.py keeps."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,9 @@ import pytest
 
 from common.contract.fault import parse
 from common.declarations.strategy import rank_by
+from common.errors import UserError
 from common.launching.injector import Injector
+from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.paths import ROOT
 from tests.launching import wait_for
 
@@ -28,6 +31,49 @@ for step in range(10, 60, 10):
     while time.process_time() < until:
         pass
     boundaries.reach(step)
+"""
+
+
+SLOW_WORKER = WORKER.replace("+ 0.02", "+ 0.02 + 0.5 * int(sys.argv[2])")
+"""One whose second rank is far from its end when the first one comes to its step."""
+
+ON_THE_HEAD = """
+import json, os, shlex, socket, subprocess, sys, tempfile, time
+from pathlib import Path
+from common.contract.fault import parse
+from common.declarations.strategy import rank_by
+from common.errors import UserError
+from common.launching.injector import Injector
+from common.launching.virtual_hosts.cluster import virtual_hosts
+from common.launching.virtual_hosts.description import described
+
+def answers(name):
+    try:
+        socket.create_connection((name, 22), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+fault, worker = sys.argv[1:]
+hosts, started, seen = described(), [], []
+with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+    injector = Injector(parse(fault), rank_by("TEST_RANK"), hosts, Path(folder))
+    with injector.listening():
+        for rank, name in enumerate(hosts.names):
+            variables = injector.variables | {"TEST_RANK": str(rank)}
+            words = ["env", *(f"{key}={value}" for key, value in variables.items())]
+            words = shlex.join([*words, sys.executable, "-c", worker, fault, str(rank)])
+            started.append(subprocess.Popen(["ssh", "-T", name, f"cd {os.getcwd()}; {words}"]))
+        while injector.injected_seconds is None:
+            time.sleep(0.01)
+        while not seen or seen[-1] and len(seen) < 100:
+            seen.append(answers("host2"))
+        started[0].wait()
+        if parse(fault).kind == "cable":
+            started[1].wait()
+    print(json.dumps({"cut": not seen[-1], "back": any(answers("host2") for _ in range(10)), "moments": [
+        [moment.rank, moment.step] for moment in injector.moments]}))
+    started[1].wait()
 """
 
 
@@ -101,3 +147,24 @@ def test_a_fault_without_anybody_to_inject_it_is_refused_in_one_line():
     command = [sys.executable, "-c", WORKER, "kill:rank=1,step=30", "0"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert "nobody is there to do it; start the strategy by `nox -s`" in result.stderr
+
+
+def on_hosts(fault):
+    try:
+        with virtual_hosts(2) as made:
+            command = made.enter(sys.executable, "-c", ON_THE_HEAD, fault, SLOW_WORKER)
+            result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    except UserError as error:
+        pytest.skip(f"No test hosts: {str(error).removeprefix('No virtual hosts: ')}")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("fault", ["host:name=host2,step=30", "cable:name=host2,step=30,seconds=2"])
+def test_a_host_is_cut_off_and_where_it_is_lost_nothing_of_the_launch_goes_on_there(fault):
+    seen = on_hosts(fault)
+    assert (seen["cut"], seen["back"]) == (True, True)
+    assert max(step for rank, step in seen["moments"] if rank == 0) == 50
+    # A cable alone stops nobody who sends nothing by it.
+    reached = max((step for rank, step in seen["moments"] if rank == 1), default=0)
+    assert (reached == 50) == fault.startswith("cable")
