@@ -66,7 +66,8 @@ class Task:
     """File of the run record; none: a new file in `results/`."""
     inject: str | None = None
     """A fault from outside: kill:rank=1,step=150, stop:rank=1,step=150, slow:rank=1,factor=3, late:rank=1,seconds=20,
-    missing:rank=1 or server:index=0,step=150. The launch needs `nox -s`, and isn't compared with others."""
+    missing:rank=1 or server:index=0,step=150; of virtual hosts host:name=host2,step=150 or
+    cable:name=host2,step=150,seconds=5. The launch needs `nox -s`, and isn't compared with others."""
     restarts: int = 0
     """How often `nox -s` starts the launch again after it failed, from its checkpoint."""
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from common.contract.fault import parse
 from common.contract.work import Work
 from common.declarations.catalogue import find
 from common.declarations.strategy import Options, label
@@ -63,6 +64,21 @@ def test_a_round_has_each_strategy_undisturbed_started_again_and_in_its_own_ways
     ]
     launches = [*round_of(Scope(profile="full"), TASK, 1)]
     assert len({each.name for each in launches}) == len(launches)
+
+
+def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts():
+    scope = Scope(hosts=2)
+    assert all(each.launcher.across_hosts for each in scope.chosen)
+    assert [parse(each).kind for each in scope.suffered] == ["kill", "host", "cable"]
+    assert {each.hosts for each in round_of(scope, TASK, 1)} == {2}
+    with pytest.raises(UserError, match="tf_mirrored has one process, with which all is lost"):
+        Scope(hosts=2, strategies=("tf_mirrored",))
+
+
+def test_faults_take_virtual_hosts_alone(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["faults", "--hosts", "host1,host2"])
+    with pytest.raises(UserError, match="use --virtual-hosts"):
+        faults.main()
 
 
 @pytest.mark.usefixtures("known")
