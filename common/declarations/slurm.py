@@ -38,8 +38,11 @@ def task_of_step() -> SlurmTask | None:
     if not is_task():
         return None
     tasks, node = per_node(os.environ.get("SLURM_STEP_TASKS_PER_NODE", "")), _number("SLURM_NODEID")
-    if node >= len(tasks):
+    if node >= len(tasks) or sum(tasks) != _number("SLURM_STEP_NUM_TASKS"):
         raise UserError(_wrong("SLURM_STEP_TASKS_PER_NODE"))
+    for name, count in (("SLURM_PROCID", sum(tasks)), ("SLURM_LOCALID", tasks[node])):
+        if _number(name) >= count:
+            raise UserError(_wrong(name))
     return SlurmTask(
         rank=_number("SLURM_PROCID"),
         world_size=_number("SLURM_STEP_NUM_TASKS"),
@@ -52,9 +55,11 @@ def task_of_step() -> SlurmTask | None:
 
 
 def per_node(text: str) -> list[int]:
-    """The number of each node in a list such as `2(x3),1`, which is 2, 2, 2 and 1."""
-    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", text)
-    return [int(count) for count, times in counts for _ in range(int(times or 1))]
+    """The number of each node in a list such as `2(x3),1`, which is 2, 2, 2 and 1; none where it's no such list."""
+    counts = [re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", each, re.ASCII) for each in text.split(",")]
+    if not all(counts):
+        return []
+    return [int(count[1]) for count in counts if count for _ in range(int(count[2] or 1))]
 
 
 def _number(name: str) -> int:

@@ -75,6 +75,10 @@ def test_what_srun_did_not_start_itself_is_no_task(step, variables):
         ("SLURM_LOCALID", "-1", "SLURM_LOCALID is '-1'"),
         ("SLURM_STEP_NUM_TASKS", "²", "SLURM_STEP_NUM_TASKS is '²'"),
         ("SLURM_STEP_TASKS_PER_NODE", "2", "SLURM_STEP_TASKS_PER_NODE is '2'"),
+        ("SLURM_STEP_TASKS_PER_NODE", "2(x2),1,", "SLURM_STEP_TASKS_PER_NODE is"),
+        ("SLURM_STEP_TASKS_PER_NODE", "2(x2),2", "SLURM_STEP_TASKS_PER_NODE is"),
+        ("SLURM_PROCID", "5", "SLURM_PROCID is '5'"),
+        ("SLURM_LOCALID", "2", "SLURM_LOCALID is '2'"),
         ("SLURM_STEP_NODELIST", "", "SLURM_STEP_NODELIST is ''"),
     ],
 )
