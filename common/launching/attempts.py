@@ -45,6 +45,7 @@ def run(
         fault=task.inject or "",
         injected_seconds=injector.injected_seconds,
         injected_process=injector.injected_process,
+        reached_factor=injector.reached_factor,
         attempts=attempts,
         moments=injector.moments,
     )
@@ -58,6 +59,8 @@ def in_words(account: Recovery) -> str:
     """What became of the launch, in a sentence without its end."""
     detection, next_step = account.detection_seconds, account.next_step_seconds
     words = [parse(account.fault).in_words if account.fault else "no fault"]
+    if account.reached_factor is not None:
+        words.append(f"{account.reached_factor:.1f} times in fact")
     if account.fault and account.injected_seconds is None:
         words.append("which it never came to")
     if detection is not None:

@@ -44,6 +44,8 @@ class Injector:
         """What the processes have said, in the order in which it came."""
         self.injected_seconds: float | None = None
         self.injected_process: int | None = None
+        self.reached_factor: float | None = None
+        """Of a slow process: its time over the part of it in which it could run."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -139,13 +141,17 @@ class Injector:
 
     def _let_go(self, fault: Fault, victim: psutil.Process) -> None:
         """Let a late process go on in time, and a slow one for one part of the time in `factor` parts."""
-        running = _TURN_SECONDS / fault.factor
+        turn = _TURN_SECONDS / fault.factor
+        begun, running = time.monotonic(), 0.0
         with suppress(psutil.NoSuchProcess):
             self._is_over.wait(fault.seconds)
-            while fault.kind == "slow" and not self._is_over.wait(_TURN_SECONDS - running):
+            while fault.kind == "slow" and not self._is_over.wait(_TURN_SECONDS - turn):
+                resumed = time.monotonic()
                 victim.resume()
-                time.sleep(running)
+                time.sleep(turn)
                 victim.suspend()
+                running += time.monotonic() - resumed
+                self.reached_factor = (time.monotonic() - begun) / running
             victim.resume()
 
     def _process_of(self, fault: Fault) -> int | None:

@@ -3,7 +3,7 @@ attempt began and ended."""
 
 from pathlib import Path
 
-from common.records.header import Count, Part, Seconds, Versioned
+from common.records.header import Amount, Count, Part, Seconds, Versioned
 
 SUFFIX = ".recovery"
 
@@ -38,6 +38,8 @@ class Recovery(Versioned, frozen=True, kw_only=True):
     injected_seconds: Seconds | None = None
     """When the signal was sent; None where it never came to that."""
     injected_process: Count | None = None
+    reached_factor: Amount | None = None
+    """Of a process that was slowed down: its time over the part of it in which it could run, as it was measured."""
     attempts: list[Attempt] = []
     moments: list[Moment] = []
     repetition: Count = 0

@@ -20,6 +20,12 @@ from tests.common.records.recoveries import RESTARTED, attempt
             Recovery(fault="kill:rank=1,step=160", attempts=[attempt(0, 1, 1, 1)]),
             "rank 1 killed at step 160, which it never came to, 0 steps computed twice",
         ),
+        (
+            Recovery(
+                fault="slow:rank=1,factor=3", reached_factor=2.84, attempts=[attempt(0, 1, 1)], injected_seconds=0.5
+            ),
+            "rank 1 slowed down 3 times, 2.8 times in fact, no step after it, 0 steps computed twice",
+        ),
         (Recovery(attempts=[attempt(0, 1, 1)]), "no fault, 0 steps computed twice"),
     ],
 )

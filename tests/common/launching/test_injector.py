@@ -125,6 +125,8 @@ def test_a_slow_rank_takes_longer_and_ends(suffer):
     seconds = [moment.seconds for moment in injector.moments if moment.rank == 1]
     # 0.1 seconds of its processor alone.
     assert max(seconds) - min(seconds) > 0.2
+    # A busy machine lets it run later than it may, and stops it later.
+    assert 1.2 < injector.reached_factor < 10
 
 
 def test_a_late_rank_comes_later_and_a_missing_one_never(suffer):
