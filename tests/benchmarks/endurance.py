@@ -1,8 +1,9 @@
 """Kill at random, again and again, and look at what is left: workers, and the launcher itself.
 
 To start it: `.nox/tools/bin/python -m tests.benchmarks.endurance`. A worker's launch is started again from its
-checkpoint and held to the oracle. After each kill no process and no shared memory of the launch may be left, and no
-temporary file but in the folder of a launcher that was killed itself. The exit status is 1 where this isn't so.
+checkpoint and held to the oracle. With one worker its weights have to be bit by bit those of a launch that nobody
+killed. After each kill no process and no shared memory of the launch may be left, and no temporary file but in the
+folder of a launcher that was killed itself. The exit status is 1 where this isn't so.
 """
 
 import dataclasses
@@ -14,13 +15,16 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import psutil
 import tyro
 from rich.console import Console
 from rich.table import Table
 
+from common.contract.mlp import State
 from common.contract.task import Task
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Strategy
@@ -31,6 +35,7 @@ from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import certificate
+from common.records.deviation import final_weights
 from common.records.files import read_record
 from common.records.recovery import Recovery, recovery_path
 from common.sessions import faults
@@ -88,10 +93,11 @@ def main() -> None:
 
 def kill_worker(strategy: Strategy, task: Task, chance: random.Random, folder: Path) -> Trial:
     """Kill a rank at a random step. The launch is started again, and has to follow the oracle."""
-    workers = strategy.most_workers or 2
+    workers = strategy.most_workers or chance.choice((1, 2))
     ranks = 1 if strategy.work.is_one_process else workers
     inject = f"kill:rank={chance.randrange(ranks)},step={chance.randrange(1, task.steps - 1)}"
-    task = dataclasses.replace(task, workers=workers, inject=inject, restarts=1)
+    undisturbed = dataclasses.replace(task, workers=workers)
+    task = dataclasses.replace(undisturbed, inject=inject, restarts=1)
     options = strategy.options(**strategy.synchronous_with)
     planned = PlannedLaunch(strategy, workers, "throughput", 1, task, options)
     before, wrong = files(folder), list[str]()
@@ -103,11 +109,23 @@ def kill_worker(strategy: Strategy, task: Task, chance: random.Random, folder: P
     wrong += [f"it ended {record.status} ({record.reason})"] if record.status != "ok" else []
     [compared] = certificate.compare({planned.name: record}, folder) or [None]
     wrong += [f"it {compared.verdict} ({compared.note})"] if compared and not compared.is_followed else []
+    if workers == 1 and record.status == "ok":
+        kept = final_weights(record, folder)
+        others = weights_of(dataclasses.replace(planned, task=undisturbed))
+        differing = [name for name, value in others.items() if not np.array_equal(kept[name], value)]
+        wrong += [f"{differing[0]} isn't bit by bit what it is without a kill"] if differing else []
     account = read_record(recovery_path(folder / f"{planned.name}.json"), Recovery)
     wrong += ["nobody was killed"] if account.injected_seconds is None else []
     log = (folder / f"{planned.name}.log").read_text(encoding="utf-8", errors="replace")
     wrong += ["it wasn't started again"] if AGAIN not in log and {} not in strategy.recovers_with else []
     return Trial(strategy.name, "worker", inject, (*wrong, *left(folder, before)))
+
+
+@cache
+def weights_of(planned: PlannedLaunch) -> State:
+    """The final weights of a launch that nobody disturbs."""
+    with tempfile.TemporaryDirectory(prefix="endurance-") as folder:
+        return final_weights(run_planned(planned, Path(folder)), Path(folder))
 
 
 def kill_launcher(strategy: Strategy, task: Task, chance: random.Random, folder: Path) -> Trial:
