@@ -29,7 +29,7 @@ def compose(
         "recovery",
         partial(recovery.steps_over_time, list(rows)),
         "Steps over time, in the launch with the median duration: rank 0 a line, other ranks dashed. The cross is the "
-        "fault. A process that was started again begins with a ring, at its checkpoint's step.",
+        "fault. A process that begins again, or goes back, does so with a ring, at the step that was kept.",
         "Steps of each process over seconds, a panel for each strategy and fault. The table has all numbers.",
     )
     parts = [faults.headline(rows), *faults.tables(rows), figure, *faults.messages(rows), *faults.method(rows)]

@@ -70,14 +70,17 @@ def method(rows: Sequence[Row]) -> list[Block]:
         blocks.heading("How to read these numbers"),
         blocks.items(
             [
-                "A fault is a signal from outside to the process of one rank. Before the step that it names, that "
-                "process waits until the signal has come; nothing in a strategy's loop knows of it.",
+                "A fault is a signal from outside to the process of one rank, or happens to a virtual host: its "
+                "cable is pulled. Before the step that the fault names, a process waits until it has come; nothing in "
+                "a strategy's loop knows of it.",
                 "Noticed after: from the signal until the first process that the launch had started ended for it, "
                 f"by whichever said so. An attempt is ended after {task.deadline_seconds:g} s at the latest.",
                 "Then: a launch ends for good, is started again by `nox -s` from its checkpoint, which is saved every "
-                f"{task.checkpoint_steps} steps, or goes on by itself, where its own system starts the worker again.",
+                f"{task.checkpoint_steps} steps, or goes on by itself: its own system starts the worker again, or does "
+                "without.",
                 "Next step after: from the signal until a window of steps was ended that nobody had computed before "
-                "the signal, or that a new process computed. Steps again: those after the checkpoint, computed twice.",
+                "the signal, or that was computed from a checkpoint or a copy in memory. Steps again: those after "
+                "that, computed twice.",
                 "The maths then: losses and final weights of what went on, held to the float64 oracle from the step "
                 "on that it went on with, and its rows counted.",
             ]
