@@ -72,4 +72,6 @@ def cache_folder() -> Path:
 
 
 def _unwritable(path: Path, error: OSError) -> UserError:
-    return UserError(f"{path} can't be written ({error.strerror}): choose a folder that you may write to.")
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "free some space" if is_full else "choose a folder that you may write to"
+    return UserError(f"{path} can't be written ({error.strerror}): {remedy}.")

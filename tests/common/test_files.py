@@ -8,6 +8,8 @@ import threading
 import pytest
 
 from common.files import cache_folder, ensure_writable, locked, write_atomically
+from common.paths import ROOT
+from tests.launching import require_private_networks
 
 
 def test_a_file_and_the_folders_above_it_are_written(tmp_path):
@@ -151,3 +153,30 @@ def test_the_cache_is_where_xdg_says_or_below_the_home_folder(monkeypatch, tmp_p
     for absent in (lambda: monkeypatch.setenv("XDG_CACHE_HOME", ""), lambda: monkeypatch.delenv("XDG_CACHE_HOME")):
         absent()
         assert cache_folder() == tmp_path / ".cache" / "lockstep"
+
+
+def test_on_a_full_disk_the_remedy_is_space_and_what_was_there_stays(tmp_path):
+    require_private_networks()
+    program = (
+        "import sys; from pathlib import Path; from common.files import write_atomically; path = Path(sys.argv[1]);"
+        "write_atomically(path, b'old');"
+        "\ntry: write_atomically(path, bytes(2**16))"
+        "\nexcept Exception as error: print(error, path.read_text(), len([*path.parent.iterdir()]))"
+    )
+    mount = f'mount -t tmpfs -o size=16k tmpfs "{tmp_path}" && exec "$@"'
+    path = tmp_path / "record.json"
+    command = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        mount,
+        "sh",
+        sys.executable,
+        "-c",
+        program,
+    ]
+    printed = subprocess.run([*command, str(path)], cwd=ROOT, capture_output=True, text=True)
+    assert "(No space left on device): free some space. old 1" in printed.stdout, printed.stderr
