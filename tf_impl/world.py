@@ -223,6 +223,7 @@ def one_line_when_it_breaks() -> Iterator[None]:
 
 
 def _reason(error: tf.errors.OpError) -> str:
-    """The first line of the error that isn't a heading."""
+    """The first line of the error that is no heading, and says no place in a program."""
     lines = [line.strip() for line in str(error.message).splitlines()]
-    return next((line for line in lines if line and not line.endswith(":")), str(error.message))[:200]
+    reasons = [line for line in lines if line and not line.endswith(":") and not line.startswith(("File ", "[["))]
+    return (reasons or [str(error.message)])[0][:200]

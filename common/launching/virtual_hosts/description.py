@@ -3,7 +3,9 @@
 import os
 import re
 import socket
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -32,6 +34,8 @@ BURST_BYTES = 128 * 1024
 
 SLOWEST_BITS, FASTEST_BITS = 1e6, 30e9
 """Bits per second between which a token bucket of 128 KiB makes a link of that rate, and its message holds it."""
+
+_ANSWER_SECONDS = 10.0
 
 LONGEST_DELAY_SECONDS = 1.0
 """More than once around the Earth."""
@@ -99,10 +103,25 @@ class Description:
         return replace(self, link=link)
 
     def plug(self, name: str, is_in: bool) -> None:
-        """Plug in the cable of the host of this name, or pull it, from the head. Raises UserError for another name."""
+        """Plug in the cable of the host of this name, until it answers, or pull it, from the head.
+
+        Raises UserError for another name, and where the host doesn't answer in time.
+        """
         if name not in self.names:
             raise UserError(f"There is no virtual host {name}: name one of {', '.join(self.names)}.")
         _ask(Wish(name=name, is_in=is_in))
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while is_in and not _answers(name):
+            if time.monotonic() > deadline:
+                raise UserError(f"{name} doesn't answer by ssh though its cable is in: start the session again.")
+            time.sleep(0.05)
+
+
+def _answers(name: str) -> bool:
+    """Whether the host's ssh server says what it is."""
+    with suppress(OSError), socket.create_connection((name, 22), timeout=1) as connection:
+        return connection.recv(4) == b"SSH-"
+    return False
 
 
 def _ask(wish: Wish) -> None:
