@@ -28,7 +28,7 @@ from common.launching.attempts import AGAIN
 from common.launching.ending import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
 from common.launching.hosts.selection import Selection
 from common.launching.places.place import LOST_STATUS
-from common.launching.planned import PlannedLaunch
+from common.launching.planned import Hosts, PlannedLaunch
 from common.launching.supervision import HERE, Allocation, run_planned
 from common.records import manifest
 from common.records.files import read_record, read_records, write_record
@@ -43,7 +43,7 @@ _STEP = 160
 """The step before which the fault comes, ten after a checkpoint."""
 
 QUICK = (f"kill:rank=1,step={_STEP}",)
-OF_HOSTS = (*QUICK, f"host:name=host2,step={_STEP}", f"cable:name=host2,step={_STEP},seconds=5")
+OF_HOSTS = (f"host:name=host2,step={_STEP}", f"cable:name=host2,step={_STEP},seconds=5")
 FULL = (*QUICK, f"stop:rank=1,step={_STEP}", "slow:rank=1,factor=3", "late:rank=1,seconds=10", "missing:rank=1")
 
 
@@ -64,19 +64,23 @@ class Scope:
     """Rounds; none: the profile's. With fewer than 6 there are no intervals."""
     deadline_seconds: float = 60.0
     """When an attempt is ended in which nobody notices anything."""
-    hosts: tyro.conf.Suppress[int | None] = None
-    """How many virtual hosts there are, which other options name."""
+    spread: tyro.conf.Suppress[Hosts | None] = None
+    """The virtual hosts where there are any, which other options name."""
 
     def __post_init__(self) -> None:
-        """Raises UserError for a strategy, a fault or a number that can't be had."""
+        """Raises UserError for a strategy, a fault, hosts or a number that can't be had."""
         for name in self.strategies:
             strategy = catalogue.find(name)
-            if strategy.work.is_one_process or (self.hosts and not strategy.launcher.across_hosts):
+            if strategy.work.is_one_process or (self.spread and not strategy.launcher.across_hosts):
                 raise UserError(f"{name} has one process, with which all is lost: leave it out.")
         for each in self.faults:
             fault.parse(each)
         if self.rounds < 1 or self.workers < 2:
             raise UserError("--repetitions takes a whole number above 0, and --workers one above 1.")
+        if self.spread and self.workers % self.spread.count:
+            raise UserError(f"--workers {self.workers} can't be alike on {self.spread.count} hosts: give a multiple.")
+        if self.spread and len(self.spread.bandwidths_bits_per_second) > 1:
+            raise UserError("--bandwidth: faults take one at a time.")
 
     @property
     def rounds(self) -> int:
@@ -87,7 +91,7 @@ class Scope:
     def chosen(self) -> list[Strategy]:
         """The strategies: those that are named, all, or one of each family, a quick one where it has any."""
         known = [each for each in catalogue.strategies().values() if not each.work.is_one_process]
-        known = [each for each in known if not self.hosts or each.launcher.across_hosts]
+        known = [each for each in known if not self.spread or each.launcher.across_hosts]
         if self.strategies:
             return [each for each in known if each.name in self.strategies]
         if self.profile == "full":
@@ -100,7 +104,8 @@ class Scope:
     @property
     def suffered(self) -> tuple[str, ...]:
         """The faults."""
-        return self.faults or ((OF_HOSTS if self.hosts else QUICK) if self.profile == "quick" else FULL)
+        of_profile = QUICK if self.profile == "quick" else FULL
+        return self.faults or (*of_profile, *(OF_HOSTS if self.spread else ()))
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,7 @@ def main() -> None:
         raise UserError("Faults over hosts take hosts that can be lost without harm: use --virtual-hosts.")
     workers = (arguments.scope.workers,)
     hosts, spread = placement.find(console, "common.sessions.faults", selection, workers, output.plan)
-    scope = dataclasses.replace(arguments.scope, hosts=spread and spread.count)
+    scope = dataclasses.replace(arguments.scope, spread=spread)
     make = partial(make_on, dataclasses.replace(hosts, shares_disk=True) if hosts else HERE)
     if output.plan:
         launches = [*round_of(scope, certificate_task("digits", scope.workers, seed=0), 1)]
@@ -150,8 +155,14 @@ def round_of(scope: Scope, task: Task, repetition: int) -> Iterator[PlannedLaunc
     for strategy in scope.chosen:
         plain = strategy.options(**strategy.synchronous_with)
         launch = PlannedLaunch(
-            *(strategy, scope.workers, "throughput", repetition, dataclasses.replace(task, restarts=1), plain),
-            hosts=scope.hosts,
+            strategy=strategy,
+            workers=scope.workers,
+            purpose="throughput",
+            repetition=repetition,
+            task=dataclasses.replace(task, restarts=1),
+            options=plain,
+            hosts=scope.spread and scope.spread.count,
+            bandwidth_bits_per_second=scope.spread and scope.spread.bandwidths_bits_per_second[0],
         )
         yield launch
         for each in scope.suffered:

@@ -15,6 +15,7 @@ from common.contract.fault import parse
 from common.declarations.strategy import rank_by
 from common.errors import UserError
 from common.launching.injector import Injector
+from common.launching.launch import prepare
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.paths import ROOT
 from tests.launching import wait_for
@@ -44,6 +45,7 @@ from common.contract.fault import parse
 from common.declarations.strategy import rank_by
 from common.errors import UserError
 from common.launching.injector import Injector
+from common.launching.launch import prepare
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import described
 
@@ -149,6 +151,11 @@ def test_a_fault_without_anybody_to_inject_it_is_refused_in_one_line():
     command = [sys.executable, "-c", WORKER, "kill:rank=1,step=30", "0"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert "nobody is there to do it; start the strategy by `nox -s`" in result.stderr
+
+
+def test_on_one_machine_no_host_can_be_lost():
+    with pytest.raises(UserError, match=r"this launch is on one machine; `nox -s faults -- --virtual-hosts 2` makes"):
+        prepare(["torch_ddp", "--inject", "host:name=host2,step=150"])
 
 
 def on_hosts(fault):

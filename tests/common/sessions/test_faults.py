@@ -11,6 +11,7 @@ from common.declarations.catalogue import find
 from common.declarations.strategy import Options, label
 from common.errors import UserError
 from common.launching.launch import python_for
+from common.launching.planned import Hosts
 from common.records.files import read_record, read_records
 from common.records.recovery import Attempt, Recovery, recovery_path
 from common.records.recovery_rows import rows, suffered
@@ -67,12 +68,17 @@ def test_a_round_has_each_strategy_undisturbed_started_again_and_in_its_own_ways
 
 
 def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts():
-    scope = Scope(hosts=2)
+    hosts = Hosts(2, slots=2, cores=1, bandwidths_bits_per_second=(1e8,))
+    scope = Scope(spread=hosts)
     assert all(each.launcher.across_hosts for each in scope.chosen)
     assert [parse(each).kind for each in scope.suffered] == ["kill", "host", "cable"]
-    assert {each.hosts for each in round_of(scope, TASK, 1)} == {2}
+    assert {(each.hosts, each.bandwidth_bits_per_second) for each in round_of(scope, TASK, 1)} == {(2, 1e8)}
     with pytest.raises(UserError, match="tf_mirrored has one process, with which all is lost"):
-        Scope(hosts=2, strategies=("tf_mirrored",))
+        Scope(spread=hosts, strategies=("tf_mirrored",))
+    with pytest.raises(UserError, match="--workers 3 can't be alike on 2 hosts: give a multiple"):
+        Scope(spread=hosts, workers=3)
+    with pytest.raises(UserError, match="faults take one at a time"):
+        Scope(spread=dataclasses.replace(hosts, bandwidths_bits_per_second=(1e7, 1e8)))
 
 
 def test_faults_take_virtual_hosts_alone(monkeypatch):
