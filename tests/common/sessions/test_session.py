@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import shutil
 import signal
 from dataclasses import dataclass, field
 from functools import partial
@@ -418,3 +419,17 @@ def test_a_session_that_is_asked_to_stops_between_two_launches(tmp_path):
     assert left.value.code == 130
     assert made == ["a-1"]
     assert (session.folder / "a-1.json").exists()
+
+
+def test_a_results_folder_that_is_deleted_meanwhile_loses_what_was_in_it_and_nothing_else(run, tmp_path):
+    made = []
+    make = making(made)
+
+    def deleting(launch, folder):
+        if launch.name == "a-2":
+            shutil.rmtree(folder)
+        return make(launch, folder)
+
+    folder, _ = run(deleting)
+    assert made == ["a-1", "b-1", "a-2", "b-2"]
+    assert {path.stem for path in folder.glob("*.json")} == {"a-2", "b-2"}
