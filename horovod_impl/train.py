@@ -22,12 +22,10 @@ from horovod.common.elastic import ObjectState
 from horovod.common.exceptions import HorovodInternalError
 from torch.nn.functional import cross_entropy
 
-from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from common.measurement.world import World
 from horovod_impl import torch_inputs, torch_mlp
-from horovod_impl.strategies import TORCH, HorovodTorchOptions
+from horovod_impl.strategies import TORCH
 
 
 def main() -> None:
@@ -42,19 +40,20 @@ def main() -> None:
     synchronize = partial(torch_mlp.synchronize, device)
     options, horovod_world = world.join(hvd, task, options, torch_mlp.device_name(device), synchronize)
 
+    def train(committed: ObjectState) -> None:
+        # Elastic workers may have another rank by now, and be fewer or more.
+        joined = dataclasses.replace(horovod_world, rank=hvd.rank(), size=hvd.size())
+        _train(Run(TORCH, task, options, joined, committed.checkpoint), device, committed)
+
     # The line that makes it elastic: when a worker was lost or has come, training begins again, from what is committed.
-    train = hvd.elastic.run(_train) if options.commit_steps else _train
+    begin = hvd.elastic.run(train) if options.commit_steps else train
     with world.one_line_when_it_breaks(HorovodInternalError):
-        train(world.committed(hvd), task, options, horovod_world, device)
+        begin(world.committed(hvd))
     hvd.shutdown()
 
 
-def _train(
-    committed: ObjectState, task: Task, options: HorovodTorchOptions, horovod_world: World, device: torch.device
-) -> None:
-    # Elastic workers may have another rank now, and be fewer or more.
-    horovod_world = dataclasses.replace(horovod_world, rank=hvd.rank(), size=hvd.size())
-    run = Run(TORCH, task, options, horovod_world, committed.checkpoint)
+def _train(run: Run, device: torch.device, committed: ObjectState) -> None:
+    task, options = run.task, run.options
     model = torch_mlp.build_model(task, options.bf16_autocast).to(device)
     optimizer = torch_mlp.build_optimizer(task, model)
     if options.exchange:

@@ -22,12 +22,10 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 from horovod.common.elastic import ObjectState
 
-from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from common.measurement.world import World
 from horovod_impl import tensorflow_inputs, tensorflow_mlp
-from horovod_impl.strategies import TENSORFLOW, HorovodTensorflowOptions
+from horovod_impl.strategies import TENSORFLOW
 
 
 def main() -> None:
@@ -43,24 +41,23 @@ def main() -> None:
     synchronize = tf.test.experimental.sync_devices
     options, horovod_world = world.join(hvd, task, options, tensorflow_mlp.device_name(devices), synchronize)
 
+    one_device = tf.distribute.OneDeviceStrategy(devices[0])
+
+    def train(committed: ObjectState) -> None:
+        # Elastic workers may have another rank by now, and be fewer or more.
+        joined = dataclasses.replace(horovod_world, rank=hvd.rank(), size=hvd.size())
+        _train(Run(TENSORFLOW, task, options, joined, committed.checkpoint), one_device, committed)
+
     # The line that makes it elastic: when a worker was lost or has come, training begins again, from what is committed.
-    train = hvd.elastic.run(_train) if options.commit_steps else _train
+    begin = hvd.elastic.run(train) if options.commit_steps else train
     # A lost worker ends an operation on the others with one of these errors: at once, or after Horovod has stopped.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
-        train(world.committed(hvd), task, options, horovod_world, tf.distribute.OneDeviceStrategy(devices[0]))
+        begin(world.committed(hvd))
     hvd.shutdown()
 
 
-def _train(
-    committed: ObjectState,
-    task: Task,
-    options: HorovodTensorflowOptions,
-    horovod_world: World,
-    one_device: tf.distribute.Strategy,
-) -> None:
-    # Elastic workers may have another rank now, and be fewer or more.
-    horovod_world = dataclasses.replace(horovod_world, rank=hvd.rank(), size=hvd.size())
-    run = Run(TENSORFLOW, task, options, horovod_world, committed.checkpoint)
+def _train(run: Run, one_device: tf.distribute.Strategy, committed: ObjectState) -> None:
+    task, options = run.task, run.options
     with one_device.scope():
         variables = tensorflow_mlp.create_variables(task, run.initial_state)
     load = tensorflow_inputs.loader(run, one_device)
