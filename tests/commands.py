@@ -30,7 +30,7 @@ from tests.benchmarks import __main__ as benchmarks
 LAUNCHERS = {
     "torchrun": {"--nproc-per-node", "--nnodes", "--node-rank", "--master-addr", "--master-port"},
     "mpirun": {"-np"},
-    "horovodrun": {"-np", "-H", "--gloo", "--mpi"},
+    "horovodrun": {"-np", "-H", "--gloo", "--mpi", "--min-np", "--blacklist-cooldown-range"},
     "python": set(),
 }
 """The programs that start a script, and those of their own options with which other tests really start them."""

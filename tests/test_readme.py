@@ -53,6 +53,9 @@ ELSEWHERE = {
     r".+ horovodrun .+ -H \S+ python horovod_impl/train\.py --preset digits": (
         "tests/horovod_impl/test_hosts.py::test_horovod_follows_the_oracle_on_two_hosts"
     ),
+    r"horovodrun .+ --min-np .+ horovod_impl/train\.py --commit-steps \d+": (
+        "tests/horovod_impl/test_elastic.py::test_who_is_left_goes_on_along_the_oracle"
+    ),
     r"python -m pytorch_impl\.inference": (
         "tests/pytorch_impl/test_inference.py::test_every_batch_size_has_one_row_of_positive_numbers_in_their_intervals"
     ),
