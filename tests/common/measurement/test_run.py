@@ -1,9 +1,11 @@
 """common/measurement/run.py: the measured loop, driven by NumPy workers in threads, and by a time that tests move."""
 
+import ast
 import dataclasses
 import json
 import re
 import threading
+import time
 from functools import partial
 
 import numpy as np
@@ -213,6 +215,22 @@ def test_a_strategy_that_keeps_losses_to_itself_leaves_no_record(tmp_path, decla
     with pytest.raises(LaunchFailedError, match=f"leaves no record, since it gave observe.. {cause}"):
         processes.play(train)
     assert not path.exists()
+
+
+def test_ranks_played_by_threads_parse_one_after_another(monkeypatch):
+    """Python 3.11 fails where one thread is interrupted while it parses, by another that parses too."""
+    running, most = 0, 0
+
+    def parse(text):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.01)
+        running -= 1
+
+    monkeypatch.setattr(ast, "literal_eval", parse)
+    Processes(4).play(lambda rank: ast.literal_eval("1"))
+    assert most == 1
 
 
 def test_ranks_that_were_given_different_data_leave_no_record(numpy_launch, tmp_path):
