@@ -71,7 +71,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "lockstep")
 
 
+def is_full(error: OSError) -> bool:
+    """Whether the error is that of a disk, or of a user's quota of it, without space."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def _unwritable(path: Path, error: OSError) -> UserError:
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    remedy = "free some space" if is_full else "choose a folder that you may write to"
+    remedy = "free some space" if is_full(error) else "choose a folder that you may write to"
     return UserError(f"{path} can't be written ({error.strerror}): {remedy}.")

@@ -141,8 +141,11 @@ def commit(state: "ObjectState", run: Run, step: int, export: Callable[[], mlp.S
 
     Raises HostsUpdatedInterrupt, which has training begin anew from there, where a host has come.
     """
-    every, last = run.options.commit_steps, state.checkpoint.step if state.checkpoint else run.first_step
-    if every and step // every > last // every:
+    every = run.options.commit_steps
+    if not every:
+        return
+    last = state.checkpoint.step if state.checkpoint else run.first_step
+    if step // every > last // every:
         state.checkpoint = Checkpoint(export(), step, run.global_batch)
         state.commit()
 

@@ -17,7 +17,7 @@ _TAKES: dict[str, dict[str, tuple[type, float]]] = {
     "host": {"name": (str, 0), "step": (int, 1)},
     "cable": {"name": (str, 0), "step": (int, 1), "seconds": (float, 0)},
 }
-"""By the kind of fault what it takes: the type and the least value, or length, of each."""
+"""By the kind of fault what it takes: the type of each, and the least value of a number."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,10 @@ class Fault:
 
     @property
     def victim(self) -> str:
-        """Whose process it is, as `Launcher.task_in` has it."""
+        """Whose process it is, as `Launcher.task_in` has it, or the host's name."""
         if self.name is not None:
             return self.name
         return f"rank {self.rank}" if self.index is None else f"server {self.index}"
-
-    @property
-    def is_of_host(self) -> bool:
-        """Whether it happens to a virtual host."""
-        return self.name is not None
 
     @property
     def is_before_joining(self) -> bool:

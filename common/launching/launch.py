@@ -128,15 +128,16 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     if not program.launcher.is_one_of_several():
         # The launcher, and the script that may start its own processes, have to agree on the number.
         given, port = [*given, "--workers", str(request.workers)], free_ports(1)[0]
-    if isinstance(request.limits, Task) and request.limits.fault and request.limits.fault.is_of_host:
+    task = request.limits if isinstance(request.limits, Task) else None
+    if task and task.fault and task.fault.name:
         raise UserError(
-            f"--inject {request.limits.inject}: this launch is on one machine; `nox -s faults -- --virtual-hosts 2` "
-            "makes hosts to be lost."
+            f"--inject {task.inject}: this launch is on one machine; `nox -s faults -- --virtual-hosts 2` makes hosts "
+            "to be lost."
         )
-    if isinstance(request.limits, Task) and request.limits.is_accounted and not request.limits.record:
+    if task and task.is_accounted and not task.record:
         record = ROOT / "results" / f"{program.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.json"
         given = [*given, "--record", str(record)]
-        request = dataclasses.replace(request, limits=dataclasses.replace(request.limits, record=record))
+        request = dataclasses.replace(request, limits=dataclasses.replace(task, record=record))
     script = script_for(program, given, runner)
     return program, request, command_for(program, request.workers, script, port, request.options)
 

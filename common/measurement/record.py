@@ -46,7 +46,7 @@ def wire_bytes(parts: Sequence[Part], workers: int, steps: int) -> dict[str, obj
     if launch_site is None or len(launch_site.hosts) < 2 or len(parts) < workers:
         return {"wire_bytes_per_step": None}
     if workers != sum(host.workers for host in launch_site.hosts):
-        # Some were lost, and on which host each of the others is, isn't known.
+        # Workers were lost, and which hosts the others are on isn't known.
         return {"wire_bytes_per_step": None}
     by_host = [part.sent_bytes / steps for part in parts[:: workers // len(launch_site.hosts)]]
     return {"wire_bytes_per_step": sum(by_host), "host_bytes_per_step": by_host}

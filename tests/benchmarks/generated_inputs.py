@@ -115,7 +115,7 @@ def main() -> None:
 
 def kinds_in(folder: Path, chance: random.Random) -> dict[str, Callable[[], object]]:
     """By their names what reads a damaged input of each kind, and checks one that it takes; files lie in the folder."""
-    known, path = [*strategies().values()], folder / "input"
+    declared, path = [*strategies().values()], folder / "input"
     record, checkpoint, names = folder / "record.json", folder / "checkpoint", ("worker",)
     write_record(record, make_record())
     state = mlp.initial_weights(_TASK)
@@ -128,11 +128,11 @@ def kinds_in(folder: Path, chance: random.Random) -> dict[str, Callable[[], obje
         return path
 
     def command_line() -> None:
-        strategy = chance.choice(known)
+        strategy = chance.choice(declared)
         words = damaged(" ".join(chance.sample(_WORDS, 2)).encode(), chance).decode(errors="replace")
         request = programs.parse(strategy, words.replace("\0", "").split())
-        told = to_arguments(request.limits, request.options)
-        assert programs.parse(strategy, told) == request, shlex.join(told)
+        arguments = to_arguments(request.limits, request.options)
+        assert programs.parse(strategy, arguments) == request, shlex.join(arguments)
 
     def fault() -> None:
         text = damaged(chance.choice([b"kill:rank=1,step=150", b"cable:name=host2,step=150,seconds=5"]), chance)

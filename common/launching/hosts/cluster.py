@@ -137,7 +137,11 @@ class Cluster(Allocation[Site]):
                 ended, outcome = self._attempt(job, site, part, task.deadline_seconds, injector.variables)
                 ends.append(ended)
                 log.write(part.read_bytes())
-                return Outcome(outcome.status, outcome.status == TIMED_OUT_STATUS, noted_boottime_ns=outcome.noted_ns)
+                return Outcome(
+                    status=outcome.status,
+                    timed_out=outcome.status == TIMED_OUT_STATUS,
+                    noted_boottime_ns=outcome.noted_boottime_ns,
+                )
 
             def note(sentence: str) -> None:
                 log.write(f"{PREFIX}note: {sentence}\n".encode())

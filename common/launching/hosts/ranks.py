@@ -50,7 +50,7 @@ class HostsOutcome:
     """On which host it failed."""
     reason: str | None = None
     """One sentence; None where it went well, or the status and the log tell."""
-    noted_ns: int = field(default_factory=lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+    noted_boottime_ns: int = field(default_factory=lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME))
     """When that was seen, before what still ran was ended, by the clock that counts from boot."""
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """The files that were asked for, as the first host that had a folder left them, by name; of a launch that failed

@@ -1,7 +1,6 @@
 """A launch's work on one host: commands that end with their lifeline, a folder for their files, and a sweep."""
 
 import base64
-import errno
 import os
 import re
 import select
@@ -19,6 +18,7 @@ from typing import IO
 import psutil
 
 from common.errors import UserError, print_failure
+from common.files import is_full
 from common.launching.ending import TIMED_OUT_STATUS, exit_status
 from common.launching.places.place import LOST_STATUS, print_answer
 from common.launching.processes import end_all, first_to_end, run_group
@@ -96,8 +96,7 @@ def make_folder(launch: str) -> Path:
     except OSError as error:
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "make room there" if is_full else "make it a folder you may write in"
+        remedy = "make room there" if is_full(error) else "make it a folder you may write in"
         raise UserError(
             f"{socket.gethostname()} can't keep files in {SCRATCH} ({error.strerror}): {remedy}."
         ) from error
