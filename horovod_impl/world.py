@@ -108,6 +108,8 @@ def join(
     options = settle(options, hvd)
     if not is_elastic(options):
         check_world_size(task, hvd.size(), "the launcher")
+    elif "HOROVOD_ELASTIC" not in os.environ:
+        raise UserError("--commit-steps, but horovodrun isn't elastic: give it --min-np 1 and several hosts by -H.")
     local_rank, local_size = hvd.local_rank(), hvd.local_size()
     if is_elastic(options) and (name := os.environ.get("HOROVOD_HOSTNAME")) in HALVES:
         # The second half of one machine has the cores after those of the first.

@@ -68,7 +68,7 @@ def test_horovod_warns_no_later_than_it_gives_up_or_it_would_not_give_up(environ
     ],
 )
 def test_halves_of_one_machine_keep_to_cores_of_their_own(variables, options, cores, environment, monkeypatch):
-    environment.update(variables)
+    environment.update(variables, HOROVOD_ELASTIC="1")
     monkeypatch.setattr(world.machine, "pin", lambda task, *local: local)
     ranks = dict.fromkeys(("local_rank", "rank"), lambda: 0) | {"local_size": lambda: 1, "size": lambda: 2}
     module = hvd(**ranks, allgather_object=list)
@@ -76,12 +76,15 @@ def test_halves_of_one_machine_keep_to_cores_of_their_own(variables, options, co
     assert joined.placement == cores
 
 
-def test_elastic_workers_may_be_fewer_than_were_asked_for(monkeypatch):
+def test_elastic_workers_may_be_fewer_than_were_asked_for(environment, monkeypatch):
     monkeypatch.setattr(world.machine, "pin", lambda *_: None)
     ranks = dict.fromkeys(("local_rank", "rank"), lambda: 0) | dict.fromkeys(("local_size", "size"), lambda: 1)
     module = hvd(**ranks, allgather_object=list)
     with pytest.raises(UserError, match="--workers 2, but the launcher started 1"):
         world.join(module, Task(workers=2), HorovodTorchOptions())
+    with pytest.raises(UserError, match="horovodrun isn't elastic: give it --min-np 1"):
+        world.join(module, Task(workers=1), HorovodTorchOptions(commit_steps=5))
+    environment["HOROVOD_ELASTIC"] = "1"
     _, joined = world.join(module, Task(workers=2), HorovodTorchOptions(commit_steps=5))
     assert joined.size == 1
 
