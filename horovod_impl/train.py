@@ -87,7 +87,7 @@ def _train(run: Run, device: torch.device, committed: ObjectState) -> None:
             optimizer.step()
             schedule.step()
             run.observe(loss.detach(), rows=len(labels))
-            world.commit(committed, run, batch.step + 1, export)
+            world.commit(committed, run, batch.step + 1)
     run.finish(phases=phases)
 
 

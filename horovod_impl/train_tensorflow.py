@@ -99,7 +99,7 @@ def _train(run: Run, one_device: tf.distribute.Strategy, committed: ObjectState)
         for batches in run.grouped_steps(options.steps_per_call):
             losses, rows = train_steps(batches)
             run.observe(losses, rows, steps=len(batches))
-            world.commit(committed, run, batches[-1].step + 1, export)
+            world.commit(committed, run, batches[-1].step + 1)
     run.finish(phases=phases)
 
 

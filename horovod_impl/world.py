@@ -17,8 +17,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from common.command_line import option_name
-from common.contract import mlp
-from common.contract.checkpoint import Checkpoint
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
 from common.declarations.slurm import task_of_step
@@ -138,7 +136,7 @@ def committed(hvd: ModuleType) -> "ObjectState":
     return ObjectState(hvd.broadcast_object, hvd.rank, checkpoint=None)
 
 
-def commit(state: "ObjectState", run: Run, step: int, export: Callable[[], mlp.State]) -> None:
+def commit(state: "ObjectState", run: Run, step: int) -> None:
     """Commit the state after `step` steps where `--commit-steps` are over since the last time.
 
     Raises HostsUpdatedInterrupt, which has training begin anew from there, where a host has come.
@@ -148,7 +146,7 @@ def commit(state: "ObjectState", run: Run, step: int, export: Callable[[], mlp.S
         return
     last = state.checkpoint.step if state.checkpoint else run.first_step
     if step // every > last // every:
-        state.checkpoint = Checkpoint(export(), step, run.global_batch)
+        state.checkpoint = run.checkpoint(step)
         state.commit()
 
 

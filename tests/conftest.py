@@ -13,6 +13,7 @@ import pytest
 from common.contract import oracle
 from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
+from common.contract.rows import Piece
 from common.contract.task import Task, maths_of
 from common.declarations import catalogue
 from common.declarations.arguments import to_arguments
@@ -91,9 +92,9 @@ def launch(tmp_path: Path) -> Callable[..., Launched]:
 
 
 @cache
-def oracle_of(maths: Task, global_batch: int, steps: int) -> Trajectory:
+def oracle_of(maths: Task, global_batch: int, steps: int, earlier_pieces: tuple[Piece, ...] = ()) -> Trajectory:
     """The oracle of a task that `maths_of` gives: many launches are compared with the same one."""
-    return oracle.run_oracle(maths, global_batch, steps)
+    return oracle.run_oracle(maths, global_batch, steps, earlier_pieces=earlier_pieces)
 
 
 @pytest.fixture
@@ -102,8 +103,8 @@ def deviation_of() -> Callable[..., Deviation]:
 
     def compare(launched: Launched, task: Task | None = None) -> Deviation:
         assert launched.record is not None, launched.output
-        task = task or launched.task
-        trajectory = oracle_of(maths_of(task), launched.record.examples_per_step, task.steps)
-        return deviation.deviation(launched.record, task, launched.folder, trajectory)
+        task, record = task or launched.task, launched.record
+        trajectory = oracle_of(maths_of(task), record.examples_per_step, task.steps, tuple(record.earlier_pieces))
+        return deviation.deviation(record, task, launched.folder, trajectory)
 
     return compare

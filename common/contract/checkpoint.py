@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from common.contract.mlp import State
+from common.contract.rows import Piece
 from common.contract.task import MEASURED_FIELDS, Task
 from common.errors import UserError
 from common.files import write_atomically
@@ -18,11 +19,19 @@ from common.files import write_atomically
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of training after `step` steps of `global_batch` rows each."""
+    """The state of training after `step` steps, of `global_batch` rows each but for those of the earlier pieces."""
 
     state: State
     step: int
     global_batch: int
+    earlier_pieces: Sequence[Piece] = ()
+
+    def earlier_for(self, global_batch: int) -> Sequence[Piece]:
+        """The pieces before training that goes on from here with global batches of this size."""
+        steps = self.step - sum(piece.steps for piece in self.earlier_pieces)
+        if global_batch == self.global_batch or not steps:
+            return self.earlier_pieces
+        return (*self.earlier_pieces, Piece(steps, self.global_batch))
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, task: Task) -> None:
@@ -33,6 +42,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, task: Task) -> None:
         "global_batch": str(checkpoint.global_batch),
         "maths": _maths(task),
     }
+    if checkpoint.earlier_pieces:
+        metadata["earlier"] = json.dumps([asdict(piece) for piece in checkpoint.earlier_pieces])
     metadata["sha256"] = _digest(tensors, metadata)
     write_atomically(path, save(tensors, metadata))
 
@@ -49,7 +60,8 @@ def read_checkpoint(path: Path, task: Task, global_batch: int) -> Checkpoint:
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it isn't a dict)
         if metadata.pop("sha256", None) not in (None, _digest(state, metadata)):
             raise ValueError("its digest is of another content")
-        checkpoint = Checkpoint(state, int(metadata["step"]), int(metadata["global_batch"]))
+        earlier_pieces = [Piece(**piece) for piece in json.loads(metadata.get("earlier", "[]"))]
+        checkpoint = Checkpoint(state, int(metadata["step"]), int(metadata["global_batch"]), earlier_pieces)
         checkpoint_maths = dict(json.loads(metadata["maths"]), global_batch=checkpoint.global_batch)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} can't be read as a checkpoint ({error}): delete it or name another.") from error

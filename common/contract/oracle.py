@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from common.contract import dataset, mlp, rows
 from common.contract.mlp import Kink, Trajectory
+from common.contract.rows import Piece
 from common.contract.task import Task
 from common.contract.work import Alone
 
@@ -71,14 +72,24 @@ class Deviation:
         return losses_are and weights_are and self.examples == self.expected_examples
 
 
-def run_oracle(task: Task, global_batch: int, steps: int, dtype: type[np.floating] = np.float64) -> Trajectory:
+def run_oracle(
+    task: Task,
+    global_batch: int,
+    steps: int,
+    dtype: type[np.floating] = np.float64,
+    earlier_pieces: Sequence[Piece] = (),
+) -> Trajectory:
     """Train `steps` steps of `global_batch` rows on one core; pathway takes about 10 ms a step.
 
-    A run in float32 shows how far rounding alone leads from the oracle.
+    A run in float32 shows how far rounding alone leads from the oracle. The first of the steps are those of the
+    earlier pieces, with global batches of other sizes, whose losses aren't kept: they are NaN.
     """
     data = dataset.load(task)
     with threadpool_limits(1):
-        return mlp.train(task, _batches(task, data, global_batch, steps), dtype)
+        trained = mlp.train(task, _batches(task, data, global_batch, steps, earlier_pieces), dtype)
+    kept = trained.row_losses[sum(piece.steps for piece in earlier_pieces) :]
+    missing = [np.full(global_batch, np.nan)] * (steps - len(kept))
+    return dataclasses.replace(trained, row_losses=[*missing, *kept])
 
 
 def run_alone(
@@ -180,9 +191,13 @@ def weight_deviation(weights: Mapping[str, np.ndarray], oracle: Mapping[str, np.
 
 
 def _batches(
-    task: Task, data: dataset.Dataset, global_batch: int, steps: int
+    task: Task, data: dataset.Dataset, global_batch: int, steps: int, earlier_pieces: Sequence[Piece] = ()
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     order = rows.RowOrder(len(data.train_labels), task.seed)
+    sizes = [size for piece in earlier_pieces for size in [piece.global_batch] * piece.steps]
+    position = 0
     for step in range(steps):
-        batch = rows.Batch(step, order.cut(step * global_batch, (step + 1) * global_batch), data)
+        size = sizes[step] if step < len(sizes) else global_batch
+        batch = rows.Batch(step, order.cut(position, position + size), data)
+        position += size
         yield batch.features, batch.labels

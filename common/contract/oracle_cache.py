@@ -6,7 +6,7 @@ contract's code. Its first line is the SHA-256 of the rest. An oracle whose file
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from safetensors.numpy import load, save
 
 from common.contract import dataset, oracle
 from common.contract.mlp import Kink, State, Trajectory
+from common.contract.rows import Piece
 from common.contract.task import Task
 from common.contract.work import Alone
 from common.errors import UserError
@@ -24,10 +25,15 @@ from common.files import cache_folder, write_atomically
 _CODE = ("dataset.py", "mlp.py", "oracle.py", "rows.py", "task.py")
 
 
-def of_batch(maths: Task, global_batch: int, steps: int, with_state: bool) -> Trajectory:
+def of_batch(
+    maths: Task, global_batch: int, steps: int, with_state: bool, earlier_pieces: Sequence[Piece] = ()
+) -> Trajectory:
     """The oracle of `maths`, as `run_oracle` computes it. Its final state is empty unless `with_state`."""
     kind = f"{global_batch} rows, {steps} steps"
-    return _stored(maths, kind, with_state, lambda: oracle.run_oracle(maths, global_batch, steps))
+    kind += "".join(f", before it {piece.global_batch} rows for {piece.steps} steps" for piece in earlier_pieces)
+    return _stored(
+        maths, kind, with_state, lambda: oracle.run_oracle(maths, global_batch, steps, earlier_pieces=earlier_pieces)
+    )
 
 
 def of_workers_alone(

@@ -2,11 +2,12 @@
 
 Global batch `step` has the same rows for any number of workers. The rows of one seeded permutation per epoch are laid
 end to end and cut into batches, which may straddle two epochs. No row is dropped, none is padded. Worker `r` of `R`
-takes slice `r` of the batch.
+takes slice `r` of the batch. Where the workers of an elastic launch change, and the size of the global batch with them,
+the cuts go on from where they were.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -69,6 +70,18 @@ class RowOrder:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Consecutive steps with global batches of one size. Raises ValueError where there are none."""
+
+    steps: int
+    global_batch: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.global_batch < 1:
+            raise ValueError(f"A piece has steps and rows, not {self.steps} and {self.global_batch}.")
+
+
+@dataclass(frozen=True)
 class Share:
     """The part of every global batch that one process gets."""
 
@@ -78,6 +91,8 @@ class Share:
     """The position of this process's first row in the global batch."""
     count: int
     """Rows of this process in each step."""
+    earlier_pieces: Sequence[Piece] = ()
+    """The steps before, from the first on, that had global batches of other sizes."""
 
     def rows(self, row_count: int, seed: int, first_step: int, stop: int | None = None) -> Iterator[np.ndarray]:
         """Yield the numbers of this process's rows, (rows,) int64, in every step from `first_step` to before `stop`.
@@ -85,8 +100,10 @@ class Share:
         The training set has `row_count` rows. Without a `stop` the steps never end.
         """
         order = RowOrder(row_count, seed)
+        earlier_steps = sum(piece.steps for piece in self.earlier_pieces)
+        earlier_rows = sum(piece.steps * piece.global_batch for piece in self.earlier_pieces)
         for step in itertools.count(first_step) if stop is None else range(first_step, stop):
-            begin = step * self.global_batch + self.start
+            begin = earlier_rows + (step - earlier_steps) * self.global_batch + self.start
             yield order.cut(begin, begin + self.count)
 
 

@@ -9,6 +9,7 @@ from common.contract import mlp
 from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from common.contract.dataset import Dataset
 from common.contract.mlp import State
+from common.contract.rows import Piece
 from common.contract.task import Task
 from common.records.training import Accuracy
 
@@ -23,6 +24,8 @@ class Checkpoints:
 
     def __init__(self, task: Task, dataset: Dataset, global_batch: int) -> None:
         self._task, self._dataset, self._global_batch = task, dataset, global_batch
+        self.earlier_pieces: Sequence[Piece] = ()
+        """The steps before that had global batches of other sizes."""
         self.accuracies: list[Accuracy] = []
         """Every test accuracy so far."""
 
@@ -36,6 +39,10 @@ class Checkpoints:
             return read_checkpoint(path, self._task, self._global_batch)
         return None
 
+    def checkpoint(self, state: State, step: int) -> Checkpoint:
+        """The checkpoint after `step` steps."""
+        return Checkpoint(state, step, self._global_batch, self.earlier_pieces)
+
     def is_due(self, step: int) -> bool:
         """Whether training stops at `step`, on its way, to save a checkpoint."""
         every = self._task.checkpoint_steps
@@ -48,7 +55,7 @@ class Checkpoints:
             return names
         for number, state in enumerate(replicas, start=1):
             beside = replica_path(path, number)
-            write_checkpoint(beside, Checkpoint(state, step, self._global_batch), self._task)
+            write_checkpoint(beside, self.checkpoint(state, step), self._task)
             names.append(beside.name)
         return names
 
@@ -58,4 +65,4 @@ class Checkpoints:
             accuracy = mlp.accuracy(self._task, state, self._dataset.test_features, self._dataset.test_labels)
         self.accuracies.append(Accuracy(step=step, accuracy=accuracy, training_seconds=round(training_seconds, 6)))
         if self._task.checkpoint:
-            write_checkpoint(self._task.checkpoint, Checkpoint(state, step, self._global_batch), self._task)
+            write_checkpoint(self._task.checkpoint, self.checkpoint(state, step), self._task)

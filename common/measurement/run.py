@@ -1,5 +1,6 @@
 """Run: the measured loop that every strategy iterates. It hands out the rows and keeps the clock and the record."""
 
+import dataclasses
 import hashlib
 import math
 import resource
@@ -64,6 +65,9 @@ class Run:
         self._checkpoints = Checkpoints(task, self.dataset, self.global_batch)
         if task.checkpoint and checkpoint is None:
             [checkpoint, *_] = world.all_gather(self._checkpoints.start(world.rank == 0))
+        if checkpoint:
+            self._checkpoints.earlier_pieces = checkpoint.earlier_for(self.global_batch)
+            self._share = dataclasses.replace(self._share, earlier_pieces=self._checkpoints.earlier_pieces)
         self.first_step = checkpoint.step if checkpoint else 0
         """The step that every rank begins with."""
         self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)
@@ -140,6 +144,10 @@ class Run:
         if self._step == self._window_end:
             self._close_window()
 
+    def checkpoint(self, step: int) -> Checkpoint:
+        """What training can go on from, after so many steps: the state as it is now, read on every rank."""
+        return self._checkpoints.checkpoint(self._state(), step)
+
     def finish(self, examples: int | None = None, **facts: object) -> None:
         """Gather every rank's times, then let rank 0 save the final state, write the record and print the result.
 
@@ -188,6 +196,7 @@ class Run:
             self.world,
             parts,
             first_step=self.first_step,
+            earlier_pieces=checkpoints.earlier_pieces,
             examples_per_step=self.global_batch,
             data_sha256=self.dataset.sha256,
             replica_checkpoints=checkpoints.save_replicas(drifted, self.task.steps),

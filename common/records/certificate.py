@@ -14,6 +14,7 @@ from msgspec import structs
 from common.contract import mlp, oracle, oracle_cache
 from common.contract.mlp import Trajectory
 from common.contract.oracle import Deviation
+from common.contract.rows import Piece
 from common.contract.task import Task, maths_of
 from common.contract.work import Alone
 from common.declarations.arguments import to_arguments
@@ -56,6 +57,7 @@ class _OracleKey(NamedTuple):
     global_batch: int
     steps: int
     with_state: bool
+    earlier_pieces: tuple[Piece, ...]
     workers: int
     alone: str
 
@@ -179,12 +181,13 @@ def with_weights_found(record: Record, folder: Path) -> Record:
 def _oracle_key(record: Record) -> _OracleKey:
     maths, is_kept = maths_of(record.task), bool(record.checkpoint)
     workers, alone = (0, "") if record.exchange else (record.world_size, record.alone or "")
-    return _OracleKey(maths, record.examples_per_step, record.task.steps, is_kept, workers, alone)
+    earlier_pieces = tuple(record.earlier_pieces)
+    return _OracleKey(maths, record.examples_per_step, record.task.steps, is_kept, earlier_pieces, workers, alone)
 
 
 def _oracle(key: _OracleKey) -> Trajectory:
     if not key.alone:
-        return oracle_cache.of_batch(key.maths, key.global_batch, key.steps, key.with_state)
+        return oracle_cache.of_batch(key.maths, key.global_batch, key.steps, key.with_state, key.earlier_pieces)
     return oracle_cache.of_workers_alone(
         key.maths, key.global_batch, key.steps, key.workers, Alone[key.alone], key.with_state
     )
@@ -256,7 +259,8 @@ def _deviation(record: Record, folder: Path, oracle_of: _OracleOf) -> tuple[Devi
 def _check(record: Record, maths: Task) -> None:
     """Raises UserError where the rows of the launch aren't those on this machine, or its oracle wouldn't end."""
     # Forwards, for the gradients by the weights and for those by the inputs, a multiplication and an addition each.
-    operations = 6 * mlp.parameter_bytes(maths) // 4 * record.examples_per_step * record.task.steps
+    largest = max([record.examples_per_step, *(piece.global_batch for piece in record.earlier_pieces)])
+    operations = 6 * mlp.parameter_bytes(maths) // 4 * largest * record.task.steps
     if operations > MOST_OPERATIONS or mlp.parameter_bytes(maths) > MOST_PARAMETER_BYTES:
         raise UserError(
             f"Its oracle would take {operations:.0e} operations on {mlp.parameter_bytes(maths):.0e} bytes of "
@@ -271,8 +275,10 @@ def _verdict(record: Record, deviation: Deviation) -> tuple[str, str]:
     if record.other_maths:
         return OTHER_MATHS, _miscounted(deviation)
     if deviation.follows:
-        is_by_losses = not record.exchange and deviation.weights is None
-        return FOLLOWS, "by losses, shards and rows alone, since no weights were kept" if is_by_losses else ""
+        if not record.exchange and deviation.weights is None:
+            return FOLLOWS, "by losses, shards and rows alone, since no weights were kept"
+        changed = ", ".join(f"{piece.steps} steps of {piece.global_batch} rows" for piece in record.earlier_pieces)
+        return FOLLOWS, f"its workers changed after {changed}" if changed else ""
     kink = deviation.kink
     if kink is None or not deviation.follows_up_to_the_kink:
         return DEVIATES, _explanation(record, deviation)

@@ -6,6 +6,7 @@ clock_megahertz are means.
 
 from typing import ClassVar, Literal
 
+from common.contract.rows import Piece
 from common.contract.task import Task
 from common.declarations.strategy import name_of
 from common.records.header import (
@@ -149,6 +150,9 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     """SHA-256 of all rows of the dataset."""
     first_step: Count = 0
     """The step that the run began with; above 0 when it went on from a checkpoint."""
+    earlier_pieces: list[Piece] = []
+    """The steps before, from the first on, that had global batches of other sizes: those of an elastic launch with weak
+    scaling until a worker went or came."""
     time_to_first_step_s: Seconds | None = None
     """Of the slowest rank, the sum of `startup_seconds`."""
     startup_seconds: Startup | None = None

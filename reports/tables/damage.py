@@ -65,6 +65,10 @@ def _flaws(record: Record) -> Iterator[str]:
         yield "its losses aren't the means of its shards' losses"
     if (record.losses or record.windows) and record.first_step >= record.task.steps:
         yield "it begins with a step that its task doesn't have"
+    if sum(piece.steps for piece in record.earlier_pieces) > record.first_step:
+        yield "its earlier pieces have more steps than came before it"
+    if any(piece.global_batch % record.task.batch for piece in record.earlier_pieces):
+        yield "its earlier pieces have rows that no number of workers has"
 
 
 def _is_mean_of_shards(record: Record) -> bool:

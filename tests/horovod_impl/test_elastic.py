@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from common.contract.rows import Piece
 from common.records.files import read_record
 from common.records.recovery import Recovery, recovery_path
 from common.records.recovery_rows import Suffered
@@ -17,16 +18,21 @@ def account_of(launched):
     return read_record(recovery_path(launched.folder / "run.json"), Recovery)
 
 
-@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.grid)])
+@pytest.mark.parametrize(("rank", "scaling"), [(0, "weak"), pytest.param(1, "strong", marks=pytest.mark.grid)])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_who_is_left_goes_on_along_the_oracle(strategy, rank, launch, deviation_of, tmp_path):
+def test_who_is_left_goes_on_along_the_oracle(strategy, rank, scaling, launch, deviation_of, tmp_path):
     task = dataclasses.replace(
-        contract_task("digits", 2, tmp_path), inject=f"kill:rank={rank},step=60", window_steps=10
+        contract_task("digits", 2, tmp_path, scaling=scaling, activation="tanh"),
+        inject=f"kill:rank={rank},step=60",
+        window_steps=10,
     )
     launched = launch(strategy, task, commit_steps=25)
     assert_follows(launched, deviation_of(launched))
     assert (launched.record.world_size, launched.record.first_step) == (1, 50)
     assert len(launched.record.losses) == task.steps - 50
+    # One of two workers has half of the rows under weak scaling, and goes on with the rows that are next.
+    pieces = [Piece(50, 2 * task.batch)] if scaling == "weak" else []
+    assert launched.record.earlier_pieces == pieces
     account = account_of(launched)
     assert (len(account.attempts), account.steps_again) == (1, 10)
     assert Suffered("run", launched.record, account, "follows").became == "went on with 1 of 2"

@@ -10,6 +10,7 @@ from safetensors.numpy import save_file
 
 from common.contract import mlp
 from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from common.contract.rows import Piece
 from common.contract.task import Task
 
 TASK = Task(dimensions=(3, 4, 2), momentum=0.9, steps=100, warmup_steps=10)
@@ -30,6 +31,21 @@ def test_weights_momentum_step_and_batch_come_back_bit_for_bit(path):
     for name, value in STATE.items():
         assert checkpoint.state[name].dtype == np.float32
         assert np.array_equal(checkpoint.state[name], value)
+
+
+def test_a_checkpoint_keeps_which_steps_had_batches_of_other_sizes(path):
+    pieces = [Piece(5, 128), Piece(5, 192)]
+    write_checkpoint(path, Checkpoint(STATE, 20, 64, pieces), TASK)
+    assert read_checkpoint(path, TASK, 64).earlier_pieces == pieces
+
+
+def test_training_that_goes_on_with_another_batch_leaves_a_piece_behind():
+    first, later = Checkpoint(STATE, 20, 64), Checkpoint(STATE, 30, 128, [Piece(20, 64)])
+    assert [*first.earlier_for(64)] == []
+    assert [*first.earlier_for(128)] == [Piece(20, 64)]
+    assert [*later.earlier_for(128)] == [Piece(20, 64)]
+    assert [*later.earlier_for(64)] == [Piece(20, 64), Piece(10, 128)]
+    assert [*Checkpoint(STATE, 20, 128, [Piece(20, 64)]).earlier_for(64)] == [Piece(20, 64)]
 
 
 def test_a_transposed_view_is_saved_as_what_it_shows(path):

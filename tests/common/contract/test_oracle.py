@@ -17,6 +17,7 @@ from common.contract.oracle import (
     run_oracle,
     weight_deviation,
 )
+from common.contract.rows import Piece
 from common.contract.task import Task
 from common.contract.work import Alone
 
@@ -143,6 +144,17 @@ def test_the_oracle_trains_the_global_batches_in_float64():
     assert len(found.losses) == 20
     assert {value.dtype for value in found.state.values()} == {np.dtype(np.float64)}
     assert found.losses[0] == pytest.approx(2.48015882849989, rel=1e-9)
+
+
+def test_the_oracle_goes_on_with_batches_of_another_size_from_the_row_that_is_next():
+    data = dataset.load(TASK)
+    order = np.random.default_rng([TASK.seed, 1, 0]).permutation(len(data.train_labels))
+    cuts = [slice(0, 128), slice(128, 256), slice(256, 320)]
+    by_hand = mlp.train(TASK, [(data.train_features[order[cut]], data.train_labels[order[cut]]) for cut in cuts])
+    trained = run_oracle(TASK, 64, 3, earlier_pieces=[Piece(2, 128)])
+    assert np.isnan(trained.losses[:2]).all()
+    assert trained.losses[2] == by_hand.row_losses[2].mean()
+    assert all(np.array_equal(trained.state[name], value) for name, value in by_hand.state.items())
 
 
 def test_in_float32_everything_is_computed_in_float32():

@@ -7,6 +7,7 @@ import pytest
 
 from common.contract import oracle, oracle_cache
 from common.contract.oracle import run_alone, run_oracle
+from common.contract.rows import Piece
 from common.contract.task import Task
 from common.contract.work import Alone
 
@@ -26,9 +27,9 @@ def computed(monkeypatch):
     calls = []
 
     def counted(name, function):
-        def call(*arguments):
+        def call(*arguments, **named):
             calls.append(name)
-            return function(*arguments)
+            return function(*arguments, **named)
 
         return call
 
@@ -40,6 +41,17 @@ def computed(monkeypatch):
 def assert_same_states(states, expected):
     for state, other in zip(states, expected, strict=True):
         assert all(np.array_equal(state[name], other[name]) for name in other)
+
+
+def test_an_oracle_with_batches_of_other_sizes_before_is_kept_apart(folder, computed):
+    pieces = [Piece(4, 128)]
+    expected = run_oracle(TASK, 64, 10, earlier_pieces=pieces)
+    for _ in range(2):
+        read = oracle_cache.of_batch(TASK, 64, 10, with_state=True, earlier_pieces=pieces)
+        assert np.array_equal(read.losses, expected.losses, equal_nan=True)
+        assert_same_states(read.states, expected.states)
+    assert oracle_cache.of_batch(TASK, 64, 10, with_state=True).losses != expected.losses
+    assert computed == ["run_oracle"] * 2
 
 
 def test_an_oracle_is_read_back_in_every_digit(folder, computed):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.contract import dataset
-from common.contract.rows import Batch, RowOrder, Share, global_batch, local_batch, share_of
+from common.contract.rows import Batch, Piece, RowOrder, Share, global_batch, local_batch, share_of
 from common.contract.task import PRESETS, Task
 from common.contract.work import Work
 from common.errors import UserError
@@ -50,6 +50,24 @@ def test_every_row_comes_once_per_epoch_even_where_batches_straddle_epochs(rows,
     for start in range(0, len(rest), rows):
         part = rest[start : start + rows]
         assert len(np.unique(part)) == len(part)
+
+
+@given(ROWS, st.lists(st.builds(Piece, STEPS, LOCAL_ROWS), max_size=4), LOCAL_ROWS, STEPS, SEEDS)
+def test_batches_of_other_sizes_before_leave_no_row_out_and_take_none_twice(rows, pieces, batch, steps, seed):
+    sequence, earlier = [], []
+    for piece in [*pieces, Piece(steps, batch)]:
+        first = sum(each.steps for each in earlier)
+        share = Share(piece.global_batch, 0, piece.global_batch, earlier)
+        sequence += share.rows(rows, seed, first, first + piece.steps)
+        earlier = [*earlier, piece]
+    positions = sum(piece.steps * piece.global_batch for piece in earlier)
+    assert np.array_equal(np.concatenate(sequence), RowOrder(rows, seed).cut(0, positions))
+
+
+@pytest.mark.parametrize(("steps", "rows"), [(0, 64), (10, 0), (-1, 64)])
+def test_a_piece_has_steps_and_rows(steps, rows):
+    with pytest.raises(ValueError, match="A piece has steps and rows"):
+        Piece(steps, rows)
 
 
 @given(ROWS, st.sampled_from([1, 2, 3, 4, 6, 12]), st.sampled_from([1, 2, 3, 4, 6, 12]), STEPS, SEEDS)
