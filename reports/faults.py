@@ -10,7 +10,7 @@ from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
 from common.records import manifest, recovery_rows
 from common.records.presentation import read_presented
-from common.records.recovery_rows import Row
+from common.records.recovery_rows import Row, Saving
 from common.records.training import Record
 from common.sessions.folder import kept_variables
 from reports import blocks
@@ -22,7 +22,7 @@ from reports.words import faults, machine
 
 
 def compose(
-    started_at: Sequence[str], rows: Sequence[Row], told: Mapping[str, str]
+    started_at: Sequence[str], rows: Sequence[Row], saving: Sequence[Saving], told: Mapping[str, str]
 ) -> tuple[dict[str, object], Drawings]:
     """What the document says, in blocks, and how its figure is drawn; `told` is what the launches ran on."""
     figure = blocks.figure(
@@ -32,8 +32,8 @@ def compose(
         "fault. A process that begins again, or goes back, does so with a ring, at the step that was kept.",
         "Steps of each process over seconds, a panel for each strategy and fault. The table has all numbers.",
     )
-    parts = [faults.headline(rows), *faults.tables(rows), figure, *faults.messages(rows), *faults.method(rows)]
-    parts += [blocks.heading("Machine, versions and settings"), machine.table(told)]
+    parts = [faults.headline(rows), *faults.tables(rows), figure, *faults.saving(saving), *faults.messages(rows)]
+    parts += [*faults.method(rows), blocks.heading("Machine, versions and settings"), machine.table(told)]
     return shell.compose("What happens when a worker dies", started_at, parts)
 
 
@@ -45,7 +45,8 @@ def write_report(results: Path, out: Path = Path("reports/out/faults.pdf")) -> N
         out: The PDF to write.
     """
     records = read_presented(results, Record)
-    rows = recovery_rows.rows(recovery_rows.suffered(results, records))
+    suffered = recovery_rows.suffered(results, records)
+    rows = recovery_rows.rows(suffered)
     if not rows:
         raise UserError(f"{results} has no launch that suffered a fault: name another --results.")
     for path in (out, shell.page_beside(out)):
@@ -55,7 +56,7 @@ def write_report(results: Path, out: Path = Path("reports/out/faults.pdf")) -> N
         digest, manifest.check(results), kept_variables(results), noted_command(results), launches
     )
     started_at = [record.started_at for record in launches]
-    shell.write(out, started_at, *compose(started_at, rows, told))
+    shell.write(out, started_at, *compose(started_at, rows, recovery_rows.saving(suffered), told))
     print(f"{out} and {shell.page_beside(out)}: {len(records)} records")
 
 

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from common.contract.fault import parse
 from common.declarations.strategy import name_of
@@ -105,6 +107,52 @@ def rows(found: Sequence[Suffered]) -> list[Row]:
             name = name_of(each.record.strategy, each.record.label)
             groups.setdefault((name, each.account.fault, each.record.task.restarts), []).append(each)
     return [_row(key, own, undisturbed) for key, own in groups.items()]
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What saving checkpoints costs a strategy's undisturbed launches while they train."""
+
+    strategy: str
+    seconds: Interval
+    """For each checkpoint that is saved on the way."""
+    share: Interval
+    """Of the time from the first clocked window to the last one's end."""
+    n: int
+    """Launches."""
+
+
+def saving(launches: Sequence[Suffered]) -> list[Saving]:
+    """A row for each strategy whose undisturbed launches tell what saving costs."""
+    costs: dict[str, list[tuple[float, float]]] = {}
+    for each in launches:
+        if not each.account.fault and each.record.status == "ok" and (cost := _cost_of_saving(each.record)):
+            costs.setdefault(name_of(each.record.strategy, each.record.label), []).append(cost)
+    rows: list[Saving] = []
+    for name, own in costs.items():
+        seconds, shares = zip(*own, strict=True)
+        rows.append(Saving(name, median_interval(seconds), median_interval(shares), len(own)))
+    return rows
+
+
+def _cost_of_saving(record: Record) -> tuple[float, float] | None:
+    """Seconds for each checkpoint on the way, and the share of all that they take; None where nothing tells.
+
+    Between windows rank 0 also reads losses, which takes as long where nothing is saved and isn't counted.
+    """
+    clocked = [
+        (each.step, each.started_seconds, each.started_seconds + each.seconds)
+        for each in record.windows
+        if each.rank == 0 and each.started_seconds is not None
+    ]
+    every = record.task.checkpoint_steps
+    gaps = [(every and step % every == 0, start - end) for (_, _, end), (step, start, _) in pairwise(clocked)]
+    saved = [gap for is_saved, gap in gaps if is_saved]
+    others = [gap for is_saved, gap in gaps if not is_saved]
+    if not saved or not others:
+        return None
+    seconds = median(saved) - median(others)
+    return seconds, seconds * len(saved) / (clocked[-1][2] - clocked[0][1])
 
 
 def _row(key: tuple[str, str, int], own: Sequence[Suffered], undisturbed: Mapping[tuple[str, int], float]) -> Row:
