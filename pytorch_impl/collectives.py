@@ -2,7 +2,7 @@
 
 Every function below prepares one collective. It makes the tensors once, and the clock times the one call that a program
 would make. Compare pytorch_impl/collectives_mpi.py: MPI's own calls, whose names torch took over.
-The environment variable LOCKSTEP_TORCH_LIBRARY chooses the library: gloo (the default) or nccl.
+The environment variable LOCKSTEP_TORCH_LIBRARY chooses the library: gloo (the default), nccl, or an all-reduce by hand.
 
 To start it: `torchrun --nproc-per-node 2 pytorch_impl/collectives.py --collectives all_reduce -b 8 -e 4M`.
 """
@@ -26,12 +26,15 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from common.contract.algorithms.all_reduce import ALGORITHMS
+from common.contract.algorithms.exchange import AllReduce
 from common.declarations.arguments import parse
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep
 from common.measurement.collectives import Operation, measure
 from pytorch_impl import mlp
-from pytorch_impl.libraries import GLOO, LIBRARY, NCCL
+from pytorch_impl.libraries import BY_HAND, GLOO, LIBRARY, NCCL
+from pytorch_impl.point_to_point import carry_out
 from pytorch_impl.world import join, leave
 
 
@@ -39,7 +42,8 @@ def main() -> None:
     """Join the world that torchrun started and measure the collectives in it, as the command line says."""
     library, sweep = _choose_library(parse(Sweep, __doc__))
     world, device = join(library, sweep, library.options)
-    forwards = Collectives(world.rank, world.size, device, getattr(torch, sweep.data_type))
+    by_hand = ALGORITHMS.get(library.name)
+    forwards = Collectives(world.rank, world.size, device, getattr(torch, sweep.data_type), by_hand=by_hand)
     backwards = dataclasses.replace(forwards, sender=world.size - 1)
     try:
         measure(
@@ -65,6 +69,8 @@ class Collectives:
     data_type: torch.dtype
     sender: int = 0
     """The rank that sends in send_receive: the first one or the last."""
+    by_hand: AllReduce | None = None
+    """The algorithm that sums by sends alone; None: torch's all-reduce."""
 
     def tensor(self, elements: int) -> torch.Tensor:
         """A tensor of zeros, (elements,), on this rank's device."""
@@ -127,7 +133,10 @@ class Collectives:
         one another add up sums. These soon reach infinity, whose addition takes no longer.
         """
         buffer = self.tensor(elements)
-        return self._operation(buffer, lambda: dist.all_reduce(buffer), buffer)
+        if self.by_hand is None:
+            return self._operation(buffer, lambda: dist.all_reduce(buffer), buffer)
+        exchanges, arrivals = [*self.by_hand(self.rank, self.size, elements)], self.tensor(elements)
+        return self._operation(buffer, lambda: carry_out(exchanges, buffer, arrivals), buffer)
 
     def all_to_all(self, elements: int) -> Operation:
         """Give each rank its N-th of every rank's elements."""
@@ -155,7 +164,7 @@ class Collectives:
 
 def _choose_library(sweep: Sweep) -> tuple[Library, Sweep]:
     """The library that LOCKSTEP_TORCH_LIBRARY names, and the sweep on its kind of device. Raises UserError."""
-    libraries = {library.name: library for library in (GLOO, NCCL)}
+    libraries = {library.name: library for library in (GLOO, NCCL, *BY_HAND)}
     name = os.environ.get(LIBRARY, GLOO.name)
     if name not in libraries:
         raise UserError(f"{LIBRARY} is {name}: name one of {', '.join(libraries)}.")
@@ -163,7 +172,7 @@ def _choose_library(sweep: Sweep) -> tuple[Library, Sweep]:
         return NCCL, dataclasses.replace(sweep, device="gpu")
     if sweep.device == "gpu":
         raise UserError(f"--device gpu: {GLOO.title} is measured between CPUs; leave it out, or take {NCCL.name}.")
-    return GLOO, dataclasses.replace(sweep, device="cpu")
+    return libraries[name], dataclasses.replace(sweep, device="cpu")
 
 
 def _facts(library: Library) -> dict[str, str]:

@@ -1,10 +1,14 @@
-"""PyTorch's libraries of collectives: torch.distributed over Gloo and over NCCL, and mpi4py."""
+"""PyTorch's libraries of collectives: torch.distributed over Gloo and over NCCL, and mpi4py.
+
+Beside them stand algorithms by hand, so that what an algorithm costs can be told from what a library adds.
+"""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from common.declarations.library import Algorithm, Library
+from common.declarations.library import THAKUR, Algorithm, Library
 from common.declarations.strategy import MPIRUN_SIGNAL, PATARASUK, Launcher, mpi_across_hosts, mpirun
 from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
 
@@ -132,3 +136,35 @@ OPEN_MPI = Library(
     # MPI has no half precision.
     types=("float32", "float64", "int8", "uint8", "int32", "int64"),
 )
+
+
+def doubling_bytes(size: int, ranks: int) -> float:
+    """The bytes that all ranks together send in recursive doubling.
+
+    Of a power of two of ranks each sends all it has in each step. Each rank beyond sends its input and gets the sum.
+    """
+    inside = 1 << ranks.bit_length() - 1
+    return 1.0 * size * (inside * (inside.bit_length() - 1) + 2 * (ranks - inside))
+
+
+def _by_hand(name: str, title: str, source: str, sent: tuple[Callable[[int, int], float], str]) -> Library:
+    """The all-reduce of this name in `common.contract.algorithms`."""
+    return _by_torchrun(
+        name=name,
+        title=f"{title} by hand over Gloo's sends",
+        options=GLOO.options,
+        variables={LIBRARY: name},
+        collectives={"all_reduce": (Algorithm(name.replace("_", " "), *sent, source),)},
+        by_default=False,
+    )
+
+
+_DOUBLING = (doubling_bytes, "M log2 M S + 2 (N - M) S, where M is the greatest power of two up to N")
+_SERVER = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, with one server'
+
+RING = _by_hand("ring", "a ring", PATARASUK, _TWICE_OF_OTHERS)
+RECURSIVE_DOUBLING = _by_hand("recursive_doubling", "recursive doubling", THAKUR, _DOUBLING)
+HALVING_DOUBLING = _by_hand("halving_doubling", "halving and doubling", THAKUR, _TWICE_OF_OTHERS)
+BINOMIAL_TREE = _by_hand("binomial_tree", "a binomial tree", THAKUR, _TWICE_OF_OTHERS)
+CENTRAL_SERVER = _by_hand("central_server", "a central server", _SERVER, _TWICE_OF_OTHERS)
+BY_HAND = (RING, RECURSIVE_DOUBLING, HALVING_DOUBLING, BINOMIAL_TREE, CENTRAL_SERVER)

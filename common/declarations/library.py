@@ -62,6 +62,8 @@ class Library(Measured):
     """Whether it can be told to send from the last rank to the first one too, as a pipeline does."""
     needs_gpus: bool = False
     """Whether it joins GPUs alone."""
+    by_default: bool = True
+    """Whether a session measures it where no library is named."""
 
     most_workers: ClassVar[int | None] = None
     """How many workers it can have: any number."""

@@ -46,7 +46,7 @@ class Scope:
     """quick: all-reduce, all-gather and broadcast at 8 B, 4 KiB, 256 KiB and 4 MiB, 2 ranks, 6 launches of each
     library, in about 5 minutes. full: hours; every collective from 8 B to 64 MiB, 2 and 4 ranks, 10 launches."""
     libraries: tuple[str, ...] = ()
-    """Only these libraries; none named: all."""
+    """Only these libraries; none named: all but the algorithms by hand, such as ring."""
     workers: tuple[int, ...] = ()
     """Numbers of ranks; none: the profile's."""
     repetitions: int | None = None
@@ -114,8 +114,9 @@ class Scope:
 
     @property
     def chosen(self) -> Sequence[Library]:
-        """The libraries that are named, or all."""
-        return [catalogue.find_library(name) for name in self.libraries] or [*catalogue.libraries().values()]
+        """The libraries that are named, or those that are measured by default."""
+        by_default = [library for library in catalogue.libraries().values() if library.by_default]
+        return [catalogue.find_library(name) for name in self.libraries] or by_default
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ WITH_FORMULA = [
     and not library.one_process
     and (algorithm := library.algorithm("all_reduce", 2**20))
     and algorithm.sent_bytes
+    # Of the algorithms by hand the one with a formula of its own.
+    and (library.by_default or library.name == "recursive_doubling")
 ]
 """Libraries whose all-reduce has a formula."""
 
@@ -57,6 +59,12 @@ def test_a_library_that_joins_gpus_is_launched_once_where_there_are_none():
     scope = Scope(libraries=("nccl",), repetitions=3)
     assert list(map(len, names(scope, gpus=0))) == [1, 0, 0]
     assert list(map(len, names(scope, gpus=2))) == [1, 1, 1]
+
+
+def test_an_algorithm_by_hand_is_launched_only_where_it_is_named():
+    by_default = {library.name for library in catalogue.libraries().values() if library.by_default}
+    assert {library.name for library in Scope().chosen} == by_default
+    assert [library.name for library in Scope(libraries=("ring",)).chosen] == ["ring"]
 
 
 def test_quick_and_full_measure_what_they_say():
