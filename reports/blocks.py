@@ -57,11 +57,6 @@ def answers(told: list[tuple[str, list[str]]]) -> Block:
     return {"kind": "answers", "answers": [{"question": question, "items": items} for question, items in told]}
 
 
-def code(file: str, first_line: int, lines: list[str]) -> Block:
-    """Lines of a source `file`, the first of which has this number."""
-    return {"kind": "code", "file": file, "first_line": first_line, "lines": lines}
-
-
 def new_page() -> Block:
     """What follows begins on a new page, where the document has pages."""
     return {"kind": "new_page"}

@@ -41,7 +41,6 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     ("Where the time goes", (decomposition.story, ceilings.story)),
     ("Hosts", (hosts.about, bandwidths.section, hosts.section)),
     ("The same maths", (certificate.section,)),
-    ("Strategy by strategy", (strategies.section,)),
     (
         "Tables",
         (
@@ -62,6 +61,7 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
         (
             cautions.section,
             method.section,
+            strategies.section,
             machine.section,
             endings.section,
             disturbances.section,

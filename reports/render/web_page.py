@@ -109,8 +109,6 @@ def _written(block: Block, position: int, title: str, images: Mapping[str, bytes
             where = _list(block["where"]) if block["where"] else ""
             what = f"<p><strong>{escape(block['what'])}</strong></p>\n<p>{reason}</p>"
             return f'<div class="caution">\n{what}\n{where}</div>\n'
-        case "code":
-            return _code(block)
         case "figure":
             return _figure(block, position, images)
         case "table":
@@ -123,17 +121,6 @@ def _written(block: Block, position: int, title: str, images: Mapping[str, bytes
 
 def _list(items: Iterable[str]) -> str:
     return f"<ul>\n{''.join(f'<li>{escape(item)}</li>' + chr(10) for item in items)}</ul>\n"
-
-
-def _code(block: Block) -> str:
-    """Lines of a source, which count themselves from the first one's number on."""
-    lines = "".join(f"<span>{escape(line)}\n</span>" for line in block["lines"])
-    start = f"counter-reset: line {block['first_line'] - 1}"
-    place = f"{block['file']}, from line {block['first_line']} on"
-    return (
-        f'<figure class="code">\n<pre tabindex="0" style="{start}"><code>{lines}</code></pre>\n'
-        f"<figcaption>{escape(place)}</figcaption>\n</figure>\n"
-    )
 
 
 def _figure(block: Block, position: int, images: Mapping[str, bytes]) -> str:

@@ -236,7 +236,6 @@ COLUMNS: dict[str, dict[str, str]] = {
         "step_seconds": "per step without exchange, the median over launches",
         "products_seconds": "of one worker's step that the framework's own products take, by its probe",
         "exchange_seconds": "of one all-reduce as large as the gradients, by the probe over the same transport",
-        "exposed_seconds": "exposed communication per step: median difference within rounds",
     },
     "deviations": {
         "launch": "stem of the record's file",
@@ -305,21 +304,6 @@ COLUMNS: dict[str, dict[str, str]] = {
         "for_speed": "whether its measurement belongs, or would have belonged, to the throughput",
         **_launch("task"),
         "planned": "whether the plan has it",
-    },
-    "disturbances": {
-        "launch": "stem of the record's file",
-        "part": "stage of the comparison",
-        "round": "its round there",
-        "windows": "windows of all ranks",
-        "disturbed_windows": "those of them that were disturbed",
-        "disturbed": "whether the launch was",
-        "steal": "share of its cores' time that the hypervisor took, of the rank that lost most",
-        "others": "share that other processes took, at least",
-        "slowness": "how much longer its spin took than usual, as a share",
-        "slower_clock": "how much slower its clock was than usual, as a share",
-        "switches": "involuntary context switches per second and process",
-        "spin_seconds": "what a fixed piece of work took, median over windows",
-        "megahertz": "clock rate, median over windows",
     },
 }
 """By table what each of its columns is. Times are seconds, rates per second, memory and traffic bytes."""

@@ -24,6 +24,7 @@ from reports.tables import (
     ranking,
     summaries,
 )
+from reports.tables.disturbances import Disturbance
 from reports.tables.ranking import Ranking
 from reports.tables.results import Results
 
@@ -74,7 +75,7 @@ class Material:
     """One row for each cell whose records tell of memory: what the processes hold."""
     endings: pd.DataFrame
     """One row for each launch that was planned or recorded: how it ended."""
-    disturbances: pd.DataFrame
+    disturbances: Sequence[Disturbance]
     """One row for each launch that tells what else happened on its cores."""
 
     @property
@@ -119,10 +120,9 @@ def gather(results: Results, against: Results | None = None) -> Material:
         launches = launches[~launches["launch"].isin(is_something_else)]
         cells = summaries.cells(launches)
         steps = decomposition.decompose(cells, launches, results.plan)
-        exposed = decomposition.split(cells, steps)
         told = {
             "certificates": certificate.summary(comparisons),
-            "exposed": exposed,
+            "exposed": decomposition.split(cells, steps),
             "parts": decomposition.parts(cells, steps),
             "paying": paying.table(launches, cells, steps, results.records),
             "exchanges": exchanges.table(launches, results.replays, steps),
@@ -134,7 +134,7 @@ def gather(results: Results, against: Results | None = None) -> Material:
             "endings": summaries.endings(results.records, results.plan),
             "startups": summaries.startups(results.records),
             "disturbances": disturbances.table(results.records, results.plan),
-            "ceilings": ceilings.steps(results, launches, exposed),
+            "ceilings": ceilings.steps(results, launches),
             "hosts": hosts.table(launches, results.records),
             "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
             "colors": {record.name: record.colors for record in results.records.values()},

@@ -65,7 +65,7 @@ def _certainty(material: Material) -> list[str]:
     tested = ranking.resolution(material.ranking, material.regimes[0]) if material.regimes else ""
     ended = [endings.sentence(material.endings)]
     if rounds := disturbed_rounds(material.disturbances):
-        ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed (‡).")
+        ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed.")
     if found := len(cautions(material.launches, material.results.records)):
         kinds = "1 more thing makes" if found == 1 else f"{found} more things make"
         ended.append(f"{kinds} some numbers less certain: see \u201cCautions\u201d.")

@@ -153,6 +153,6 @@ def _lines(block: Block, drawings: Drawings) -> Iterator[str]:
             tip = ", ".join(f"{name}: {value}" for name, value in mark.tip.items())
             yield f"{mark.panel} ({' '.join(mark.keys)}): {tip}"
     else:
-        lists = [block.get(name, []) for name in ("items", "where", "lines")]
-        yield from (str(block[name]) for name in ("text", "what", "cause", "remedy", "file") if block.get(name))
+        lists = [block.get(name, []) for name in ("items", "where")]
+        yield from (str(block[name]) for name in ("text", "what", "cause", "remedy") if block.get(name))
         yield from (item for each in lists for item in each)

@@ -103,7 +103,7 @@ def test_the_other_tables_are_those_of_the_report(loaded):
     assert set(loaded.startups["imports"]) == {1.0}
     assert set(loaded.startups["imports_processor"]) == {0.9}
     assert set(loaded.accuracies["accuracy"]) == {0.5}
-    assert not loaded.disturbances["disturbed"].any()
+    assert not any(launch.disturbed for launch in loaded.disturbances)
     parts = loaded.parts[loaded.parts["strategy"] == "amber_ring"].set_index("part")["seconds"]
     assert parts["exchange"] == pytest.approx(0.0005)
     assert loaded.hosts["host"].tolist() == ["host1", "host2"] * 3
