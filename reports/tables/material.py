@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import pandas as pd
 
@@ -25,8 +26,13 @@ from reports.tables import (
     summaries,
 )
 from reports.tables.disturbances import Disturbance
+from reports.tables.exchanges import Exchange
+from reports.tables.hosts import Skew
+from reports.tables.paying import Paying
 from reports.tables.ranking import Ranking
 from reports.tables.results import Results
+
+OfRegime = TypeVar("OfRegime", Paying, Exchange)
 
 
 @dataclass(frozen=True)
@@ -59,12 +65,12 @@ class Material:
     """One row for each cell whose communication was told apart: T_step, T_comp, exposed communication, bytes sent."""
     parts: pd.DataFrame
     """One row for each part of the step of each cell, from the ideal step to the measured one."""
-    paying: pd.DataFrame
+    paying: Sequence[Paying]
     """One row for each strategy and number of workers under weak scaling: whether synchronous SGD pays."""
-    exchanges: pd.DataFrame
+    exchanges: Sequence[Exchange]
     """One row for each strategy and number of workers whose step's messages were replayed alone."""
-    hosts: pd.DataFrame
-    """One row for each host of each launch that names any: the link, the clocks, bytes sent, and who was last."""
+    hosts: Sequence[Skew]
+    """One row for each launch over several hosts: which started and finished its windows last."""
     bandwidths: pd.DataFrame
     """One row for each cell over virtual hosts whose links had several bandwidths, beside one host and a bound."""
     ceilings: pd.DataFrame
@@ -103,9 +109,10 @@ class Material:
         """The short names of the regimes that are shown."""
         return {name: self.names[name] for name in self.regimes}
 
-    def by_regime(self, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-        """The rows of each regime that is shown, where `table` has any, in the order of the regimes."""
-        return {name: table[table["regime"] == name] for name in self.regimes if (table["regime"] == name).any()}
+    def by_regime(self, rows: Sequence[OfRegime]) -> dict[str, list[OfRegime]]:
+        """The rows of each regime that is shown, where it has any, in the order of the regimes."""
+        told = {name: [row for row in rows if row.regime == name] for name in self.regimes}
+        return {name: own for name, own in told.items() if own}
 
 
 def gather(results: Results, against: Results | None = None) -> Material:

@@ -98,7 +98,7 @@ def _notes(both: pd.DataFrame, cells: pd.DataFrame, others: pd.DataFrame) -> lis
     ]
     if both[["oversubscribed_here", "oversubscribed_there"]].any(axis=None):
         notes.append("† more threads than cores, in one of both at least.")
-    notes += blocks.few_note(both[["n_here", "n_there"]], "launches")
+    notes += blocks.few_note([*both["n_here"], *both["n_there"]], "launches")
     for side, table in (("here", cells), ("there", others)):
         trained = table[table["exchange"]]
         several = int(trained.duplicated(KEYS).sum())

@@ -88,14 +88,14 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
     columns = ["strategy", "workers", "n", "ms per step", "95 % interval", "samples/s", "speed-up", "efficiency"]
     columns += ["over own 1", "first step, s", "not ok"]
     notes = [*_base_notes(cells), *_asynchronous_notes(cells)]
-    notes += [*blocks.oversubscribed_note(cells), *blocks.few_note(cells["n"], "launches")]
+    notes += [*blocks.oversubscribed_note(cells["oversubscribed"]), *blocks.few_note(cells["n"], "launches")]
     return [blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 10))]
 
 
 def _speed_row(row: Mapping[str, object]) -> list[str]:
     return [
         row["strategy"],
-        blocks.world(row),
+        blocks.world(row["workers"], row["oversubscribed"]),
         str(row["n"]),
         blocks.milliseconds(row["seconds"]),
         blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds),
