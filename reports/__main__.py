@@ -35,12 +35,13 @@ def write_report(
         sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
-    page_file, beside = shell.page_beside(out), frames.folder_beside(out)
+    beside = frames.folder_beside(out)
     found = read_results(results or newest_comparison(Path("results")))
     other = read_results(against) if against else None
     if other:
         side_by_side.check_other(found, other)
-    for path in filter(None, (out, page_file, headline, sweep, beside / "columns.csv")):
+    shell.ensure_ready(out)
+    for path in filter(None, (headline, sweep, beside / "columns.csv")):
         ensure_writable(path)
     gc.freeze()
     gc.enable()
@@ -62,7 +63,7 @@ def write_report(
     if material.regimes:
         rows = of_regime(material, material.regimes[0])
         print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
-    print(f"{out} and {page_file}: {len(found.records)} records, their tables as CSV in {beside}")
+    print(f"{out} and {shell.page_beside(out)}: {len(found.records)} records, their tables as CSV in {beside}")
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -26,6 +27,22 @@ DOTS = (0, (1, 2))
 _NOTE_LINE, _NOTE_LETTER = 2.9, 1.12  # Millimetres.
 
 Handle = Line2D | Patch
+
+Tip = Mapping[str, object]
+"""What the mouse shows of a mark, by what it is."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is drawn at one place of an axis: launches, their median, and its interval where there is one."""
+
+    place: float
+    launches: Sequence[float]
+    median: float
+    interval: tuple[float, float] | None
+    oversubscribed: bool
+    tip: Tip
+    tips_of_launches: Sequence[Tip]
 
 
 def panels(
@@ -67,6 +84,28 @@ def panels(
         y = (_NOTE_LINE * (len(notes) - place) - 2) / total
         figure.text(1.5 / full, y, line, fontsize=6.2, color=style.FAINT)
     return figure, placed
+
+
+def draw_points(axes: Axes, key: str, points: Sequence[Point], look: Style, *, dashes: str | tuple = "") -> None:
+    """A line through the medians of a strategy, library or way, with their intervals and every launch, faint.
+
+    The key picks all of it out. Medians with more threads than cores are hollow.
+    """
+    for point in points:
+        [launches] = axes.plot([point.place] * len(point.launches), point.launches, "o", color=look.color)
+        launches.set(markersize=2.2, alpha=0.3, markeredgewidth=0)
+        svg.mark(launches, [key], *point.tips_of_launches)
+        if point.interval:
+            interval = axes.vlines(point.place, *point.interval, color=look.color, linewidth=2.2, alpha=0.5)
+            svg.mark(interval, [key], point.tip)
+    places, medians = [point.place for point in points], [point.median for point in points]
+    [line] = axes.plot(places, medians, color=look.color, linestyle=dashes or look.line, zorder=2)
+    svg.mark(line, [key])
+    for point in points:
+        fill = style.PAPER if point.oversubscribed else look.color
+        [median] = axes.plot(point.place, point.median, look.marker, color=look.color, markersize=3.6, zorder=3)
+        median.set(markeredgewidth=0.8, markerfacecolor=fill)
+        svg.mark(median, [key], point.tip)
 
 
 def mark_handle(marker: str, size: float, edge: float, label: str) -> Line2D:

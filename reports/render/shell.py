@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from common.errors import UserError
-from common.files import write_atomically
+from common.files import ensure_writable, write_atomically
 from reports import blocks
 from reports.blocks import Block
 from reports.render import pdf, web_page
@@ -41,6 +41,12 @@ def page_beside(out: Path) -> Path:
     if page_file == out:
         raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
     return page_file
+
+
+def ensure_ready(out: Path) -> None:
+    """Raise UserError where the PDF or the page can't be written."""
+    for path in (out, page_beside(out)):
+        ensure_writable(path)
 
 
 def write(out: Path, started_at: Iterable[str], content: dict[str, object], drawings: Drawings) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from common.contract.task import PRESETS, Task
 from common.records.training import Record
 from reports.blocks import Block
 from reports.render.drawing import Drawings
-from reports.tables.results import Results
+from reports.tables.results import Origin, Results
 from tests.changes import changed
 from tests.reports.charts.read_marks import read
 from tests.reports.memory_of_processes import process
@@ -122,9 +122,7 @@ def results_in(folder: Path) -> Results:
     return Results(
         *(folder, stems, plan, {"teal_cobalt": 14.0}, (probe("amber", 1.7), probe("cobalt", 2.1))),
         replays=replays,
-        command="nox -s compare -- --order-seed 7",
-        digest="0123",
-        variables={"OMP_DYNAMIC": "1"},
+        origin=Origin("nox -s compare -- --order-seed 7", variables={"OMP_DYNAMIC": "1"}, digest="0123"),
     )
 
 

@@ -203,6 +203,12 @@ def of_sweep() -> Figure:
             else:
                 interval = blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds)
                 tip |= {"95 % interval": f"{interval} ms", "times one host's": blocks.ratio(row["ratio"])}
+                low, high, batch = row["low_seconds"], row["high_seconds"], row["global_batch"]
+                ends = {"ms per step": (1000 * low, 1000 * high), "samples per second": (batch / high, batch / low)}
+                marks += [
+                    Expected(f"{row['hosts']} hosts: {title}", "amber_ring", tip, [(x, end) for end in own])
+                    for title, own in ends.items()
+                ]
                 levels = zip(values, (1000 * row["base_seconds"], row["base_samples_per_second"]), strict=True)
                 base = {"ms per step": blocks.milliseconds(row["base_seconds"])}
                 marks += [
