@@ -13,8 +13,11 @@ from common.statistics.intervals import FEWEST_LAUNCHES, Interval
 Block = dict[str, object]
 """One piece of the document: its `kind`, which is the name of the function here that makes it, and what it shows."""
 
-Draw = Callable[..., bytes]
-"""Draws a figure as SVG, for a narrow page where it is given that `width`."""
+Draw = Callable[[], bytes]
+"""Draws a figure as SVG."""
+
+Drawings = dict[str, Draw]
+"""By its file's name how each figure is drawn."""
 
 
 class Row(Protocol):
@@ -155,12 +158,6 @@ def few_note(counts: Iterable[int], what: str) -> list[str]:
 def in_order(rows: Iterable[Ordered]) -> list[Ordered]:
     """Rows by strategy, so that 20 Mbit/s come before 100, and then by workers."""
     return sorted(rows, key=lambda row: (natural(row.strategy), row.workers))
-
-
-def alternatives(counts: pd.Series) -> str:
-    """Each number of these texts once, from the smallest on, such as `5, 10 or 25`."""
-    distinct = sorted(set(" or ".join(counts).split(" or ")), key=natural)
-    return " or ".join(filter(None, [", ".join(distinct[:-1]), distinct[-1]]))
 
 
 def share_of_launches(flags: Iterable[bool]) -> str:

@@ -11,9 +11,9 @@ from common.records import collective_rows
 from common.records.collectives import CollectivesRecord
 from common.records.presentation import read_presented
 from reports import blocks
+from reports.blocks import Drawings
 from reports.charts import style
 from reports.render import shell
-from reports.render.drawing import Drawings
 from reports.tables.collectives import grouped, leaders, world
 from reports.tables.results import Origin, origin_of
 from reports.words import collectives

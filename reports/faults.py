@@ -12,9 +12,9 @@ from common.records.presentation import read_presented
 from common.records.recovery_rows import Row
 from common.records.training import Record
 from reports import blocks
+from reports.blocks import Drawings
 from reports.charts import recovery
 from reports.render import shell
-from reports.render.drawing import Drawings
 from reports.tables.results import origin_of
 from reports.words import faults, machine
 

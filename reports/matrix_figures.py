@@ -36,7 +36,7 @@ def products(rows: Sequence[Row]) -> bytes:
         handles[-1].set_label(_label(own))
     handles += layout.mark_handles(any(row.seconds.low is not None for row in rows), oversubscribed=False)
     with matplotlib.rc_context(style.SETTINGS):
-        figure, [axes] = layout.panels(1, style.WIDTH, [_PANEL_HEIGHT], left=13, between=0, handles=handles)
+        figure, [axes] = layout.panels(1, [_PANEL_HEIGHT], left=13, between=0, handles=handles)
         for name, own in groups.items():
             # A little aside, so that no way hides another.
             points = [_point(row, 2 ** looks[name].shift) for row in own]

@@ -24,9 +24,7 @@ _LEAST_PERCENT = 1.0  # Residuals below it are drawn as small as they are.
 _UNITS = ((2**30, " Gi"), (2**20, " Mi"), (2**10, " Ki"))
 
 
-def times(
-    rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style], width: float = style.WIDTH
-) -> bytes:
+def times(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> bytes:
     """Microseconds of a collective over its size in bytes as SVG, both logarithmic: a line for each library.
 
     `rows` are those of one collective in one world, of sizes above zero, `fits` those of the same cases, `looks` are by
@@ -37,9 +35,7 @@ def times(
     heights = [_TIMES_HEIGHT, _RESIDUALS_HEIGHT][: 2 if fits else 1]
     sizes = sorted({row.size_bytes for row in rows})
     with matplotlib.rc_context(style.SETTINGS):
-        figure, panels = layout.panels(
-            len(heights), width, heights, left=13, between=0, handles=_legend(rows, fits, looks)
-        )
+        figure, panels = layout.panels(len(heights), heights, left=13, between=0, handles=_legend(rows, fits, looks))
         for library, own in _by_library(rows).items():
             # A little aside, so that no library hides another.
             aside = 2 ** looks[library].shift
@@ -53,7 +49,7 @@ def times(
             panels[1].set_title("residual: (fitted \N{MINUS SIGN} measured) / measured, %")
         for axes in panels:
             svg.panel(axes, axes.get_title(loc="left"))
-            _size_axis(axes, sizes, math.ceil(_MOST_TICKS * width / style.WIDTH))
+            _size_axis(axes, sizes, _MOST_TICKS)
             axes.set_xlabel("size in bytes, as nccl-tests counts it")
         return svg.svg(figure)
 

@@ -23,7 +23,7 @@ _DASHES = (0, (4, 1.6))
 _PANEL_HEIGHT = 44.0  # Millimetres.
 
 
-def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
+def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style]) -> bytes:
     """A step's time, and below it the samples per second, over the bandwidth: a panel for each number of hosts.
 
     `cells` are rows of `bandwidths.table` of one regime, with one number of workers for as many hosts, `launches` those
@@ -32,11 +32,10 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
     """
     drawn, note = layout.thinned(launches, ["strategy"], "strategy and link")
     groups = _groups(cells)
-    is_wide = width > style.NARROW
-    heights = [_PANEL_HEIGHT] * (2 if is_wide else 2 * len(groups))
+    heights = [_PANEL_HEIGHT] * 2
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
-            2 * len(groups), width, heights, left=13, between=7, under=10, handles=_legend(cells, looks), note=note
+            2 * len(groups), heights, left=13, between=7, under=10, handles=_legend(cells, looks), note=note
         )
         for row, (measure, said) in enumerate(_MEASURES.items()):
             for place, (title, shown) in enumerate(groups.items()):
@@ -44,13 +43,13 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
                 for own, of_strategy in shown.groupby("own"):
                     _draw_strategy(axes, own, of_strategy, drawn, measure, looks[own], title)
                 _draw_bounds(axes, shown, measure, looks)
-                axes.set_title(title if place and is_wide else f"{title}: {said}")
+                axes.set_title(title if place else f"{title}: {said}")
                 svg.panel(axes, f"{title}: {said}")
                 axes.set_yscale("log")
                 axes.set_ylim(*_limits(cells, launches, measure))
                 layout.plain_log_axis(axes)
                 _bandwidth_axis(axes, cells)
-                axes.tick_params(labelleft=not (place and is_wide))
+                axes.tick_params(labelleft=not place)
                 axes.set_xlabel("Mbit/s from host to host")
         return svg.svg(figure)
 

@@ -36,9 +36,7 @@ _LAUNCH = {
     "samples_per_second": "rows of all workers per second",
     "first_step_seconds": "from the start of the process to the end of its first step",
     "oversubscribed": "whether there were more threads than cores",
-    "processes_beside": "processes beside the workers, such as servers, of which each takes a core as a worker does",
     "wire_bytes": "bytes that all processes sent in a step, measured, or those from host to host over several",
-    "window_steps": "steps per clocked window",
 }
 
 
@@ -63,23 +61,6 @@ COLUMNS: dict[str, dict[str, str]] = {
         "measured_seconds": "clocked by rank 0, all windows together",
         "rank_spread": "slowest over median rank, of the median window, without exchange",
         "peak_bytes": "largest resident memory of a process",
-    },
-    "windows": {
-        "launch": "stem of the record's file",
-        **_launch("strategy", "workers", "exchange"),
-        "rank": "of the process that clocked it",
-        "step": "its first step",
-        "steps": "how many steps it has",
-        "started_seconds": "when its clock started, since the start of the rank's process",
-        "seconds": "of the whole window",
-        "input_seconds": "those of them that the rank waited for its rows",
-        "core_seconds": "the time around the window, times the cores that the rank may run on",
-        "steal_seconds": "those core seconds that the hypervisor gave to other machines",
-        "busy_seconds": "those core seconds that processes ran",
-        "own_seconds": "the processor time of all threads of the rank's process",
-        "involuntary_switches": "how often the kernel took a core from one of the rank's threads",
-        "spin_seconds": "what a fixed piece of work took, the mean of before and after",
-        "clock_megahertz": "mean rate of the rank's cores at the end",
     },
     "cells": {
         **_LAUNCH,
@@ -173,9 +154,6 @@ COLUMNS: dict[str, dict[str, str]] = {
         "imports": "those seconds up to the end of the script's imports, median",
         "world": "those that joining the world took, median",
         "first_step": "the rest: rows, model, compiling or tracing it, and the step, median",
-        "imports_processor": "processor time of that rank's process until the end of the imports, median",
-        "world_processor": "the same while it joined the world, median",
-        "first_step_processor": "the same in the rest, median",
     },
     "memory": {
         **_launch("regime", "workers", "strategy"),

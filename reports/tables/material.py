@@ -1,7 +1,6 @@
 """What the sections are made from: every table of the report, and the names of its regimes."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -40,8 +39,6 @@ class Material:
     """Every number of a report; `columns.COLUMNS` says what the columns of a table are, NaN that there is no number."""
 
     results: Results
-    against: Results | None
-    """The folder that stands beside this one, if any."""
     names: Mapping[str, str]
     """The short name of each regime, in the order in which regimes are shown."""
     regimes: Sequence[str]
@@ -90,11 +87,6 @@ class Material:
         return self.ranking.comparisons
 
     @cached_property
-    def windows(self) -> pd.DataFrame:
-        """One row for each clocked window of each rank of any launch, with what else happened around it."""
-        return summaries.windows(self.results.records)
-
-    @cached_property
     def deviations(self) -> pd.DataFrame:
         """One row for each launch that ended ok: how far it is from the float64 oracle."""
         return certificate.deviations(self.beside_oracle)
@@ -115,49 +107,44 @@ class Material:
         return {name: own for name, own in told.items() if own}
 
 
-def gather(results: Results, against: Results | None = None) -> Material:
-    """Every table of the report on `results`, beside `against`. Raises UserError for a damaged task."""
+def gather(results: Results) -> Material:
+    """Every table of the report on `results`. Raises UserError for a damaged task."""
     comparisons = certificate.compare(results)
     is_something_else = {each.launch for each in comparisons if not each.exchange and each.verdict == DEVIATES}
-    # The oracle's matrix products are computed outside of Python: the tables that don't need it come meanwhile.
-    with ThreadPoolExecutor(1) as thread:
-        comparing = thread.submit(certificate.asynchronous, results)
-        launches = summaries.launches(results.records)
-        # What computes something else without exchange isn't the T_comp of what computes this with it.
-        launches = launches[~launches["launch"].isin(is_something_else)]
-        cells = summaries.cells(launches)
-        steps = decomposition.decompose(cells, launches, results.plan)
-        told = {
-            "certificates": certificate.summary(comparisons),
-            "exposed": decomposition.split(cells, steps),
-            "parts": decomposition.parts(cells, steps),
-            "paying": paying.table(launches, cells, steps, results.records),
-            "exchanges": exchanges.table(launches, results.replays, steps),
-            "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
-            "one_process": pairs.factors(launches, results.plan, ONE_PROCESS_OF),
-            "settings": pairs.against_default(launches, results.plan),
-            "phases": phases.table(launches, results.records),
-            "memory": memory.table(launches, results.records),
-            "endings": summaries.endings(results.records, results.plan),
-            "startups": summaries.startups(results.records),
-            "disturbances": disturbances.table(results.records, results.plan),
-            "ceilings": ceilings.steps(results, launches),
-            "hosts": hosts.table(launches, results.records),
-            "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
-            "colors": {record.name: record.colors for record in results.records.values()},
-        }
-    asynchronous = comparing.result()
+    launches = summaries.launches(results.records)
+    # What computes something else without exchange isn't the T_comp of what computes this with it.
+    launches = launches[~launches["launch"].isin(is_something_else)]
+    cells = summaries.cells(launches)
+    steps = decomposition.decompose(cells, launches, results.plan)
+    told = {
+        "certificates": certificate.summary(comparisons),
+        "exposed": decomposition.split(cells, steps),
+        "parts": decomposition.parts(cells, steps),
+        "paying": paying.table(launches, cells, steps, results.records),
+        "exchanges": exchanges.table(launches, results.replays, steps),
+        "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
+        "one_process": pairs.factors(launches, results.plan, ONE_PROCESS_OF),
+        "settings": pairs.against_default(launches, results.plan),
+        "phases": phases.table(launches, results.records),
+        "memory": memory.table(launches, results.records),
+        "endings": summaries.endings(results.records, results.plan),
+        "startups": summaries.startups(results.records),
+        "disturbances": disturbances.table(results.records, results.plan),
+        "ceilings": ceilings.steps(results, launches),
+        "hosts": hosts.table(launches, results.records),
+        "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
+        "colors": {record.name: record.colors for record in results.records.values()},
+    }
     names, regimes = regime_names(cells), summaries.regimes(launches)
     return Material(
         results=results,
-        against=against,
         names={name: names[name] for name in dict.fromkeys([*regimes, *names])},
         regimes=regimes,
         launches=launches,
         cells=cells,
         beside_oracle=comparisons,
         ranking=ranking.rank(launches, results.plan, results.margin, reasons_not_ranked(comparisons, results.records)),
-        asynchronous=asynchronous,
+        asynchronous=certificate.asynchronous(results),
         **told,
     )
 

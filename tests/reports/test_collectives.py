@@ -12,9 +12,8 @@ from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import from_json, write_record
 from reports import collectives
 from reports.blocks import DASH, number, signed_percent
-from reports.charts import style
 from reports.render import pdf
-from reports.render.drawing import draw_all
+from reports.render.shell import draw_all
 from reports.tables.results import Results
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import words
@@ -272,11 +271,10 @@ def test_every_launch_is_a_mark_and_six_have_intervals(tmp_path):
     assert counts == [len(SIZES), 6 * len(SIZES)]
 
 
-@pytest.mark.parametrize("width", [style.WIDTH, style.NARROW])
-def test_every_number_of_a_collective_is_a_mark_where_it_belongs_and_no_other_number_is(tmp_path, width):
+def test_every_number_of_a_collective_is_a_mark_where_it_belongs_and_no_other_number_is(tmp_path):
     [draw] = collectives.compose(session(tmp_path, *launches("amber", 1e-5)))[1].values()
     rows, fits, looks = draw.args
-    svg, aside = draw(width=width), 2 ** looks["amber"].shift
+    svg, aside = draw(), 2 ** looks["amber"].shift
 
     def expected(factor: float) -> list[Expected]:
         marks = []

@@ -11,8 +11,7 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations.strategy import CONVENIENCE_OF
 from reports import document
-from reports.blocks import DASH
-from reports.render.drawing import Drawings
+from reports.blocks import DASH, Drawings
 from reports.tables.material import gather
 from reports.tables.results import Results, read_results
 from tests.reports.pieces import headings, table_under

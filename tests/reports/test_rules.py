@@ -13,9 +13,8 @@ import pytest
 from common.contract.task import PRESETS
 from common.records.training import Record
 from reports import document
-from reports.blocks import DASH
+from reports.blocks import DASH, Drawings
 from reports.charts import speed as speed_charts
-from reports.render.drawing import Drawings
 from reports.tables import summaries
 from reports.tables.material import gather
 from reports.tables.results import Origin, Results

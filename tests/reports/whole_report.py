@@ -14,8 +14,7 @@ from safetensors.numpy import save_file
 from common.contract import mlp, oracle
 from common.contract.task import PRESETS, Task
 from common.records.training import Record
-from reports.blocks import Block
-from reports.render.drawing import Drawings
+from reports.blocks import Block, Drawings
 from reports.tables.results import Origin, Results
 from tests.changes import changed
 from tests.reports.charts.read_marks import read

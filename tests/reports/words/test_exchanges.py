@@ -13,7 +13,6 @@ from common.records.training import Record
 from reports import document
 from reports.blocks import DASH
 from reports.render import pdf, web_page
-from reports.render.drawing import narrow
 from reports.tables import summaries
 from reports.tables.exchanges import Exchange
 from reports.tables.exchanges import table as exchanges_table
@@ -235,7 +234,7 @@ def test_the_document_has_the_section_after_the_one_on_when_it_pays(results):
 
 def test_pdf_and_page_have_the_section(results):
     content, drawings = document.compose(gather(results))
-    images = first_for_all(drawings | narrow(drawings))
+    images = first_for_all(drawings)
     assert pdf.typeset(results.started_at, content, images).startswith(b"%PDF-")
     page = web_page.build(content, images).decode()
     assert HEADING in page
