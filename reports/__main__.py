@@ -10,7 +10,7 @@ from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from reports.document import compose
 from reports.render import shell
-from reports.tables import frames, side_by_side
+from reports.tables import frames
 from reports.tables.bandwidths import FEWEST
 from reports.tables.material import gather
 from reports.tables.results import newest_comparison, read_results
@@ -23,7 +23,6 @@ def write_report(
     out: Path = Path("reports/out/comparison.pdf"),
     headline: Path | None = None,
     sweep: Path | None = None,
-    against: Path | None = None,
 ) -> None:
     """Make a typeset PDF from the run records in a folder, and beside it an HTML page and CSV files of its tables.
 
@@ -33,18 +32,15 @@ def write_report(
         out: The PDF to write.
         headline: Also write the figure of the first page, as SVG, to this file.
         sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
-        against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
-    page_file, beside = shell.page_beside(out), frames.folder_beside(out)
+    beside = frames.folder_beside(out)
     found = read_results(results or newest_comparison(Path("results")))
-    other = read_results(against) if against else None
-    if other:
-        side_by_side.check_other(found, other)
-    for path in filter(None, (out, page_file, headline, sweep, beside / "columns.csv")):
+    shell.ensure_ready(out)
+    for path in filter(None, (headline, sweep, beside / "columns.csv")):
         ensure_writable(path)
     gc.freeze()
     gc.enable()
-    material = gather(found, other)
+    material = gather(found)
     content, drawings = compose(material)
     if headline and "headline.svg" not in drawings:
         raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
@@ -62,7 +58,7 @@ def write_report(
     if material.regimes:
         rows = of_regime(material, material.regimes[0])
         print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
-    print(f"{out} and {page_file}: {len(found.records)} records, their tables as CSV in {beside}")
+    print(f"{out} and {shell.page_beside(out)}: {len(found.records)} records, their tables as CSV in {beside}")
 
 
 def main() -> None:

@@ -4,16 +4,32 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import Protocol, TypeVar
 
 import pandas as pd
 
-from common.statistics.intervals import FEWEST_LAUNCHES
+from common.statistics.intervals import FEWEST_LAUNCHES, Interval
 
 Block = dict[str, object]
 """One piece of the document: its `kind`, which is the name of the function here that makes it, and what it shows."""
 
-Draw = Callable[..., bytes]
-"""Draws a figure as SVG, for a narrow page where it is given that `width`."""
+Draw = Callable[[], bytes]
+"""Draws a figure as SVG."""
+
+Drawings = dict[str, Draw]
+"""By its file's name how each figure is drawn."""
+
+
+class Row(Protocol):
+    """A row of a table that has one for each strategy and number of workers."""
+
+    @property
+    def strategy(self) -> str: ...
+    @property
+    def workers(self) -> int: ...
+
+
+Ordered = TypeVar("Ordered", bound=Row)
 
 DASH = "\N{EN DASH}"
 """Stands where a number doesn't exist."""
@@ -55,11 +71,6 @@ def caution(what: str, cause: str, remedy: str, where: list[str]) -> Block:
 def answers(told: list[tuple[str, list[str]]]) -> Block:
     """Questions, in a word or two each, with the sentences that answer them."""
     return {"kind": "answers", "answers": [{"question": question, "items": items} for question, items in told]}
-
-
-def code(file: str, first_line: int, lines: list[str]) -> Block:
-    """Lines of a source `file`, the first of which has this number."""
-    return {"kind": "code", "file": file, "first_line": first_line, "lines": lines}
 
 
 def new_page() -> Block:
@@ -112,9 +123,10 @@ def capitalized(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def span(counts: pd.Series) -> str:
-    """The smallest and the largest of whole numbers: `6 to 8`, or `6`."""
-    return str(counts.min()) if counts.nunique() == 1 else f"{counts.min()} to {counts.max()}"
+def span(counts: Iterable[int]) -> str:
+    """The smallest and the largest of whole numbers: `6 to 8`, or `6`; with commas in thousands."""
+    distinct = sorted({*counts})
+    return " to ".join(f"{count:,}" for count in dict.fromkeys([distinct[0], distinct[-1]]))
 
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
@@ -127,33 +139,25 @@ def workers(count: int) -> str:
     return f"{count} worker{'s' if count > 1 else ''}"
 
 
-def world(row: Mapping[str, object]) -> str:
-    """The number of workers of a row, with a dagger where there were more threads than cores."""
-    return f"{row['workers']}{DAGGER if row['oversubscribed'] else ''}"
+def world(workers: int, oversubscribed: bool) -> str:
+    """A number of workers, with a dagger where there were more threads than cores."""
+    return f"{workers}{DAGGER if oversubscribed else ''}"
 
 
-def oversubscribed_note(rows: pd.DataFrame) -> list[str]:
-    """What the dagger of some of these rows means; nothing where none has one."""
-    note = f"{DAGGER} more threads than cores: shows that it works, not how it scales."
-    return [note] if rows["oversubscribed"].any() else []
+def oversubscribed_note(flags: Iterable[bool]) -> list[str]:
+    """What the dagger of some rows means; nothing where none has one."""
+    return [f"{DAGGER} more threads than cores: shows that it works, not how it scales."] if any(flags) else []
 
 
-def few_note(counts: pd.Series | pd.DataFrame, what: str) -> list[str]:
+def few_note(counts: Iterable[int], what: str) -> list[str]:
     """Why some rows have no interval: these counts of `what`; nothing where all have as many as it takes, or none."""
-    few = ((counts > 0) & (counts < FEWEST_LAUNCHES)).any(axis=None)
+    few = any(0 < count < FEWEST_LAUNCHES for count in counts)
     return [f"No interval is given for fewer than {FEWEST_LAUNCHES} {what}."] if few else []
 
 
-def in_order(rows: pd.DataFrame) -> list[dict[str, object]]:
+def in_order(rows: Iterable[Ordered]) -> list[Ordered]:
     """Rows by strategy, so that 20 Mbit/s come before 100, and then by workers."""
-    told = rows.to_dict("records")
-    return sorted(told, key=lambda row: (natural(row["strategy"]), row["workers"]))
-
-
-def alternatives(counts: pd.Series) -> str:
-    """Each number of these texts once, from the smallest on, such as `5, 10 or 25`."""
-    distinct = sorted(set(" or ".join(counts).split(" or ")), key=natural)
-    return " or ".join(filter(None, [", ".join(distinct[:-1]), distinct[-1]]))
+    return sorted(rows, key=lambda row: (natural(row.strategy), row.workers))
 
 
 def share_of_launches(flags: Iterable[bool]) -> str:
@@ -195,6 +199,15 @@ def interval(low: float, high: float, write: Callable[[float], str] = ratio) -> 
 def with_interval(value: float, low: float, high: float, write: Callable[[float], str] = ratio) -> str:
     """A number, and below it in parentheses its interval, where it has one."""
     return write(value) if math.isnan(low) else f"{write(value)}\n({interval(low, high, write)})"
+
+
+def estimate(found: Interval | None, write: Callable[[float], str] = ratio) -> str:
+    """A median, and below it in parentheses its interval, where it has one; a dash where nothing was measured."""
+    if found is None:
+        return DASH
+    if found.low is None or found.high is None:
+        return write(found.median)
+    return with_interval(found.median, found.low, found.high, write)
 
 
 def megabytes(count: float) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from reports import blocks
-from reports.blocks import Block
+from reports.blocks import Block, Drawings
 from reports.render import pdf, shell
-from reports.render.drawing import Drawings, draw_all
+from reports.render.shell import draw_all
 from reports.tables.material import Material, gather
 from reports.tables.results import Results
 from reports.words import (
@@ -28,7 +28,6 @@ from reports.words import (
     paying,
     ranking,
     regression,
-    side_by_side,
     speed,
     strategies,
 )
@@ -37,11 +36,10 @@ Section = Callable[[Material], list[Block]]
 
 CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     ("Curves", (speed.curves,)),
-    ("", (side_by_side.section, regression.section)),
+    ("", (regression.section,)),
     ("Where the time goes", (decomposition.story, ceilings.story)),
     ("Hosts", (hosts.about, bandwidths.section, hosts.section)),
     ("The same maths", (certificate.section,)),
-    ("Strategy by strategy", (strategies.section,)),
     (
         "Tables",
         (
@@ -62,6 +60,7 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
         (
             cautions.section,
             method.section,
+            strategies.section,
             machine.section,
             endings.section,
             disturbances.section,

@@ -7,17 +7,15 @@ from pathlib import Path
 import tyro
 
 from common.errors import UserError, exit_with_one_line
-from common.files import ensure_writable
-from common.records import manifest, recovery_rows
+from common.records import recovery_rows
 from common.records.presentation import read_presented
 from common.records.recovery_rows import Row, Saving
 from common.records.training import Record
-from common.sessions.folder import kept_variables
 from reports import blocks
+from reports.blocks import Drawings
 from reports.charts import recovery
 from reports.render import shell
-from reports.render.drawing import Drawings
-from reports.tables.results import digest_of, noted_command
+from reports.tables.results import origin_of
 from reports.words import faults, machine
 
 
@@ -49,21 +47,13 @@ def write_report(results: Path, out: Path = Path("reports/out/faults.pdf")) -> N
     rows = recovery_rows.rows(suffered)
     if not rows:
         raise UserError(f"{results} has no launch that suffered a fault: name another --results.")
-    for path in (out, shell.page_beside(out)):
-        ensure_writable(path)
-    launches, digest = [*records.values()], digest_of(results / f"{name}.json" for name in records)
-    told = machine.facts(machine.ended_ok(launches)) | machine.to_repeat(
-        digest, manifest.check(results), kept_variables(results), noted_command(results), launches
-    )
+    shell.ensure_ready(out)
+    launches, origin = [*records.values()], origin_of(results, (results / f"{name}.json" for name in records))
+    told = machine.facts(machine.ended_ok(launches)) | machine.to_repeat(origin, launches)
     started_at = [record.started_at for record in launches]
     shell.write(out, started_at, *compose(started_at, rows, recovery_rows.saving(suffered), told))
     print(f"{out} and {shell.page_beside(out)}: {len(records)} records")
 
 
-def main() -> None:
-    """Run the command line. Raises UserError for records that can't be read and files that can't be written."""
-    tyro.cli(write_report, description=__doc__)
-
-
 if __name__ == "__main__":
-    exit_with_one_line(main)
+    exit_with_one_line(partial(tyro.cli, write_report, description=__doc__))

@@ -1,11 +1,11 @@
 """The picture of matrix products, time over size, alone and over workers: `python -m reports.matrix_figures`."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import matplotlib
 import tyro
-from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from common.errors import UserError, exit_with_one_line
@@ -14,8 +14,9 @@ from common.records import matrix_rows
 from common.records.matrix_products import MatrixRecord
 from common.records.matrix_rows import Row
 from common.records.presentation import read_presented
+from reports import blocks
 from reports.charts import layout, style, svg
-from reports.charts.style import Style
+from reports.charts.layout import Handle, Point
 
 _PANEL_HEIGHT = 92.0  # Millimetres.
 
@@ -26,18 +27,20 @@ def products(rows: Sequence[Row]) -> bytes:
     Every launch is a faint mark, a line joins the medians, whose intervals are upright lines. The legend has the fitted
     exponents of the ways in one process.
     """
-    groups = matrix_rows.by_way(rows)
-    looks = _looks(groups)
-    handles = []
-    for own, look in zip(groups, looks, strict=True):
-        handle = layout.line_handle(own[0].title, look)
-        handle.set_label(_label(own))
-        handles.append(handle)
+    groups = {f"{own[0].title}, {own[0].workers}": own for own in matrix_rows.by_way(rows)}
+    # What distributes has its family's hue, what is one process is grey.
+    looks = style.styles({name: own[0].colors if own[0].workers > 1 else () for name, own in groups.items()})
+    handles: list[Handle] = []
+    for name, own in groups.items():
+        handles.append(layout.line_handle(name, looks[name]))
+        handles[-1].set_label(_label(own))
     handles += layout.mark_handles(any(row.seconds.low is not None for row in rows), oversubscribed=False)
     with matplotlib.rc_context(style.SETTINGS):
-        figure, [axes] = layout.panels(1, style.WIDTH, [_PANEL_HEIGHT], left=13, between=0, handles=handles)
-        for own, look in zip(groups, looks, strict=True):
-            _draw(axes, own, look)
+        figure, [axes] = layout.panels(1, [_PANEL_HEIGHT], left=13, between=0, handles=handles)
+        for name, own in groups.items():
+            # A little aside, so that no way hides another.
+            points = [_point(row, 2 ** looks[name].shift) for row in own]
+            layout.draw_points(axes, name, points, looks[name])
         sizes = sorted({row.size for row in rows})
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -49,14 +52,6 @@ def products(rows: Sequence[Row]) -> bytes:
         return svg.svg(figure)
 
 
-def _looks(groups: Sequence[Sequence[Row]]) -> list[Style]:
-    """What distributes in its family's hue, what is one process in grey."""
-    names = [f"{own[0].title}, {own[0].workers}" for own in groups]
-    colors = [own[0].colors if own[0].workers > 1 else () for own in groups]
-    found = style.styles(dict(zip(names, colors, strict=True)))
-    return [found[name] for name in names]
-
-
 def _label(own: Sequence[Row]) -> str:
     first = own[0]
     name = first.title + (f", {first.workers} workers" if first.workers > 1 else "")
@@ -66,25 +61,13 @@ def _label(own: Sequence[Row]) -> str:
     return style.literal(name) + (f":\nsize^{fitted.value.value:.2f}" if fitted else "")
 
 
-def _draw(axes: Axes, own: Sequence[Row], look: Style) -> None:
-    """One way: its launches, its medians and their intervals, a little aside so that no way hides another."""
-    aside = 2**look.shift
-    for row in own:
-        times = [1000 * seconds for seconds in row.launch_seconds.values()]
-        axes.plot(
-            *([row.size * aside] * len(times), times),
-            **{"linestyle": "none", "marker": "o", "markersize": 2.2, "alpha": 0.3, "markeredgewidth": 0},
-            **{"color": look.color},
-        )
-        if row.seconds.low is not None:
-            ends = (1000 * row.seconds.low, 1000 * row.seconds.high)
-            axes.vlines(row.size * aside, *ends, color=look.color, linewidth=2.2, alpha=0.5)
-    fill = style.PAPER if any(row.oversubscribed for row in own) else look.color
-    axes.plot(
-        *([row.size * aside for row in own], [1000 * row.seconds.median for row in own]),
-        **{"color": look.color, "linestyle": look.line, "marker": look.marker, "markersize": 3.8},
-        **{"markerfacecolor": fill, "markeredgewidth": 0.8},
-    )
+def _point(row: Row, aside: float) -> Point:
+    """The launches, the median and the interval of one size, in milliseconds."""
+    times, seconds = [1000 * each for each in row.launch_seconds.values()], row.seconds
+    interval = None if seconds.low is None or seconds.high is None else (1000 * seconds.low, 1000 * seconds.high)
+    tip = {"size": row.size, "ms": blocks.milliseconds(seconds.median), "launches (n)": seconds.n}
+    tips = [{"size": row.size, "a launch, ms": blocks.number(time)} for time in times]
+    return Point(row.size * aside, times, 1000 * seconds.median, interval, row.oversubscribed, tip, tips)
 
 
 def write_figure(results: Path, out: Path = Path("reports/out/matrix_products.svg")) -> None:
@@ -102,10 +85,5 @@ def write_figure(results: Path, out: Path = Path("reports/out/matrix_products.sv
     print(f"{out}: {len(rows)} sizes of {len(matrix_rows.by_way(rows))} ways")
 
 
-def main() -> None:
-    """Run the command line. Raises UserError for records that can't be read, and where the file can't be written."""
-    tyro.cli(write_figure, description=__doc__)
-
-
 if __name__ == "__main__":
-    exit_with_one_line(main)
+    exit_with_one_line(partial(tyro.cli, write_figure, description=__doc__))

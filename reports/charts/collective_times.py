@@ -13,7 +13,7 @@ from common.records.collective_rows import CaseFit, Row
 from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
-from reports.charts.layout import Handle
+from reports.charts.layout import Handle, Point
 from reports.charts.style import Style
 from reports.tables.collectives import grouped
 
@@ -24,9 +24,7 @@ _LEAST_PERCENT = 1.0  # Residuals below it are drawn as small as they are.
 _UNITS = ((2**30, " Gi"), (2**20, " Mi"), (2**10, " Ki"))
 
 
-def times(
-    rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style], width: float = style.WIDTH
-) -> bytes:
+def times(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> bytes:
     """Microseconds of a collective over its size in bytes as SVG, both logarithmic: a line for each library.
 
     `rows` are those of one collective in one world, of sizes above zero, `fits` those of the same cases, `looks` are by
@@ -37,11 +35,11 @@ def times(
     heights = [_TIMES_HEIGHT, _RESIDUALS_HEIGHT][: 2 if fits else 1]
     sizes = sorted({row.size_bytes for row in rows})
     with matplotlib.rc_context(style.SETTINGS):
-        figure, panels = layout.panels(
-            len(heights), width, heights, left=13, between=0, handles=_legend(rows, fits, looks)
-        )
+        figure, panels = layout.panels(len(heights), heights, left=13, between=0, handles=_legend(rows, fits, looks))
         for library, own in _by_library(rows).items():
-            _draw(panels[0], own, looks[library])
+            # A little aside, so that no library hides another.
+            aside = 2 ** looks[library].shift
+            layout.draw_points(panels[0], library, [_point(row, aside) for row in own], looks[library])
         _draw_pieces(panels[0], fits, looks)
         panels[0].set_yscale("log")
         panels[0].set_title("microseconds from the last rank's arrival to the last result")
@@ -51,7 +49,7 @@ def times(
             panels[1].set_title("residual: (fitted \N{MINUS SIGN} measured) / measured, %")
         for axes in panels:
             svg.panel(axes, axes.get_title(loc="left"))
-            _size_axis(axes, sizes, math.ceil(_MOST_TICKS * width / style.WIDTH))
+            _size_axis(axes, sizes, _MOST_TICKS)
             axes.set_xlabel("size in bytes, as nccl-tests counts it")
         return svg.svg(figure)
 
@@ -69,41 +67,22 @@ def _by_library(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return grouped(ordered, lambda row: row.case.library)
 
 
-def _draw(axes: Axes, own: Sequence[Row], look: Style) -> None:
-    """One library: its launches, its medians and their intervals, a little aside so that no library hides another."""
-    aside, library = 2**look.shift, own[0].case.library
-    for row in own:
-        seconds = [1e6 * each for each in row.launch_seconds]
-        [points] = axes.plot([row.size_bytes * aside] * len(seconds), seconds, "o", color=look.color)
-        points.set(markersize=2.2, alpha=0.3, markeredgewidth=0)
-        svg.mark(points, [library], *[_about(row) | {"a launch": _microseconds(each)} for each in row.launch_seconds])
-        if row.seconds.low is not None:
-            ends = (1e6 * row.seconds.low, 1e6 * row.seconds.high)
-            interval = axes.vlines(row.size_bytes * aside, *ends, color=look.color, linewidth=2.2, alpha=0.5)
-            svg.mark(interval, [library], _tip_of_median(row))
-    places = [(row.size_bytes * aside, 1e6 * row.seconds.median) for row in own]
-    [line] = axes.plot(*zip(*places, strict=True), color=look.color, linestyle=look.line, zorder=2)
-    svg.mark(line, [library])
-    for row, place in zip(own, places, strict=True):
-        [median] = axes.plot(*place, marker=look.marker, color=look.color, zorder=3, markersize=3.4)
-        median.set(markeredgewidth=0.8, markerfacecolor=style.PAPER if row.oversubscribed else look.color)
-        svg.mark(median, [library], _tip_of_median(row))
-
-
-def _about(row: Row) -> dict[str, object]:
-    """What the mouse shows of every mark of a size."""
-    return {"library": row.case.library + DAGGER * row.oversubscribed, "size": f"{in_words(row.size_bytes)}B"}
-
-
-def _tip_of_median(row: Row) -> dict[str, object]:
+def _point(row: Row, aside: float) -> Point:
+    """The launches, the median and the interval of one size, in microseconds."""
+    about = {"library": row.case.library + DAGGER * row.oversubscribed, "size": f"{in_words(row.size_bytes)}B"}
     low, high = row.seconds.low, row.seconds.high
-    return _about(row) | {
-        "median": _microseconds(row.seconds.median),
-        "95 % interval": "none: too few launches"
-        if low is None or high is None
-        else f"{blocks.number(1e6 * low)} to {blocks.number(1e6 * high)} µs",
-        "launches (n)": row.seconds.n,
-    }
+    interval = None if low is None or high is None else (1e6 * low, 1e6 * high)
+    told = f"{blocks.interval(*interval, blocks.number)} µs" if interval else "none: too few launches"
+    median = {"median": _microseconds(row.seconds.median), "95 % interval": told, "launches (n)": row.seconds.n}
+    return Point(
+        place=row.size_bytes * aside,
+        launches=[1e6 * each for each in row.launch_seconds],
+        median=1e6 * row.seconds.median,
+        interval=interval,
+        oversubscribed=row.oversubscribed,
+        tip=about | median,
+        tips_of_launches=[about | {"a launch": _microseconds(each)} for each in row.launch_seconds],
+    )
 
 
 def _microseconds(seconds: float) -> str:

@@ -21,13 +21,12 @@ from reports.charts.style import Style
 from reports.tables.certificate import step_deviations
 
 _LINES = ("-", "--", ":")
-_LOSSES_HEIGHTS = (32.0, 44.0)  # Millimetres of a panel on a wide and on a narrow page.
-_RESIDUALS_HEIGHT = 50.0
+_LOSSES_HEIGHT, _RESIDUALS_HEIGHT = 32.0, 50.0  # Millimetres.
 _STEPS_OF_A_LINE = (25, 60)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
 
 
-def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
+def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style]) -> bytes:
     """Loss curves on the oracle's, and their relative deviation from it, of launches that share one oracle.
 
     Of the launches of one strategy and worker count the one that deviates most is drawn. Of very many steps some are
@@ -40,8 +39,7 @@ def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width:
     handles += [layout.line_handle(name, looks[name]) for name in names]
     note = f"Drawn is one loss of every {every} steps, and their largest deviation." if every > 1 else ""
     with matplotlib.rc_context(style.SETTINGS):
-        heights = [_LOSSES_HEIGHTS[0]] if width > style.NARROW else [_LOSSES_HEIGHTS[1]] * 2
-        figure, panels = layout.panels(2, width, heights, left=11, between=13, handles=handles, note=note)
+        figure, panels = layout.panels(2, [_LOSSES_HEIGHT], left=11, between=13, handles=handles, note=note)
         left, right = panels
         steps = range(0, len(oracle), every)
         left.plot(steps, [oracle[step] for step in steps], color=style.GREY, linewidth=4.5, solid_capstyle="round")
@@ -84,7 +82,7 @@ def _draw_run(left: Axes, right: Axes, comparison: Comparison, look: Style, phas
         svg.mark(line, [comparison.strategy], tip)
 
 
-def residuals(comparisons: pd.DataFrame, width: float = style.WIDTH) -> bytes:
+def residuals(comparisons: pd.DataFrame) -> bytes:
     """The log ratio of each pair in each round, less the pair's mean: a line for each row of `Ranking.comparisons`.
 
     The three lines with the farthest points are drawn in ink and named. Of very many pairs the farthest are drawn.
@@ -104,9 +102,7 @@ def residuals(comparisons: pd.DataFrame, width: float = style.WIDTH) -> bytes:
     for handle, name in zip(handles, lines, strict=True):
         handle.set_label(style.literal(name))
     with matplotlib.rc_context(style.SETTINGS):
-        figure, [axes] = layout.panels(
-            1, width, [_RESIDUALS_HEIGHT], left=13, between=0, above=3, handles=handles, note=note
-        )
+        figure, [axes] = layout.panels(1, [_RESIDUALS_HEIGHT], left=13, between=0, above=3, handles=handles, note=note)
         axes.axhline(0, color=style.FAINT, linewidth=0.6)
         svg.panel(axes, "ratio of a pair over its mean, by rounds")
         for row, rounds, percent in drawn:

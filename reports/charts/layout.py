@@ -2,7 +2,8 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -27,10 +28,25 @@ _NOTE_LINE, _NOTE_LETTER = 2.9, 1.12  # Millimetres.
 
 Handle = Line2D | Patch
 
+Tip = Mapping[str, object]
+"""What the mouse shows of a mark, by what it is."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is drawn at one place of an axis: launches, their median, and its interval where there is one."""
+
+    place: float
+    launches: Sequence[float]
+    median: float
+    interval: tuple[float, float] | None
+    oversubscribed: bool
+    tip: Tip
+    tips_of_launches: Sequence[Tip]
+
 
 def panels(
     count: int,
-    width: float,
     heights: Sequence[float],
     *,
     left: float,
@@ -42,16 +58,16 @@ def panels(
     handles: Sequence[Handle] = (),
     note: str = "",
 ) -> tuple[Figure, list[Axes]]:
-    """A figure so wide, in inches, with its panels row by row, and the legend of `handles` and a note below them.
+    """A figure with its panels row by row, and the legend of `handles` and a note below them.
 
-    Lengths but the width are millimetres: the heights of each row's plots, and what is left free around a plot. `left`
+    Lengths are millimetres: the heights of each row's plots, and what is left free around a plot. `left`
     is that of the first in a row, `between` that of the others. The `grid` has the lines of one axis.
     """
-    full, columns = width / MILLIMETRE, math.ceil(count / len(heights))
+    full, columns = style.WIDTH, math.ceil(count / len(heights))
     notes = textwrap.wrap(note, int(full / _NOTE_LETTER))
-    below = _legend_height(handles, width) + _NOTE_LINE * len(notes)
+    below = _legend_height(handles) + _NOTE_LINE * len(notes)
     total = sum(heights) + len(heights) * (above + under) + below
-    figure = Figure(figsize=(width, total * MILLIMETRE))
+    figure = Figure(figsize=(full * MILLIMETRE, total * MILLIMETRE))
     plot = (full - left - (columns - 1) * between - columns * right) / columns
     placed = []
     for place in range(count):
@@ -67,6 +83,28 @@ def panels(
         y = (_NOTE_LINE * (len(notes) - place) - 2) / total
         figure.text(1.5 / full, y, line, fontsize=6.2, color=style.FAINT)
     return figure, placed
+
+
+def draw_points(axes: Axes, key: str, points: Sequence[Point], look: Style, *, dashes: str | tuple = "") -> None:
+    """A line through the medians of a strategy, library or way, with their intervals and every launch, faint.
+
+    The key picks all of it out. Medians with more threads than cores are hollow.
+    """
+    for point in points:
+        [launches] = axes.plot([point.place] * len(point.launches), point.launches, "o", color=look.color)
+        launches.set(markersize=2.2, alpha=0.3, markeredgewidth=0)
+        svg.mark(launches, [key], *point.tips_of_launches)
+        if point.interval:
+            interval = axes.vlines(point.place, *point.interval, color=look.color, linewidth=2.2, alpha=0.5)
+            svg.mark(interval, [key], point.tip)
+    places, medians = [point.place for point in points], [point.median for point in points]
+    [line] = axes.plot(places, medians, color=look.color, linestyle=dashes or look.line, zorder=2)
+    svg.mark(line, [key])
+    for point in points:
+        fill = style.PAPER if point.oversubscribed else look.color
+        [median] = axes.plot(point.place, point.median, look.marker, color=look.color, markersize=3.6, zorder=3)
+        median.set(markeredgewidth=0.8, markerfacecolor=fill)
+        svg.mark(median, [key], point.tip)
 
 
 def mark_handle(marker: str, size: float, edge: float, label: str) -> Line2D:
@@ -97,16 +135,16 @@ def dotted_handle(label: str, color: str = style.INK) -> Line2D:
     return Line2D([], [], color=color, linewidth=0.9, linestyle=DOTS, label=label)
 
 
-def _legend_columns(handles: Sequence[Handle], width: float) -> int:
+def _legend_columns(handles: Sequence[Handle]) -> int:
     longest = max(len(line) for handle in handles for line in handle.get_label().split("\n"))
-    return max(1, int((3 if longest > 25 else 4) * width / style.WIDTH))
+    return 3 if longest > 25 else 4
 
 
-def _legend_height(handles: Sequence[Handle], width: float) -> float:
+def _legend_height(handles: Sequence[Handle]) -> float:
     """Millimetres that `_draw_legend` takes: its columns are filled one after another, with as many handles in each."""
     if not handles:
         return 0.0
-    columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles, width))
+    columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles))
     return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
 
 
@@ -117,7 +155,7 @@ def _draw_legend(figure: Figure, handles: Sequence[Handle], bottom: float) -> No
         loc="lower left",
         bbox_to_anchor=(0.03, bottom, 0.96, 0.0),
         mode="expand",
-        ncols=_legend_columns(handles, figure.get_figwidth()),
+        ncols=_legend_columns(handles),
         frameon=False,
         fontsize=6.5,
         handlelength=2.8,

@@ -14,7 +14,7 @@ _HEIGHT = 13.0  # Millimetres.
 _TAIL = 1.03  # Of the longest launch: where the axis ends.
 
 
-def steps_over_time(rows: Sequence[Row], width: float = style.WIDTH) -> bytes:
+def steps_over_time(rows: Sequence[Row]) -> bytes:
     """A panel for each row: of its launch with the median duration each process's steps, and when the fault came."""
     handles = [
         layout.mark_handle("x", 5, 1.2, "the fault"),
@@ -24,7 +24,7 @@ def steps_over_time(rows: Sequence[Row], width: float = style.WIDTH) -> bytes:
     longest = max(each.account.total_seconds for each in drawn)
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
-            len(rows), width, [_HEIGHT] * len(rows), left=12, between=0, above=6.0, under=6.5, handles=handles
+            len(rows), [_HEIGHT] * len(rows), left=12, between=0, above=6.0, under=6.5, handles=handles
         )
         for axes, row, each in zip(panels, rows, drawn, strict=True):
             title = f"{row.strategy}: {row.fault}"

@@ -1,7 +1,7 @@
 """The figure of what steps consist of: the ideal one, then what they take beyond it."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import matplotlib
 import numpy as np
@@ -19,10 +19,10 @@ _HALO = [withStroke(linewidth=2.8, foreground=style.PAPER)]
 
 _LONGEST_BAR = 2.5  # Times the median bar.
 _BAR_PITCH, _MOST_BARS_HEIGHT = 4.4, 150.0  # Millimetres.
-_LETTER, _LONGEST_NAME = 1.25, 24  # Millimetres; characters of a name on a narrow page.
+_LETTER = 1.25  # Millimetres.
 
 
-def scaling(table: pd.DataFrame, width: float = style.WIDTH) -> bytes:
+def scaling(table: pd.DataFrame) -> bytes:
     """A bar for each strategy, a panel for each number of workers: the ideal step, then what it takes beyond it.
 
     `table` are the rows of `decomposition.parts` of one regime, with `products_seconds`, what the framework's products
@@ -35,13 +35,11 @@ def scaling(table: pd.DataFrame, width: float = style.WIDTH) -> bytes:
     handles.append(layout.mark_handle("|", 7, 1.4, "measured step"))
     if table["products_seconds"].notna().any():
         handles.append(layout.mark_handle("^", 3.4, 0.6, "the framework's products alone"))
-    longest = style.LONGEST_NAME if width > style.NARROW else _LONGEST_NAME
     with matplotlib.rc_context(style.SETTINGS | {"hatch.linewidth": 0.4}):
         figure, panels = layout.panels(
             len(bars),
-            width,
             [pitch * count for count in bars],
-            left=6 + _LETTER * min(longest, table["strategy"].str.len().max()),
+            left=6 + _LETTER * min(style.LONGEST_NAME, table["strategy"].str.len().max()),
             between=0,
             right=14,
             grid="x",
@@ -50,7 +48,7 @@ def scaling(table: pd.DataFrame, width: float = style.WIDTH) -> bytes:
         for axes, (workers, rows) in zip(panels, table.groupby("workers"), strict=True):
             axes.set_title(blocks.workers(int(workers)), pad=3)
             svg.panel(axes, f"{blocks.workers(int(workers))}: milliseconds per step")
-            _draw_bars(axes, rows, longest)
+            _draw_bars(axes, rows)
         panels[-1].set_xlabel("milliseconds per step")
         return svg.svg(figure)
 
@@ -92,7 +90,7 @@ def _tip_of_part(row: Mapping[str, object]) -> dict[str, object]:
     return signed | {"n": blocks.DASH if math.isnan(n) else f"{n:.0f}"}
 
 
-def _draw_bars(axes: Axes, rows: pd.DataFrame, longest: int) -> None:
+def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
     """The bars of one number of workers, from the top; one that is far longer than most is cut."""
     groups = [(str(name), cell) for name, cell in rows.groupby("strategy")]
     lengths = [style.stacked(cell)[1] for _, cell in groups]
@@ -117,17 +115,11 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, longest: int) -> None:
         svg.mark(number, [name])
     axes.set_xlim(1.02 * left, 1.01 * limit)
     axes.set_ylim(len(groups) - 0.4, -0.6)
-    _name_bars(axes, [(name, bool(cell["oversubscribed"].iloc[0])) for name, cell in groups], longest)
-
-
-def _name_bars(axes: Axes, bars: Sequence[tuple[str, bool]], longest: int) -> None:
-    """The axes of bars, each of which has a name and may be oversubscribed."""
-    names = [
-        style.literal(style.shortened(name, longest)) + DAGGER * is_oversubscribed for name, is_oversubscribed in bars
-    ]
-    axes.set_yticks(range(len(bars)), names, fontsize=6.5)
-    for label, (name, is_oversubscribed) in zip(axes.get_yticklabels(), bars, strict=True):
-        label.set_color(style.FAINT if is_oversubscribed else style.INK)
+    oversubscribed = {name: bool(cell["oversubscribed"].iloc[0]) for name, cell in groups}
+    names = [style.literal(style.shortened(name)) + DAGGER * flag for name, flag in oversubscribed.items()]
+    axes.set_yticks(range(len(names)), names, fontsize=6.5)
+    for label, (name, flag) in zip(axes.get_yticklabels(), oversubscribed.items(), strict=True):
+        label.set_color(style.FAINT if flag else style.INK)
         svg.button(label, name)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex
 
 MILLIMETRE = 1 / 25.4
-WIDTH, NARROW = 172 * MILLIMETRE, 88 * MILLIMETRE
-"""Of a figure in print and on a wide page, and of one on a narrow page, whose panels stand below one another."""
+WIDTH = 172.0
+"""Of a figure, in millimetres."""
 
 FONT = "DejaVu Sans"
 

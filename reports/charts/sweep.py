@@ -11,7 +11,7 @@ from matplotlib.ticker import NullLocator
 
 from reports import blocks
 from reports.charts import layout, style, svg
-from reports.charts.layout import DOTS, Handle
+from reports.charts.layout import DOTS, Handle, Point
 from reports.charts.style import Style
 
 _MEASURES = {"seconds": "ms per step", "samples_per_second": "samples per second"}
@@ -23,7 +23,7 @@ _DASHES = (0, (4, 1.6))
 _PANEL_HEIGHT = 44.0  # Millimetres.
 
 
-def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
+def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style]) -> bytes:
     """A step's time, and below it the samples per second, over the bandwidth: a panel for each number of hosts.
 
     `cells` are rows of `bandwidths.table` of one regime, with one number of workers for as many hosts, `launches` those
@@ -32,26 +32,24 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
     """
     drawn, note = layout.thinned(launches, ["strategy"], "strategy and link")
     groups = _groups(cells)
-    is_wide = width > style.NARROW
-    heights = [_PANEL_HEIGHT] * (2 if is_wide else 2 * len(groups))
+    heights = [_PANEL_HEIGHT] * 2
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
-            2 * len(groups), width, heights, left=13, between=7, under=10, handles=_legend(cells, looks), note=note
+            2 * len(groups), heights, left=13, between=7, under=10, handles=_legend(cells, looks), note=note
         )
         for row, (measure, said) in enumerate(_MEASURES.items()):
             for place, (title, shown) in enumerate(groups.items()):
                 axes = panels[row * len(groups) + place]
-                own = drawn[drawn["strategy"].isin(shown["strategy"])]
-                _draw_launches(axes, own, measure, looks, title)
-                _draw_medians(axes, shown, measure, looks, title)
+                for own, of_strategy in shown.groupby("own"):
+                    _draw_strategy(axes, own, of_strategy, drawn, measure, looks[own], title)
                 _draw_bounds(axes, shown, measure, looks)
-                axes.set_title(title if place and is_wide else f"{title}: {said}")
+                axes.set_title(title if place else f"{title}: {said}")
                 svg.panel(axes, f"{title}: {said}")
                 axes.set_yscale("log")
                 axes.set_ylim(*_limits(cells, launches, measure))
                 layout.plain_log_axis(axes)
                 _bandwidth_axis(axes, cells)
-                axes.tick_params(labelleft=not (place and is_wide))
+                axes.tick_params(labelleft=not place)
                 axes.set_xlabel("Mbit/s from host to host")
         return svg.svg(figure)
 
@@ -108,40 +106,30 @@ def _tip_of_median(row: Mapping[str, object], hosts: str) -> dict[str, object]:
     }
 
 
-def _draw_launches(axes: Axes, launches: pd.DataFrame, measure: str, looks: Mapping[str, Style], hosts: str) -> None:
-    """Every launch, faint, hollow where there were more threads than cores."""
-    for (own, is_oversubscribed), group in launches.groupby(["own", "oversubscribed"]):
-        look = looks[own]
-        [points] = axes.plot(_shifted(group, look), _scaled(group[measure], measure), "o", color=look.color)
-        points.set(
-            markersize=2.4, markeredgewidth=0.4, alpha=0.35, markerfacecolor="none" if is_oversubscribed else look.color
+def _draw_strategy(
+    axes: Axes, own: str, cells: pd.DataFrame, launches: pd.DataFrame, measure: str, look: Style, hosts: str
+) -> None:
+    """The medians of a strategy over the bandwidths of its links, a little aside so that none hides another."""
+    points = []
+    for cell in cells.sort_values("bandwidth_bits_per_second").to_dict("records"):
+        here = launches[launches["strategy"] == cell["strategy"]]
+        ends = (cell["low_seconds"], cell["high_seconds"])
+        if measure != "seconds":
+            ends = (cell["global_batch"] / ends[1], cell["global_batch"] / ends[0])
+        points.append(
+            Point(
+                place=cell["bandwidth_bits_per_second"] / 1e6 * math.exp(0.5 * look.shift),
+                launches=_scaled(here[measure], measure).tolist(),
+                median=cell[measure] * (1000 if measure == "seconds" else 1),
+                interval=None if math.isnan(ends[0]) else tuple(_scaled(pd.Series(ends), measure)),
+                oversubscribed=cell["oversubscribed"],
+                tip=_tip_of_median(cell, hosts),
+                tips_of_launches=[
+                    _about(row, hosts) | {"launch (n = 1)": row["launch"]} for row in here.to_dict("records")
+                ],
+            )
         )
-        tips = [_about(row, hosts) | {"launch (n = 1)": row["launch"]} for row in group.to_dict("records")]
-        svg.mark(points, [own], *tips)
-
-
-def _draw_medians(axes: Axes, cells: pd.DataFrame, measure: str, looks: Mapping[str, Style], hosts: str) -> None:
-    """A line through the medians of each strategy, with their intervals."""
-    for own, group in cells.sort_values("bandwidth_bits_per_second").groupby("own"):
-        look, dashes = looks[own], "-" if group["same_maths"].all() else _DASHES
-        [line] = axes.plot(
-            _shifted(group, look), _scaled(group[measure], measure), color=look.color, linestyle=dashes, zorder=2
-        )
-        svg.mark(line, [own])
-        for is_oversubscribed, part in group.groupby("oversubscribed"):
-            [medians] = axes.plot(_shifted(part, look), _scaled(part[measure], measure), look.marker, color=look.color)
-            fill = style.PAPER if is_oversubscribed else look.color
-            medians.set(markersize=3.8, markeredgewidth=0.8, markerfacecolor=fill, zorder=3)
-            svg.mark(medians, [own], *[_tip_of_median(row, hosts) for row in part.to_dict("records")])
-        known = group.dropna(subset=["low_seconds"])
-        if len(known):
-            low, high = known["low_seconds"], known["high_seconds"]
-            if measure == "seconds":
-                low, high = 1000 * low, 1000 * high
-            else:
-                low, high = known["global_batch"] / high, known["global_batch"] / low
-            intervals = axes.vlines(_shifted(known, look), low, high, color=look.color, linewidth=1.8, alpha=0.6)
-            svg.mark(intervals, [own])
+    layout.draw_points(axes, own, points, look, dashes="-" if cells["same_maths"].all() else _DASHES)
 
 
 def _draw_bounds(axes: Axes, cells: pd.DataFrame, measure: str, looks: Mapping[str, Style]) -> None:
@@ -170,11 +158,6 @@ def _bandwidth_axis(axes: Axes, cells: pd.DataFrame) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     margin = (bandwidths[-1] / bandwidths[0]) ** 0.05
     axes.set_xlim(bandwidths[0] / 1e6 / margin, bandwidths[-1] / 1e6 * margin)
-
-
-def _shifted(rows: pd.DataFrame, look: Style) -> pd.Series:
-    """Bandwidths in Mbit/s, a little aside for each strategy, so that marks on one another all stay visible."""
-    return rows["bandwidth_bits_per_second"] / 1e6 * math.exp(0.5 * look.shift)
 
 
 def _legend(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[Handle]:

@@ -2,15 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from common.errors import UserError
-from common.files import write_atomically
+from common.files import ensure_writable, write_atomically
 from reports import blocks
-from reports.blocks import Block
+from reports.blocks import Block, Drawings
 from reports.render import pdf, web_page
-from reports.render.drawing import Drawings, draw_all, narrow
 
 
 def compose(subtitle: str, started_at: Iterable[str], parts: Sequence[Block]) -> tuple[dict[str, object], Drawings]:
@@ -43,12 +41,21 @@ def page_beside(out: Path) -> Path:
     return page_file
 
 
+def ensure_ready(out: Path) -> None:
+    """Raise UserError where the PDF or the page can't be written."""
+    for path in (out, page_beside(out)):
+        ensure_writable(path)
+
+
+def draw_all(drawings: Drawings) -> dict[str, bytes]:
+    """Every figure as SVG by its file's name."""
+    return {name: draw() for name, draw in drawings.items()}
+
+
 def write(out: Path, started_at: Iterable[str], content: dict[str, object], drawings: Drawings) -> dict[str, bytes]:
     """Write the PDF and, beside it, the page; return the figures by their files' names, as SVG."""
-    images = draw_all(drawings | narrow(drawings))
-    with ThreadPoolExecutor(1) as thread:
-        page = thread.submit(web_page.build, content, images)
-        document = pdf.typeset(started_at, content, images)
+    images = draw_all(drawings)
+    document, page = pdf.typeset(started_at, content, images), web_page.build(content, images)
     write_atomically(out, document)
-    write_atomically(page_beside(out), page.result())
+    write_atomically(page_beside(out), page)
     return images

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from reports.blocks import Block
 from reports.charts import style, svg
-from reports.render import drawing
 
 _SHORT_CELL = 26  # Characters.
 _ROWS_OF_A_LONG_TABLE = 25  # From so many on a table scrolls below its header.
@@ -22,7 +21,7 @@ _ROWS_OF_A_LONG_TABLE = 25  # From so many on a table scrolls below its header.
 def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
     """The page of what `document.compose` gave: the same bytes for the same input.
 
-    `images` are what its figures and the narrow ones of `drawing.narrow` draw, as SVG.
+    `images` are its figures as SVG.
     """
     parts, title = [], ""
     for position, block in enumerate(content["blocks"]):
@@ -109,8 +108,6 @@ def _written(block: Block, position: int, title: str, images: Mapping[str, bytes
             where = _list(block["where"]) if block["where"] else ""
             what = f"<p><strong>{escape(block['what'])}</strong></p>\n<p>{reason}</p>"
             return f'<div class="caution">\n{what}\n{where}</div>\n'
-        case "code":
-            return _code(block)
         case "figure":
             return _figure(block, position, images)
         case "table":
@@ -125,26 +122,11 @@ def _list(items: Iterable[str]) -> str:
     return f"<ul>\n{''.join(f'<li>{escape(item)}</li>' + chr(10) for item in items)}</ul>\n"
 
 
-def _code(block: Block) -> str:
-    """Lines of a source, which count themselves from the first one's number on."""
-    lines = "".join(f"<span>{escape(line)}\n</span>" for line in block["lines"])
-    start = f"counter-reset: line {block['first_line'] - 1}"
-    place = f"{block['file']}, from line {block['first_line']} on"
-    return (
-        f'<figure class="code">\n<pre tabindex="0" style="{start}"><code>{lines}</code></pre>\n'
-        f"<figcaption>{escape(place)}</figcaption>\n</figure>\n"
-    )
-
-
 def _figure(block: Block, position: int, images: Mapping[str, bytes]) -> str:
-    """A figure for wide windows and the same for narrow ones, of which the page shows one."""
-    shown = {"wide": block["file"], "narrow": drawing.narrow_name(block["file"])}
-    told = block["alt"] or block["caption"]
-    parts = [
-        f'<div class="{name}">{svg.inlined(images[file], f"{name[0]}{position}", told)}</div>\n'
-        for name, file in shown.items()
-    ]
-    return f'<figure class="chart">\n{"".join(parts)}<figcaption>{escape(block["caption"])}</figcaption>\n</figure>\n'
+    """A figure, which scrolls in its own box where it is wider than the page."""
+    drawn = svg.inlined(images[block["file"]], f"f{position}", block["alt"] or block["caption"])
+    caption = f"<figcaption>{escape(block['caption'])}</figcaption>"
+    return f'<figure class="chart">\n<div class="scroll" tabindex="0">{drawn}</div>\n{caption}\n</figure>\n'
 
 
 def _table(block: Block, title: str) -> str:
@@ -153,14 +135,16 @@ def _table(block: Block, title: str) -> str:
     header = ""
     if any(block["columns"]):
         cells = (
-            f'<th scope="col"{_classed(name)}><button type="button">{escape(column)}</button></th>\n'
+            f'<th scope="col"{_classed(name)}>{escape(column)}</th>\n'
             for name, column in zip(classes, block["columns"], strict=True)
         )
         header = f"<thead>\n<tr>\n{''.join(cells)}</tr>\n</thead>\n"
     tints = block["tints"] or [[""] * len(classes)] * len(block["rows"])
+    # A name that stands in the row above as well recedes.
+    above = ["", *(row[0] for row in block["rows"])]
     rows = [
-        f"<tr>{_cells(row, classes, block['warned'], colors)}</tr>\n"
-        for row, colors in zip(block["rows"], tints, strict=True)
+        f"<tr{_classed('repeated' if row[0] == name else '')}>{_cells(row, classes, block['warned'], colors)}</tr>\n"
+        for row, colors, name in zip(block["rows"], tints, above, strict=False)
     ]
     notes = "".join(f"<p>{escape(note)}</p>\n" for note in block["notes"])
     long = " long" if len(block["rows"]) > _ROWS_OF_A_LONG_TABLE else ""

@@ -7,7 +7,7 @@ import pandas as pd
 from common.contract import mlp
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
 from common.records.training import Record
-from reports.tables import columns, pairs, summaries
+from reports.tables import pairs, summaries
 
 FEWEST = 3
 """Bandwidths that make a sweep."""
@@ -37,8 +37,8 @@ def table(
             "base_seconds": cell["global_batch"] / workers / cell["base_samples_per_second"],
         }
         rows.append(cell | about | _over_base(cell, rates))
-    found = columns.table("bandwidths", rows)
-    return found.sort_values(["regime", "own", "workers", "hosts", "delay_seconds", "bandwidth_bits_per_second"])
+    keys = ["regime", "own", "workers", "hosts", "delay_seconds", "bandwidth_bits_per_second"]
+    return pd.DataFrame(rows).sort_values(keys) if rows else pd.DataFrame(columns=keys)
 
 
 def ring_bound(parameter_bytes: int, workers: int, bits_per_second: float) -> float:
@@ -67,9 +67,7 @@ def paying(found: pd.DataFrame) -> pd.DataFrame:
         slowest = ordered.iloc[-1]
         least = {"least_bits_per_second": slowest["bandwidth_bits_per_second"], "least_ratio": slowest["ratio"]}
         rows.append(ordered.iloc[0].to_dict() | {"pays_from": pays_from} | least)
-    return pd.DataFrame(
-        rows, columns=[*columns.COLUMNS["bandwidths"], "pays_from", "least_bits_per_second", "least_ratio"]
-    )
+    return pd.DataFrame(rows)
 
 
 def _on_the_wire(cells: pd.DataFrame) -> pd.Series:

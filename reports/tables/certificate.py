@@ -38,7 +38,7 @@ _SUMMARY = (
 
 def compare(results: Results) -> list[Comparison]:
     """Every `ok` launch beside its oracle, as `common.records.certificate.compare` has it."""
-    return certificate.compare(results.records, results.folder, results.differences.launches)
+    return certificate.compare(results.records, results.folder, results.origin.differences.launches)
 
 
 def deviations(comparisons: Sequence[Comparison]) -> pd.DataFrame:

@@ -24,6 +24,7 @@ NAMED_SHARE = 0.02
 """The share of the measured step from which on a part counts as a limit, and the rest is named."""
 
 _TIMES = ["seconds", "input_seconds", "rank_spread"]
+_EXPOSED = ("exposed_seconds", "exposed_low", "exposed_high", "exposed_n")
 _OF_A_PART = ("part", "seconds", "low", "high", "n", "is_paired")
 
 
@@ -158,7 +159,8 @@ def split(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
             alone = silent.get(key, {"seconds": math.nan, "n": 0})
             times = {"step_seconds": row["seconds"], "step_n": row["n"]}
             times |= {"compute_seconds": alone["seconds"], "compute_n": alone["n"]}
-            rows.append(row | times | pairs.medians("exposed", steps[key].exposed))
+            exposed = zip(_EXPOSED, pairs.median(steps[key].exposed), strict=True)
+            rows.append(row | times | dict(exposed))
     return columns.table("exposed", rows)
 
 

@@ -1,14 +1,13 @@
-"""Which windows, launches and rounds something else disturbed: other processes, the hypervisor, slower cores."""
+"""Which launches and rounds something else disturbed: other processes, the hypervisor, slower cores."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from common.measurement.disturbance import TICK_SECONDS
-from common.records.training import Record
-from reports.tables import columns
+from common.records.training import Record, Window
 
 TOLERATED_SHARE = 0.05
 """The share of its cores' time that may go to others in a launch that counts as undisturbed: the margin within which
@@ -17,116 +16,98 @@ two strategies are called alike, unless somebody asks for another one."""
 TOLERATED_SLOWNESS = 0.10
 """By how much a core may be slower than usual in it: the spin of a window varies by a few per cent on a quiet one."""
 
-_BESIDE = "beside the plan"
-_READ = (
-    *("core_seconds", "steal_seconds", "busy_seconds", "own_seconds"),
-    *("involuntary_switches", "spin_seconds", "clock_megahertz"),
-)
+STEAL, OTHERS, SPIN, CLOCK = "steal", "others", "spin", "clock"
+"""What disturbs: the hypervisor, other processes, a spin that takes longer, and a clock that is slower than usual."""
 
 
-def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
-    """One row for each launch whose windows tell what else happened around them: what it was, and whether it disturbed.
+@dataclass(frozen=True)
+class Disturbance:
+    """What else happened on the cores of one launch."""
+
+    launch: str
+    round: int | None
+    """None beside the rounds."""
+    shares: Mapping[str, float]
+    """By what disturbs, the share of the time or speed of its cores that the worst rank lost; 0 where nothing tells."""
+    disturbed: bool
+
+
+def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> list[Disturbance]:
+    """One row for each launch whose windows tell what else happened around them.
 
     A round is the plan's repetition; without a plan, the launch's place among its equals in the order of their names.
-    What nothing tells is NaN.
     """
-    windows = _windows(records)
-    if windows.empty:
-        return columns.table("disturbances", ())
-    launches, places = windows.groupby("launch", sort=False), _places(records, plan)
-    found = launches[["spin_seconds", "clock_megahertz"]].median()
-    found = found.rename(columns={"clock_megahertz": "megahertz"})
-    found["windows"], found["disturbed_windows"] = launches.size(), launches["disturbed"].sum()
-    found["switches"] = launches["involuntary_switches"].sum() / launches["seconds"].sum()
-    worst = _ranks(windows)[["disturbed", "steal", "others", "slowness", "slower_clock"]].groupby(level="launch").max()
-    found["part"], found["round"] = zip(*(places[launch] for launch in found.index), strict=True)
-    return columns.table("disturbances", found.join(worst).reset_index().to_dict("records"))
+    told: dict[tuple[str, int], list[Window]] = {}
+    of_kind: dict[tuple[str, int], list[Window]] = {}
+    for name, record in records.items():
+        for window in record.windows:
+            if window.spin_seconds is not None:
+                told.setdefault((name, window.rank), []).append(window)
+                # Without cores of its own a worker waits for the others of its launch, which is nobody else's doing.
+                if record.pinned_cores:
+                    of_kind.setdefault((_kind(record), window.rank), []).append(window)
+    ranks: dict[str, list[tuple[dict[str, float], bool]]] = {}
+    for (name, rank), windows in told.items():
+        ranks.setdefault(name, []).append(_of_rank(windows, of_kind.get((_kind(records[name]), rank), [])))
+    rounds, found = _rounds(records, plan), []
+    for name, judged in ranks.items():
+        shares = {cause: max(own[cause] for own, _ in judged) for cause in (STEAL, OTHERS, SPIN, CLOCK)}
+        found.append(Disturbance(name, rounds.get(name), shares, any(disturbed for _, disturbed in judged)))
+    return found
 
 
-def disturbed_rounds(found: pd.DataFrame) -> set[int]:
-    """The rounds in which a launch was disturbed, of the rows of `table`."""
-    return {int(number) for number in found.loc[found["disturbed"] & in_rounds(found), "round"]}
+def disturbed_rounds(found: Sequence[Disturbance]) -> list[int]:
+    """The rounds in which a launch was disturbed."""
+    return sorted({row.round for row in found if row.disturbed and row.round is not None})
 
 
-def _windows(records: Mapping[str, Record]) -> pd.DataFrame:
-    """One row for each window of each rank that tells of its surroundings: the record's keys, and whether disturbed."""
-    found = [
-        (name, window)
-        for name, record in records.items()
-        for window in record.windows
-        if window.spin_seconds is not None
-    ]
-    if not found:
-        return pd.DataFrame()
-    # Column by column: rows of a hundred thousand mappings take seconds.
-    read = {name: [getattr(window, name) for _, window in found] for name in ("rank", "seconds", *_READ)}
-    windows = pd.DataFrame({"launch": [name for name, _ in found], **read}).astype(dict.fromkeys(_READ, float))
-    windows["cell"] = windows["launch"].map({name: _cell(record) for name, record in records.items()})
-    windows["is_pinned"] = windows["launch"].map({name: bool(records[name].pinned_cores) for name in records})
-    # How many counts of a core its numbers are the difference of.
-    windows["counts"] = (windows["core_seconds"] / windows["seconds"]).round().clip(lower=1)
-    windows["taken"] = windows["busy_seconds"] - windows["own_seconds"]
-    windows["slowness"] = _over_usual(windows, "spin_seconds") - 1
-    windows["slower_clock"] = 1 - _over_usual(windows, "clock_megahertz")
-    windows["disturbed"] = _is_disturbed(windows)
-    return windows
-
-
-def _over_usual(windows: pd.DataFrame, name: str) -> pd.Series:
-    """Over the median of the same rank's windows in all launches of its cell; none without cores of its own.
-
-    There a worker waits for the others of its launch, which is nobody else's doing.
-    """
-    pinned = windows[windows["is_pinned"]]
-    return pinned[name] / pinned.groupby(["cell", "rank"])[name].transform("median")
-
-
-def _ranks(windows: pd.DataFrame) -> pd.DataFrame:
-    """The windows of each rank of each launch together, by launch and rank."""
-    told = windows.assign(told_seconds=windows["core_seconds"].where(windows["taken"].notna()))
-    groups = told.groupby(["launch", "rank"])
-    ranks = groups[["core_seconds", "told_seconds", "steal_seconds", "taken", "counts"]].sum(min_count=1)
-    ranks = ranks.join(groups[["slowness", "slower_clock"]].median())
-    ranks["disturbed"] = _is_disturbed(ranks)
-    ranks["steal"] = ranks["steal_seconds"] / ranks["core_seconds"]
-    ranks["others"] = (ranks["taken"] / ranks["told_seconds"]).clip(lower=0)
-    return ranks
-
-
-def _is_disturbed(rows: pd.DataFrame) -> pd.Series:
-    """Whether windows, or the windows of ranks together, lost too much of their cores, or their cores were too slow.
+def _of_rank(windows: Sequence[Window], of_kind: Sequence[Window]) -> tuple[dict[str, float], bool]:
+    """The shares of all windows of one rank, and whether it was disturbed, beside the windows `of_kind`.
 
     The kernel's counts are rounded to whole ticks, so the difference of two has a standard deviation of a tick over the
     root of 6, and one of several thereof together more by the root of their number: what is within three such
     deviations may be rounding.
     """
-    rounding = 3 * TICK_SECONDS * np.sqrt(rows["counts"] / 6)
-    least = np.maximum(TOLERATED_SHARE * rows["core_seconds"], rounding)
-    lost = (rows["steal_seconds"] > least) | (rows["taken"] > least)
-    return lost | (rows["slowness"] > TOLERATED_SLOWNESS) | (rows["slower_clock"] > TOLERATED_SLOWNESS)
+    core, stolen = _numbers(windows, "core_seconds"), float(np.nansum(_numbers(windows, "steal_seconds")))
+    taken = _numbers(windows, "busy_seconds") - _numbers(windows, "own_seconds")
+    counts = np.nansum(np.maximum(1, np.round(core / _numbers(windows, "seconds"))))
+    least = max(TOLERATED_SHARE * np.nansum(core), 3 * TICK_SECONDS * np.sqrt(counts / 6))
+    shares = {
+        STEAL: stolen / max(np.nansum(core), TICK_SECONDS),
+        OTHERS: max(0.0, np.nansum(taken) / max(np.nansum(core[~np.isnan(taken)]), TICK_SECONDS)),
+        SPIN: _over_usual(windows, of_kind, "spin_seconds") - 1,
+        CLOCK: 1 - _over_usual(windows, of_kind, "clock_megahertz"),
+    }
+    is_slow = max(shares[SPIN], shares[CLOCK]) > TOLERATED_SLOWNESS
+    return shares, bool(stolen > least or np.nansum(taken) > least or is_slow)
 
 
-def _cell(record: Record) -> str:
+def _numbers(windows: Sequence[Window], name: str) -> np.ndarray:
+    """A field of each window; NaN where it isn't told."""
+    return np.array([getattr(window, name) for window in windows], float)
+
+
+def _over_usual(windows: Sequence[Window], of_kind: Sequence[Window], name: str) -> float:
+    """The median of a field over that of all windows of its kind; 1 where that isn't known."""
+    own, usual = _numbers(windows, name), _numbers(of_kind, name)
+    if np.isnan(own).all() or np.isnan(usual).all():
+        return 1.0
+    return float(np.nanmedian(own) / np.nanmedian(usual))
+
+
+def _kind(record: Record) -> str:
     """What has to be equal for a core to be as busy with the launch itself, and so as fast."""
     machine = f"{record.host.name} {record.host.processor} {record.host.cores}"
     return f"{record.name} {record.world_size} {record.exchange} {record.scaling} {record.task.preset} {machine}"
 
 
-def _places(records: Mapping[str, Record], plan: pd.DataFrame | None) -> dict[str, tuple[str, float]]:
-    """The stage and the round of each launch; NaN for one that the plan doesn't name."""
+def _rounds(records: Mapping[str, Record], plan: pd.DataFrame | None) -> dict[str, int]:
+    """The round of each launch that belongs to one."""
     if plan is None:
-        equals: dict[str, int] = {}
-        places = {}
+        equals: dict[str, list[str]] = {}
         for name, record in records.items():
-            equals[_cell(record)] = equals.get(_cell(record), 0) + 1
-            places[name] = ("round", float(equals[_cell(record)]))
-        return places
+            equals.setdefault(_kind(record), []).append(name)
+        return {name: place for names in equals.values() for place, name in enumerate(names, start=1)}
     # A plan without stages is an older one's, of nothing but rounds.
-    stages = plan["stage"] if "stage" in plan else ["round"] * len(plan)
-    planned = zip(plan["launch"].astype(str), stages, plan["repetition"].astype(float), strict=True)
-    known = {launch: (str(stage), number) for launch, stage, number in planned}
-    return {name: known.get(name, (_BESIDE, math.nan)) for name in records}
-
-
-def in_rounds(found: pd.DataFrame) -> pd.Series:
-    return found["part"] == "round"
+    rounds = plan[plan["stage"] == "round"] if "stage" in plan else plan
+    return dict(zip(rounds["launch"].astype(str), rounds["repetition"].astype(int), strict=True))

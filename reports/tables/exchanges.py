@@ -6,53 +6,71 @@ them is hidden; where it shows more, they take longer beside computing.
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
 from common.records.collectives import Cell, CollectivesRecord, transfer_seconds
 from common.records.trace import STEP
-from reports.tables import columns, pairs
-from reports.tables.decomposition import Configuration, Steps
+from common.statistics.intervals import Interval
+from reports.tables import pairs
+from reports.tables.decomposition import Configuration, Steps, configuration
 
 OVERLAP, CONTENTION = "overlap", "contention"
-_KEYS = ["regime", "strategy", "workers"]
-SENT = ("sent_bytes", "step_sent_bytes")
 
 
-def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], steps: Steps) -> pd.DataFrame:
-    """One row for each regime, strategy and number of workers whose step was replayed, all times in seconds.
+@dataclass(frozen=True)
+class Exchange:
+    """The step of one configuration beside its replays, all times in seconds."""
 
-    `launches` are those of `summaries`, `steps` those of `decompose`. A replay counts by the median over its calls, a
-    trace by the median over its steps.
+    regime: str
+    strategy: str
+    workers: int
+    oversubscribed: bool
+    library: str
+    """What carried the messages in their replay."""
+    source: str
+    """What told these messages."""
+    messages: tuple[int, ...]
+    """Of a step, in each replay."""
+    size_bytes: float
+    """Of the messages of a step together, the median over replays."""
+    sent_bytes: float
+    """That all ranks sent in a replayed step, packet headers included, the median over replays; NaN: not counted."""
+    step_sent_bytes: float
+    """The same in a whole step."""
+    exposed: Interval | None
+    """Exposed communication of the step, over rounds."""
+    replay: Interval | None
+    """What the messages take alone, over launches."""
+    leftover: Interval | None
+    """The first less the second, over rounds."""
+    under_way_seconds: float
+    """That at least one message was under way in a traced step; NaN where no tracer tells."""
+    under_way_steps: int
+    verdict: str
+    replays: tuple[str, ...]
+    """The stems of their records."""
+
+
+def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], steps: Steps) -> list[Exchange]:
+    """One row for each configuration whose step was replayed.
+
+    `launches` are those of `summaries`, `steps` those of `decompose`. A replay counts by the median over its calls.
     """
-    found = _measured(launches, replays)
-    rows = []
-    for key, group in found.groupby(_KEYS):
-        rows.append(dict(zip(_KEYS, key, strict=True)) | _row(group, steps[Configuration(*key)].exposed))
-    return columns.table("exchanges", rows)
-
-
-def _measured(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) -> pd.DataFrame:
-    """One row for each good replay whose launch was measured."""
-    steps, rows = {row["launch"]: row for row in launches.to_dict("records")}, []
+    measured = {row["launch"]: row for row in launches.to_dict("records")}
+    groups: dict[Configuration, list[str]] = {}
     for stem, record in replays.items():
-        launch = record.replayed and steps.get(record.replayed.launch)
-        if launch is None or trouble(record):
-            continue
-        cell = _step(record)
-        rows.append(
-            launch
-            | {"step_sent_bytes": launch["wire_bytes"], "sent_bytes": cell.sent_bytes}
-            | {"replay": stem, "round": record.repetition, "seconds": statistics.median(transfer_seconds(cell))}
-            | {"messages": len(cell.messages), "size_bytes": cell.size_bytes, "library": record.title}
-            | {"source": record.replayed.source, "under_way": tuple(record.replayed.under_way_seconds)}
-        )
-    return pd.DataFrame(rows, columns=None if rows else _KEYS)
-
-
-def _step(record: CollectivesRecord) -> Cell | None:
-    return next((cell for cell in record.cells if cell.collective == STEP), None)
+        launch = record.replayed and measured.get(record.replayed.launch)
+        if launch and not trouble(record):
+            groups.setdefault(configuration(launch), []).append(stem)
+    found = []
+    for key in sorted(groups):
+        records = [replays[stem] for stem in groups[key]]
+        own = pd.DataFrame([measured[record.replayed.launch] for record in records])
+        found.append(_exchange(key, tuple(groups[key]), records, own, steps[key].exposed))
+    return found
 
 
 def trouble(record: CollectivesRecord) -> str:
@@ -65,21 +83,37 @@ def trouble(record: CollectivesRecord) -> str:
     return "Its ranks were on several hosts, whose clocks aren't one." if len(record.hosts) > 1 else ""
 
 
-def _row(group: pd.DataFrame, exposed: pd.Series) -> dict[str, object]:
-    """The columns on the replays of one cell, beside what its step shows of its exchange by round."""
+def _step(record: CollectivesRecord) -> Cell | None:
+    return next((cell for cell in record.cells if cell.collective == STEP), None)
+
+
+def _exchange(
+    key: Configuration,
+    stems: tuple[str, ...],
+    records: Sequence[CollectivesRecord],
+    launches: pd.DataFrame,
+    exposed: pd.Series,
+) -> Exchange:
+    cells = [_step(record) for record in records]
+    seconds = pd.Series([statistics.median(transfer_seconds(cell)) for cell in cells])
+    in_rounds = seconds.groupby([record.repetition for record in records]).median()
+    leftover = pairs.interval((exposed - in_rounds).dropna())
     # All replays of a trace have what it told.
-    traces = {trace for trace in group["under_way"] if trace}
-    leftover = pairs.medians("leftover", (exposed - group.groupby("round")["seconds"].median()).dropna())
-    ends = [leftover[f"leftover_{name}"] for name in ("low", "high", "n")]
-    return {
-        **{name: group[name].iloc[0] for name in ("library", "source")},
-        **{"oversubscribed": bool(group["oversubscribed"].any()), "replays": tuple(group["replay"])},
-        **{"fewest_messages": group["messages"].min(), "most_messages": group["messages"].max()},
-        **{"size_bytes": group["size_bytes"].median(), "under_way_steps": sum(map(len, traces))},
-        **{name: group[name].astype(float).median() for name in SENT},
-        "under_way_seconds": statistics.median(map(statistics.median, traces)) if traces else math.nan,
-        **pairs.medians("replay", group["seconds"]),
-        **pairs.medians("exposed", exposed),
-        **leftover,
-        "verdict": pairs.side(*ends, 0, (OVERLAP, CONTENTION)),
-    }
+    traces = {tuple(record.replayed.under_way_seconds) for record in records} - {()}
+    return Exchange(
+        *key,
+        oversubscribed=bool(launches["oversubscribed"].any()),
+        library=records[0].title,
+        source=records[0].replayed.source,
+        messages=tuple(len(cell.messages) for cell in cells),
+        size_bytes=statistics.median(cell.size_bytes for cell in cells),
+        sent_bytes=pd.Series([cell.sent_bytes for cell in cells], dtype=float).median(),
+        step_sent_bytes=launches["wire_bytes"].median(),
+        exposed=pairs.interval(exposed),
+        replay=pairs.interval(seconds),
+        leftover=leftover,
+        under_way_seconds=statistics.median(map(statistics.median, traces)) if traces else math.nan,
+        under_way_steps=sum(map(len, traces)),
+        verdict=pairs.side(leftover, 0, (OVERLAP, CONTENTION)),
+        replays=stems,
+    )

@@ -19,7 +19,7 @@ def load(folder: str | Path) -> Material:
     Runs the oracle for the deviations, which takes seconds. Raises UserError where `folder` can't be reported on.
     """
     results = read_results(Path(folder))
-    for sentence in manifest.in_words(results.differences):
+    for sentence in manifest.in_words(results.origin.differences):
         warnings.warn(sentence, stacklevel=3)
     return gather(results)
 

@@ -1,31 +1,52 @@
-"""The hosts that workers were spread over: links, bytes sent, and which host started or finished a window last."""
+"""The hosts that workers were spread over: which of them started or finished a window last, and by how much."""
 
 import math
+import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
-from msgspec import structs
 
 from common.records.header import Host
 from common.records.training import Record
-from reports.tables import columns
 
 
-def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
-    """One row for each host of each measured launch that names any, in the order of the ranks.
+@dataclass(frozen=True)
+class Skew:
+    """How far the hosts of one launch with exchange are apart in its windows."""
 
-    `launches` are those of `summaries`.
-    """
+    regime: str
+    strategy: str
+    workers: int
+    windows: int
+    """Clocked windows of which ranks on several hosts tell when they were."""
+    seconds: float
+    """How much later a window's last rank started than its first, median over windows."""
+    uncertainty_seconds: float
+    """How far that may be wrong: the uncertainty of two clocks, whichever two hosts had the first and the last."""
+    started_last: Counter[str]
+    """By host, of how many windows surely a rank on it started last."""
+    finished_last: Counter[str]
+
+
+def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Skew]:
+    """One row for each measured launch with exchange whose ranks on several hosts tell when they had their windows."""
     rows = []
-    for launch in launches.to_dict("records"):
+    for launch in launches[launches["exchange"]].to_dict("records"):
         record = records[launch["launch"]]
-        waiting = _waiting(record)
-        about = {"round_trip_seconds": record.link.round_trip_seconds if record.link else math.nan}
-        sent = record.host_bytes_per_step or [math.nan] * len(record.hosts)
-        for host, host_bytes, last in zip(record.hosts, sent, waiting["by_host"], strict=True):
-            known = {"host": host.name, "host_workers": host.workers, "sent_bytes": host_bytes}
-            rows.append(structs.asdict(host) | launch | about | known | waiting["of_all"] | last)
-    return columns.table("hosts", rows)
+        windows, uncertainties = [*starts_and_ends(record)], [clock_uncertainty(host) for host in record.hosts]
+        if windows:
+            skews = [max(start for _, start, _ in own) - min(start for _, start, _ in own) for own in windows]
+            starts = [_last([(place, start) for place, start, _ in own], uncertainties) for own in windows]
+            ends = [_last([(place, end) for place, _, end in own], uncertainties) for own in windows]
+            started, finished = (
+                Counter(record.hosts[place].name for place in places if place is not None) for places in (starts, ends)
+            )
+            configuration = (launch["regime"], launch["strategy"], launch["workers"])
+            skew = (statistics.median(skews), sum(sorted(uncertainties)[-2:]))
+            rows.append(Skew(*configuration, len(windows), *skew, started, finished))
+    return rows
 
 
 def starts_and_ends(record: Record) -> Iterator[list[tuple[int, float, float]]]:
@@ -50,25 +71,6 @@ def starts_and_ends(record: Record) -> Iterator[list[tuple[int, float, float]]]:
     for step in sorted(by_window):
         if len({place for place, *_ in by_window[step]}) > 1:
             yield by_window[step]
-
-
-def _waiting(record: Record) -> dict[str, object]:
-    """What the windows of a launch tell of its hosts: `of_all` of them together, `by_host` of each."""
-    windows = list(starts_and_ends(record))
-    uncertainties = [clock_uncertainty(host) for host in record.hosts]
-    skews = [max(start for _, start, _ in window) - min(start for _, start, _ in window) for window in windows]
-    starts = [_last([(place, start) for place, start, _ in window], uncertainties) for window in windows]
-    ends = [_last([(place, end) for place, _, end in window], uncertainties) for window in windows]
-    of_all = {
-        "windows": len(windows),
-        "skew_seconds": float(pd.Series(skews, dtype=float).median()),
-        # Whichever two hosts had the first and the last of a window.
-        "skew_uncertainty_seconds": sum(sorted(uncertainties)[-2:]) if windows else math.nan,
-    }
-    by_host = [
-        {"started_last": starts.count(place), "finished_last": ends.count(place)} for place in range(len(record.hosts))
-    ]
-    return {"of_all": of_all, "by_host": by_host}
 
 
 def clock_uncertainty(host: Host) -> float:

@@ -1,9 +1,9 @@
 """What the sections are made from: every table of the report, and the names of its regimes."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import pandas as pd
 
@@ -24,8 +24,14 @@ from reports.tables import (
     ranking,
     summaries,
 )
+from reports.tables.disturbances import Disturbance
+from reports.tables.exchanges import Exchange
+from reports.tables.hosts import Skew
+from reports.tables.paying import Paying
 from reports.tables.ranking import Ranking
 from reports.tables.results import Results
+
+OfRegime = TypeVar("OfRegime", Paying, Exchange)
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,6 @@ class Material:
     """Every number of a report; `columns.COLUMNS` says what the columns of a table are, NaN that there is no number."""
 
     results: Results
-    against: Results | None
-    """The folder that stands beside this one, if any."""
     names: Mapping[str, str]
     """The short name of each regime, in the order in which regimes are shown."""
     regimes: Sequence[str]
@@ -58,12 +62,12 @@ class Material:
     """One row for each cell whose communication was told apart: T_step, T_comp, exposed communication, bytes sent."""
     parts: pd.DataFrame
     """One row for each part of the step of each cell, from the ideal step to the measured one."""
-    paying: pd.DataFrame
+    paying: Sequence[Paying]
     """One row for each strategy and number of workers under weak scaling: whether synchronous SGD pays."""
-    exchanges: pd.DataFrame
+    exchanges: Sequence[Exchange]
     """One row for each strategy and number of workers whose step's messages were replayed alone."""
-    hosts: pd.DataFrame
-    """One row for each host of each launch that names any: the link, the clocks, bytes sent, and who was last."""
+    hosts: Sequence[Skew]
+    """One row for each launch over several hosts: which started and finished its windows last."""
     bandwidths: pd.DataFrame
     """One row for each cell over virtual hosts whose links had several bandwidths, beside one host and a bound."""
     ceilings: pd.DataFrame
@@ -74,18 +78,13 @@ class Material:
     """One row for each cell whose records tell of memory: what the processes hold."""
     endings: pd.DataFrame
     """One row for each launch that was planned or recorded: how it ended."""
-    disturbances: pd.DataFrame
+    disturbances: Sequence[Disturbance]
     """One row for each launch that tells what else happened on its cores."""
 
     @property
     def comparisons(self) -> pd.DataFrame:
         """One row for each two strategies of a regime and number of workers: the test of their pairs within rounds."""
         return self.ranking.comparisons
-
-    @cached_property
-    def windows(self) -> pd.DataFrame:
-        """One row for each clocked window of each rank of any launch, with what else happened around it."""
-        return summaries.windows(self.results.records)
 
     @cached_property
     def deviations(self) -> pd.DataFrame:
@@ -102,55 +101,50 @@ class Material:
         """The short names of the regimes that are shown."""
         return {name: self.names[name] for name in self.regimes}
 
-    def by_regime(self, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-        """The rows of each regime that is shown, where `table` has any, in the order of the regimes."""
-        return {name: table[table["regime"] == name] for name in self.regimes if (table["regime"] == name).any()}
+    def by_regime(self, rows: Sequence[OfRegime]) -> dict[str, list[OfRegime]]:
+        """The rows of each regime that is shown, where it has any, in the order of the regimes."""
+        told = {name: [row for row in rows if row.regime == name] for name in self.regimes}
+        return {name: own for name, own in told.items() if own}
 
 
-def gather(results: Results, against: Results | None = None) -> Material:
-    """Every table of the report on `results`, beside `against`. Raises UserError for a damaged task."""
+def gather(results: Results) -> Material:
+    """Every table of the report on `results`. Raises UserError for a damaged task."""
     comparisons = certificate.compare(results)
     is_something_else = {each.launch for each in comparisons if not each.exchange and each.verdict == DEVIATES}
-    # The oracle's matrix products are computed outside of Python: the tables that don't need it come meanwhile.
-    with ThreadPoolExecutor(1) as thread:
-        comparing = thread.submit(certificate.asynchronous, results)
-        launches = summaries.launches(results.records)
-        # What computes something else without exchange isn't the T_comp of what computes this with it.
-        launches = launches[~launches["launch"].isin(is_something_else)]
-        cells = summaries.cells(launches)
-        steps = decomposition.decompose(cells, launches, results.plan)
-        exposed = decomposition.split(cells, steps)
-        told = {
-            "certificates": certificate.summary(comparisons),
-            "exposed": exposed,
-            "parts": decomposition.parts(cells, steps),
-            "paying": paying.table(launches, cells, steps, results.records),
-            "exchanges": exchanges.table(launches, results.replays, steps),
-            "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
-            "one_process": pairs.factors(launches, results.plan, ONE_PROCESS_OF),
-            "settings": pairs.against_default(launches, results.plan),
-            "phases": phases.table(launches, results.records),
-            "memory": memory.table(launches, results.records),
-            "endings": summaries.endings(results.records, results.plan),
-            "startups": summaries.startups(results.records),
-            "disturbances": disturbances.table(results.records, results.plan),
-            "ceilings": ceilings.steps(results, launches, exposed),
-            "hosts": hosts.table(launches, results.records),
-            "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
-            "colors": {record.name: record.colors for record in results.records.values()},
-        }
-    asynchronous = comparing.result()
+    launches = summaries.launches(results.records)
+    # What computes something else without exchange isn't the T_comp of what computes this with it.
+    launches = launches[~launches["launch"].isin(is_something_else)]
+    cells = summaries.cells(launches)
+    steps = decomposition.decompose(cells, launches, results.plan)
+    told = {
+        "certificates": certificate.summary(comparisons),
+        "exposed": decomposition.split(cells, steps),
+        "parts": decomposition.parts(cells, steps),
+        "paying": paying.table(launches, cells, steps, results.records),
+        "exchanges": exchanges.table(launches, results.replays, steps),
+        "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
+        "one_process": pairs.factors(launches, results.plan, ONE_PROCESS_OF),
+        "settings": pairs.against_default(launches, results.plan),
+        "phases": phases.table(launches, results.records),
+        "memory": memory.table(launches, results.records),
+        "endings": summaries.endings(results.records, results.plan),
+        "startups": summaries.startups(results.records),
+        "disturbances": disturbances.table(results.records, results.plan),
+        "ceilings": ceilings.steps(results, launches),
+        "hosts": hosts.table(launches, results.records),
+        "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
+        "colors": {record.name: record.colors for record in results.records.values()},
+    }
     names, regimes = regime_names(cells), summaries.regimes(launches)
     return Material(
         results=results,
-        against=against,
         names={name: names[name] for name in dict.fromkeys([*regimes, *names])},
         regimes=regimes,
         launches=launches,
         cells=cells,
         beside_oracle=comparisons,
         ranking=ranking.rank(launches, results.plan, results.margin, reasons_not_ranked(comparisons, results.records)),
-        asynchronous=asynchronous,
+        asynchronous=certificate.asynchronous(results),
         **told,
     )
 

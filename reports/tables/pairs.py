@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from common.statistics.intervals import FEWEST_LAUNCHES, median_interval
+from common.statistics.intervals import Interval, median_interval
 
 CAN_NOT_TELL, TOO_FEW, NO_ROUND = "can't tell", "too few rounds", "no shared round"
 """What is said where no interval lies on one side."""
@@ -59,27 +59,26 @@ def with_rounds(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.Dat
     return launch_table.assign(round=launch_table["launch"].map(rounds)).dropna(subset=["round"])
 
 
+def interval(values: pd.Series) -> Interval | None:
+    """The median over rounds with its interval; None without any round."""
+    return median_interval(values.tolist()) if len(values) else None
+
+
 def median(values: pd.Series) -> tuple[float, float, float, int]:
     """The median over rounds, both ends of its interval, and n; NaN for what doesn't exist."""
-    if values.empty:
-        return math.nan, math.nan, math.nan, 0
-    found = median_interval(values.tolist())
+    found = interval(values) or Interval(0, math.nan, None, None)
     low, high = (math.nan if end is None else end for end in (found.low, found.high))
     return found.median, low, high, found.n
 
 
-def medians(name: str, values: pd.Series, measure: str = "seconds") -> dict[str, float]:
-    """`median` as columns that begin with the name, such as `sync_seconds`, `sync_low`, `sync_high` and `sync_n`."""
-    columns = (f"{name}_{measure}" if measure else name, *(f"{name}_{end}" for end in ("low", "high", "n")))
-    return dict(zip(columns, median(values), strict=True))
-
-
-def side(low: float, high: float, n: int, middle: float, words: tuple[str, str]) -> str:
-    """What an interval over n rounds says: one of the `words` where it lies below or above the `middle`."""
-    if n < FEWEST_LAUNCHES:
-        return TOO_FEW if n else NO_ROUND
+def side(found: Interval | None, middle: float, words: tuple[str, str]) -> str:
+    """What an interval over rounds says: one of the `words` where it lies below or above the `middle`."""
+    if found is None:
+        return NO_ROUND
+    if found.low is None or found.high is None:
+        return TOO_FEW
     below, above = words
-    return above if low > middle else below if high < middle else CAN_NOT_TELL
+    return above if found.low > middle else below if found.high < middle else CAN_NOT_TELL
 
 
 def _rows(matched: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

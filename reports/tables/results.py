@@ -27,6 +27,20 @@ REPLAYS = "replays"
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What made the records of a folder, and whether they are what its launches left."""
+
+    command: str = ""
+    """The command line that fills such a folder again; empty where nobody noted it."""
+    differences: Differences = field(default_factory=Differences)
+    """What in the folder isn't as it was noted when its launches ended."""
+    variables: Mapping[str, str] | None = None
+    """The variables that frameworks obey, as the user had set them; None where nobody kept them."""
+    digest: str = ""
+    """SHA-256 of all files of records, one after another, hexadecimal."""
+
+
+@dataclass(frozen=True)
 class Results:
     """All records of one folder by their files' stems, and the planned launches (None without a plan)."""
 
@@ -39,14 +53,7 @@ class Results:
     """What the probes of the frameworks told."""
     replays: Mapping[str, CollectivesRecord] = field(default_factory=dict)
     """Exchanges of strategies that were replayed alone, by their files' stems."""
-    command: str = ""
-    """The command line that makes the same comparison again; empty where nobody noted it."""
-    differences: Differences = field(default_factory=Differences)
-    """What in the folder isn't as it was noted when its launches ended."""
-    variables: Mapping[str, str] | None = None
-    """The variables that frameworks obey, as the user had set them; None where nobody kept them."""
-    digest: str = ""
-    """SHA-256 of all files of records, one after another in the order of their names, then of replays; hexadecimal."""
+    origin: Origin = field(default_factory=Origin)
 
     @property
     def started_at(self) -> list[str]:
@@ -74,25 +81,17 @@ def read_results(folder: Path) -> Results:
     return Results(
         *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
         replays=read_presented(folder / REPLAYS, CollectivesRecord),
-        command=noted_command(folder),
-        differences=check(folder),
-        variables=kept_variables(folder),
-        digest=digest_of([*sorted(folder.glob("*.json")), *sorted((folder / REPLAYS).glob("*.json"))]),
+        origin=origin_of(folder, [*sorted(folder.glob("*.json")), *sorted((folder / REPLAYS).glob("*.json"))]),
     )
 
 
-def noted_command(folder: Path) -> str:
-    """The command line that fills such a folder again; empty where nobody noted it."""
-    noted = folder / "command.txt"
-    return noted.read_text(encoding="utf-8", errors="replace").strip() if noted.exists() else ""
-
-
-def digest_of(paths: Iterable[Path]) -> str:
-    """SHA-256 of these files' contents, one after another, in hexadecimal digits."""
-    content = hashlib.sha256()
-    for path in paths:
+def origin_of(folder: Path, files: Iterable[Path]) -> Origin:
+    """What made the records in these files of a folder."""
+    noted, content = folder / "command.txt", hashlib.sha256()
+    command = noted.read_text(encoding="utf-8", errors="replace").strip() if noted.exists() else ""
+    for path in files:
         content.update(path.read_bytes())
-    return content.hexdigest()
+    return Origin(command, check(folder), kept_variables(folder), content.hexdigest())
 
 
 def newest_comparison(folder: Path) -> Path:

@@ -20,11 +20,9 @@ from common.contract.task import PRESETS, Task
 from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Options, name_of
 from common.records import metrics
-from common.records.files import to_json
 from common.records.header import Virtual
 from common.records.training import Record
-from common.statistics.intervals import median_interval
-from reports.tables import columns
+from reports.tables import columns, pairs
 
 ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95, "mnist_5k": 0.90}
 """The test accuracy whose time is reported, for the presets with real data."""
@@ -46,19 +44,6 @@ def launches(records: Mapping[str, Record]) -> pd.DataFrame:
     regimes = _regimes(records)
     rows = [_launch(name, record) | regimes[name] for name, record in records.items() if _is_measured(record)]
     return columns.table("launches", rows)
-
-
-def windows(records: Mapping[str, Record]) -> pd.DataFrame:
-    """One row for each clocked window of each rank of any launch."""
-    return columns.table(
-        "windows",
-        (
-            {"launch": launch, "strategy": record.name, "workers": record.world_size, "exchange": record.exchange}
-            | to_json(window)
-            for launch, record in records.items()
-            for window in record.windows
-        ),
-    )
 
 
 @cache
@@ -132,21 +117,16 @@ def oversubscribed_worlds(table: pd.DataFrame) -> list[int]:
 
 def startups(records: Mapping[str, Record]) -> pd.DataFrame:
     """The time to the first step in its parts, seconds: medians over the n launches of each strategy and world size."""
-    rows = []
-    for record in records.values():
-        if record.status == "ok" and record.startup_seconds:
-            processor = record.startup_processor_seconds
-            parts = structs.asdict(processor) if processor else {}
-            rows.append(
-                {"strategy": record.name, "workers": record.world_size, "whole": record.time_to_first_step_s}
-                | structs.asdict(record.startup_seconds)
-                | {f"{part}_processor": seconds for part, seconds in parts.items()}
-            )
-    keys, merged = ["strategy", "workers"], []
-    for key, group in pd.DataFrame(rows).groupby(keys) if rows else ():
-        medians = group.drop(columns=keys).median().to_dict()
-        merged.append(dict(zip(keys, key, strict=True)) | {"n": len(group)} | medians)
-    return columns.table("startups", merged)
+    rows = [
+        {"strategy": record.name, "workers": record.world_size, "whole": record.time_to_first_step_s}
+        | structs.asdict(record.startup_seconds)
+        for record in records.values()
+        if record.status == "ok" and record.startup_seconds
+    ]
+    if not rows:
+        return columns.table("startups", ())
+    groups = pd.DataFrame(rows).groupby(["strategy", "workers"])
+    return columns.table("startups", groups.median().assign(n=groups.size()).reset_index().to_dict("records"))
 
 
 def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
@@ -158,19 +138,24 @@ def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
     rows = []
     for record in records.values():
         if record.status == "ok" and record.accuracies and record.task.preset in ACCURACY_TARGETS:
-            rows.append(_accuracy(record))
-    keys, merged = ["preset", "strategy", "workers", "global_batch", "seed", "steps"], []
-    for key, group in pd.DataFrame(rows).groupby(keys) if rows else ():
-        numbers = {
-            "n": len(group),
-            "accuracy": group["accuracy"].median(),
-            "lowest": group["accuracy"].min(),
-            "looked": int(group["looked"].sum()),
-            "reached": int(group["target_seconds"].notna().sum()),
-            "target_seconds": group["target_seconds"].median(),
-        }
-        merged.append(dict(zip(keys, key, strict=True)) | numbers)
-    return columns.table("accuracies", merged)
+            target, looked = ACCURACY_TARGETS[record.task.preset], len(record.accuracies) > 1
+            reached = [each.training_seconds for each in record.accuracies if looked and each.accuracy >= target]
+            known = (record.task.preset, record.name, record.world_size, record.examples_per_step)
+            known += (record.task.seed, record.task.steps)
+            rows.append((*known, record.final_accuracy, looked, reached[0] if reached else math.nan))
+    if not rows:
+        return columns.table("accuracies", ())
+    keys = ["preset", "strategy", "workers", "global_batch", "seed", "steps"]
+    found = pd.DataFrame(rows, columns=[*keys, "accuracy", "looked", "target_seconds"]).groupby(keys)
+    merged = found.agg(
+        n=("accuracy", "size"),
+        accuracy=("accuracy", "median"),
+        lowest=("accuracy", "min"),
+        looked=("looked", "sum"),
+        reached=("target_seconds", "count"),
+        target_seconds=("target_seconds", "median"),
+    )
+    return columns.table("accuracies", merged.reset_index().to_dict("records"))
 
 
 def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
@@ -189,28 +174,33 @@ def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.Data
 
 
 def _planned(row: Mapping[str, object]) -> dict[str, object]:
-    name = name_of(str(row["strategy"]), ", ".join(filter(None, [str(row["label"]), _planned_placement(row)])))
-    for_speed = bool(row["exchange"]) and row["purpose"] != "certificate"
+    hosts, bandwidth = int(row.get("hosts", 1)), float(row.get("bandwidth_bits_per_second") or math.nan)
+    # As the records of a planned launch will have it, as far as the plan tells: older ones name no hosts.
+    link = "" if math.isnan(bandwidth) else f", {bandwidth / 1e6:g} Mbit/s"
+    placement = f"{hosts} hosts{link}" if hosts > 1 else ""
     return {
-        **{"strategy": name, "bare_strategy": row["strategy"], "preset": row["preset"], "scaling": row["scaling"]},
-        **{"workers": row["workers"], "ending": "not run", "reason": "", "log": "", "for_speed": for_speed, "task": ""},
+        "strategy": name_of(str(row["strategy"]), ", ".join(filter(None, [str(row["label"]), placement]))),
+        "bare_strategy": row["strategy"],
+        "preset": row["preset"],
+        "scaling": row["scaling"],
+        "workers": row["workers"],
+        "ending": "not run",
+        "for_speed": bool(row["exchange"]) and row["purpose"] != "certificate",
+        **dict.fromkeys(("reason", "log", "task"), ""),
     }
 
 
-def _planned_placement(row: Mapping[str, object]) -> str:
-    """As the records of a planned launch will have it, as far as the plan tells: older ones name no hosts."""
-    hosts, bandwidth = int(row.get("hosts", 1)), row.get("bandwidth_bits_per_second") or math.nan
-    link = "" if math.isnan(float(bandwidth)) else f", {float(bandwidth) / 1e6:g} Mbit/s"
-    return f"{hosts} hosts{link}" if hosts > 1 else ""
-
-
 def _ended(record: Record) -> dict[str, object]:
-    task = record.task
     return {
-        **{"strategy": record.name, "bare_strategy": record.strategy, "preset": task.preset},
-        **{"scaling": record.scaling, "workers": record.world_size, "ending": record.status},
-        **{"reason": record.reason or "", "log": record.log or ""},
-        "for_speed": record.exchange and not task.checkpoint_steps,
+        "strategy": record.name,
+        "bare_strategy": record.strategy,
+        "preset": record.task.preset,
+        "scaling": record.scaling,
+        "workers": record.world_size,
+        "ending": record.status,
+        "for_speed": record.exchange and not record.task.checkpoint_steps,
+        "reason": record.reason or "",
+        "log": record.log or "",
     }
 
 
@@ -250,16 +240,11 @@ def _place(record: Record) -> str:
     """The kind of device and machine that a record was measured on."""
     # A process that holds several replicas calls its cores so many logical devices, which a curve has to join.
     device, host = "cpu" if "cpu" in record.device.lower() else record.device, record.host
-    cores, processor = host.cores or "?", host.processor or "an unknown processor"
-    return f"{device} on {cores} cores of {processor}{_virtual(record)}"
-
-
-def _virtual(record: Record) -> str:
-    """What a machine is called beyond its processor where hosts on it are virtual."""
+    place = f"{device} on {host.cores or '?'} cores of {host.processor or 'an unknown processor'}"
     if not record.virtual:
-        return ""
+        return place
     cores = record.virtual.cores_per_host
-    return f", virtual hosts of {cores:g} cores each" if cores else ", virtual hosts"
+    return f"{place}, virtual hosts of {cores:g} cores each" if cores else f"{place}, virtual hosts"
 
 
 def _pooled_tasks(records: Mapping[str, Record]) -> dict[str, Task]:
@@ -294,56 +279,51 @@ def _at_default(task: Task, names: tuple[str, ...]) -> Task:
 
 
 def _launch(name: str, record: Record) -> dict[str, object]:
-    result = metrics.throughput(record)
-    windows = metrics.window_seconds_per_step(record)
+    task, result, virtual = record.task, metrics.throughput(record), record.virtual or Virtual()
+    windows, link = metrics.window_seconds_per_step(record), record.link
     return {
-        **{"launch": name, **_declared(record)},
-        "preset": record.task.preset,
+        "launch": name,
+        "strategy": record.name,
+        "bare_strategy": record.strategy,
+        "label": record.full_label,
+        "options": record.label,
+        "family": record.family,
+        "framework": record.framework,
+        "named_base": record.base or record.strategy,
+        "compared_with": record.compared_with,
+        "synchronous": record.synchronous,
+        "same_maths": not record.other_maths,
+        "formula": record.formula,
+        "formula_source": record.formula_source,
+        "formula_bytes": _number(record.formula_bytes_per_step),
+        "preset": task.preset,
         "scaling": record.scaling,
-        "batch": record.task.batch,
+        "batch": task.batch,
         "workers": record.world_size,
-        **_placed(record),
+        "placement": record.placement,
+        "hosts": max(1, len(record.hosts)),
+        "virtual": record.virtual is not None,
+        "bandwidth_bits_per_second": _number(virtual.bandwidth_bits_per_second),
+        "delay_seconds": virtual.delay_seconds or 0.0,
+        "link_bytes_per_second": link.bytes_per_second if link else math.nan,
         "cores": record.host.cores,
         "exchange": record.exchange,
         "global_batch": record.examples_per_step,
         "seconds": result.seconds_per_step,
         "input_seconds": _input_seconds_per_step(record),
         "samples_per_second": result.samples_per_second,
-        "window_steps": record.task.window_steps,
-        "first_window_ratio": windows[0] / statistics.median(windows[1:]) if len(windows) > 2 else float("nan"),
-        "measured_seconds": _measured_seconds(record),
+        "first_window_ratio": windows[0] / statistics.median(windows[1:]) if len(windows) > 2 else math.nan,
+        "measured_seconds": sum(window.seconds for window in record.windows if window.rank == 0),
         "first_step_seconds": record.time_to_first_step_s,
         "oversubscribed": record.oversubscribed,
-        "processes_beside": record.processes_beside,
-        "wire_bytes": float("nan") if record.wire_bytes_per_step is None else record.wire_bytes_per_step,
-        "rank_spread": float("nan") if record.exchange else _rank_spread(record),
+        "wire_bytes": _number(record.wire_bytes_per_step),
+        "rank_spread": math.nan if record.exchange else _rank_spread(record),
         "peak_bytes": max(record.peak_memory_bytes, default=0),
     }
 
 
-def _declared(record: Record) -> dict[str, object]:
-    """What a record has from the declaration of its strategy, not from the launch."""
-    formula_bytes = record.formula_bytes_per_step
-    return {
-        **{"strategy": record.name, "bare_strategy": record.strategy, "label": record.full_label},
-        "options": record.label,
-        **{"family": record.family, "framework": record.framework, "named_base": record.base or record.strategy},
-        **{"compared_with": record.compared_with, "synchronous": record.synchronous},
-        **{"same_maths": not record.other_maths, "formula": record.formula, "formula_source": record.formula_source},
-        "formula_bytes": float("nan") if formula_bytes is None else formula_bytes,
-    }
-
-
-def _placed(record: Record) -> dict[str, object]:
-    """Where the workers are, and what is between them."""
-    virtual = record.virtual or Virtual()
-    bandwidth = virtual.bandwidth_bits_per_second
-    return {
-        **{"placement": record.placement, "hosts": max(1, len(record.hosts)), "virtual": record.virtual is not None},
-        "bandwidth_bits_per_second": math.nan if bandwidth is None else bandwidth,
-        "delay_seconds": virtual.delay_seconds or 0.0,
-        "link_bytes_per_second": record.link.bytes_per_second if record.link else math.nan,
-    }
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _input_seconds_per_step(record: Record) -> float:
@@ -356,11 +336,7 @@ def _input_seconds_per_step(record: Record) -> float:
         if window.input_seconds is not None:
             waited = window.input_seconds / window.steps
             longest[window.step] = max(waited, longest.get(window.step, 0.0))
-    return statistics.median(longest.values()) if longest else float("nan")
-
-
-def _measured_seconds(record: Record) -> float:
-    return sum(window.seconds for window in record.windows if window.rank == 0)
+    return statistics.median(longest.values()) if longest else math.nan
 
 
 def _rank_spread(record: Record) -> float:
@@ -369,26 +345,24 @@ def _rank_spread(record: Record) -> float:
     for window in record.windows:
         by_window.setdefault(window.step, []).append(window.seconds)
     if max(map(len, by_window.values())) == 1:
-        return float("nan")
+        return math.nan
     return statistics.median(max(seconds) / statistics.median(seconds) for seconds in by_window.values())
 
 
 def _cell(group: pd.DataFrame) -> dict[str, object]:
-    interval = median_interval(group["seconds"].tolist())
+    seconds, low, high, n = pairs.median(group["seconds"])
     first = group.iloc[0].to_dict()
     return {
         **first,
-        "n": interval.n,
-        "seconds": interval.median,
-        "low_seconds": float("nan") if interval.low is None else interval.low,
-        "high_seconds": float("nan") if interval.high is None else interval.high,
-        "samples_per_second": first["global_batch"] / interval.median,
+        "n": n,
+        "seconds": seconds,
+        "low_seconds": low,
+        "high_seconds": high,
+        "samples_per_second": first["global_batch"] / seconds,
         "first_step_seconds": group["first_step_seconds"].median(),
         "oversubscribed": bool(group["oversubscribed"].any()),
-        "processes_beside": int(group["processes_beside"].max()),
         "wire_bytes": group["wire_bytes"].median(),
         "link_bytes_per_second": group["link_bytes_per_second"].median(),
-        "window_steps": " or ".join(str(steps) for steps in sorted(group["window_steps"].unique())),
     }
 
 
@@ -399,7 +373,7 @@ def _base_columns(alone: _Cells, row: Mapping[str, object]) -> dict[str, object]
     own = _one_worker(alone, row, name_of(row["bare_strategy"], row["options"]))
     found: dict[str, object] = {"base": base["strategy"] if base else None}
     for prefix, one in (("base_", base), ("own_", own)):
-        found[f"{prefix}samples_per_second"] = one["samples_per_second"] if one else float("nan")
+        found[f"{prefix}samples_per_second"] = one["samples_per_second"] if one else math.nan
         found[f"{prefix}n"] = one["n"] if one else 0
     found["speed_up"] = metrics.speed_up(speed, found["base_samples_per_second"])
     found["efficiency"] = metrics.efficiency(speed, found["base_samples_per_second"], workers)
@@ -411,20 +385,3 @@ def _one_worker(alone: _Cells, row: Mapping[str, object], strategy: str) -> Mapp
     """The cell of one worker of `strategy` at the same work: from the same regime, else from the other scaling."""
     found = sorted(alone.get((row["work"], strategy), []), key=lambda cell: cell["regime"] != row["regime"])
     return found[0] if found else None
-
-
-def _accuracy(record: Record) -> dict[str, object]:
-    target = ACCURACY_TARGETS[record.task.preset]
-    reached = [each.training_seconds for each in record.accuracies if each.accuracy >= target]
-    looked = len(record.accuracies) > 1
-    return {
-        "preset": record.task.preset,
-        "strategy": record.name,
-        "workers": record.world_size,
-        "global_batch": record.examples_per_step,
-        "seed": record.task.seed,
-        "steps": record.task.steps,
-        "accuracy": record.final_accuracy,
-        "looked": looked,
-        "target_seconds": reached[0] if reached and looked else float("nan"),
-    }

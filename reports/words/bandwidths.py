@@ -24,6 +24,8 @@ def section(material: Material) -> list[Block]:
     """The figure and the table of each regime that has a sweep."""
     found, launches, records = material.bandwidths, material.launches, material.results.records
     names = material.shown
+    if found.empty:
+        return []
     looks = _looks(found, launches, records)
     swept = [name for name in names if (found["regime"] == name).any()]
     parts: list[Block] = []
@@ -96,7 +98,13 @@ def _table(rows: pd.DataFrame) -> Block:
     found = paying(rows)
     lines = [
         [
-            *[row["own"], str(row["hosts"]), blocks.world(row), _in_words(row), str(row["rounds"])],
+            *[
+                row["own"],
+                str(row["hosts"]),
+                blocks.world(row["workers"], row["oversubscribed"]),
+                _in_words(row),
+                str(row["rounds"]),
+            ],
             f"{_megabits(row['least_bits_per_second'])}: {blocks.number(row['least_ratio'])}",
             f"{_megabits(row['bandwidth_bits_per_second'])}: {blocks.number(row['ratio'])}",
             blocks.interval(row["low"], row["high"]),

@@ -1,20 +1,25 @@
-"""The sentence and the tables of the report on collectives."""
+"""The words, the tables and the figures of the report on collectives."""
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 
-from common.records.collective_rows import CaseFit, Missing, Row, Timing
+from common.records.collective_rows import Case, CaseFit, Missing, Row, Timing
+from common.records.collectives import CollectivesRecord
 from common.statistics import fit
 from common.statistics.fit import Estimate
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MARGIN
 from reports import blocks
 from reports.blocks import DAGGER, DASH, Block
+from reports.charts import collective_times
 from reports.charts.style import Style
 from reports.tables.collectives import Leader, grouped
+from reports.tables.results import Origin
 from reports.tables.standings import EQUIVALENT, FASTEST, NOT_RANKED, UNDECIDED
+from reports.words import machine
 
 _MOST_SIZES = 5
 """Of a table of one page's width."""
@@ -23,7 +28,14 @@ _MICROSECONDS = "\N{MICRO SIGN}s"
 _OVERSUBSCRIBED = f"{DAGGER}: more threads than cores; such times say little, and take no part in who is faster."
 
 
-def headline(found: Sequence[Leader]) -> str:
+def who_is_in_front(found: Sequence[Leader], looks: Mapping[str, Style]) -> list[Block]:
+    """The sentence and the table of the first page."""
+    if not found:
+        return [blocks.text("No launch measured anything.")]
+    return [blocks.headline(_headline(found)), _leaders_table(found, looks)]
+
+
+def _headline(found: Sequence[Leader]) -> str:
     """Which library is in front most often, and how often that is shown, in one sentence."""
     tested = [each for each in found if each.verdict != NOT_RANKED]
     if not tested:
@@ -41,9 +53,11 @@ def headline(found: Sequence[Leader]) -> str:
     return f"{first} is in front at {fastest[first] + tied[first]} of {places}: {', '.join(shown)}."
 
 
-def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
+def _leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
     """The library in front by collective and size, in its color, with its median time and how sure that is."""
-    sizes = _shown_sizes(sorted({each.row.size_bytes for each in found}))
+    sizes = sorted({each.row.size_bytes for each in found})
+    if len(sizes) > _MOST_SIZES:
+        sizes = [sizes[round(place * (len(sizes) - 1) / (_MOST_SIZES - 1))] for place in range(_MOST_SIZES)]
     rows: list[list[str]] = []
     tints: dict[tuple[int, int], str] = {}
     for case, own in grouped(found, lambda each: each.case).items():
@@ -56,8 +70,8 @@ def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
         }
         rows.append([case.collective, case.world, *[DASH if each is None else _leading(each) for each in shown]])
     columns = ["collective", "world", *[f"{size:,} B" if size else "no data" for size in sizes]]
-    counts = sorted({each.n for each in found if each.n})
-    n = f" n = {counts[0]}{f' to {counts[-1]}' if len(counts) > 1 else ''} rounds." if counts else ""
+    counts = [each.n for each in found if each.n]
+    n = f" n = {blocks.span(counts)} rounds." if counts else ""
     wide = {0: 2, 1: 3} | dict.fromkeys(range(2, len(columns)), 3)
     notes = [
         f"The library in front, and its median time in {_MICROSECONDS}. On its color: shown to be faster than all "
@@ -68,42 +82,57 @@ def leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block:
     return blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints, wide=wide)
 
 
-def _shown_sizes(sizes: Sequence[int]) -> list[int]:
-    """The smallest, the largest, and evenly between them as many as there is room for."""
-    if len(sizes) <= _MOST_SIZES:
-        return list(sizes)
-    return [sizes[round(place * (len(sizes) - 1) / (_MOST_SIZES - 1))] for place in range(_MOST_SIZES)]
-
-
 def _leading(leader: Leader) -> str:
     marks = {EQUIVALENT: " =", UNDECIDED: " ?"}
     return f"{_named(leader.row)}{marks.get(leader.verdict, '')}\n{_micro(leader.row.seconds.median)}"
 
 
+def curves(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> Block:
+    """The figure of one collective in one world."""
+    counts, sizes = [row.seconds.n for row in rows], [row.size_bytes for row in rows]
+    n = blocks.span(counts)
+    said = [f"{case.collective}, {case.world}: medians, every launch a faint mark, n = {n} launches."]
+    said += ["Upright: 95 % intervals of the medians."] if any(row.seconds.low is not None for row in rows) else []
+    said += blocks.few_note(counts, "launches")
+    if fits:
+        said.append(
+            f"Dotted: the fitted lines, through the medians of n = {blocks.span(each.fit.launches for each in fits)} "
+            "launches that measured all sizes. Below: (fitted \N{MINUS SIGN} measured) / measured."
+        )
+    names = blocks.some(sorted({row.case.library for row in rows}))
+    below = " A panel below it shows by how much the fitted lines miss them." if fits else ""
+    alt = (
+        f"Time of {case.collective} among {case.world}, over sizes from {blocks.span(sizes)} bytes, both logarithmic: "
+        f"a line for each of {names}.{below} The tables after it have all numbers."
+    )
+    return blocks.figure("times", partial(collective_times.times, list(rows), fits, dict(looks)), " ".join(said), alt)
+
+
 def sizes_table(rows: Sequence[Row]) -> Block:
-    """A row for each library and size: times, bandwidths as nccl-tests defines them, by how much ranks came late."""
+    """A row for each library and size: times, bandwidths, by how much ranks came late, and what they sent."""
     columns = ["library", "size, B", "n", f"time,\n{_MICROSECONDS}", "95 %\ninterval", "algbw,\nMB/s", "busbw,\nMB/s"]
+    columns += [f"arrival,\n{_MICROSECONDS}", "truly sent,\nB/rank", "by formula,\nB/rank", "CPU,\nns/B"]
     lines = []
     for row in _in_order(rows):
-        seconds = row.seconds
+        seconds, cost = row.seconds, row.processor_seconds_per_byte
         between = DASH if seconds.low is None else blocks.interval(seconds.low, seconds.high, _micro)
         rates = (row.algorithm_bytes_per_second, row.bus_bytes_per_second)
         megabytes = [DASH if rate is None else blocks.megabytes(rate) for rate in rates]
-        known = [_named(row), f"{row.size_bytes:,}", str(seconds.n), _micro(seconds.median)]
-        lines.append([*known, between, *megabytes, _arrival(row)])
-    return blocks.table([*columns, f"arrival,\n{_MICROSECONDS}"], lines, _sizes_notes(rows), left=(0,))
+        counts = (row.sent_bytes_per_rank, row.formula_bytes_per_rank)
+        sent = [DASH if count is None else f"{count:,.0f}" for count in counts]
+        known = [_named(row), f"{row.size_bytes:,}", str(seconds.n), _micro(seconds.median), between, *megabytes]
+        lines.append([*known, _arrival(row), *sent, DASH if cost is None else blocks.number(1e9 * cost)])
+    notes = [f"{DASH}: not known, or not defined for it; nothing unknown is a zero."]
+    notes += blocks.few_note([row.seconds.n for row in rows], "launches")
+    unsure = any(row.arrival_seconds is None and row.arrival_unknown_below_seconds for row in rows)
+    notes += ["An arrival with < is below what the hosts' clocks can tell."] if unsure else []
+    return blocks.table(columns, lines, notes + _oversubscribed_note(rows), left=(0,))
 
 
-def bytes_table(rows: Sequence[Row]) -> Block:
-    """A row for each library and size: what a rank sends in a call, truly and by two formulas, and processor time."""
-    columns = ["library", "size, B", "truly sent,\nB/rank", "by formula,\nB/rank", "by nccl-tests'\nfactor, B/rank"]
-    lines = []
-    for row in _in_order(rows):
-        sent = [_whole(each) for each in (row.sent_bytes_per_rank, row.formula_bytes_per_rank)]
-        processor = row.processor_seconds_per_byte
-        cost = DASH if processor is None else blocks.number(1e9 * processor)
-        lines.append([_named(row), f"{row.size_bytes:,}", *sent, _whole(row.factor_bytes_per_rank), cost])
-    return blocks.table([*columns, "CPU,\nns/B"], lines, _oversubscribed_note(rows), left=(0,))
+def _arrival(row: Row) -> str:
+    if row.arrival_seconds is None and row.arrival_unknown_below_seconds:
+        return f"< {_micro(row.arrival_unknown_below_seconds)}"
+    return DASH if row.arrival_seconds is None else _micro(row.arrival_seconds)
 
 
 def algorithms_table(rows: Sequence[Row]) -> Block:
@@ -112,7 +141,7 @@ def algorithms_table(rows: Sequence[Row]) -> Block:
     for (library, *told), own in groupby(
         _in_order(rows), key=lambda row: (row.case.library, row.algorithm, row.formula, row.source)
     ):
-        lines.append([library, _span([row.size_bytes for row in own]), *[each or DASH for each in told]])
+        lines.append([library, blocks.span(row.size_bytes for row in own), *[each or DASH for each in told]])
     columns = ["library", "sizes, B", "algorithm", "all ranks send", "source"]
     return blocks.table(columns, lines, [], left=(0, 2, 3, 4), wide={2: 3, 3: 3, 4: 4})
 
@@ -135,13 +164,33 @@ def fits_section(fits: Sequence[CaseFit], rows: Sequence[Row]) -> list[Block]:
     for place, own in grouped(fits, lambda each: each.case.world).items():
         named = [(each, first_rows[each.case]) for each in sorted(own, key=lambda each: each.case.library)]
         lines = [line for each, row in named for line in _pieces(each, _named(row))]
-        parts += [
-            blocks.heading(blocks.capitalized(place), level=2),
-            blocks.table(
-                [*columns, "largest\nresidual"], lines, _oversubscribed_note(row for _, row in named), left=(0, 1)
-            ),
-        ]
+        notes = _oversubscribed_note(row for _, row in named)
+        table = blocks.table([*columns, "largest\nresidual"], lines, notes, left=(0, 1))
+        parts += [blocks.heading(blocks.capitalized(place), level=2), table]
     return parts
+
+
+def _pieces(each: CaseFit, library: str) -> list[list[str]]:
+    """A row of the table for each piece of a fit."""
+    found = each.fit
+    starts = [f"{found.pieces[0].from_bytes:,}"]
+    starts += [_estimate(point, 1, "{:,.0f}".format) for point in found.breakpoints]
+    residual = blocks.percent(max(map(abs, found.residuals)), 1)
+    rows = []
+    for start, piece in zip(starts, found.pieces, strict=True):
+        alpha, beta = _estimate(piece.latency_seconds, 1e6), _estimate(piece.bytes_per_second, 1e-6)
+        known = [library, each.case.collective, start, f"{piece.to_bytes:,}"]
+        rows.append([*known, alpha, beta, str(found.launches), residual])
+    return rows
+
+
+def _estimate(estimate: Estimate, unit: float, write: Callable[[float], str] = blocks.number) -> str:
+    """A fitted number with its interval in brackets."""
+    value, *ends = (
+        None if each is None else "\N{INFINITY}" if math.isinf(each) else write(unit * each)
+        for each in (estimate.value, estimate.low, estimate.high)
+    )
+    return value if None in ends else f"{value} ({ends[0]} to {ends[1]})"
 
 
 def timing_section(timings: Sequence[Timing]) -> list[Block]:
@@ -168,51 +217,66 @@ def missing_section(gone: Sequence[Missing]) -> list[Block]:
         sizes = [each.size_bytes for each in own if each.size_bytes is not None]
         ranks = blocks.listed(sorted({str(each.case.workers) for each in own}, key=blocks.natural))
         launches = len({(each.case.workers, repetition) for each in own for repetition in each.repetitions})
-        about = [library, collective or "all", ranks, _span(sizes) if sizes else DASH, status, str(launches)]
+        about = [library, collective or "all", ranks, blocks.span(sizes) if sizes else DASH, status, str(launches)]
         lines.append([*about, reason or "no reason was recorded"])
     columns = ["library", "collective", "ranks", "size, B", "status", "launches", "reason"]
+    table = blocks.table(columns, lines, [], left=(0, 1, 4, 6), wide={6: 1})
+    return [blocks.heading("What isn't there"), table]
+
+
+def method() -> list[Block]:
+    """How the numbers came about and how to read them."""
     return [
-        blocks.heading("What isn't there"),
-        blocks.table(columns, lines, [], left=(0, 1, 4, 6), wide={6: 1}),
+        blocks.heading("How to read these numbers"),
+        blocks.items(
+            [
+                "A call's time runs from when the last rank begins it until the last rank has its result. The ranks "
+                "meet at a barrier before each call; arrival is by how much the last one begins after the first, and "
+                "is no part of the time. Calls said to be one right after the other have no barrier between them, and "
+                "their time is the mean over the loop. Between hosts each rank's clock is set right by its host's "
+                "measured offset.",
+                "Every launch is a fresh process for each rank, or one for all ranks where the library has them in "
+                "one, and counts by the median over its calls, after a warm-up. Launches are made in rounds, each of "
+                "which has every library and world once, in shuffled order. Results are compared with NumPy's.",
+                "A number is the median over n launches, with an interval by order statistics that covers the true "
+                "median in at least 95 % of experiments. Who is faster is said by paired t tests within rounds, held "
+                "down over all libraries that have the collective at this size (Holm); two intervals, apart or not, "
+                "decide nothing.",
+                "Sizes, algorithm bandwidth (size over time) and bus bandwidth (that times a factor of the collective "
+                "and the ranks) are as nccl-tests defines them (doc/PERFORMANCE.md); 1 MB is 10\u2076 bytes. "
+                "Nothing is averaged over sizes.",
+                "Truly sent is what the interfaces of the launch's own network counted over calls after the timed "
+                "ones, headers included, over the number of ranks; over several hosts what went from host to host. "
+                "What ranks hand over in shared memory isn't sent. CPU time is that of all ranks' processes together.",
+            ]
+        ),
     ]
 
 
-def _pieces(each: CaseFit, library: str) -> list[list[str]]:
-    """A row of the table for each piece of a fit."""
-    found = each.fit
-    starts = [f"{found.pieces[0].from_bytes:,}"]
-    starts += [_estimate(point, 1, "{:,.0f}".format) for point in found.breakpoints]
-    residual = blocks.percent(max(map(abs, found.residuals)), 1)
-    rows = []
-    for start, piece in zip(starts, found.pieces, strict=True):
-        alpha, beta = _estimate(piece.latency_seconds, 1e6), _estimate(piece.bytes_per_second, 1e-6)
-        known = [library, each.case.collective, start, f"{piece.to_bytes:,}"]
-        rows.append([*known, alpha, beta, str(found.launches), residual])
-    return rows
-
-
-def _estimate(estimate: Estimate, unit: float, write: Callable[[float], str] = blocks.number) -> str:
-    """A fitted number with its interval in brackets."""
-    value, *ends = (
-        None if each is None else "\N{INFINITY}" if math.isinf(each) else write(unit * each)
-        for each in (estimate.value, estimate.low, estimate.high)
-    )
-    return value if None in ends else f"{value} ({ends[0]} to {ends[1]})"
-
-
-def _sizes_notes(rows: Sequence[Row]) -> list[str]:
-    notes = [f"{DASH}: not known, or not defined for it; nothing unknown is a zero."]
-    few = any(row.seconds.low is None for row in rows)
-    notes += [f"Below {FEWEST_LAUNCHES} launches the median has no 95 % interval."] if few else []
-    unsure = any(row.arrival_seconds is None and row.arrival_unknown_below_seconds for row in rows)
-    notes += ["An arrival with < is below what the hosts' clocks can tell."] if unsure else []
-    return notes + _oversubscribed_note(rows)
-
-
-def _arrival(row: Row) -> str:
-    if row.arrival_seconds is None and row.arrival_unknown_below_seconds:
-        return f"< {_micro(row.arrival_unknown_below_seconds)}"
-    return DASH if row.arrival_seconds is None else _micro(row.arrival_seconds)
+def machine_section(records: Sequence[CollectivesRecord], origin: Origin) -> list[Block]:
+    """What the launches ran on, with which libraries, versions and settings."""
+    ok = machine.ended_ok(records)
+    machines = sorted({record.host.name for record in ok if record.host.name})
+    told = machine.facts(ok) | {
+        **({"machines, pooled": ", ".join(machines)} if len(machines) > 1 else {}),
+        "hosts": machine.distinct(", ".join(host.name for host in record.hosts) or "one" for record in ok),
+        "calls timed, after": machine.distinct(
+            f"{record.sweep.iterations} at each size, after {record.sweep.warmup_iterations}" for record in ok
+        ),
+        "results checked": blocks.share_of_launches(record.sweep.check for record in ok),
+        **machine.to_repeat(origin, records),
+    }
+    libraries = []
+    for library, own in sorted(grouped(records, lambda record: record.library).items()):
+        facts = machine.distinct(f"{name}: {fact}" for record in own for name, fact in record.facts.items())
+        carried = machine.distinct(record.backend for record in own)
+        libraries.append([library, own[0].title, own[0].family, carried, facts])
+    columns = ["library", "is", "family", "carried by", "tells of itself"]
+    return [
+        blocks.heading("Libraries, machine and versions"),
+        blocks.table(columns, libraries, [], left=(0, 1, 2, 3, 4), wide={1: 2, 4: 3}),
+        machine.table(told),
+    ]
 
 
 def _oversubscribed_note(rows: Iterable[Row]) -> list[str]:
@@ -223,17 +287,8 @@ def _named(row: Row) -> str:
     return row.case.library + DAGGER * row.oversubscribed
 
 
-def _whole(value: float | None) -> str:
-    return DASH if value is None else f"{value:,.0f}"
-
-
 def _micro(seconds: float) -> str:
     return blocks.number(1e6 * seconds)
-
-
-def _span(sizes: Sequence[int]) -> str:
-    ends = sorted({min(sizes), max(sizes)})
-    return " to ".join(f"{size:,}" for size in ends)
 
 
 def _in_order(rows: Iterable[Row]) -> list[Row]:

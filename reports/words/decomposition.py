@@ -27,7 +27,7 @@ _MOST_BARS = 40
 
 def story(material: Material) -> list[Block]:
     """Why N workers aren't N times as fast: the bars of the first regime that has any, and what their parts are."""
-    parts, told = [blocks.heading("Why not N times", level=2)], material.by_regime(material.parts)
+    parts, told = [blocks.heading("Why not N times", level=2)], _by_regime(material)
     if not told:
         return [*parts, blocks.text(" ".join([_NOTHING, *_left_out(material.cells)]))]
     rows = next(iter(told.values()))
@@ -36,7 +36,7 @@ def story(material: Material) -> list[Block]:
 
 def tables(material: Material) -> list[Block]:
     """The parts of every step: what they are, and a table for each regime; nothing without any."""
-    told = material.by_regime(material.parts)
+    told = _by_regime(material)
     if not told:
         return []
     parts = [blocks.heading("From the ideal step to the measured one", level=2), blocks.items(_definitions())]
@@ -46,6 +46,12 @@ def tables(material: Material) -> list[Block]:
         parts.append(_table(rows))
     absent = _left_out(material.cells)
     return [*parts, *([blocks.items(absent)] if absent else [])]
+
+
+def _by_regime(material: Material) -> dict[str, pd.DataFrame]:
+    """The parts of the steps of each regime that is shown, where it has any."""
+    groups = dict([*material.parts.groupby("regime")])
+    return {name: groups[name] for name in material.regimes if name in groups}
 
 
 def _about() -> str:
@@ -123,7 +129,7 @@ def _table(rows: pd.DataFrame) -> Block:
             "* No launch of the base shares a round: its median over all rounds takes its place, and no interval is "
             "given."
         )
-    notes += blocks.oversubscribed_note(rows)
+    notes += blocks.oversubscribed_note(rows["oversubscribed"])
     return blocks.table(columns, lines, notes, left=(0,))
 
 
@@ -132,7 +138,7 @@ def _line(own: pd.DataFrame, shown: Sequence[str]) -> list[str]:
     write = partial(_milliseconds, digits=_digits(cell["measured_seconds"]))
     words = {row["part"]: _in_words(row, write) for row in own.to_dict("records")}
     return [
-        *[cell["strategy"], blocks.world(cell), write(cell["ideal_seconds"])],
+        *[cell["strategy"], blocks.world(cell["workers"], cell["oversubscribed"]), write(cell["ideal_seconds"])],
         *[words.get(part, blocks.DASH) for part in shown],
         blocks.with_interval(cell["measured_seconds"], cell["measured_low"], cell["measured_high"], write),
         blocks.span(own["n"]),

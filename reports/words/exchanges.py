@@ -1,16 +1,13 @@
-"""What a strategy's exchange takes alone, beside its step: what was sent, and overlap or contention."""
+"""What a strategy's exchange takes alone, beside its step: overlap or contention."""
 
-import math
 from collections import Counter
-from collections.abc import Mapping
-
-import pandas as pd
+from collections.abc import Mapping, Sequence
 
 from common.records.collectives import CollectivesRecord, Replayed
-from common.statistics.intervals import FEWEST_LAUNCHES
+from common.statistics.intervals import FEWEST_LAUNCHES, Interval
 from reports import blocks
 from reports.blocks import Block
-from reports.tables.exchanges import SENT, trouble
+from reports.tables.exchanges import Exchange, trouble
 from reports.tables.material import Material
 
 _MINUS = "\N{MINUS SIGN}"
@@ -23,9 +20,9 @@ def section(material: Material) -> list[Block]:
         return []
     told = material.by_regime(found)
     parts = [blocks.heading("The exchange replayed alone", level=2), blocks.text(_about())]
-    parts += [blocks.items(_meanings(found["under_way_steps"].sum() > 0))] if told else []
+    parts += [blocks.items(_meanings(any(row.under_way_steps for row in found)))] if told else []
     for regime, rows in told.items():
-        parts += [blocks.heading(material.names[regime], level=3), _sent(rows), _times(rows)]
+        parts += [blocks.heading(material.names[regime], level=3), _table(rows)]
     refused = _refused(found, replays)
     return [*parts, *([blocks.text("What wasn't replayed, and why:"), blocks.items(refused)] if refused else [])]
 
@@ -43,7 +40,7 @@ def _about() -> str:
 def _meanings(is_traced: bool) -> list[str]:
     meanings = [
         "Overlap, below 0: a part of the exchange is hidden behind computing, or messages overlap one another, which a "
-        "replay doesn't let them: it waits for each before it sends the next.",
+        "replay doesn't let them.",
         "Contention, above 0: beside computing the same messages take longer. Processors and memory are shared, ranks "
         "wait for one another, and buffers are copied.",
         "There may be both in a step. Left over is contention less overlap, so each may be more than that. It is said "
@@ -51,54 +48,45 @@ def _meanings(is_traced: bool) -> list[str]:
     ]
     if is_traced:
         meanings.append(
-            "Under way: how long a traced step had at least one message under way on its first rank, a second "
-            "witness. By as much as that is longer than the replay, messages took longer while they were on their way, "
-            "which includes waiting for other ranks; by as much as it is longer than what the step shows, they were "
-            "hidden behind computing. Tracing makes a step slower, so it's too long rather than too short."
+            "Under way: how long a traced step had at least one message under way on its first rank. By as much as "
+            "that is longer than the replay, messages took longer while they were on their way; by as much as it is "
+            "longer than what the step shows, they were hidden behind computing. Tracing makes a step slower, so it's "
+            "too long rather than too short."
         )
     return meanings
 
 
-def _sent(found: pd.DataFrame) -> Block:
-    """What was sent again: by whom, and who told of it."""
+def _table(found: Sequence[Exchange]) -> Block:
     rows = []
     for row in blocks.in_order(found):
-        messages = blocks.span(pd.Series([row["fewest_messages"], row["most_messages"]]))
         # Nothing was counted within a process, or where ranks share memory.
-        counted = [blocks.megabytes(row[name]) if row[name] > 0 else blocks.DASH for name in SENT]
-        sizes = [messages, blocks.megabytes(row["size_bytes"]), *counted]
-        rows.append([row["strategy"], blocks.world(row), *sizes, row["library"], row["source"]])
-    columns = ["strategy", "workers", "messages\nof a step", "their\nMB", "MB sent,\nreplay", "MB sent,\nstep"]
-    notes = [
-        "Their MB: sizes of the messages as nccl-tests counts them. MB sent: by all ranks over the launch's own "
-        "network, packet headers included; where the replay sends what the step sends, the trace has all of it. What "
-        "doesn't cross the network isn't counted."
-    ]
-    return blocks.table([*columns, "sent by", "as told by"], rows, notes, left=(0, 6, 7), wide={6: 1, 7: 1})
-
-
-def _times(found: pd.DataFrame) -> Block:
-    rows = []
-    for row in blocks.in_order(found):
-        times = [_with_interval(row, name) for name in ("exposed", "replay", "leftover")]
-        steps = f"{_signed(row['under_way_seconds'])} (n = {row['under_way_steps']})"
-        steps = steps if row["under_way_steps"] else blocks.DASH
-        rows.append([row["strategy"], blocks.world(row), *times, steps, row["verdict"]])
-    columns = ["strategy", "workers", "the step\nshows, ms", "alone, ms", "left over, ms", "under way, ms", "which is"]
+        counted = (row.sent_bytes, row.step_sent_bytes)
+        sent = [blocks.megabytes(count) if count > 0 else blocks.DASH for count in counted]
+        times = [_with_interval(each) for each in (row.exposed, row.replay, row.leftover)]
+        steps = f"{_signed(row.under_way_seconds)} (n = {row.under_way_steps})" if row.under_way_steps else blocks.DASH
+        known = [row.strategy, blocks.world(row.workers, row.oversubscribed), blocks.span(row.messages), *sent]
+        rows.append([*known, *times, steps, row.verdict])
+    columns = ["strategy", "workers", "messages\nof a step", "MB sent,\nreplay", "MB sent,\nstep"]
+    columns += ["the step\nshows, ms", "alone, ms", "left over, ms", "under way, ms", "which is"]
+    counts = [each.n for row in found for each in (row.replay, row.exposed, row.leftover) if each]
+    sources = {f"{row.library} sent what was told by {row.source}" for row in found}
     notes = [
         "Below each time the 95 % interval of the median; n counts rounds, alone launches, under way traced steps.",
-        *blocks.few_note(found[["replay_n", "exposed_n", "leftover_n"]], "rounds or launches"),
-        *blocks.oversubscribed_note(found),
+        f"{'; '.join(sorted(sources))}. MB sent: by all ranks over the launch's own network, packet headers included; "
+        "where the replay sends what the step sends, the trace has all of it.",
+        *blocks.few_note(counts, "rounds or launches"),
+        *blocks.oversubscribed_note(row.oversubscribed for row in found),
     ]
-    return blocks.table(columns, rows, notes, left=(0, 6))
+    return blocks.table(columns, rows, notes, left=(0, 9))
 
 
-def _with_interval(row: Mapping[str, object], name: str) -> str:
-    if not row[f"{name}_n"]:
+def _with_interval(found: Interval | None) -> str:
+    if found is None:
         return blocks.DASH
-    seconds, low, high, n = (row[f"{name}_{each}"] for each in ("seconds", "low", "high", "n"))
-    number = f"{_signed(seconds)} (n = {n})"
-    return number if math.isnan(low) else f"{number}\n{blocks.interval(low, high, _signed)}"
+    number = f"{_signed(found.median)} (n = {found.n})"
+    if found.low is None or found.high is None:
+        return number
+    return f"{number}\n{blocks.interval(found.low, found.high, _signed)}"
 
 
 def _signed(seconds: float) -> str:
@@ -106,9 +94,9 @@ def _signed(seconds: float) -> str:
     return blocks.milliseconds(seconds).replace("-", _MINUS)
 
 
-def _refused(found: pd.DataFrame, replays: Mapping[str, CollectivesRecord]) -> list[str]:
+def _refused(found: Sequence[Exchange], replays: Mapping[str, CollectivesRecord]) -> list[str]:
     """A sentence for each strategy, number of workers and reason of replays that `found` has nothing of."""
-    used = {stem for stems in found["replays"] for stem in stems}
+    used = {stem for row in found for stem in row.replays}
     counts: Counter[tuple[str, int, str]] = Counter()
     for stem, record in replays.items():
         if stem not in used:

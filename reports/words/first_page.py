@@ -65,12 +65,12 @@ def _certainty(material: Material) -> list[str]:
     tested = ranking.resolution(material.ranking, material.regimes[0]) if material.regimes else ""
     ended = [endings.sentence(material.endings)]
     if rounds := disturbed_rounds(material.disturbances):
-        ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed (‡).")
+        ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed.")
     if found := len(cautions(material.launches, material.results.records)):
         kinds = "1 more thing makes" if found == 1 else f"{found} more things make"
         ended.append(f"{kinds} some numbers less certain: see \u201cCautions\u201d.")
     return [
-        *manifest.in_words(material.results.differences),
+        *manifest.in_words(material.results.origin.differences),
         tested or f"No test: that takes {FEWEST_LAUNCHES} rounds of two strategies.",
         certificate.sentence(material.certificates),
         " ".join(ended),
@@ -81,7 +81,7 @@ def _certainty(material: Material) -> list[str]:
 
 def _commands(material: Material, rows: Sequence[Standing]) -> list[str]:
     """The two most urgent commands, each with what it is for."""
-    commands, command = [], material.results.command
+    commands, command = [], material.results.origin.command
     unmade = int(material.endings["ending"].isin(["failed", "not run"]).sum())
     if unmade and command:
         launches = "launch that failed or is" if unmade == 1 else f"{unmade} launches that failed or are"

@@ -1,28 +1,30 @@
-"""The chapter on hosts: what they are, what is between them, what they sent, and who waited for whom."""
+"""The chapter on hosts: what they are, what is between them, and who waited for whom."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.header import Link
 from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
-from reports.tables import summaries
-from reports.tables.hosts import clock_uncertainty
+from reports.tables.hosts import Skew, clock_uncertainty
 from reports.tables.material import Material
 
-_MOST_HOSTS_LISTED = 4
 _FACTS = ("name", "cores", "processor", "interface", "address")
 
 
 def section(material: Material) -> list[Block]:
     """What was measured between hosts; nothing where no record names any."""
-    if not any(record.hosts for record in material.results.records.values()):
+    records = material.results.records
+    if not any(record.hosts for record in records.values()):
         return []
-    between = material.hosts[material.hosts["hosts"] > 1]
-    return [*_link(between), *_bytes(between, material.names), *_skew(between, material.names)]
+    measured = material.launches[material.launches["hosts"] > 1]
+    return [*_link([records[name] for name in measured["launch"]]), *_skew(material.hosts, material.names)]
 
 
 def about(material: Material) -> list[Block]:
@@ -85,84 +87,54 @@ def _allocations(records: Sequence[Record]) -> list[Block]:
     return [blocks.heading("The allocations", level=2), blocks.text(explanation), table]
 
 
-def _link(found: pd.DataFrame) -> list[Block]:
-    """What was measured between hosts before launches, by what was asked for."""
-    launches = found.drop_duplicates("launch").dropna(subset=["link_bytes_per_second"])
+def _link(records: Sequence[Record]) -> list[Block]:
+    """What was measured between hosts before these launches, by what was asked for."""
+    links: dict[tuple[int, float, float], list[Link]] = {}
+    for record in records:
+        if record.link:
+            asked = (record.virtual.bandwidth_bits_per_second if record.virtual else None) or math.inf
+            delay = (record.virtual.delay_seconds if record.virtual else None) or 0.0
+            links.setdefault((len(record.hosts), asked, delay), []).append(record.link)
     heading = blocks.heading("The link between them", level=2)
-    if launches.empty:
+    if not links:
         return [heading, blocks.text("No launch tells what went from one host to another before it.")]
     rows = []
-    asked = launches["bandwidth_bits_per_second"].fillna(math.inf)
-    for (hosts, bandwidth, delay), group in launches.groupby(["hosts", asked, "delay_seconds"]):
-        rates, trips = group["link_bytes_per_second"], group["round_trip_seconds"]
-        measured = len(group.drop_duplicates(["link_bytes_per_second", "round_trip_seconds"]))
+    for (hosts, bandwidth, delay), own in sorted(links.items()):
+        rates = [link.bytes_per_second for link in own]
+        trips = [link.round_trip_seconds for link in own]
         rows.append(
             [
-                *[str(hosts), _asked(bandwidth, delay), blocks.megabits(rates.median())],
-                *[f"{blocks.megabits(rates.min())} to {blocks.megabits(rates.max())}"],
-                *[_time(trips.median()), f"{_time(trips.min())} to {_time(trips.max())}"],
-                *[str(len(group)), str(measured)],
+                *[str(hosts), _asked(bandwidth, delay), blocks.megabits(statistics.median(rates))],
+                f"{blocks.megabits(min(rates))} to {blocks.megabits(max(rates))}",
+                *[_time(statistics.median(trips)), f"{_time(min(trips))} to {_time(max(trips))}"],
+                *[str(len(own)), str(len(set(zip(rates, trips, strict=True))))],
             ]
         )
     explanation = (
         "Plain TCP between hosts before a launch: the rate of its payload, and the shortest of many small messages "
         f"there and back. A full segment has {PAYLOAD_BYTES} bytes of payload in {WIRE_BYTES} on Ethernet, so a link "
         f"of 100 Mbit/s carries {100 * PAYLOAD_BYTES / WIRE_BYTES:.1f} Mbit/s of it at most. Medians over launches, "
-        "with the least and the most."
+        "with the least and the most. What was sent over it is in the section on exchange."
     )
     columns = ["hosts", "asked for", "Mbit/s, median", "range", "round trip, median", "range", "launches", "measured"]
-    real = launches["virtual"]
-    notes = [] if real.all() else ["A real link is measured once, before the first launch."]
-    return [heading, blocks.text(explanation), blocks.table(columns, rows, notes, left=(1,))]
+    return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(1,))]
 
 
-def _bytes(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
-    """What each host sent to the others in a step, beside what all send by formula."""
-    told = found[found["exchange"] & found["sent_bytes"].notna()]
-    heading = blocks.heading("Bytes from host to host", level=2)
-    if told.empty:
-        return [heading, blocks.text("No launch over several hosts counted what these sent.")]
-    rows = []
-    for (strategy, regime, workers), group in _in_order(told):
-        by_host = group.groupby("host", sort=False)["sent_bytes"].median()
-        every = group.groupby("launch")["sent_bytes"].sum()
-        ends = by_host if len(by_host) <= _MOST_HOSTS_LISTED else pd.Series([by_host.min(), by_host.max()])
-        between = ", " if len(by_host) <= _MOST_HOSTS_LISTED else " to "
-        formula = group["formula_bytes"].iloc[0]
-        rows.append(
-            [
-                *[strategy, str(workers), names[regime], str(len(every)), between.join(map(_megabytes, ends))],
-                *[_megabytes(every.median()), _megabytes(formula)],
-                f"{every.median() / formula:,.3f}" if formula > 0 else blocks.DASH,
-            ]
-        )
-    explanation = (
-        "Megabytes that each host sent to the others in a step, in the hosts' order, packet headers included, by the "
-        "counters of its interface around the clocked windows, of many hosts the least and the most; medians over n "
-        "launches. Beside them what all hosts send by the formula of the algorithm, which has no headers: on "
-        f"Ethernet these add {blocks.percent(WIRE_BYTES / PAYLOAD_BYTES - 1, 1)} to full segments, and less where the "
-        "system hands whole buffers to the interface, which counts their headers once. The formulas are in the section "
-        "on exchange."
-    )
-    columns = ["strategy", "workers", "regime", "n", "each host, MB", "all, MB", "by formula", "ratio"]
-    return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(0, 2))]
-
-
-def _skew(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+def _skew(found: Sequence[Skew], names: Mapping[str, str]) -> list[Block]:
     """How far the hosts' windows are apart, and who came last."""
-    told = found[found["exchange"] & (found["windows"] > 0)]
     heading = blocks.heading("Skew between hosts, and who waited for whom", level=2)
-    if told.empty:
+    if not found:
         return [heading, blocks.text("No launch over several hosts tells when each of its ranks started its windows.")]
+    groups: dict[tuple[str, str, int], list[Skew]] = {}
+    for row in blocks.in_order(found):
+        groups.setdefault((row.strategy, row.regime, row.workers), []).append(row)
     rows = []
-    for (strategy, regime, workers), group in _in_order(told):
-        launches = group.drop_duplicates("launch")
-        rows.append(
-            [
-                *[strategy, str(workers), names[regime], str(len(launches)), f"{launches['windows'].sum():,}"],
-                *[skew(launches), *(_who(group, edge) for edge in ("started_last", "finished_last"))],
-            ]
-        )
+    for (strategy, regime, workers), own in groups.items():
+        windows = sum(row.windows for row in own)
+        started = _who([row.started_last for row in own], windows)
+        finished = _who([row.finished_last for row in own], windows)
+        known = [strategy, str(workers), names[regime], str(len(own)), f"{windows:,}"]
+        rows.append([*known, skew_in_words(own), started, finished])
     explanation = (
         "When each rank started its clocked windows, by one clock. Each host's clock that counts from boot was asked "
         "before the launch how far it is ahead, by many round trips, of which the shortest counts; it is wrong by at "
@@ -175,32 +147,21 @@ def _skew(found: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(0, 2))]
 
 
-def skew(launches: pd.DataFrame) -> str:
-    """The median skew of these launches, a row each, in words: never a number that the clocks can't tell."""
-    median, uncertainty = launches["skew_seconds"].median(), launches["skew_uncertainty_seconds"].max()
-    if not median > uncertainty:
+def skew_in_words(launches: Sequence[Skew]) -> str:
+    """The median skew of these launches: never a number that the clocks can't tell."""
+    median = statistics.median(row.seconds for row in launches)
+    uncertainty = max(row.uncertainty_seconds for row in launches)
+    if median <= uncertainty:
         return f"below the clocks' {_within(uncertainty)}"
     return f"{_time(median)} ({_within(uncertainty)})"
 
 
-def _who(group: pd.DataFrame, edge: str) -> str:
-    """The host that was last most often, and how much can't be told."""
-    windows = group.drop_duplicates("launch")["windows"].sum()
-    counts = group.groupby("host", sort=False)[edge].sum()
-    unknown = 1 - counts.sum() / windows
-    said = [f"{counts.idxmax()} {blocks.percent(counts.max() / windows)}"] if counts.sum() else []
+def _who(last: Sequence[Counter[str]], windows: int) -> str:
+    """The host that was last most often, and of how many windows that can't be told."""
+    counts = sum(last, Counter())
+    unknown = 1 - counts.total() / windows
+    said = [f"{name} {blocks.percent(count / windows)}" for name, count in counts.most_common(1)]
     return ", ".join([*said, *([f"can't tell {blocks.percent(unknown)}"] if unknown > 0 else [])])
-
-
-def _in_order(found: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """The rows of each strategy, regime and number of workers, by strategy, then workers, hosts and bandwidth."""
-    own, speed = summaries.without_hosts(found), found["bandwidth_bits_per_second"].fillna(math.inf)
-    ordered = found.assign(own=own, speed=speed).sort_values(["own", "regime", "workers", "hosts", "speed", "launch"])
-    yield from ordered.groupby(["strategy", "regime", "workers"], sort=False)
-
-
-def _megabytes(count: float) -> str:
-    return blocks.DASH if math.isnan(count) else f"{count / 1e6:,.3f}"
 
 
 def _asked(bandwidth: float, delay: float) -> str:

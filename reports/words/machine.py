@@ -7,11 +7,11 @@ import pandas as pd
 
 from common.records import manifest
 from common.records.header import Header, Machine
-from common.records.manifest import Differences
 from common.sessions.folder import variables_in_words
 from reports import blocks
 from reports.blocks import Block
 from reports.tables.material import Material
+from reports.tables.results import Origin
 
 Kind = TypeVar("Kind", bound=Header)
 
@@ -40,16 +40,14 @@ def facts(records: Sequence[Header]) -> dict[str, str]:
     }
 
 
-def to_repeat(
-    digest: str, differences: Differences, variables: Mapping[str, str] | None, command: str, records: Sequence[Header]
-) -> dict[str, str]:
+def to_repeat(origin: Origin, records: Sequence[Header]) -> dict[str, str]:
     """By what it is, in words, what it takes to make the same session again, and to know that it's the same."""
     packages = {f"{package} {version}" for record in ended_ok(records) for package, version in record.versions.items()}
     return {
-        "all records, SHA-256": digest,
-        "digests of all files": manifest.summary(differences),
-        "variables that frameworks obey": variables_in_words(variables, any(record.hosts for record in records)),
-        "to repeat it": command or "unknown: the folder has no command.txt",
+        "all records, SHA-256": origin.digest,
+        "digests of all files": manifest.summary(origin.differences),
+        "variables that frameworks obey": variables_in_words(origin.variables, any(record.hosts for record in records)),
+        "to repeat it": origin.command or "unknown: the folder has no command.txt",
         "versions": distinct(sorted(packages), ", "),
     }
 
@@ -75,7 +73,7 @@ def section(material: Material) -> list[Block]:
         "schema of the records": distinct(str(record.schema_version) for record in records),
         "seeds": distinct(map(str, seeds)),
         "rows of the datasets, SHA-256": distinct(data),
-        **to_repeat(results.digest, results.differences, results.variables, results.command, records),
+        **to_repeat(results.origin, records),
         "carried by": distinct(carried),
     }
     return [blocks.heading("Machine, versions and settings", level=2), table(told)]

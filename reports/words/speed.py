@@ -88,14 +88,14 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
     columns = ["strategy", "workers", "n", "ms per step", "95 % interval", "samples/s", "speed-up", "efficiency"]
     columns += ["over own 1", "first step, s", "not ok"]
     notes = [*_base_notes(cells), *_asynchronous_notes(cells)]
-    notes += [*blocks.oversubscribed_note(cells), *blocks.few_note(cells["n"], "launches")]
+    notes += [*blocks.oversubscribed_note(cells["oversubscribed"]), *blocks.few_note(cells["n"], "launches")]
     return [blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 10))]
 
 
 def _speed_row(row: Mapping[str, object]) -> list[str]:
     return [
         row["strategy"],
-        blocks.world(row),
+        blocks.world(row["workers"], row["oversubscribed"]),
         str(row["n"]),
         blocks.milliseconds(row["seconds"]),
         blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds),
@@ -129,19 +129,10 @@ def _base_notes(cells: pd.DataFrame) -> list[str]:
 
 
 def _asynchronous_notes(cells: pd.DataFrame) -> list[str]:
-    """What a step of the asynchronous cells is, and how they were clocked; how cells over a chosen link were."""
-    notes = []
+    """What a step of the asynchronous cells is."""
     found = cells[~cells["synchronous"]]
-    for (name, batch), own in found.groupby([summaries.without_hosts(found), "global_batch"]):
-        steps = blocks.alternatives(own["window_steps"])
-        notes.append(
-            f"{name} is asynchronous: a step is one worker's update, of {batch} rows. It was clocked in windows of "
-            f"{steps} steps, at whose end the workers run dry."
-        )
-    linked = cells[cells["synchronous"] & cells["bandwidth_bits_per_second"].notna()]
-    if linked["window_steps"].nunique() > 1:
-        notes.append(
-            f"Over links of a chosen bandwidth windows have {blocks.alternatives(linked['window_steps'])} steps, fewer "
-            "where these take longer."
-        )
-    return notes
+    return [
+        f"{name} is asynchronous: a step is one worker's update, of {batch} rows. It was clocked in windows at whose "
+        "end the workers run dry."
+        for name, batch in sorted(set(zip(summaries.without_hosts(found), found["global_batch"], strict=True)))
+    ]

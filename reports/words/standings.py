@@ -3,8 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 
-import pandas as pd
-
 from common.records.certificate import DEVIATES
 from reports import blocks
 from reports.blocks import DASH, Block
@@ -39,7 +37,7 @@ def table(rows: Sequence[Standing]) -> Block:
 
 
 def _counts(rows: Sequence[Standing]) -> str:
-    return blocks.span(pd.Series([row.n for row in rows]))
+    return blocks.span(row.n for row in rows)
 
 
 def _cells(row: Standing) -> list[str]:

@@ -1,50 +1,23 @@
-"""Strategy by strategy: what each is, and the lines of its script that make it distributed."""
+"""What each strategy is, and which lines of its script distribute."""
 
-from collections.abc import Sequence
-
-from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
 from reports.tables.material import Material
 
-_MOST_QUOTED = 14  # Lines of source.
-
 
 def section(material: Material) -> list[Block]:
-    """A part for each strategy that was measured, with all of its labels, in the order of their names."""
-    parts: list[Block] = []
+    """A row for each strategy that was measured; nothing where none was."""
+    rows = []
     for strategy, launches in material.launches.groupby("bare_strategy"):
         records = [material.results.records[name] for name in launches["launch"]]
-        parts += [blocks.heading(str(strategy), level=2), blocks.text(_about(records)), *_quotations(records)]
-    return parts
-
-
-def _about(records: Sequence[Record]) -> str:
-    first = records[0]
-    said = f"A strategy of {first.family}" if first.family else "A strategy"
-    said += f"; {first.framework} computes." if first.framework else "."
-    if first.base:
-        said += f" Its speed-ups are over {first.base}, which distributes nothing."
-    else:
-        said += " It distributes nothing: strategies that do are set beside it."
-    asynchronous = sorted({record.name for record in records if not record.synchronous})
-    if asynchronous:
-        said += f" The updates of {blocks.listed(asynchronous)} are asynchronous: a step is one worker's."
-    return said
-
-
-def _quotations(records: Sequence[Record]) -> list[Block]:
-    """The lines by which the newest record that has any says what distributes."""
-    told = [record for record in records if record.distributed_by]
-    if not told:
+        # Another commit may have moved the lines.
+        newest = max(records, key=lambda record: (bool(record.distributed_by), record.started_at))
+        lines = ", ".join(str(each.line) for each in newest.distributed_by)
+        updates = "synchronous" if all(record.synchronous for record in records) else "asynchronous"
+        base = newest.base or "none: distributes nothing"
+        place = f"{newest.script}: {lines}" if lines else blocks.DASH
+        rows.append([str(strategy), newest.framework or blocks.DASH, base, updates, place])
+    if not rows:
         return []
-    newest = max(told, key=lambda record: record.started_at)
-    quoted, left = [], _MOST_QUOTED
-    for each in newest.distributed_by:
-        lines = each.code.splitlines()
-        shown = lines if len(lines) <= left else [*lines[: max(0, left - 1)], "…"]
-        quoted.append(blocks.code(newest.script, each.line, shown))
-        left -= len(shown)
-        if left <= 1:
-            break
-    return quoted
+    columns = ["strategy", "computed by", "baseline", "updates", "distributed from line on"]
+    return [blocks.heading("The strategies", level=2), blocks.table(columns, rows, [], left=(0, 1, 2, 3, 4))]

@@ -1,6 +1,6 @@
 """What a composed document says, found by its pieces."""
 
-from reports.render.drawing import Drawings
+from reports.blocks import Drawings
 
 
 def answers(content: dict) -> dict[str, list[str]]:

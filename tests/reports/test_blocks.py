@@ -2,7 +2,6 @@
 
 import math
 
-import pandas as pd
 import pytest
 
 from reports import blocks
@@ -36,11 +35,6 @@ def test_launches_of_which_something_is_true_are_counted_among_all():
 def test_numbers_in_names_are_sorted_by_what_they_are():
     names = ["ring, 2 hosts, 100 Mbit/s", "ring, 2 hosts, 20 Mbit/s", "ring", "ring, 10 steps"]
     assert sorted(names, key=blocks.natural) == [names[2], names[1], names[0], names[3]]
-
-
-def test_alternatives_stand_once_from_the_smallest_on():
-    assert blocks.alternatives(pd.Series(["25", "5 or 25", "100"])) == "5, 25 or 100"
-    assert blocks.alternatives(pd.Series(["25"])) == "25"
 
 
 def test_of_many_names_some_stand_with_how_many_more_there_are():

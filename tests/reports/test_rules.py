@@ -13,12 +13,11 @@ import pytest
 from common.contract.task import PRESETS
 from common.records.training import Record
 from reports import document
-from reports.blocks import DASH
+from reports.blocks import DASH, Drawings
 from reports.charts import speed as speed_charts
-from reports.render.drawing import Drawings
 from reports.tables import summaries
 from reports.tables.material import gather
-from reports.tables.results import Results
+from reports.tables.results import Origin, Results
 from reports.words import machine
 from tests.reports.charts.read_marks import read
 from tests.reports.drawings import looks_of
@@ -189,7 +188,7 @@ def test_what_the_launches_ran_on_is_in_the_section_on_the_machine():
     ],
 )
 def test_variables_that_frameworks_obey_are_in_the_section_on_the_machine(record, words):
-    results = Results(Path("nowhere"), named(record), None, variables={"OMP_DYNAMIC": "1"})
+    results = Results(Path("nowhere"), named(record), None, origin=Origin(variables={"OMP_DYNAMIC": "1"}))
     [table] = [block for block in machine.section(gather(results)) if block["kind"] == "table"]
     assert dict(table["rows"])["variables that frameworks obey"].partition(";")[0] == words
 

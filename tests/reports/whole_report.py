@@ -14,9 +14,8 @@ from safetensors.numpy import save_file
 from common.contract import mlp, oracle
 from common.contract.task import PRESETS, Task
 from common.records.training import Record
-from reports.blocks import Block
-from reports.render.drawing import Drawings
-from reports.tables.results import Results
+from reports.blocks import Block, Drawings
+from reports.tables.results import Origin, Results
 from tests.changes import changed
 from tests.reports.charts.read_marks import read
 from tests.reports.memory_of_processes import process
@@ -122,9 +121,7 @@ def results_in(folder: Path) -> Results:
     return Results(
         *(folder, stems, plan, {"teal_cobalt": 14.0}, (probe("amber", 1.7), probe("cobalt", 2.1))),
         replays=replays,
-        command="nox -s compare -- --order-seed 7",
-        digest="0123",
-        variables={"OMP_DYNAMIC": "1"},
+        origin=Origin("nox -s compare -- --order-seed 7", variables={"OMP_DYNAMIC": "1"}, digest="0123"),
     )
 
 
@@ -153,6 +150,6 @@ def _lines(block: Block, drawings: Drawings) -> Iterator[str]:
             tip = ", ".join(f"{name}: {value}" for name, value in mark.tip.items())
             yield f"{mark.panel} ({' '.join(mark.keys)}): {tip}"
     else:
-        lists = [block.get(name, []) for name in ("items", "where", "lines")]
-        yield from (str(block[name]) for name in ("text", "what", "cause", "remedy", "file") if block.get(name))
+        lists = [block.get(name, []) for name in ("items", "where")]
+        yield from (str(block[name]) for name in ("text", "what", "cause", "remedy") if block.get(name))
         yield from (item for each in lists for item in each)

@@ -32,7 +32,7 @@ class Figure:
     """
 
     rows: Rows
-    draw: Callable[[Rows, float], bytes]
+    draw: Callable[[Rows], bytes]
     expected: Callable[[Rows], list[Expected]]
     changes: list[tuple[str, str]]
 
@@ -46,7 +46,7 @@ def of_speed(draw: Callable[..., bytes], expected: Callable[[Rows], list[Expecte
     looks = looks_of(["amber_single", "amber_ring"])
     return Figure(
         rows,
-        lambda rows, width: draw(rows["cells"], rows["launches"], looks, width=width),
+        lambda rows: draw(rows["cells"], rows["launches"], looks),
         expected,
         [("cells", column) for column in columns] + [("launches", "samples_per_second"), ("launches", "seconds")],
     )
@@ -114,7 +114,7 @@ def of_losses() -> Figure:
             for title, (column, near) in lines.items()
         ]
 
-    draw = lambda _, width: deviation.losses(comparisons, looks_of(["amber_ring"]), width=width)  # noqa: E731
+    draw = lambda _: deviation.losses(comparisons, looks_of(["amber_ring"]))  # noqa: E731
     return Figure({"steps": rows}, draw, expected, [("steps", "deviation")])
 
 
@@ -134,7 +134,7 @@ def of_residuals() -> Figure:
             marks.append(Expected("ratio", key, tip, [(counted, row["percent"] / 100)], near=(0.02, 1e-4)))
         return marks
 
-    draw = lambda _, width: deviation.residuals(table, width=width)  # noqa: E731
+    draw = lambda _: deviation.residuals(table)  # noqa: E731
     return Figure({"points": points}, draw, expected, [("points", "percent")])
 
 
@@ -157,7 +157,7 @@ def of_parts() -> Figure:
         return marks
 
     columns = ["seconds", "ideal_seconds", "measured_seconds", "products_seconds", "low", "high"]
-    draw = lambda rows, width: steps.scaling(rows["table"], width=width)  # noqa: E731
+    draw = lambda rows: steps.scaling(rows["table"])  # noqa: E731
     return Figure({"table": table}, draw, expected, [("table", column) for column in columns])
 
 
@@ -203,6 +203,12 @@ def of_sweep() -> Figure:
             else:
                 interval = blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds)
                 tip |= {"95 % interval": f"{interval} ms", "times one host's": blocks.ratio(row["ratio"])}
+                low, high, batch = row["low_seconds"], row["high_seconds"], row["global_batch"]
+                ends = {"ms per step": (1000 * low, 1000 * high), "samples per second": (batch / high, batch / low)}
+                marks += [
+                    Expected(f"{row['hosts']} hosts: {title}", "amber_ring", tip, [(x, end) for end in own])
+                    for title, own in ends.items()
+                ]
                 levels = zip(values, (1000 * row["base_seconds"], row["base_samples_per_second"]), strict=True)
                 base = {"ms per step": blocks.milliseconds(row["base_seconds"])}
                 marks += [
@@ -217,7 +223,7 @@ def of_sweep() -> Figure:
 
     columns = ["seconds", "samples_per_second", "low_seconds", "high_seconds", "base_seconds"]
     changes = [("cells", column) for column in columns] + [("launches", "seconds"), ("launches", "samples_per_second")]
-    drawn = lambda rows, width: sweep.sweep(rows["cells"], rows["launches"], looks, width=width)  # noqa: E731
+    drawn = lambda rows: sweep.sweep(rows["cells"], rows["launches"], looks)  # noqa: E731
     return Figure({"cells": cells, "launches": points}, drawn, expected, changes)
 
 
@@ -236,9 +242,9 @@ def figure(request) -> Figure:
     return FIGURES[request.param]()
 
 
-@pytest.fixture(scope="module", params=[style.WIDTH, style.NARROW], ids=["wide", "narrow"])
-def image(figure, request) -> bytes:
-    return figure.draw(figure.rows, request.param)
+@pytest.fixture(scope="module")
+def image(figure) -> bytes:
+    return figure.draw(figure.rows)
 
 
 def test_every_number_of_the_rows_is_a_mark_where_it_belongs_and_says_it(figure, image):

@@ -12,7 +12,7 @@ from common.contract.task import PRESETS
 from common.records.manifest import Differences
 from reports.tables import certificate
 from reports.tables.material import gather
-from reports.tables.results import Results, read_results
+from reports.tables.results import Origin, Results, read_results
 from reports.words import certificate as words_certificate
 from tests.changes import changed
 from tests.reports.records import make_record, named, varied, write_all, write_weights
@@ -210,7 +210,7 @@ def test_weights_that_are_gone_are_reported_as_not_compared(tmp_path):
 def test_a_record_that_was_changed_after_its_launch_is_reported_as_not_compared(tmp_path):
     records = named(make_record(), make_record())
     differences = Differences(changed=("amber_ring-1w-00.json",))
-    comparisons = certificate.compare(Results(tmp_path, records, None, differences=differences))
+    comparisons = certificate.compare(Results(tmp_path, records, None, origin=Origin(differences=differences)))
     assert [comparison.verdict for comparison in comparisons] == ["not compared", "follows"]
 
 

@@ -11,7 +11,7 @@ from reports.tables.material import gather
 from reports.tables.results import Results
 from tests.changes import changed
 from tests.reports.pieces import headings
-from tests.reports.records import make_record, named, over_hosts
+from tests.reports.records import MadeUpOptions, make_record, named, over_hosts
 
 HOURS = [0.0, 7200.0]
 """The second host's clock is two hours ahead."""
@@ -27,34 +27,29 @@ def test_with_hosts_there_is_a_chapter_of_them(tmp_path):
     assert "Hosts" in headings(content["blocks"], 1)
 
 
-def test_there_is_a_row_for_each_host_of_each_launch_in_the_order_of_the_ranks():
-    found = table(over_hosts(workers=4, hosts=2, offsets=HOURS), make_record("amber_ring", 2))
-    assert found["host"].tolist() == ["host1", "host2"]
-    assert found["host_workers"].tolist() == [2, 2]
-    assert found["clock_offset_seconds"].tolist() == HOURS
-    assert set(found["strategy"]) == {"amber_ring, 2 hosts, 100 Mbit/s"}
-    assert set(found["windows"]) == {4}
+def test_there_is_a_row_for_each_launch_with_exchange_over_several_hosts():
+    silent = over_hosts(options=MadeUpOptions(exchange=False))
+    [row] = table(over_hosts(workers=4, hosts=2, offsets=HOURS), make_record("amber_ring", 2), silent)
+    assert (row.strategy, row.workers, row.windows) == ("amber_ring, 2 hosts, 100 Mbit/s", 4, 4)
 
 
 def test_a_rank_that_starts_later_is_found_late_whatever_its_hosts_clock_shows():
     for offsets in ([0.0, 0.0], HOURS, HOURS[::-1]):
-        found = table(over_hosts(offsets=offsets, late=[0.0, 0.003]))
-        assert found["skew_seconds"].tolist() == pytest.approx([0.003] * 2, abs=1e-6)
-        assert found["started_last"].tolist() == [0, 4]
-        assert found["finished_last"].tolist() == [0, 4]
+        [row] = table(over_hosts(offsets=offsets, late=[0.0, 0.003]))
+        assert row.seconds == pytest.approx(0.003, abs=1e-6)
+        assert row.started_last == row.finished_last == {"host2": 4}
 
 
 def test_who_starts_and_who_finishes_last_may_be_different_hosts():
     # Rank 1 starts 1 ms later, and takes 16 ms for a window of 20.
-    found = table(over_hosts(milliseconds=(2.0,), late=[0.0, 0.001], rank_factors=(1.0, 0.8)))
-    assert found["started_last"].tolist() == [0, 1]
-    assert found["finished_last"].tolist() == [1, 0]
+    [row] = table(over_hosts(milliseconds=(2.0,), late=[0.0, 0.001], rank_factors=(1.0, 0.8)))
+    assert (row.started_last, row.finished_last) == ({"host2": 1}, {"host1": 1})
 
 
 def test_the_last_rank_of_a_host_counts_for_it():
-    found = table(over_hosts(workers=4, hosts=2, late=[0.0, 0.002, 0.001, 0.001]))
-    assert found["started_last"].tolist() == [4, 0]
-    assert found["skew_seconds"].iloc[0] == pytest.approx(0.002, abs=1e-6)
+    [row] = table(over_hosts(workers=4, hosts=2, late=[0.0, 0.002, 0.001, 0.001]))
+    assert row.started_last == {"host1": 4}
+    assert row.seconds == pytest.approx(0.002, abs=1e-6)
 
 
 def test_of_many_hosts_the_two_worst_clocks_bound_the_skew():
@@ -63,4 +58,5 @@ def test_of_many_hosts_the_two_worst_clocks_bound_the_skew():
         structs.replace(site, clock_uncertainty_seconds=value)
         for site, value in zip(record.hosts, (1, 5, 2, 3), strict=True)
     ]
-    assert set(table(changed(record, hosts=worse))["skew_uncertainty_seconds"]) == {8}
+    [row] = table(changed(record, hosts=worse))
+    assert row.uncertainty_seconds == 8

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
+from common.statistics.intervals import Interval
 from reports.tables import pairs, summaries
 from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
@@ -139,16 +140,16 @@ def test_without_rounds_no_median_exists():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "count", "said"),
+    ("found", "said"),
     [
-        (0.5, 0.9, 6, "slower"),
-        (1.1, 1.5, 6, "faster"),
-        (0.9, 1.1, 6, pairs.CAN_NOT_TELL),
-        (0.9, 1.0, 6, pairs.CAN_NOT_TELL),
-        (1.0, 1.1, 6, pairs.CAN_NOT_TELL),
-        (math.nan, math.nan, 5, pairs.TOO_FEW),
-        (math.nan, math.nan, 0, pairs.NO_ROUND),
+        (Interval(6, 0.7, 0.5, 0.9), "slower"),
+        (Interval(6, 1.3, 1.1, 1.5), "faster"),
+        (Interval(6, 1.0, 0.9, 1.1), pairs.CAN_NOT_TELL),
+        (Interval(6, 1.0, 0.9, 1.0), pairs.CAN_NOT_TELL),
+        (Interval(6, 1.0, 1.0, 1.1), pairs.CAN_NOT_TELL),
+        (Interval(5, 1.0, None, None), pairs.TOO_FEW),
+        (None, pairs.NO_ROUND),
     ],
 )
-def test_an_interval_lies_on_one_side_of_the_middle_or_cannot_tell(low, high, count, said):
-    assert pairs.side(low, high, count, 1, ("slower", "faster")) == said
+def test_an_interval_lies_on_one_side_of_the_middle_or_cannot_tell(found, said):
+    assert pairs.side(found, 1, ("slower", "faster")) == said

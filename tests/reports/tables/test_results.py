@@ -68,7 +68,7 @@ def test_replays_lie_in_a_folder_of_their_own_and_count_among_all_records(folder
     found = read_results(folder)
     assert found.replays == {"one": one}
     assert [*found.records] == [*before.records]
-    assert found.digest != before.digest
+    assert found.origin.digest != before.origin.digest
 
 
 def test_a_damaged_replay_is_named(folder):

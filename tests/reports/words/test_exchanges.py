@@ -13,8 +13,8 @@ from common.records.training import Record
 from reports import document
 from reports.blocks import DASH
 from reports.render import pdf, web_page
-from reports.render.drawing import narrow
 from reports.tables import summaries
+from reports.tables.exchanges import Exchange
 from reports.tables.exchanges import table as exchanges_table
 from reports.tables.material import gather
 from reports.tables.results import Results, read_results
@@ -66,7 +66,7 @@ def traced(milliseconds: float, under_way: tuple[float, ...], rounds: int = ROUN
 
 def table(
     records: dict[str, Record], sent: dict[str, CollectivesRecord], plan: pd.DataFrame | None = None
-) -> pd.DataFrame:
+) -> list[Exchange]:
     return exchanges_table(summaries.launches(records), sent, cells_and_steps(records, plan)[1])
 
 
@@ -78,50 +78,58 @@ def lists(blocks: list[dict]) -> list[list[str]]:
     return [block["items"] for block in blocks if block["kind"] == "items"]
 
 
-def rows(blocks: list[dict], place: int) -> list[list[str]]:
-    return [block["rows"] for block in blocks if block["kind"] == "table"][place]
+def rows(blocks: list[dict]) -> list[dict[str, str]]:
+    """The rows of the only table."""
+    [table] = [block for block in blocks if block["kind"] == "table"]
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+
+
+def times(blocks: list[dict]) -> list[str]:
+    """What the step shows, what its exchange takes alone, what is left over and under way, and which that is."""
+    [row] = rows(blocks)
+    return [*row.values()][5:]
 
 
 def test_a_step_that_shows_more_than_its_messages_take_alone_meets_contention():
-    [row] = table(steps(1.9), replays(1.2)).to_dict("records")
-    assert row["verdict"] == "contention"
-    times = [row[f"{name}_seconds"] for name in ("exposed", "replay", "leftover")]
-    assert times == pytest.approx([0.001925, 0.0012, 0.000725])
-    assert (row["leftover_low"], row["leftover_high"]) == pytest.approx((0.0007, 0.00075))
-    assert rows(section(steps(1.9), replays(1.2)), 1) == [
-        [
-            *["amber_ring", "2", "1.93 (n = 6)\n1.90 to 1.95", "1.20 (n = 6)\n1.20 to 1.20"],
-            *["0.725 (n = 6)\n0.700 to 0.750", DASH, "contention"],
-        ]
+    [row] = table(steps(1.9), replays(1.2))
+    assert row.verdict == "contention"
+    assert [each.median for each in (row.exposed, row.replay, row.leftover)] == pytest.approx(
+        [0.001925, 0.0012, 0.000725]
+    )
+    assert (row.leftover.low, row.leftover.high) == pytest.approx((0.0007, 0.00075))
+    blocks = section(steps(1.9), replays(1.2))
+    assert [rows(blocks)[0][name] for name in ("strategy", "workers")] == ["amber_ring", "2"]
+    assert times(blocks) == [
+        *["1.93 (n = 6)\n1.90 to 1.95", "1.20 (n = 6)\n1.20 to 1.20", "0.725 (n = 6)\n0.700 to 0.750"],
+        *[DASH, "contention"],
     ]
 
 
 def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
     sent = replays(2.0, messages=3)
-    [row] = table(steps(1.2), sent).to_dict("records")
-    assert (row["verdict"], row["fewest_messages"], row["size_bytes"]) == ("overlap", 3, 1_500_000)
-    assert rows(section(steps(1.2), sent), 1)[0][4:] == [
+    [row] = table(steps(1.2), sent)
+    assert (row.verdict, {*row.messages}) == ("overlap", {3})
+    assert times(section(steps(1.2), sent))[2:] == [
         f"{MINUS}0.775 (n = 6)\n{MINUS}0.800 to {MINUS}0.750",
         *(DASH, "overlap"),
     ]
 
 
 def test_an_interval_around_zero_can_not_tell():
-    assert table(steps(1.2), replays(1.22))["verdict"].tolist() == ["can't tell"]
+    assert [row.verdict for row in table(steps(1.2), replays(1.22))] == ["can't tell"]
 
 
 def test_below_six_rounds_nothing_is_sure_however_large_it_is():
     blocks = section(steps(9.0, 5), traced(1.1, (9.9,), 5))
-    assert rows(blocks, 1)[0][2:] == ["9.02 (n = 5)", "1.10 (n = 5)", "7.92 (n = 5)", "9.90 (n = 1)", "too few rounds"]
+    assert times(blocks) == ["9.02 (n = 5)", "1.10 (n = 5)", "7.92 (n = 5)", "9.90 (n = 1)", "too few rounds"]
     assert "No interval is given for fewer than 6 rounds or launches." in blocks[-1]["notes"]
 
 
 def test_a_step_that_was_not_measured_without_exchange_leaves_nothing_to_tell():
     records, sent = steps(1.9, alone=False), replays(1.2)
-    [row] = table(records, sent).to_dict("records")
-    assert (row["verdict"], row["exposed_n"], row["leftover_n"]) == ("no shared round", 0, 0)
-    assert math.isnan(row["leftover_seconds"])
-    assert rows(section(records, sent), 1)[0][2:] == [DASH, "1.20 (n = 6)\n1.20 to 1.20", DASH, DASH, "no shared round"]
+    [row] = table(records, sent)
+    assert (row.verdict, row.exposed, row.leftover) == ("no shared round", None, None)
+    assert times(section(records, sent)) == [DASH, "1.20 (n = 6)\n1.20 to 1.20", DASH, DASH, "no shared round"]
 
 
 def test_a_replay_is_set_against_the_step_of_its_own_round():
@@ -130,19 +138,20 @@ def test_a_replay_is_set_against_the_step_of_its_own_round():
         stem = f"amber_ring-2w-{number:02d}"
         records[stem] = make_record("amber_ring", 2, (3.0 + number,) * 3)
     sent = {f"{number}": replay(number - 0.25, number) for number in (3, 1, 2)}
-    assert table(records, sent)["leftover_seconds"].tolist() == pytest.approx([0.00025])
+    assert [row.leftover.median for row in table(records, sent)] == pytest.approx([0.00025])
     # By the plan the third round is the first, and another one has no replay.
     plan = pd.DataFrame({"launch": [*records], "repetition": [7, 7, 2, 2, 1, 1]})
-    [row] = table(records, sent, plan).to_dict("records")
-    assert (row["exposed_n"], row["leftover_n"]) == (3, 2)
+    [row] = table(records, sent, plan)
+    assert (row.exposed.n, row.leftover.n) == (3, 2)
     # 3 ms less 0.75, and 2 ms less 1.75.
-    assert row["leftover_seconds"] == pytest.approx(0.00125)
+    assert row.leftover.median == pytest.approx(0.00125)
 
 
 def test_all_replays_of_one_trace_count_its_steps_once():
-    [row] = table(steps(1.9), traced(1.2, (0.5, 2.6, 2.7))).to_dict("records")
-    assert (row["under_way_seconds"], row["under_way_steps"]) == (pytest.approx(0.0026), 3)
-    assert math.isnan(table(steps(1.9), replays(1.2))["under_way_seconds"].item())
+    [row] = table(steps(1.9), traced(1.2, (0.5, 2.6, 2.7)))
+    assert (row.under_way_seconds, row.under_way_steps) == (pytest.approx(0.0026), 3)
+    [row] = table(steps(1.9), replays(1.2))
+    assert math.isnan(row.under_way_seconds)
 
 
 def test_under_way_is_explained_where_a_trace_tells_it_alone():
@@ -188,21 +197,23 @@ def test_what_the_replay_sent_stands_beside_what_the_step_sent():
     cells = {stem: [changed(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
     sent = {stem: changed(record, cells=cells[stem]) for stem, record in sent.items()}
     whole = {stem: changed(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.9).items()}
-    [row] = table(whole, sent).to_dict("records")
-    assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
-    assert rows(section(whole, sent), 0)[0][3:6] == ["0.500", "1.20", "1.25"]
+    [row] = table(whole, sent)
+    assert (row.sent_bytes, row.step_sent_bytes) == (1.2e6, 1.25e6)
+    [line] = rows(section(whole, sent))
+    assert [line[f"MB sent,\n{what}"] for what in ("replay", "step")] == ["1.20", "1.25"]
 
 
 def test_more_threads_than_cores_are_marked():
     sent = {f"{n}": replay(1.2, n, replayed=replayed(f"amber_ring-4w-{n:02d}"), world_size=4) for n in range(1, 7)}
     blocks = section(steps(1.9, workers=4), sent)
-    assert rows(blocks, 0)[0] == ["amber_ring", "4†", "1", "0.500", DASH, DASH, "The library amber", "a tracer"]
+    assert [*rows(blocks)[0].values()][:5] == ["amber_ring", "4†", "1", DASH, DASH]
+    assert blocks[-1]["notes"][1].startswith("The library amber sent what was told by a tracer.")
     assert any(note.startswith("†") for note in blocks[-1]["notes"])
 
 
 def test_messages_that_differ_between_launches_have_their_span():
     sent = replays(1.2, 5) | {"last": replay(1.2, 6, messages=2)}
-    assert rows(section(steps(1.9), sent), 0)[0][2] == "1 to 2"
+    assert rows(section(steps(1.9), sent))[0]["messages\nof a step"] == "1 to 2"
 
 
 @pytest.fixture(scope="module")
@@ -216,14 +227,14 @@ def results(tmp_path_factory) -> Results:
 
 def test_the_document_has_the_section_after_the_one_on_when_it_pays(results):
     content, _ = document.compose(gather(results))
-    assert table_under(content["blocks"], HEADING)["rows"][0][:4] == ["amber_ring", "2", "1", "0.500"]
+    assert table_under(content["blocks"], HEADING)["rows"][0][:3] == ["amber_ring", "2", "1"]
     own = headings(content["blocks"])
     assert own.index("When does synchronous SGD pay?") + 1 == own.index(HEADING)
 
 
 def test_pdf_and_page_have_the_section(results):
     content, drawings = document.compose(gather(results))
-    images = first_for_all(drawings | narrow(drawings))
+    images = first_for_all(drawings)
     assert pdf.typeset(results.started_at, content, images).startswith(b"%PDF-")
     page = web_page.build(content, images).decode()
     assert HEADING in page

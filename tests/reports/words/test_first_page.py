@@ -6,7 +6,7 @@ from common.sessions import calibration
 from reports import document
 from reports.tables import standings
 from reports.tables.material import gather
-from reports.tables.results import Results
+from reports.tables.results import Origin, Results
 from tests.reports.pieces import answers
 from tests.reports.records import certified, make_record, named, unfinished
 
@@ -82,7 +82,7 @@ def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
 def test_what_is_missing_and_which_files_differ_stand_on_the_first_page_as_well(tmp_path):
     refused = unfinished("unsupported", "It has no ring: install one.", "amber_library")
     changed = Differences(exists=True, changed=("amber_ring-0.json",))
-    [sure, *_] = ending(tmp_path, *rounds("amber_ring", 3.0), refused, differences=changed)
+    [sure, *_] = ending(tmp_path, *rounds("amber_ring", 3.0), refused, origin=Origin(differences=changed))
     assert sure["items"][0] == "amber_ring-0.json differs from what its launch left."
     assert sure["items"][-1] == "Not compared: amber_library. It has no ring: install one."
 
