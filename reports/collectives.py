@@ -16,7 +16,7 @@ from reports.charts import style
 from reports.render import shell
 from reports.tables.collectives import grouped, leaders, world
 from reports.tables.results import Origin, origin_of
-from reports.words import collectives
+from reports.words import algorithms, collectives
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ def compose(session: Session) -> tuple[dict[str, object], Drawings]:
     parts = [*collectives.who_is_in_front(leaders(rows, compared), looks), *curves[:1], blocks.contents()]
     if curves[1:]:
         parts += [blocks.heading("Curves"), *curves[1:]]
+    parts += algorithms.section(records.values())
     for collective, cases in grouped(worlds, lambda case: case.collective).items():
         parts.append(blocks.heading(collective))
         for case in cases:

@@ -343,3 +343,14 @@ def test_a_library_that_another_one_beats_in_their_rounds_is_not_called_the_fast
             ]
     content = content_of(tmp_path, *found)
     assert leading(content)[0][2].partition("\n")[0].endswith(" ?")
+
+
+def test_of_algorithms_by_hand_the_report_draws_who_sends_what_when(tmp_path):
+    failed = launch(library="binomial_tree", status="failed", reason="It broke.")
+    content, drawings = collectives.compose(
+        session(tmp_path, *launches("ring", 1e-5), *launches("amber", 1e-5), failed)
+    )
+    assert "Who sends what when" in headings(content["blocks"])
+    [figure] = [draw for name, draw in drawings.items() if "messages" in name]
+    assert {"ring: 1/4"} == {mark.panel for mark in read(figure())}
+    assert "Who sends what when" not in headings(content_of(tmp_path, *launches("amber", 1e-5))["blocks"])

@@ -1,0 +1,31 @@
+"""The section on algorithms by hand that a session of collectives measured."""
+
+from collections.abc import Collection
+from functools import partial
+
+from common.contract.algorithms.all_reduce import ALGORITHMS
+from common.records.collectives import CollectivesRecord
+from reports import blocks
+from reports.blocks import Block
+from reports.charts.messages import messages
+
+_RANKS = 4
+"""Of the figure, however many were measured: with fewer the algorithms look alike, and arrows of many overlap."""
+
+
+def section(records: Collection[CollectivesRecord]) -> list[Block]:
+    """Who sends what when in the algorithms that were measured; nothing where none was."""
+    measured = {record.library for record in records if record.status == "ok"}
+    names = [name for name in ALGORITHMS if name in measured]
+    if not names:
+        return []
+    caption = (
+        f"All-reduce by hand among {_RANKS} ranks: a line for each rank, a column for each step, an arrow from the "
+        "sender to the receiver. The thicker it is, the larger is the message's share of the elements, which the title "
+        "gives. Drawn from the algorithm, as if every message took one step; no time is measured here."
+    )
+    alternative = (
+        f"A panel for each of {blocks.some(names)}: arrows between {_RANKS} lines, the ranks, in columns, the steps."
+    )
+    draw = partial(messages, names, _RANKS)
+    return [blocks.heading("Who sends what when"), blocks.figure("messages", draw, caption, alternative)]
