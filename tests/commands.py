@@ -41,7 +41,13 @@ PROGRAMS = re.compile(r"(\w+=\S+ )*(nox|torchrun|mpirun|horovodrun|(\.nox/\w+/bi
 
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
-    for glob in ("*.md", "[!.]*/README.md", "common/*/README.md", "reports/example/README.md")
+    for glob in (
+        "*.md",
+        "[!.]*/README.md",
+        "common/*/README.md",
+        "common/contract/algorithms/README.md",
+        "reports/example/README.md",
+    )
     for path in ROOT.glob(glob)
     if path.name != "CHANGELOG.md"  # It tells what commands were.
 )
