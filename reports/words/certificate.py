@@ -32,18 +32,23 @@ def sentence(summary: pd.DataFrame) -> str:
     if rows.empty:
         return "No launch could be compared with the oracle."
     counts = rows["verdict"].value_counts()
-    text = f"{_following(rows)} follow the float64 oracle."
+    said = [f"{_following(rows)} follow the float64 oracle."]
     if partly := int(counts.get(FOLLOWS_UP_TO, 0)):
         them = "1 of them follows" if partly == 1 else f"{partly} of them follow"
-        text += f" {them} it up to a kink, from which float32 may leave it."
+        said.append(f"{them} it up to a kink, from which float32 may leave it.")
     if deviating := _deviating(rows):
-        text += f" Not the same maths: {deviating}."
-    text += _other_maths(rows[rows["verdict"] == OTHER_MATHS])
+        said.append(f"Not the same maths: {deviating}.")
+    other = rows[rows["verdict"] == OTHER_MATHS]
+    if many := len(other):
+        options = ", ".join(sorted({option for options in other["other_maths"] for option in options.split(", ")}))
+        who, whose = ("1 setting computes", "its") if many == 1 else (f"{many} settings compute", "their")
+        largest = blocks.tiny(other["loss"].max())
+        said.append(f"{who} other maths on purpose ({options}); {whose} largest deviation is {largest}.")
     several = "asynchronous with several workers, which has no oracle to follow"
     for verdict, phrase in ((ASYNCHRONOUS, several), (NOT_COMPARED, NOT_COMPARED)):
-        if counts.get(verdict):
-            text += f" {int(counts[verdict])} more {'is' if counts[verdict] == 1 else 'are'} {phrase}."
-    return text
+        if more := int(counts.get(verdict, 0)):
+            said.append(f"{more} more {'is' if more == 1 else 'are'} {phrase}.")
+    return " ".join(said)
 
 
 def without_exchange(summary: pd.DataFrame) -> str:
@@ -72,20 +77,6 @@ def _deviating(rows: pd.DataFrame) -> str:
     return blocks.some([*dict.fromkeys(names)]) if names else ""
 
 
-def _other_maths(rows: pd.DataFrame) -> str:
-    """A sentence on the settings that round or approximate on purpose; empty where there are none."""
-    if rows.empty:
-        return ""
-    options = sorted({option for options in rows["other_maths"] for option in options.split(", ")})
-    largest = blocks.tiny(rows["loss"].max())
-    if len(rows) == 1:
-        return f" 1 setting computes other maths on purpose ({', '.join(options)}); its largest deviation is {largest}."
-    return (
-        f" {len(rows)} settings compute other maths on purpose ({', '.join(options)}); their largest deviation is "
-        f"{largest}."
-    )
-
-
 def section(material: Material) -> list[Block]:
     """Every launch beside its oracle: the curves, and the largest deviations with a verdict."""
     verdicts = [sentence(material.certificates), without_exchange(material.certificates)]
@@ -93,14 +84,12 @@ def section(material: Material) -> list[Block]:
         blocks.text(
             "A float64 NumPy run of the same rows is the oracle. A launch follows it under three conditions. Every "
             f"recorded loss is off by at most {blocks.tiny(LOSS_TOLERANCE)} of its value (of {LOSS_FLOOR:g} where it "
-            "is smaller): that of the global batch, and that of every worker's or replica's shard, each beside the "
-            "oracle's loss of the same rows. The final weights, where they were kept, are off by at most "
-            f"{blocks.tiny(WEIGHT_TOLERANCE)} of their norm. Every row was computed on once. The loss of a step "
-            "proves all updates before it; the last update is proven where the weights were kept. The shards' losses "
-            "prove which rows each worker computed on. Float32 may take the other side of a ReLU whose input is "
-            f"almost zero. After the oracle's first such kink losses may be off by {100 * LOSS_BOUND:g} %, and the "
-            "verdict is \u201cfollows up to\u201d its step. A launch with an option that rounds or approximates on "
-            "purpose (other maths) isn't held to this: its deviation says what the option costs. "
+            "is smaller): that of the global batch, and that of every worker's or replica's shard, which proves which "
+            "rows each worker computed on. The final weights, where they were kept, are off by at most "
+            f"{blocks.tiny(WEIGHT_TOLERANCE)} of their norm. Every row was computed on once. Float32 may take the "
+            "other side of a ReLU whose input is almost zero. After the oracle's first such kink losses may be off by "
+            f"{100 * LOSS_BOUND:g} %, and the verdict is \u201cfollows up to\u201d its step. A launch with an option "
+            "that rounds or approximates on purpose (other maths) isn't held to this. "
             f"{' '.join(filter(None, verdicts))}"
         ),
     ]
