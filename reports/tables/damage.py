@@ -47,24 +47,22 @@ def check_plan(path: Path, plan: pd.DataFrame) -> None:
 
 
 def _flaws(record: Record) -> Iterator[str]:
-    if not _has_zone(record.started_at):
-        yield "started_at isn't a time with its zone"
-    if record.status == "ok" and min(record.world_size, record.examples_per_step, record.shards) < 1:
-        yield "it is ok without workers, rows or shards"
-    if record.status == "ok" and record.examples_per_step % record.shards:
-        yield "its shards don't divide its rows"
-    if record.hosts and sum(host.workers for host in record.hosts) != record.world_size:
-        yield "its hosts have another number of workers than it has"
-    if len(record.host_bytes_per_step) not in (0, len(record.hosts)):
-        yield "its host_bytes_per_step aren't those of its hosts"
-    if record.accuracies and record.final_accuracy is None:
-        yield "it has accuracies and no final_accuracy"
-    if len(record.examples_by_rank) > record.world_size:
-        yield "it counts rows of more ranks than it has workers"
-    if not _is_mean_of_shards(record):
-        yield "its losses aren't the means of its shards' losses"
-    if (record.losses or record.windows) and record.first_step >= record.task.steps:
-        yield "it begins with a step that its task doesn't have"
+    is_ok, hosts = record.status == "ok", record.hosts
+    flaws = {
+        "started_at isn't a time with its zone": not _has_zone(record.started_at),
+        "it is ok without workers, rows or shards": is_ok
+        and min(record.world_size, record.examples_per_step, record.shards) < 1,
+        "its shards don't divide its rows": is_ok and record.examples_per_step % max(1, record.shards) > 0,
+        "its hosts have another number of workers than it has": hosts
+        and sum(host.workers for host in hosts) != record.world_size,
+        "its host_bytes_per_step aren't those of its hosts": len(record.host_bytes_per_step) not in (0, len(hosts)),
+        "it has accuracies and no final_accuracy": record.accuracies and record.final_accuracy is None,
+        "it counts rows of more ranks than it has workers": len(record.examples_by_rank) > record.world_size,
+        "its losses aren't the means of its shards' losses": not _is_mean_of_shards(record),
+        "it begins with a step that its task doesn't have": (record.losses or record.windows)
+        and record.first_step >= record.task.steps,
+    }
+    yield from (flaw for flaw, is_there in flaws.items() if is_there)
 
 
 def _is_mean_of_shards(record: Record) -> bool:

@@ -13,7 +13,7 @@ from reports import blocks
 from reports.blocks import Block
 from reports.charts import style, sweep
 from reports.tables import summaries
-from reports.tables.bandwidths import one_world, paying
+from reports.tables.bandwidths import one_world, paying, table
 from reports.tables.material import Material
 
 FIGURE = "sweep"
@@ -32,7 +32,8 @@ _ABOUT = (
 
 def section(material: Material) -> list[Block]:
     """The figure and the table of each regime that has a sweep."""
-    found, launches, records = material.bandwidths, material.launches, material.results.records
+    launches, records = material.launches, material.results.records
+    found = table(launches, material.cells, records, material.results.plan)
     names = material.shown
     if found.empty:
         return []

@@ -123,7 +123,7 @@ def deviations(material: Material) -> list[Block]:
     summary = material.certificates
     heading = blocks.heading("Deviation from the oracle", level=2)
     parts = [heading, _deviation_table(summary)] if len(summary) else []
-    return parts + _asynchronous_section(material.asynchronous)
+    return parts + _asynchronous_section(certificate.asynchronous(material.results))
 
 
 def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
@@ -135,38 +135,25 @@ def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
         "staleness is how many of their updates came in between. Such a run computes other numbers than the oracle, "
         "and other ones each time, so it can't follow it, and nothing here says that it is wrong. What can be asked "
         "is how well it trained: the loss of its final weights over the whole training set, beside that of the oracle "
-        "after as many updates of as many rows. A positive difference is a higher loss than the oracle's. Each row is "
-        "a single launch (n = 1)."
+        "after as many updates of as many rows. Each row is a single launch (n = 1)."
     )
     columns = ["strategy", "workers", "preset", "rows per update", "seed", "updates", "training loss", "the oracle's"]
     columns += ["difference", "median staleness", "largest"]
     rows, notes = [], {}
     for row in table.sort_values(["preset", "strategy", "workers"]).to_dict("records"):
-        mark = _mark(row["note"], notes)
-        known = math.isfinite(row["difference"])
-        difference = blocks.signed_percent(row["difference"], 1) if known else blocks.DASH
-        rows.append(
-            [
-                *[row["strategy"] + mark, str(row["workers"]), row["preset"], str(row["batch"]), str(row["seed"])],
-                *[f"{row['updates']:,}", _loss(row["loss"], row["note"]), _loss(row["oracle_loss"], row["note"])],
-                *[difference, _count(row["staleness"]), _count(row["largest_staleness"])],
-            ]
-        )
+        absent = blocks.DASH if row["note"] else "not finite"
+        losses = [f"{row[name]:.5f}" if math.isfinite(row[name]) else absent for name in ("loss", "oracle_loss")]
+        is_known = math.isfinite(row["difference"])
+        known = [row["strategy"] + _mark(row["note"], notes), str(row["workers"]), row["preset"], str(row["batch"])]
+        known += [str(row["seed"]), f"{row['updates']:,}", *losses]
+        known.append(blocks.signed_percent(row["difference"], 1) if is_known else blocks.DASH)
+        stale = (row["staleness"], row["largest_staleness"])
+        rows.append([*known, *[blocks.DASH if math.isnan(count) else f"{count:g}" for count in stale]])
     return [
         blocks.heading("Asynchronous launches: how well they trained", level=2),
         blocks.text(explanation),
         blocks.table(columns, rows, _in_words(notes), left=(0, 2)),
     ]
-
-
-def _loss(value: float, note: str) -> str:
-    if math.isfinite(value):
-        return f"{value:.5f}"
-    return blocks.DASH if note else "not finite"
-
-
-def _count(value: float) -> str:
-    return blocks.DASH if math.isnan(value) else f"{value:g}"
 
 
 def _deviation_table(summary: pd.DataFrame) -> Block:

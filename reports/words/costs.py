@@ -9,6 +9,7 @@ from reports import blocks
 from reports.blocks import Block
 from reports.tables import summaries
 from reports.tables.material import Material
+from reports.tables.phases import table
 from reports.words import factors
 
 _PLACES = {True: " between hosts", False: ""}
@@ -19,7 +20,7 @@ def section(material: Material) -> list[Block]:
     names = material.names
     return [
         *_communication(material.exposed, names),
-        *phases(material.phases, names),
+        *phases(table(material.launches, material.results.records), names),
         *factors.section(material),
         *_startup(material.startups),
     ]
@@ -79,10 +80,10 @@ def _megabytes(count: float) -> str:
     return blocks.DASH if math.isnan(count) else f"{count / 1e6:,.3f}"
 
 
-def phases(table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+def phases(accounts: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     """The frameworks' own accounts of an exchange: a part for each family that has any."""
     parts: list[Block] = []
-    for family, found in table.groupby("family"):
+    for family, found in accounts.groupby("family"):
         whose = family or "The framework"
         meanings = found.drop_duplicates("phase").set_index("phase")["meaning"]
         rows = []
@@ -103,14 +104,14 @@ def phases(table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     return parts
 
 
-def _startup(table: pd.DataFrame) -> list[Block]:
+def _startup(found: pd.DataFrame) -> list[Block]:
     """What the time to the first step consists of."""
-    if table.empty:
+    if found.empty:
         return []
     parts = ("imports", "world", "first_step")
     rows = [
         [row["strategy"], str(row["workers"]), str(row["n"]), *(blocks.number(row[name]) for name in ("whole", *parts))]
-        for row in table.sort_values(["strategy", "workers"]).to_dict("records")
+        for row in found.sort_values(["strategy", "workers"]).to_dict("records")
     ]
     columns = ["strategy", "workers", "n", "first step after, s", *(f"{name.replace('_', ' ')}, s" for name in parts)]
     return [

@@ -12,7 +12,7 @@ from common.records.header import Link
 from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
-from reports.tables.hosts import Skew, clock_uncertainty
+from reports.tables.hosts import Skew, clock_uncertainty, table
 from reports.tables.material import Material
 
 _FACTS = ("name", "cores", "processor", "interface", "address")
@@ -24,7 +24,10 @@ def section(material: Material) -> list[Block]:
     if not any(record.hosts for record in records.values()):
         return []
     measured = material.launches[material.launches["hosts"] > 1]
-    return [*_link([records[name] for name in measured["launch"]]), *_skew(material.hosts, material.names)]
+    return [
+        *_link([records[name] for name in measured["launch"]]),
+        *_skew(table(material.launches, records), material.names),
+    ]
 
 
 def about(material: Material) -> list[Block]:
