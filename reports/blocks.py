@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import pandas as pd
 
@@ -20,16 +20,8 @@ Drawings = dict[str, Draw]
 """By its file's name how each figure is drawn."""
 
 
-class Row(Protocol):
-    """A row of a table that has one for each strategy and number of workers."""
-
-    @property
-    def strategy(self) -> str: ...
-    @property
-    def workers(self) -> int: ...
-
-
-Ordered = TypeVar("Ordered", bound=Row)
+Ordered = TypeVar("Ordered")
+"""A row of a table that has one for each strategy and number of workers."""
 
 DASH = "\N{EN DASH}"
 """Stands where a number doesn't exist."""

@@ -35,7 +35,6 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, St
     Every launch is a faint mark, the median a large one with its interval and its number. Each panel ends at N times
     the fastest base, whose ideal is a dotted line, so the distance to the right edge is what distribution costs.
     """
-    launches, note = _thinned(launches)
     names, counts = in_order_of_speed(cells), sorted(cells["workers"].unique().tolist())
     bases = _bases(cells)
     numbers = max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
@@ -54,7 +53,6 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, St
             above=5.5,
             grid="",
             handles=handles,
-            note=note,
         )
         for axes, workers in zip(panels, counts, strict=True):
             is_first = axes is panels[0]
@@ -91,10 +89,6 @@ def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
     return rates.sort_values([*rates.columns], ascending=False, na_position="last").index.tolist()
 
 
-def _thinned(launches: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    return layout.thinned(launches, ["strategy", "workers"], "strategy and number of workers")
-
-
 def _bases(cells: pd.DataFrame) -> dict[str, float]:
     """Samples per second of each base that was measured, the slowest first."""
     measured = cells.dropna(subset=["base"]).drop_duplicates("base")
@@ -107,30 +101,23 @@ def _interval(cell: Mapping[str, object]) -> tuple[float, float]:
     return cell["global_batch"] / cell["high_seconds"], cell["global_batch"] / cell["low_seconds"]
 
 
-def _world(row: Mapping[str, object]) -> str:
-    return str(row["workers"]) + DAGGER * bool(row["oversubscribed"])
+def _about(row: Mapping[str, object]) -> dict[str, object]:
+    """What the mouse shows of a launch as well as of a median."""
+    workers = blocks.world(row["workers"], bool(row["oversubscribed"]))
+    return {"strategy": row["strategy"], "workers": workers, "ms per step": blocks.milliseconds(row["seconds"])}
 
 
 def _tip_of_launch(launch: Mapping[str, object]) -> dict[str, object]:
     """What the mouse shows of a launch."""
-    return {
-        "strategy": launch["strategy"],
-        "workers": _world(launch),
-        "launch (n = 1)": launch["launch"],
-        "samples/s": f"{launch['samples_per_second']:,.0f}",
-        "ms per step": blocks.milliseconds(launch["seconds"]),
-    }
+    return _about(launch) | {"launch (n = 1)": launch["launch"], "samples/s": f"{launch['samples_per_second']:,.0f}"}
 
 
 def _tip_of_median(cell: Mapping[str, object]) -> dict[str, object]:
     """What the mouse shows of the median of a cell."""
     low, high = _interval(cell)
-    return {
-        "strategy": cell["strategy"],
-        "workers": _world(cell),
+    return _about(cell) | {
         "samples/s, median": f"{cell['samples_per_second']:,.0f}",
         "95 % interval": "none: too few launches" if math.isnan(low) else f"{low:,.0f} to {high:,.0f}",
-        "ms per step": blocks.milliseconds(cell["seconds"]),
         "speed-up": blocks.ratio(cell["speed_up"]),
         "efficiency": blocks.percent(cell["efficiency"]),
         "over own 1": blocks.ratio(cell["own_speed_up"]),
@@ -186,7 +173,6 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Styl
 
     `cells` and `launches` as in `headline`.
     """
-    launches, note = _thinned(launches)
     names = in_order_of_speed(cells)
     rows = math.ceil(len(names) / _PANELS_BESIDE)
     columns = math.ceil(len(names) / rows)
@@ -206,7 +192,6 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Styl
             above=3 + _TITLE_LINE * lines,
             under=4,
             handles=handles,
-            note=note,
         )
         others = [cell[["workers", "samples_per_second"]].to_numpy() for _, cell in cells.groupby("strategy")]
         for place, (axes, name, title) in enumerate(zip(panels, names, titles, strict=True)):

@@ -64,7 +64,6 @@ def svg(figure: Figure) -> bytes:
     shared = _definitions(root)
     for element in root.iter("g"):
         _announce(element)
-    _flatten(root)
     size = {name: root.get(name, "") for name in ("width", "height", "viewBox")}
     fonts = {"font-family": f"'{style.FONT}',Verdana,sans-serif", "stroke-linejoin": "round"}
     root.attrib = {"xmlns": "http://www.w3.org/2000/svg"} | size | {"style": _css(_ROOT | fonts)}
@@ -81,9 +80,6 @@ def _shorten(element: Element) -> None:
         del element.attrib["transform"]
     properties = dict(each.split(": ", 1) for each in element.get("style", "").split("; ") if each)
     properties |= {"fill": element.attrib.pop("fill")} if "fill" in element.attrib else {}
-    # Unlike that of a whole element, its fill's and its stroke's opacity can be said once for many.
-    opacity = properties.pop("opacity", None)
-    properties |= {"fill-opacity": opacity, "stroke-opacity": opacity} if opacity else {}
     if element.tag == "text":
         properties = {name: value for name, value in properties.items() if value != _ROOT.get(name)}
     _set_css(element, properties)
@@ -97,10 +93,6 @@ def _set_css(element: Element, properties: Mapping[str, str]) -> None:
     element.attrib.pop("style", None)
     if properties:
         element.set("style", _css(properties))
-
-
-def _properties(element: Element) -> dict[str, str]:
-    return dict(each.split(":", 1) for each in element.get("style", "").split(";") if each)
 
 
 def _definitions(root: Element) -> Element:
@@ -153,34 +145,6 @@ def _clean(lines: Sequence[str]) -> str:
     """Lines as one text, whatever a record's strings have in them."""
     one_each = (line.replace("\n", " ") for line in lines)
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", "\n".join(one_each))
-
-
-def _flatten(element: Element) -> None:
-    """Leave out groups that say nothing, and say once of a group what is so of all in it."""
-    children = []
-    for child in element:
-        _flatten(child)
-        if child.tag == "g" and (not child.attrib or not len(child)):
-            children += child
-        else:
-            children.append(child)
-    element[:] = children
-    if element.tag != "g":
-        return
-    if len(element) == 1 and element[0].tag == "g" and not element.attrib.keys() & element[0].attrib.keys():
-        element.attrib |= element[0].attrib
-        element[:] = [*element[0]]
-    if len(element) > 1:
-        styles = [_properties(child) for child in element]
-        common = {name: value for name, value in styles[0].items() if all(each.get(name) == value for each in styles)}
-        for child, each in zip(element, styles, strict=True):
-            _set_css(child, {name: value for name, value in each.items() if name not in common})
-        _set_css(element, _properties(element) | common)
-        clips = {child.get("clip-path") for child in element}
-        if len(clips) == 1 and None not in clips and "clip-path" not in element.attrib:
-            element.set("clip-path", element[0].attrib["clip-path"])
-            for child in element:
-                del child.attrib["clip-path"]
 
 
 def inlined(image: bytes, place: str, label: str) -> str:

@@ -26,7 +26,10 @@ def table(
     told = told.assign(own=summaries.without_hosts(told), is_chosen=told["bandwidth_bits_per_second"].notna())
     told["bandwidth_bits_per_second"] = _on_the_wire(told)
     counts = told.groupby(_SWEEP)["bandwidth_bits_per_second"].transform("nunique")
-    rates, rows = _rates(launches, plan), []
+    trained, rows = pairs.with_rounds(launches[launches["exchange"]], plan), []
+    medians = trained.groupby(["work", "strategy", "workers", "round"])["samples_per_second"].median()
+    rates = {key: own.droplevel([0, 1, 2]) for key, own in medians.groupby(level=[0, 1, 2])}
+    nothing = pd.Series(dtype=float)
     first = launches.drop_duplicates("regime").set_index("regime")["launch"]
     for cell in told[counts >= FEWEST].to_dict("records"):
         parameter_bytes = mlp.parameter_bytes(records[first[cell["regime"]]].task)
@@ -36,7 +39,9 @@ def table(
             "bound_seconds": ring_bound(parameter_bytes, cell["workers"], cell["bandwidth_bits_per_second"]),
             "base_seconds": cell["global_batch"] / workers / cell["base_samples_per_second"],
         }
-        rows.append(cell | about | _over_base(cell, rates))
+        own = rates.get((cell["work"], cell["strategy"], cell["workers"]), nothing)
+        ratios = (own / rates.get((cell["work"], cell["base"], 1), nothing)).dropna()
+        rows.append(cell | about | dict(zip(("ratio", "low", "high", "rounds"), pairs.median(ratios), strict=True)))
     keys = ["regime", "own", "workers", "hosts", "delay_seconds", "bandwidth_bits_per_second"]
     return pd.DataFrame(rows).sort_values(keys) if rows else pd.DataFrame(columns=keys)
 
@@ -76,21 +81,6 @@ def _on_the_wire(cells: pd.DataFrame) -> pd.Series:
     unchosen = measured.where(cells["bandwidth_bits_per_second"].isna())
     together = unchosen.groupby([cells["regime"], cells["hosts"], cells["delay_seconds"]]).transform("median")
     return cells["bandwidth_bits_per_second"].fillna(together)
-
-
-def _rates(launches: pd.DataFrame, plan: pd.DataFrame | None) -> dict[tuple[str, str, int], pd.Series]:
-    """By work, strategy and workers the samples per second of the launches, by their rounds."""
-    trained = pairs.with_rounds(launches[launches["exchange"]], plan)
-    rates = trained.groupby(["work", "strategy", "workers", "round"])["samples_per_second"].median()
-    return {key: own.droplevel([0, 1, 2]) for key, own in rates.groupby(level=[0, 1, 2])}
-
-
-def _over_base(cell: Mapping[str, object], rates: Mapping[tuple, pd.Series]) -> dict[str, float]:
-    """The columns on the ratio of a cell's rate to that of one worker of its base, by the rounds of `rates`."""
-    nothing = pd.Series(dtype=float)
-    own = rates.get((cell["work"], cell["strategy"], cell["workers"]), nothing)
-    ratios = (own / rates.get((cell["work"], cell["base"], 1), nothing)).dropna()
-    return dict(zip(("ratio", "low", "high", "rounds"), pairs.median(ratios), strict=True))
 
 
 def one_world(found: pd.DataFrame) -> pd.DataFrame:

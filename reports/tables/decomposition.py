@@ -101,7 +101,8 @@ def parts(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
     """
     measured = ("ideal_seconds", "measured_seconds", "measured_low", "measured_high", "measured_n")
     rows = []
-    for cell in _distributed(cells):
+    synchronous = is_distributed(cells) & cells["synchronous"] & cells["base_samples_per_second"].notna()
+    for cell in cells[synchronous].to_dict("records"):
         ideal = cell["global_batch"] / (cell["workers"] * cell["base_samples_per_second"])
         times = (ideal, cell["seconds"], cell["low_seconds"], cell["high_seconds"], cell["n"])
         about = cell | dict(zip(measured, times, strict=True))
@@ -112,11 +113,6 @@ def parts(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
         of_rest = (REST, rest, math.nan, math.nan, cell["n"], True)
         rows.append(about | dict(zip(_OF_A_PART, of_rest, strict=True)))
     return columns.table("parts", rows)
-
-
-def _distributed(cells: pd.DataFrame) -> list[dict[str, object]]:
-    synchronous = is_distributed(cells) & cells["synchronous"]
-    return cells[synchronous & cells["base_samples_per_second"].notna()].to_dict("records")
 
 
 def _parts(step: Step, workers: int) -> Iterator[dict[str, object]]:

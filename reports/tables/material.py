@@ -7,31 +7,23 @@ from typing import TypeVar
 
 import pandas as pd
 
-from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from common.records.certificate import DEVIATES, Comparison, reasons_not_ranked
 from reports.tables import (
-    bandwidths,
     ceilings,
     certificate,
     decomposition,
     disturbances,
-    exchanges,
-    hosts,
     memory,
-    pairs,
-    paying,
-    phases,
     ranking,
     summaries,
 )
+from reports.tables.decomposition import Steps
 from reports.tables.disturbances import Disturbance
-from reports.tables.exchanges import Exchange
-from reports.tables.hosts import Skew
-from reports.tables.paying import Paying
 from reports.tables.ranking import Ranking
 from reports.tables.results import Results
 
-OfRegime = TypeVar("OfRegime", Paying, Exchange)
+Row = TypeVar("Row")
+"""Of a table whose rows have a regime."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +40,17 @@ class Material:
     beside_oracle: list[Comparison]
     """Every launch that ended ok."""
     certificates: pd.DataFrame
-    asynchronous: pd.DataFrame
     ranking: Ranking
-    convenience: pd.DataFrame
-    one_process: pd.DataFrame
-    settings: pd.DataFrame
-    phases: pd.DataFrame
     launches: pd.DataFrame
     """One row for each launch that counts for the throughput."""
     cells: pd.DataFrame
     """One row for each regime, strategy, number of workers, with and without exchange: medians over launches."""
+    steps: Steps
+    """The step of each cell with exchange, round by round."""
     exposed: pd.DataFrame
     """One row for each cell whose communication was told apart: T_step, T_comp, exposed communication, bytes sent."""
     parts: pd.DataFrame
     """One row for each part of the step of each cell, from the ideal step to the measured one."""
-    paying: Sequence[Paying]
-    """One row for each strategy and number of workers under weak scaling: whether synchronous SGD pays."""
-    exchanges: Sequence[Exchange]
-    """One row for each strategy and number of workers whose step's messages were replayed alone."""
-    hosts: Sequence[Skew]
-    """One row for each launch over several hosts: which started and finished its windows last."""
-    bandwidths: pd.DataFrame
-    """One row for each cell over virtual hosts whose links had several bandwidths, beside one host and a bound."""
     ceilings: pd.DataFrame
     """One row for each base, and each strategy without exchange, whose framework was probed."""
     startups: pd.DataFrame
@@ -101,7 +82,7 @@ class Material:
         """The short names of the regimes that are shown."""
         return {name: self.names[name] for name in self.regimes}
 
-    def by_regime(self, rows: Sequence[OfRegime]) -> dict[str, list[OfRegime]]:
+    def by_regime(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
         """The rows of each regime that is shown, where it has any, in the order of the regimes."""
         told = {name: [row for row in rows if row.regime == name] for name in self.regimes}
         return {name: own for name, own in told.items() if own}
@@ -116,36 +97,25 @@ def gather(results: Results) -> Material:
     launches = launches[~launches["launch"].isin(is_something_else)]
     cells = summaries.cells(launches)
     steps = decomposition.decompose(cells, launches, results.plan)
-    told = {
-        "certificates": certificate.summary(comparisons),
-        "exposed": decomposition.split(cells, steps),
-        "parts": decomposition.parts(cells, steps),
-        "paying": paying.table(launches, cells, steps, results.records),
-        "exchanges": exchanges.table(launches, results.replays, steps),
-        "convenience": pairs.factors(launches, results.plan, CONVENIENCE_OF),
-        "one_process": pairs.factors(launches, results.plan, ONE_PROCESS_OF),
-        "settings": pairs.against_default(launches, results.plan),
-        "phases": phases.table(launches, results.records),
-        "memory": memory.table(launches, results.records),
-        "endings": summaries.endings(results.records, results.plan),
-        "startups": summaries.startups(results.records),
-        "disturbances": disturbances.table(results.records, results.plan),
-        "ceilings": ceilings.steps(results, launches),
-        "hosts": hosts.table(launches, results.records),
-        "bandwidths": bandwidths.table(launches, cells, results.records, results.plan),
-        "colors": {record.name: record.colors for record in results.records.values()},
-    }
     names, regimes = regime_names(cells), summaries.regimes(launches)
     return Material(
         results=results,
         names={name: names[name] for name in dict.fromkeys([*regimes, *names])},
         regimes=regimes,
+        colors={record.name: record.colors for record in results.records.values()},
         launches=launches,
         cells=cells,
+        steps=steps,
+        exposed=decomposition.split(cells, steps),
+        parts=decomposition.parts(cells, steps),
         beside_oracle=comparisons,
+        certificates=certificate.summary(comparisons),
         ranking=ranking.rank(launches, results.plan, results.margin, reasons_not_ranked(comparisons, results.records)),
-        asynchronous=certificate.asynchronous(results),
-        **told,
+        ceilings=ceilings.steps(results, launches),
+        startups=summaries.startups(results.records),
+        memory=memory.table(launches, results.records),
+        endings=summaries.endings(results.records, results.plan),
+        disturbances=disturbances.table(results.records, results.plan),
     )
 
 

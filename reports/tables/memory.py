@@ -1,7 +1,7 @@
 """What each process holds of the model and how far its memory rises, beside a strategy with whole copies."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -37,17 +37,10 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
 
 def _of_launch(record: Record) -> dict[str, float]:
     measured = [to_json(process) for process in record.memory_bytes]
-    parts = [{name: process.get(name, math.nan) for name in MEASURED} for process in measured]
-    for process in parts:
-        process["held"] = sum(process[name] for name in _PARTS)
-    known = [process for process in parts if not math.isnan(process["held"])]
-    most = max(known, key=lambda process: process["held"], default=parts[0])
-    largest = {name: max(_told(parts, name), default=math.nan) for name in ("above_import", "device_peak")}
-    return most | largest
-
-
-def _told(parts: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    return [process[name] for process in parts if not math.isnan(process[name])]
+    parts = pd.DataFrame([{name: process.get(name, math.nan) for name in MEASURED} for process in measured])
+    parts["held"] = parts[[*_PARTS]].sum(axis=1, skipna=False)
+    most = parts["held"].idxmax() if parts["held"].notna().any() else 0
+    return parts.loc[most].to_dict() | parts[["above_import", "device_peak"]].max().to_dict()
 
 
 def _beside(row: Mapping[str, object], reference: Mapping[str, object] | None) -> dict[str, float]:

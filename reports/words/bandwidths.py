@@ -13,16 +13,27 @@ from reports import blocks
 from reports.blocks import Block
 from reports.charts import style, sweep
 from reports.tables import summaries
-from reports.tables.bandwidths import one_world, paying
+from reports.tables.bandwidths import one_world, paying, table
 from reports.tables.material import Material
 
 FIGURE = "sweep"
 """The name of the figure, which README shows as well."""
 
 
+_ABOUT = (
+    "The same step over links of several bandwidths, with as many workers on every host. A step can't be shorter than "
+    "the link needs for its exchange: by a ring, 2 (N \N{MINUS SIGN} 1) / N times the bytes of the gradients leave "
+    f"each host, of N workers (Patarasuk & Yuan, 2009, equation 1), and {PAYLOAD_BYTES} bytes of them take "
+    f"{WIRE_BYTES} on Ethernet. One host alone is the undistributed base, for the rows of one worker. Distributing "
+    "pays by its own interval where the whole interval of the ratio to its rate, over launches of the same round, is "
+    "above 1, there and over every faster link."
+)
+
+
 def section(material: Material) -> list[Block]:
     """The figure and the table of each regime that has a sweep."""
-    found, launches, records = material.bandwidths, material.launches, material.results.records
+    launches, records = material.launches, material.results.records
+    found = table(launches, material.cells, records, material.results.plan)
     names = material.shown
     if found.empty:
         return []
@@ -34,7 +45,7 @@ def section(material: Material) -> list[Block]:
         title = "From which bandwidth on it pays" + (f": {names[regime]}" if len(swept) > 1 else "")
         parts += [
             blocks.heading(title, level=2),
-            blocks.text(_about()),
+            blocks.text(_ABOUT),
             blocks.figure(FIGURE, drawing(rows, launches, looks), _caption(rows, names[regime]), _alternative(rows)),
             _table(rows),
         ]
@@ -60,18 +71,6 @@ def drawing(rows: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, styl
     return partial(sweep.sweep, shown, points, dict(looks))
 
 
-def _about() -> str:
-    return (
-        "The same step over links of several bandwidths, with as many workers on every host. Above, how long a step "
-        "takes; below, the samples per second of all workers together. A step can't be shorter than the link needs for "
-        "its exchange: by a ring, 2 (N \N{MINUS SIGN} 1) / N times the bytes of the gradients leave each host, of N "
-        f"workers (Patarasuk & Yuan, 2009, equation 1), and {PAYLOAD_BYTES} bytes of them take {WIRE_BYTES} on "
-        "Ethernet. Computing isn't in that bound. One host alone is the undistributed base, for the rows of one "
-        "worker. Distributing pays by its own interval where the whole interval of the ratio to its rate, over "
-        "launches of the same round, is above 1, there and over every faster link."
-    )
-
-
 def _caption(rows: pd.DataFrame, name: str) -> str:
     shown = one_world(rows)
     said = [
@@ -95,29 +94,20 @@ def _alternative(rows: pd.DataFrame) -> str:
 
 def _table(rows: pd.DataFrame) -> Block:
     """From which bandwidth on each pays, and the ratio over the slowest and the fastest link."""
-    found = paying(rows)
     lines = [
         [
-            *[
-                row["own"],
-                str(row["hosts"]),
-                blocks.world(row["workers"], row["oversubscribed"]),
-                _in_words(row),
-                str(row["rounds"]),
-            ],
+            *[row["own"], str(row["hosts"]), blocks.world(row["workers"], row["oversubscribed"])],
+            *[_in_words(row), str(row["rounds"])],
             f"{_megabits(row['least_bits_per_second'])}: {blocks.number(row['least_ratio'])}",
             f"{_megabits(row['bandwidth_bits_per_second'])}: {blocks.number(row['ratio'])}",
             blocks.interval(row["low"], row["high"]),
         ]
-        for row in found.to_dict("records")
+        for row in paying(rows).to_dict("records")
     ]
     columns = ["strategy", "hosts", "workers", "pays from,\nMbit/s", "rounds\n(n)", "ratio over the\nslowest link"]
     columns += ["ratio over the\nfastest link", "95 %\ninterval"]
     notes = ["Ratio: how many times one host's samples per second, the median over rounds that have both."]
-    if (rows["rounds"] < FEWEST_LAUNCHES).any():
-        notes.append(f"With fewer than {FEWEST_LAUNCHES} rounds there is no interval, and so no telling what pays.")
-    if rows["oversubscribed"].any():
-        notes.append("† more threads than cores: hosts with cores of their own compute faster, and may pay earlier.")
+    notes += blocks.few_note(rows["rounds"], "rounds") + blocks.oversubscribed_note(rows["oversubscribed"])
     if not rows["is_chosen"].all():
         notes.append("The fastest link is as fast as it goes: its bandwidth is what calibration found.")
     return blocks.table(columns, lines, notes, left=(0, 3))

@@ -32,18 +32,23 @@ def sentence(summary: pd.DataFrame) -> str:
     if rows.empty:
         return "No launch could be compared with the oracle."
     counts = rows["verdict"].value_counts()
-    text = f"{_following(rows)} follow the float64 oracle."
+    said = [f"{_following(rows)} follow the float64 oracle."]
     if partly := int(counts.get(FOLLOWS_UP_TO, 0)):
         them = "1 of them follows" if partly == 1 else f"{partly} of them follow"
-        text += f" {them} it up to a kink, from which float32 may leave it."
+        said.append(f"{them} it up to a kink, from which float32 may leave it.")
     if deviating := _deviating(rows):
-        text += f" Not the same maths: {deviating}."
-    text += _other_maths(rows[rows["verdict"] == OTHER_MATHS])
+        said.append(f"Not the same maths: {deviating}.")
+    other = rows[rows["verdict"] == OTHER_MATHS]
+    if many := len(other):
+        options = ", ".join(sorted({option for options in other["other_maths"] for option in options.split(", ")}))
+        who, whose = ("1 setting computes", "its") if many == 1 else (f"{many} settings compute", "their")
+        largest = blocks.tiny(other["loss"].max())
+        said.append(f"{who} other maths on purpose ({options}); {whose} largest deviation is {largest}.")
     several = "asynchronous with several workers, which has no oracle to follow"
     for verdict, phrase in ((ASYNCHRONOUS, several), (NOT_COMPARED, NOT_COMPARED)):
-        if counts.get(verdict):
-            text += f" {int(counts[verdict])} more {'is' if counts[verdict] == 1 else 'are'} {phrase}."
-    return text
+        if more := int(counts.get(verdict, 0)):
+            said.append(f"{more} more {'is' if more == 1 else 'are'} {phrase}.")
+    return " ".join(said)
 
 
 def without_exchange(summary: pd.DataFrame) -> str:
@@ -72,20 +77,6 @@ def _deviating(rows: pd.DataFrame) -> str:
     return blocks.some([*dict.fromkeys(names)]) if names else ""
 
 
-def _other_maths(rows: pd.DataFrame) -> str:
-    """A sentence on the settings that round or approximate on purpose; empty where there are none."""
-    if rows.empty:
-        return ""
-    options = sorted({option for options in rows["other_maths"] for option in options.split(", ")})
-    largest = blocks.tiny(rows["loss"].max())
-    if len(rows) == 1:
-        return f" 1 setting computes other maths on purpose ({', '.join(options)}); its largest deviation is {largest}."
-    return (
-        f" {len(rows)} settings compute other maths on purpose ({', '.join(options)}); their largest deviation is "
-        f"{largest}."
-    )
-
-
 def section(material: Material) -> list[Block]:
     """Every launch beside its oracle: the curves, and the largest deviations with a verdict."""
     verdicts = [sentence(material.certificates), without_exchange(material.certificates)]
@@ -93,14 +84,12 @@ def section(material: Material) -> list[Block]:
         blocks.text(
             "A float64 NumPy run of the same rows is the oracle. A launch follows it under three conditions. Every "
             f"recorded loss is off by at most {blocks.tiny(LOSS_TOLERANCE)} of its value (of {LOSS_FLOOR:g} where it "
-            "is smaller): that of the global batch, and that of every worker's or replica's shard, each beside the "
-            "oracle's loss of the same rows. The final weights, where they were kept, are off by at most "
-            f"{blocks.tiny(WEIGHT_TOLERANCE)} of their norm. Every row was computed on once. The loss of a step "
-            "proves all updates before it; the last update is proven where the weights were kept. The shards' losses "
-            "prove which rows each worker computed on. Float32 may take the other side of a ReLU whose input is "
-            f"almost zero. After the oracle's first such kink losses may be off by {100 * LOSS_BOUND:g} %, and the "
-            "verdict is \u201cfollows up to\u201d its step. A launch with an option that rounds or approximates on "
-            "purpose (other maths) isn't held to this: its deviation says what the option costs. "
+            "is smaller): that of the global batch, and that of every worker's or replica's shard, which proves which "
+            "rows each worker computed on. The final weights, where they were kept, are off by at most "
+            f"{blocks.tiny(WEIGHT_TOLERANCE)} of their norm. Every row was computed on once. Float32 may take the "
+            "other side of a ReLU whose input is almost zero. After the oracle's first such kink losses may be off by "
+            f"{100 * LOSS_BOUND:g} %, and the verdict is \u201cfollows up to\u201d its step. A launch with an option "
+            "that rounds or approximates on purpose (other maths) isn't held to this. "
             f"{' '.join(filter(None, verdicts))}"
         ),
     ]
@@ -134,7 +123,7 @@ def deviations(material: Material) -> list[Block]:
     summary = material.certificates
     heading = blocks.heading("Deviation from the oracle", level=2)
     parts = [heading, _deviation_table(summary)] if len(summary) else []
-    return parts + _asynchronous_section(material.asynchronous)
+    return parts + _asynchronous_section(certificate.asynchronous(material.results))
 
 
 def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
@@ -146,38 +135,25 @@ def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
         "staleness is how many of their updates came in between. Such a run computes other numbers than the oracle, "
         "and other ones each time, so it can't follow it, and nothing here says that it is wrong. What can be asked "
         "is how well it trained: the loss of its final weights over the whole training set, beside that of the oracle "
-        "after as many updates of as many rows. A positive difference is a higher loss than the oracle's. Each row is "
-        "a single launch (n = 1)."
+        "after as many updates of as many rows. Each row is a single launch (n = 1)."
     )
     columns = ["strategy", "workers", "preset", "rows per update", "seed", "updates", "training loss", "the oracle's"]
     columns += ["difference", "median staleness", "largest"]
     rows, notes = [], {}
     for row in table.sort_values(["preset", "strategy", "workers"]).to_dict("records"):
-        mark = _mark(row["note"], notes)
-        known = math.isfinite(row["difference"])
-        difference = blocks.signed_percent(row["difference"], 1) if known else blocks.DASH
-        rows.append(
-            [
-                *[row["strategy"] + mark, str(row["workers"]), row["preset"], str(row["batch"]), str(row["seed"])],
-                *[f"{row['updates']:,}", _loss(row["loss"], row["note"]), _loss(row["oracle_loss"], row["note"])],
-                *[difference, _count(row["staleness"]), _count(row["largest_staleness"])],
-            ]
-        )
+        absent = blocks.DASH if row["note"] else "not finite"
+        losses = [f"{row[name]:.5f}" if math.isfinite(row[name]) else absent for name in ("loss", "oracle_loss")]
+        is_known = math.isfinite(row["difference"])
+        known = [row["strategy"] + _mark(row["note"], notes), str(row["workers"]), row["preset"], str(row["batch"])]
+        known += [str(row["seed"]), f"{row['updates']:,}", *losses]
+        known.append(blocks.signed_percent(row["difference"], 1) if is_known else blocks.DASH)
+        stale = (row["staleness"], row["largest_staleness"])
+        rows.append([*known, *[blocks.DASH if math.isnan(count) else f"{count:g}" for count in stale]])
     return [
         blocks.heading("Asynchronous launches: how well they trained", level=2),
         blocks.text(explanation),
         blocks.table(columns, rows, _in_words(notes), left=(0, 2)),
     ]
-
-
-def _loss(value: float, note: str) -> str:
-    if math.isfinite(value):
-        return f"{value:.5f}"
-    return blocks.DASH if note else "not finite"
-
-
-def _count(value: float) -> str:
-    return blocks.DASH if math.isnan(value) else f"{value:g}"
 
 
 def _deviation_table(summary: pd.DataFrame) -> Block:

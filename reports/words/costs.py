@@ -9,7 +9,10 @@ from reports import blocks
 from reports.blocks import Block
 from reports.tables import summaries
 from reports.tables.material import Material
+from reports.tables.phases import table
 from reports.words import factors
+
+_PLACES = {True: " between hosts", False: ""}
 
 
 def section(material: Material) -> list[Block]:
@@ -17,7 +20,7 @@ def section(material: Material) -> list[Block]:
     names = material.names
     return [
         *_communication(material.exposed, names),
-        *phases(material.phases, names),
+        *phases(table(material.launches, material.results.records), names),
         *factors.section(material),
         *_startup(material.startups),
     ]
@@ -44,38 +47,30 @@ def _communication(split: pd.DataFrame, names: dict[str, str]) -> list[Block]:
 def _formulas(split: pd.DataFrame) -> list[str]:
     """A sentence for each formula: the strategies that send so much, and the source that says so."""
     said = []
-    for (formula, source), group in split.groupby(["formula", "formula_source"]):
-        users = blocks.listed(_users(group, split))
-        said.append(f"{formula or 'no formula is declared'}: {users}{f' ({source})' if source else ''}.")
+    named = split.assign(own=summaries.without_hosts(split), place=(split["placement"] != "").map(_PLACES))
+    for (formula, source), group in named.groupby(["formula", "formula_source"]):
+        users = []
+        for name, own in group.groupby("bare_strategy"):
+            # Without their labels where all labels send as much.
+            every = named[named["bare_strategy"] == name]
+            users += [name] if len(own) == len(every) else sorted({*(own["own"] + own["place"])})
+        said.append(f"{formula or 'no formula is declared'}: {blocks.listed(users)}{f' ({source})' if source else ''}.")
     return said
-
-
-def _users(group: pd.DataFrame, split: pd.DataFrame) -> list[str]:
-    """The strategies in `group`, a part of `split`: those without any other row there stand without their labels."""
-    users, told = [], split.assign(own=summaries.without_hosts(split), between=split["placement"] != "")
-    told["user"] = told["own"] + told["between"].map({True: " between hosts", False: ""})
-    for name, own in told.loc[group.index].groupby("bare_strategy"):
-        elsewhere = told[(told["bare_strategy"] == name) & ~told["user"].isin(own["user"])]
-        users += [name] if elsewhere.empty else sorted(own["user"].unique())
-    return users
 
 
 def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
     rows = []
     for row in split.sort_values(["strategy", "regime", "workers"]).to_dict("records"):
-        known, paired = row["compute_n"] > 0, row["exposed_n"] > 0
-        share = row["exposed_seconds"] / row["step_seconds"]
-        rows.append(
-            [
-                *[row["strategy"], str(row["workers"]), names[row["regime"]]],
-                f"{blocks.milliseconds(row['step_seconds'])} (n = {row['step_n']})",
-                f"{blocks.milliseconds(row['compute_seconds'])} (n = {row['compute_n']})" if known else blocks.DASH,
-                f"{blocks.milliseconds(row['exposed_seconds'])} (n = {row['exposed_n']})" if paired else blocks.DASH,
-                blocks.interval(row["exposed_low"], row["exposed_high"], blocks.milliseconds),
-                f"{round(100 * share)} %" if paired else blocks.DASH,
-                *[_megabytes(row["wire_bytes"]), _megabytes(row["formula_bytes"])],
-            ]
-        )
+        times = [
+            f"{blocks.milliseconds(row[f'{name}_seconds'])} (n = {row[f'{name}_n']})"
+            if row[f"{name}_n"]
+            else blocks.DASH
+            for name in ("step", "compute", "exposed")
+        ]
+        between = blocks.interval(row["exposed_low"], row["exposed_high"], blocks.milliseconds)
+        sent = [_megabytes(row[name]) for name in ("wire_bytes", "formula_bytes")]
+        share = blocks.percent(row["exposed_seconds"] / row["step_seconds"])
+        rows.append([row["strategy"], str(row["workers"]), names[row["regime"]], *times, between, share, *sent])
     columns = ["strategy", "workers", "regime", "T_step, ms", "T_comp, ms", "exposed, ms", "95 % interval", "of T_step"]
     notes = blocks.few_note(split["exposed_n"], "pairs")
     return blocks.table([*columns, "MB sent, measured", "MB by formula"], rows, notes, left=(0, 2))
@@ -85,10 +80,10 @@ def _megabytes(count: float) -> str:
     return blocks.DASH if math.isnan(count) else f"{count / 1e6:,.3f}"
 
 
-def phases(table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+def phases(accounts: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     """The frameworks' own accounts of an exchange: a part for each family that has any."""
     parts: list[Block] = []
-    for family, found in table.groupby("family"):
+    for family, found in accounts.groupby("family"):
         whose = family or "The framework"
         meanings = found.drop_duplicates("phase").set_index("phase")["meaning"]
         rows = []
@@ -109,14 +104,14 @@ def phases(table: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     return parts
 
 
-def _startup(table: pd.DataFrame) -> list[Block]:
+def _startup(found: pd.DataFrame) -> list[Block]:
     """What the time to the first step consists of."""
-    if table.empty:
+    if found.empty:
         return []
     parts = ("imports", "world", "first_step")
     rows = [
         [row["strategy"], str(row["workers"]), str(row["n"]), *(blocks.number(row[name]) for name in ("whole", *parts))]
-        for row in table.sort_values(["strategy", "workers"]).to_dict("records")
+        for row in found.sort_values(["strategy", "workers"]).to_dict("records")
     ]
     columns = ["strategy", "workers", "n", "first step after, s", *(f"{name.replace('_', ' ')}, s" for name in parts)]
     return [

@@ -1,7 +1,7 @@
 """Why N workers aren't N times as fast: the figure and the tables of what a step takes beyond the ideal."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pandas as pd
@@ -70,18 +70,15 @@ def _definitions() -> list[str]:
         f"Exchange: T_step {minus} T_comp, what isn't hidden behind computing. A rank that is late in one step and "
         "early in the next makes the others wait in T_step alone, so that waiting is in here.",
         f"Slowest rank: T_comp {minus} T_comp / s, where s is the slowest rank's time for a window over the median "
-        "rank's: what the others wait for a rank that is slower throughout. Replicas in one process aren't clocked one "
-        "by one, and wait as a part of computing.",
-        f"Rows: r {minus} r_base, where r is how long the rank that waits longest waits for its rows in T_comp, and "
-        "r_base the base's wait in the ideal step. Where a strategy doesn't measure it, it is a part of computing.",
-        f"Computing: T_comp {minus} slowest rank {minus} rows {minus} ideal, what computing takes longer than the "
-        "base's: workers share caches, memory and clock rate, distribution has machinery of its own, and small shards, "
-        "under strong scaling, are computed less efficiently. Below zero the strategy computes faster than its base.",
+        "rank's. Replicas in one process aren't clocked one by one, and wait as a part of computing.",
+        "Rows: how much longer than in the ideal step the rank that waits longest waits for its rows. Where a strategy "
+        "doesn't measure it, it is a part of computing.",
+        "Computing: what is left of T_comp, T_step for one worker: caches, memory and clock rate are shared, "
+        "distribution has machinery of its own, and small shards are computed less efficiently. Below zero the "
+        "strategy computes faster than its base.",
         f"Not divided: T_step {minus} rows {minus} ideal, where no launch without exchange shares a round.",
         f"The rest: the measured step {minus} ideal {minus} all parts. In one round it is zero; over several it isn't, "
         "since a median of differences is no difference of medians.",
-        "One worker has nobody to exchange with: T_step stands for T_comp, and computing tells what distribution costs "
-        "by being there.",
     ]
 
 
@@ -103,9 +100,8 @@ def _figure(rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str]
     oversubscribed = " † in grey: more threads than cores." if shown["oversubscribed"].any() else ""
     caption = (
         f"A step from ideal to measured, {names[rows['regime'].iloc[0]]}: the ideal, then what it takes beyond it. A "
-        "part below zero saves time and stands left of zero, so the line, which marks the measured step, is left of "
-        f"the bar's end there. Numbers are the measured step; a bar that is cut ends with ». Medians over "
-        f"n = {blocks.span(shown['n'])} rounds.{products}{oversubscribed}{only}"
+        "part below zero saves time and stands left of zero. The line and the number are the measured step; a bar that "
+        f"is cut ends with ». Medians over n = {blocks.span(shown['n'])} rounds.{products}{oversubscribed}{only}"
     )
     alt = (
         "A bar for each strategy and number of workers, from the ideal step to the measured one, divided into what "
@@ -117,7 +113,14 @@ def _figure(rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str]
 def _table(rows: pd.DataFrame) -> Block:
     """A row for each strategy and number of workers of one regime: ideal, parts, measured."""
     shown = [part for part in PARTS if (rows["part"] == part).any()]
-    lines = [_line(own, shown) for _, own in rows.groupby(["strategy", "workers"])]
+    lines = []
+    for _, own in rows.groupby(["strategy", "workers"]):
+        cell = own.iloc[0]
+        write = partial(_milliseconds, digits=_digits(cell["measured_seconds"]))
+        words = {row["part"]: _in_words(row, write) for row in own.to_dict("records")}
+        known = [cell["strategy"], blocks.world(cell["workers"], cell["oversubscribed"]), write(cell["ideal_seconds"])]
+        measured = blocks.with_interval(cell["measured_seconds"], cell["measured_low"], cell["measured_high"], write)
+        lines.append([*known, *[words.get(part, blocks.DASH) for part in shown], measured, blocks.span(own["n"])])
     columns = ["strategy", "workers", "ideal, ms", *shown, "measured, ms", "n"]
     notes = [
         "Parts are in milliseconds per step, in parentheses the 95 % interval of the median; of a rest beyond "
@@ -129,20 +132,7 @@ def _table(rows: pd.DataFrame) -> Block:
             "* No launch of the base shares a round: its median over all rounds takes its place, and no interval is "
             "given."
         )
-    notes += blocks.oversubscribed_note(rows["oversubscribed"])
-    return blocks.table(columns, lines, notes, left=(0,))
-
-
-def _line(own: pd.DataFrame, shown: Sequence[str]) -> list[str]:
-    cell = own.iloc[0]
-    write = partial(_milliseconds, digits=_digits(cell["measured_seconds"]))
-    words = {row["part"]: _in_words(row, write) for row in own.to_dict("records")}
-    return [
-        *[cell["strategy"], blocks.world(cell["workers"], cell["oversubscribed"]), write(cell["ideal_seconds"])],
-        *[words.get(part, blocks.DASH) for part in shown],
-        blocks.with_interval(cell["measured_seconds"], cell["measured_low"], cell["measured_high"], write),
-        blocks.span(own["n"]),
-    ]
+    return blocks.table(columns, lines, notes + blocks.oversubscribed_note(rows["oversubscribed"]), left=(0,))
 
 
 def _in_words(row: Mapping[str, object], write: Callable[[float], str]) -> str:

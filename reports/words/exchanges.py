@@ -7,7 +7,7 @@ from common.records.collectives import CollectivesRecord, Replayed
 from common.statistics.intervals import FEWEST_LAUNCHES, Interval
 from reports import blocks
 from reports.blocks import Block
-from reports.tables.exchanges import Exchange, trouble
+from reports.tables.exchanges import Exchange, table, trouble
 from reports.tables.material import Material
 
 _MINUS = "\N{MINUS SIGN}"
@@ -15,9 +15,10 @@ _MINUS = "\N{MINUS SIGN}"
 
 def section(material: Material) -> list[Block]:
     """What was replayed and what it means, for each regime, and what wasn't; nothing without replays."""
-    found, replays = material.exchanges, material.results.replays
+    replays = material.results.replays
     if not replays:
         return []
+    found = table(material.launches, replays, material.steps)
     told = material.by_regime(found)
     parts = [blocks.heading("The exchange replayed alone", level=2), blocks.text(_about())]
     parts += [blocks.items(_meanings(any(row.under_way_steps for row in found)))] if told else []

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from reports import blocks
 from reports.blocks import Block
+from reports.tables import pairs
 from reports.tables.material import Material
 
 PAIRED = "the median over pairs of launches of the same round, with its order-statistic interval over those pairs"
@@ -14,7 +16,9 @@ PAIRED = "the median over pairs of launches of the same round, with its order-st
 
 def section(material: Material) -> list[Block]:
     """A part for options, for a library's loop and for one process, each where both sides were measured."""
-    names = material.names
+    names, launches, plan = material.names, material.launches, material.results.plan
+    settings, loops = pairs.against_default(launches, plan), pairs.factors(launches, plan, CONVENIENCE_OF)
+    processes = pairs.factors(launches, plan, ONE_PROCESS_OF)
     of_options = (
         "Each strategy with options of its own, named after the comma, beside the same strategy with all of them at "
         f"their default. The factor is how many times as long a step takes with them: {PAIRED}. Below 1 they "
@@ -30,9 +34,9 @@ def section(material: Material) -> list[Block]:
         f"one process: {PAIRED}."
     )
     return [
-        *_part("What options change", of_options, ("with options", "default"), material.settings, names),
-        *_part("What convenience costs", of_loops, ("library's loop", "own loop"), material.convenience, names),
-        *_part("What one process costs", of_processes, ("one process", "a process each"), material.one_process, names),
+        *_part("What options change", of_options, ("with options", "default"), settings, names),
+        *_part("What convenience costs", of_loops, ("library's loop", "own loop"), loops, names),
+        *_part("What one process costs", of_processes, ("one process", "a process each"), processes, names),
     ]
 
 

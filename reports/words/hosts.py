@@ -12,7 +12,7 @@ from common.records.header import Link
 from common.records.training import Record
 from reports import blocks
 from reports.blocks import Block
-from reports.tables.hosts import Skew, clock_uncertainty
+from reports.tables.hosts import Skew, clock_uncertainty, table
 from reports.tables.material import Material
 
 _FACTS = ("name", "cores", "processor", "interface", "address")
@@ -24,7 +24,10 @@ def section(material: Material) -> list[Block]:
     if not any(record.hosts for record in records.values()):
         return []
     measured = material.launches[material.launches["hosts"] > 1]
-    return [*_link([records[name] for name in measured["launch"]]), *_skew(material.hosts, material.names)]
+    return [
+        *_link([records[name] for name in measured["launch"]]),
+        *_skew(table(material.launches, records), material.names),
+    ]
 
 
 def about(material: Material) -> list[Block]:
@@ -136,12 +139,11 @@ def _skew(found: Sequence[Skew], names: Mapping[str, str]) -> list[Block]:
         known = [strategy, str(workers), names[regime], str(len(own)), f"{windows:,}"]
         rows.append([*known, skew_in_words(own), started, finished])
     explanation = (
-        "When each rank started its clocked windows, by one clock. Each host's clock that counts from boot was asked "
-        "before the launch how far it is ahead, by many round trips, of which the shortest counts; it is wrong by at "
-        "most half of that trip (Cristian, 1989). The skew of a window is how much later its last rank started than "
-        "its first, and its uncertainty that of both hosts' clocks together; given is the median over windows, then "
-        "over n launches, and no number where it is below the uncertainty. How far real clocks drift apart during a "
-        "launch isn't known, and no part of the uncertainty."
+        "When each rank started its clocked windows, by one clock: each host's was asked before the launch how far it "
+        "is ahead, by many round trips, of which the shortest counts; that is wrong by at most half of it (Cristian, "
+        "1989). The skew of a window is how much later its last rank started than its first; given is the median over "
+        "windows, then over n launches, and no number where it is below both clocks' uncertainty. How far real clocks "
+        "drift apart during a launch isn't known."
     )
     columns = ["strategy", "workers", "regime", "n", "windows", "skew", "started last", "finished last"]
     return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(0, 2))]

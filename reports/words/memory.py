@@ -16,10 +16,9 @@ def section(material: Material) -> list[Block]:
     if found.empty:
         return []
     explanation = (
-        "Megabytes of the parameters, their gradients and the optimizer's state in the process that holds most of them "
-        "at the end, and their sum. The peak is how far the largest process's resident memory rose above what it was "
-        "before the data came, with the framework imported: it has the data, activations and buffers too. A process "
-        "with several replicas is counted as a whole."
+        "Megabytes of the parameters, their gradients and the optimizer's state in the process that holds most of "
+        "them, and their sum. The peak is how far the largest process's resident memory rose above what it was before "
+        "the data came: it has the data, activations and buffers too. Replicas in one process count as a whole."
     )
     if found["reference_n"].notna().any():
         explanation += " Sharding is often said to save over 60 %, so to have a factor below 0.40."

@@ -8,7 +8,7 @@ from reports import blocks
 from reports.blocks import DASH, Block
 from reports.tables.material import Material
 from reports.tables.pairs import CAN_NOT_TELL, NO_ROUND, TOO_FEW
-from reports.tables.paying import PAYS, SURELY_DOES_NOT, SURELY_PAYS, Paying
+from reports.tables.paying import PAYS, SURELY_DOES_NOT, SURELY_PAYS, Paying, table
 
 _MINUS = "\N{MINUS SIGN}"
 _SOURCE = (
@@ -27,7 +27,8 @@ _VERDICTS = {
 
 def section(material: Material) -> list[Block]:
     """Definitions, then a sentence and a table for each regime; nothing without any cell that might pay."""
-    told = material.by_regime(material.paying)
+    records = material.results.records
+    told = material.by_regime(table(material.launches, material.cells, material.steps, records))
     if not told:
         return []
     parts = [blocks.heading("When does synchronous SGD pay?", level=2)]

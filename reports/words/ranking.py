@@ -59,8 +59,13 @@ def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) ->
                 found = found.assign(strategy=summaries.without_hosts(found))
             many = reason in (OVERSUBSCRIBED, TOO_FEW_ROUNDS) and found["strategy"].nunique() > _MOST_NAMED
             few = f" (n = {blocks.span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == TOO_FEW_ROUNDS else ""
-            said.append(f"{_how_many(found) if many else blocks.who(found)}, {reason}{few}")
+            said.append(f"{_counted(found) if many else blocks.who(found)}, {reason}{few}")
     return f"{'; '.join(said)}." if said else ""
+
+
+def _counted(unranked: pd.DataFrame) -> str:
+    counts = unranked.groupby("workers")["strategy"].nunique().items()
+    return listed([f"{n} strateg{'ies' if n > 1 else 'y'} with {blocks.workers(workers)}" for workers, n in counts])
 
 
 def resolution(ranking: Ranking, regime: str) -> str:
@@ -121,16 +126,13 @@ def _explanation(margin: float) -> str:
         "Rounds are blocks: a machine that slows down slows all launches of a round, so strategies are compared within "
         "rounds, by the ratio of their samples per second, whose geometric mean over n rounds is given. A family is "
         "all pairs of strategies that the plan has with one number of workers on the same hosts, with the same maths "
-        "and no more threads than cores. No result decides who is in it: the plan is fixed before the first launch, "
-        "and where minutes limit it, the times that the first round's launches took decide, in the declared order, "
-        "which strategies get six rounds. Faster: the paired t test of the ratio's logarithm, corrected for the family "
-        '(Holm, 1979), has p at most 5 %, so that a family has any false "faster" with a probability of at most 5 %. '
-        "The 95 % intervals hold for the whole family at once (Bonferroni's; Dunn, 1961); they are a little wider than "
-        "that test, so that of a pair that differs may just reach 1. Alike: two one-sided t tests (Schuirmann, 1987), "
-        "at 5 % over the number of comparisons, so that any false one is as unlikely, find a difference of less than "
-        f"{_percent(margin)}, the margin that was set beforehand (--margin). Where neither is shown, the last column "
-        f"says how many rounds would show two equal ones to be alike with {100 * POWER:g} % power: a range, since it "
-        "rests on the spread that was measured, and never on the difference."
+        "and no more threads than cores; no result decides who is in it. Faster: the paired t test of the ratio's "
+        'logarithm, corrected for the family (Holm, 1979), has p at most 5 %, so that a family has any false "faster" '
+        "with a probability of at most 5 %. The 95 % intervals hold for the whole family at once (Bonferroni's; Dunn, "
+        "1961). Alike: two one-sided t tests (Schuirmann, 1987), at 5 % over the number of comparisons, find a "
+        f"difference of less than {_percent(margin)}, the margin that was set beforehand (--margin). Where neither is "
+        f"shown, the last column says how many rounds would show two equal ones to be alike with {100 * POWER:g} % "
+        "power, by the spread that was measured."
     )
 
 
@@ -147,19 +149,14 @@ def _nothing(comparisons: pd.DataFrame) -> str:
     )
 
 
-def _how_many(unranked: pd.DataFrame) -> str:
-    groups = [group for _, group in unranked.groupby("workers")]
-    counts = [(group["strategy"].nunique(), blocks.workers(int(group["workers"].iloc[0]))) for group in groups]
-    return listed([f"{count} strateg{'ies' if count > 1 else 'y'} with {workers}" for count, workers in counts])
-
-
 def _table(family: pd.DataFrame, margin: float) -> Block:
     """The tested comparisons of a family; of very many those with the fastest strategy and those of neighbours."""
     judged = tested(family)
     shown, notes = judged, []
     if len(judged) > _MOST_ROWS:
         leader, neighbours = fastest_of(judged), {frozenset(pair) for pair in pairwise(rates_by_strategy(judged))}
-        kept = [leader in pair or frozenset(pair) in neighbours for pair in _pairs(judged)]
+        pairs = zip(judged["strategy"], judged["other"], strict=True)
+        kept = [leader in pair or frozenset(pair) in neighbours for pair in pairs]
         shown, hidden = judged[kept], judged[[not each for each in kept]]
         counts = [f"{count} {verdict}" for verdict, count in hidden["verdict"].value_counts().items()]
         notes.append(f"Not shown: {len(hidden)} pairs of slower strategies that aren't neighbours, {listed(counts)}.")
@@ -172,23 +169,16 @@ def _table(family: pd.DataFrame, margin: float) -> Block:
     return blocks.table(columns, rows, notes, left=(0, 2, 8))
 
 
-def _pairs(comparisons: pd.DataFrame) -> list[tuple[str, str]]:
-    return list(zip(comparisons["strategy"], comparisons["other"], strict=True))
-
-
 def _row(row: Mapping[str, object]) -> list[str]:
+    # Infinite: more rounds than are looked at.
+    counts = (row["fewest"], row["most"])
+    needed = [f"over {MOST_ROUNDS:,}" if math.isinf(count) else f"{count:,.0f}" for count in counts]
     return [
         *[row["strategy"], f"{row['rate']:,.0f}", row["other"], f"{row['other_rate']:,.0f}", str(row["n"])],
         *[f"{row['ratio']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"],
         *["< 0.001" if row["p"] < 0.001 else f"{row['p']:.3f}", f"{_MARKS[row['verdict']]} {row['verdict']}"],
-        _range(row["fewest"], row["most"]) if row["verdict"] == "can't tell" else blocks.DASH,
+        " to ".join(dict.fromkeys(needed)) if row["verdict"] == "can't tell" else blocks.DASH,
     ]
-
-
-def _range(fewest: float, most: float) -> str:
-    """A number of rounds from one to the other; infinite: more than are looked at."""
-    low, high = (f"over {MOST_ROUNDS:,}" if math.isinf(count) else f"{count:,.0f}" for count in (fewest, most))
-    return low if low == high else f"{low} to {high}"
 
 
 def _workers(table: pd.DataFrame) -> str:
