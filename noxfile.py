@@ -104,6 +104,12 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session(tags=[LABORATORY])
+def predict(session: nox.Session) -> None:
+    """Predict steps with more workers, hosts and other links from what was measured here; `-- --verify` scores it."""
+    measure(session, "common.sessions.predict")
+
+
+@nox.session(tags=[LABORATORY])
 def calibrate(session: nox.Session) -> None:
     """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
     measure(session, "common.sessions.calibrate", default=catalogue.first_base().name)

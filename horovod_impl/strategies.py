@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from common.contract.work import Alone
+from common.contract.work import Alone, Order
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     MPI_RANKS,
     MPI_SIGNALS,
     Family,
+    Graph,
     Launch,
     Launcher,
     MpiOptions,
@@ -67,6 +68,7 @@ HOROVOD = Family(
         operation="one allreduce_ of Horovod",
         products=False,
     ),
+    library="horovod_gloo",
     tracer="horovod_impl.tracer",
     traced_with={"trace": True},
 )
@@ -228,6 +230,9 @@ SETTINGS_TO_TRY = (
     {"backend": "mpi", "trace": True},
 )
 
+CYCLES = Graph(Order.FUSED, cycle_seconds=0.001)
+"""What becomes ready within a cycle is fused (HOROVOD_CYCLE_TIME)."""
+
 TORCH = Strategy(
     name="horovod_torch",
     script="horovod_impl/train.py",
@@ -239,6 +244,7 @@ TORCH = Strategy(
     alone=Alone.OWN_SHARD,
     base="torch_single",
     traffic=horovod_traffic,
+    graph=CYCLES,
     check=check_horovod,
     quick=True,
     variants=SETTINGS_TO_TRY,
@@ -256,6 +262,7 @@ TENSORFLOW = Strategy(
     alone=Alone.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
+    graph=CYCLES,
     check=check_horovod,
     variants=SETTINGS_TO_TRY,
     recovers_with=({"commit_steps": 50},),
@@ -271,6 +278,7 @@ KERAS = Strategy(
     alone=Alone.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
+    graph=CYCLES,
     check=check_keras,
     compared_with={CONVENIENCE_OF: "horovod_tensorflow"},
     variants=({"backend": "mpi"},),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
-from common.contract.work import Alone, Work
+from common.contract.work import Alone, Order, Work
 from common.declarations.slurm import task_of_step
 from common.declarations.strategy import (
     CONVENIENCE_OF,
@@ -16,6 +16,7 @@ from common.declarations.strategy import (
     SHARDING_OF,
     ExchangeOptions,
     Family,
+    Graph,
     Launch,
     Launcher,
     Options,
@@ -51,6 +52,7 @@ JAX = Family(
         like="jax_data_parallel",
         operation="one `lax.pmean` of one array",
     ),
+    library="jax",
     tracer="jax_impl.tracer",
 )
 
@@ -169,6 +171,7 @@ DATA_PARALLEL = _distributed(
     options=DataParallelOptions,
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
+    graph=Graph(Order.AT_END),
     variants=({"one_buffer": True},),
 )
 AUTOMATIC = _distributed(
@@ -179,6 +182,7 @@ AUTOMATIC = _distributed(
     options=ReplicaOptions,
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
+    graph=Graph(Order.AT_END),
     compared_with={CONVENIENCE_OF: "jax_data_parallel"},
 )
 DEVICES = _distributed(
@@ -198,6 +202,7 @@ FSDP = _distributed(
     launcher=PROCESSES,
     options=ExchangeOptions,
     traffic=gather_and_scatter_traffic,
+    graph=Graph(Order.SHARDS),
     copies=(1, 1, 1),
     compared_with={SHARDING_OF: "jax_data_parallel"},
 )

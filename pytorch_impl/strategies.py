@@ -8,7 +8,7 @@ from typing import Literal
 
 from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
 from common.contract.task import Task
-from common.contract.work import Alone, Work
+from common.contract.work import Alone, Order, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     MPI_RANKS,
@@ -17,6 +17,7 @@ from common.declarations.strategy import (
     SHARDING_OF,
     ExchangeOptions,
     Family,
+    Graph,
     Launch,
     Launcher,
     MpiOptions,
@@ -55,6 +56,7 @@ PYTORCH = Family(
         # The first chooses MKL's kernels, by Intel's guide; the second did on other processors, before MKL 2020.1.
         tried=({"MKL_ENABLE_INSTRUCTIONS": "AVX512", "MKL_DEBUG_CPU_TYPE": "5"},),
     ),
+    library="gloo",
     tracer="pytorch_impl.tracer",
 )
 
@@ -263,6 +265,11 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options, 
     return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, source, sent_over_formula=4 / 3)
 
 
+BUCKETS = Graph(Order.BUCKETS, first_bucket_bytes=2**20, bucket_bytes=25 * 2**20)
+"""DistributedDataParallel's: the gradient that fills a bucket closes it (torch/csrc/distributed/c10d/reducer.cpp,
+compute_bucket_assignment_by_size)."""
+
+
 # The strategies
 
 _in_one_process = partial(Strategy, family=PYTORCH, framework="torch")
@@ -303,6 +310,7 @@ SYNC_SGD = _by_torchrun(
     options=SyncSgdOptions,
     alone=Alone.OWN_SHARD,
     traffic=by_hand_traffic,
+    graph=Graph(Order.AT_END),
     variants=({"backend": "mpi"},),
     over_links=({"backend": "mpi"},),
 )
@@ -313,6 +321,7 @@ HOOK_DDP = _by_torchrun(
     options=BucketOptions,
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
+    graph=BUCKETS,
 )
 DDP = _by_torchrun(
     name="torch_ddp",
@@ -321,6 +330,7 @@ DDP = _by_torchrun(
     options=DdpOptions,
     alone=Alone.OWN_SHARD,
     traffic=bucket_traffic,
+    graph=BUCKETS,
     quick=True,
     variants=({"loader_workers": 1},),
     over_links=({"gradient_hook": "fp16"}, {"gradient_hook": "powersgd"}),
@@ -332,6 +342,7 @@ ZERO = _by_torchrun(
     options=ReplicatedOptions,
     alone=Alone.OWN_PARAMETERS,
     traffic=owned_update_traffic,
+    graph=Graph(Order.SHARDED_STATE),
     copies=(2, 2, 1),
     compared_with={SHARDING_OF: "torch_ddp"},
 )
@@ -341,6 +352,7 @@ FSDP = _by_torchrun(
     summary="FSDP2 (`fully_shard`): parameters and gradients too",
     options=FullyShardedOptions,
     traffic=fully_sharded_traffic,
+    graph=Graph(Order.SHARDS),
     copies=(1, 1, 1),
     compared_with={SHARDING_OF: "torch_ddp"},
 )
@@ -351,6 +363,7 @@ MODEL_PARALLEL = _by_torchrun(
     options=PipelineOptions,
     work=Work.PARTS_OF_ONE_MODEL,
     traffic=activations_sent,
+    graph=Graph(Order.STAGES, micro_batches=PipelineOptions().micro_batches),
     check=check_pipeline,
 )
 TENSOR_PARALLEL = _by_torchrun(
@@ -370,5 +383,6 @@ LIGHTNING_DDP = _by_torchrun(
     options=ReplicatedOptions,
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
+    graph=BUCKETS,
     compared_with={CONVENIENCE_OF: "torch_ddp"},
 )

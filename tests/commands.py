@@ -21,7 +21,7 @@ from common.errors import NotInstalledError, UserError
 from common.launching import launch
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.sessions import calibrate, compare, exchanges, faults, matrix_products, submission
+from common.sessions import calibrate, compare, exchanges, faults, matrix_products, predict, submission
 from common.sessions import collectives as laboratory
 from reports import collectives
 from reports.__main__ import write_report
@@ -190,6 +190,7 @@ PARSERS = {
     "common.sessions.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
     "common.sessions.faults": lambda options: tyro.cli(faults.Arguments, args=options),
     "common.sessions.matrix_products": lambda options: tyro.cli(matrix_products.Arguments, args=options),
+    "common.sessions.predict": lambda options: tyro.cli(predict.Arguments, args=options),
     "reports": partial(_parse_only, write_report),
     "reports.collectives": partial(_parse_only, collectives.write_report),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),

@@ -25,6 +25,7 @@ ROOMS = {
     "environments": {*LOOSE},
     "declarations": {*LOOSE, "contract"},
     "records": {*LOOSE, "contract", "statistics", "declarations"},
+    "prediction": {*LOOSE, "contract", "statistics", "declarations", "records"},
     "measurement": {*LOOSE, "contract", "statistics", "declarations", "records"},
     "launching": {*LOOSE, "contract", "environments", "declarations", "records", "measurement"},
 }

@@ -93,6 +93,7 @@ TOO_LONG = {
     "nox -s collectives( -- .+)?": "six minutes, and more with more sizes",
     "nox -s faults( -- .+)?": "12 minutes, and some for few strategies",
     "nox -s exchanges( -- .+)?": "15 minutes, and some for few strategies",
+    "nox -s predict( -- .+)?": "seconds after a comparison and collectives, which it makes where there are none",
     "nox -s matrix_products": "two to three minutes",
     "nox -s calibrate": "45 minutes",
     "nox -s calibrate -- --rounds 12": "a few minutes",

@@ -10,13 +10,14 @@ from functools import partial
 from typing import Literal
 
 from common.contract.task import Task
-from common.contract.work import Alone, Work
+from common.contract.work import Alone, Order, Work
 from common.declarations.slurm import task_of_step
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     PROCESS,
     ExchangeOptions,
     Family,
+    Graph,
     Launch,
     Launcher,
     Probe,
@@ -48,6 +49,7 @@ TENSORFLOW = Family(
         # Which of the two is the default depends on the processor (tensorflow.org/install, on oneDNN).
         tried=({"TF_ENABLE_ONEDNN_OPTS": "0"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
     ),
+    library="tensorflow",
     tracer="tf_impl.tracer",
 )
 
@@ -199,6 +201,7 @@ MULTI_WORKER_MIRRORED = _distributed(
     options=MirroredOptions,
     alone=Alone.OWN_PART,
     traffic=ring_all_reduce,
+    graph=Graph(Order.AT_END),
     quick=True,
 )
 CENTRAL_STORAGE = _distributed(
@@ -220,6 +223,7 @@ PARAMETER_SERVER = _distributed(
     work=Work.COORDINATED,
     processes_beside=lambda options: 1 + options.parameter_servers,
     traffic=server_traffic,
+    graph=Graph(Order.SERVERS),
     synchronous_with={"updates": "synchronous"},
     # As it is.
     recovers_with=({},),

@@ -1,4 +1,7 @@
-"""How workers share the work, and what they compute with gradient exchange off. Standard library only."""
+"""How workers share the work, in which order a step sends, and what is computed with gradient exchange off.
+
+Standard library only.
+"""
 
 from enum import Enum
 
@@ -17,6 +20,11 @@ class Work(Enum):
         """Whether a single process has all workers, so that none of them can be lost alone."""
         return self in (Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS)
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether workers divide the model, not its rows."""
+        return self is Work.PARTS_OF_ONE_MODEL
+
 
 class Alone(Enum):
     """What a run with gradient exchange off computes, which its workers have to follow."""
@@ -25,3 +33,15 @@ class Alone(Enum):
     OWN_PART = "each worker trains a model of its own, by its shard's part of the mean over the global batch"
     FIRST_PART = "there is one model, and it takes the first shard's part of the mean over the global batch"
     OWN_PARAMETERS = "as with its own shard, but each worker trains only those parameters that it owns"
+
+
+class Order(Enum):
+    """In which order a step computes and sends."""
+
+    AT_END = "all gradients are summed when the last one is there"
+    BUCKETS = "gradients are summed in buckets, each as soon as it is full, while others are computed"
+    FUSED = "gradients that are ready in the same cycle are summed as one message, while others are computed"
+    SHARDS = "parameters are gathered before each use, gradients are reduced and scattered"
+    SHARDED_STATE = "all gradients are summed, and each parameter comes from the rank that updates it"
+    SERVERS = "workers fetch parameters from servers and send them gradients"
+    STAGES = "micro-batches go through stages, which each have some layers"

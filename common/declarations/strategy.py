@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from common.command_line import check_choices, option_name
 from common.contract.task import Task
-from common.contract.work import Alone, Work
+from common.contract.work import Alone, Order, Work
 from common.errors import UserError
 
 CONVENIENCE_OF = "convenience of"
@@ -122,6 +122,21 @@ class Traffic:
     """The paper or the document that has the formula."""
     sent_over_formula: float = 1.0
     """How many times these bytes the library sends between CPUs, where it takes another algorithm there."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A step as a prediction plays it, with default options."""
+
+    order: Order
+    first_bucket_bytes: int = 0
+    """Of gradients that are summed in buckets: how many close the first one."""
+    bucket_bytes: int = 0
+    """And how many close each later one."""
+    cycle_seconds: float = 0.0
+    """Of gradients that are fused: how long one message is waited for."""
+    micro_batches: int = 1
+    """Of stages: parts of a batch that are under way at the same time."""
 
 
 def no_formula(*_: object) -> Traffic:
@@ -339,6 +354,8 @@ class Family:
     """The dependency group in place of the other one where there are NVIDIA GPUs."""
     probe: Probe | None = None
     """What tells, in a comparison, how fast its framework's own operations are."""
+    library: str = ""
+    """The library of collectives that carries what its strategies send between CPUs, by its name."""
     tracer: str | None = None
     """A module that runs a strategy's script and leaves the messages of a step (`common.records.trace`)."""
     traced_with: Mapping[str, object] = field(default_factory=dict)
@@ -369,6 +386,8 @@ class Strategy:
     traffic: Callable[[int, int, Options, int], Traffic] = no_formula
     """By formula, from the bytes of all parameters, the number of workers, the options and the number of hosts. Of
     several hosts it is what goes from host to host."""
+    graph: Graph | None = None
+    """Its step; None: nothing predicts that."""
     copies: tuple[int, int, int] | None = None
     """Copies of the parameters, of their gradients and of the momentum that the processes of two workers hold together
     between steps; None: as many as its `work` takes, one for each replica."""

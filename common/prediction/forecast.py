@@ -1,0 +1,106 @@
+"""The answers to what a step would take elsewhere: bands, the parts of a step, and how far each strategy pays."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from common.contract.task import PRESETS
+from common.declarations import catalogue
+from common.prediction.measured import Configuration, Measured
+from common.prediction.messages import Link
+from common.prediction.model import Model, bands, fit, parts_of
+from common.records.prediction import Predicted
+
+MOST_WORKERS = 65_536
+"""Up to which efficiency is followed, by doubling."""
+
+VERIFIED_WORKERS = 4
+"""The most workers with which predictions are held to launches, on one machine."""
+
+_FASTEST_BITS, _SLOWEST_BITS = 1e13, 1e4
+_BISECTIONS = 50
+
+
+def forecast(measured: Measured, asked: Iterable[Configuration]) -> list[Predicted]:
+    """Predict each configuration. Raises UserError for a strategy or a preset that wasn't measured."""
+    configurations = [*asked]
+    model, found = fit(measured), bands(measured, configurations)
+    return [_predicted(model, each, found[each]) for each in configurations]
+
+
+def _predicted(model: Model, each: Configuration, band: Sequence[float]) -> Predicted:
+    parts = parts_of(model, each)
+    return Predicted(
+        strategy=each.strategy,
+        colors=[*catalogue.find(each.strategy).family.colors],
+        preset=each.preset,
+        rows=each.rows,
+        workers=each.workers,
+        hosts=each.hosts,
+        bandwidth_bits_per_second=each.link.bandwidth_bits_per_second,
+        latency_seconds=each.link.latency_seconds,
+        seconds=model.seconds(each),
+        low_80=band[0],
+        high_80=band[1],
+        low_95=band[2],
+        high_95=band[3],
+        alone_seconds=parts.alone_seconds,
+        computing_seconds=parts.computing_seconds,
+        straggling_seconds=parts.straggling_seconds,
+        exchange_seconds=parts.exchange_seconds,
+        rest_seconds=parts.rest_seconds,
+        is_extrapolated=each.workers > VERIFIED_WORKERS,
+        oversubscribed=each.oversubscribed,
+        half_efficiency_workers=_half_efficiency_workers(model, each),
+        bandwidth_for_90=_bandwidth_for(model, each, 0.9),
+    )
+
+
+def _efficiency(model: Model, each: Configuration) -> float:
+    return parts_of(model, each).alone_seconds / model.seconds(each)
+
+
+def _half_efficiency_workers(model: Model, each: Configuration) -> int | None:
+    """None where even the most workers are that efficient."""
+    workers, most = 1, most_workers(each.strategy, each.preset)
+    while workers <= most:
+        if _efficiency(model, replace(each, workers=workers)) < 0.5:
+            return workers // 2
+        workers *= 2
+    return None
+
+
+def most_workers(strategy: str, preset: str) -> int:
+    """The most workers that are predicted: a pipeline has no more stages than layers."""
+    is_divided = catalogue.find(strategy).work.is_divided
+    return len(PRESETS[preset].dimensions) - 1 if is_divided else MOST_WORKERS
+
+
+def _bandwidth_for(model: Model, each: Configuration, efficiency: float) -> float | None:
+    """The least bandwidth with that efficiency, found by halving the interval of its logarithm; None where none has."""
+
+    def reaches(bits: float) -> bool:
+        return _efficiency(model, replace(each, link=Link(bits, each.link.latency_seconds))) >= efficiency
+
+    if each.workers == 1 or not reaches(_FASTEST_BITS):
+        return None
+    low, high = _SLOWEST_BITS, _FASTEST_BITS
+    for _ in range(_BISECTIONS):
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
+
+
+def assumptions(measured: Measured) -> list[str]:
+    """What every prediction takes for granted, in sentences."""
+    most = max(measured.ratios, default=1.0)
+    return [
+        "Each worker has a core of its own, as fast as here, and each host's link is as fast as asked, in both "
+        "directions and with no other traffic: a switch that blocks isn't modelled.",
+        "All-reduces are rings. A message takes latency plus the wire's time or the processor's, whichever is longer.",
+        "Latency and the processor's time per byte are those of this machine's loopback or virtual links, fitted to "
+        f"{len(measured.exchanges)} libraries.",
+        "Stragglers are independent from step to step and from rank to rank, with the spread that one machine's "
+        f"windows showed; none is more than {most:.2f} times the median.",
+        "What two workers took beyond the model stays as many seconds with more workers and other links.",
+        "NVLink, NCCL's trees, more than one switch and shared clusters were never measured.",
+    ]

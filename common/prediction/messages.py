@@ -1,0 +1,122 @@
+"""What a collective takes among ranks that are alike: its messages, one after another, by its algorithm.
+
+A message of S bytes takes alpha + S max(beta, gamma): latency, then the wire's time per byte or the processor's,
+whichever is longer, since one sends while the other copies (Hockney, "The communication challenge for MPP", Parallel
+Computing 20, 1994; Thakur, Rabenseifner & Gropp, 2005, section 3, for the collectives' formulas).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+from common.contract.algorithms.all_reduce import ALGORITHMS
+from common.prediction.events import Event, play
+
+MOST_PLAYED_RANKS = 64
+"""Above so many ranks a collective goes by its formula."""
+
+_WIRE_OVER_PAYLOAD = 1514 / 1448
+"""A TCP segment of 1,448 bytes has 1,514 on Ethernet."""
+
+_ELEMENTS = 720_720 * 64
+"""Elements of the message that is played, which most numbers of ranks divide evenly."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """What joins hosts."""
+
+    bandwidth_bits_per_second: float | None = None
+    """None: as fast as the processor sends."""
+    latency_seconds: float = 0.0
+    """On the way from one host to another."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one message costs."""
+
+    alpha_seconds: float
+    """However small it is."""
+    gamma_seconds_per_byte: float
+    """Of the processor."""
+
+    def seconds(self, link: Link, messages: float, payload_bytes: float) -> float:
+        """So many messages after one another with these bytes together."""
+        bits = link.bandwidth_bits_per_second
+        beta = 8 * _WIRE_OVER_PAYLOAD / bits if bits else 0.0
+        waiting = messages * (self.alpha_seconds + link.latency_seconds)
+        return waiting + payload_bytes * max(beta, self.gamma_seconds_per_byte)
+
+
+@dataclass(frozen=True)
+class Path:
+    """The longest chain of messages of a collective."""
+
+    messages: float
+    share: float
+    """Of the collective's size, what they carry together."""
+
+
+def path(collective: str, ranks: int) -> Path:
+    """The longest chain of a collective: played among few ranks, by its formula among many.
+
+    Raises ValueError for a collective that no strategy's graph has.
+    """
+    if ranks < 2:
+        return Path(0, 0.0)
+    if collective == "all_reduce" and ranks <= MOST_PLAYED_RANKS:
+        return played("ring", ranks)
+    return by_formula(collective, ranks)
+
+
+def by_formula(collective: str, ranks: int) -> Path:
+    """The chain by Thakur, Rabenseifner & Gropp's formulas: rings, a tree for broadcast, one message for a send.
+
+    Raises ValueError as `path` does.
+    """
+    others, tree = ranks - 1, math.ceil(math.log2(ranks))
+    formulas = {
+        "all_reduce": Path(2 * others, 2 * others / ranks),
+        "all_gather": Path(others, others / ranks),
+        # As Gloo carries it out: a whole all-reduce, of which each rank keeps its part (pytorch issue 149869).
+        "reduce_scatter": Path(2 * others, 2 * others / ranks),
+        "broadcast": Path(tree, tree),
+        "send_receive": Path(1, 1.0),
+    }
+    if collective not in formulas:
+        raise ValueError(f"No formula for {collective}.")
+    return formulas[collective]
+
+
+@cache
+def played(algorithm: str, ranks: int) -> Path:
+    """The chain of an algorithm among so many ranks, each with a link of its own: a simulation of all its messages."""
+    messages, share = (_last_end(algorithm, ranks, *unit) for unit in ((1.0, 0.0), (0.0, 1.0)))
+    return Path(messages, share)
+
+
+def _last_end(algorithm: str, ranks: int, message_seconds: float, whole_seconds: float) -> float:
+    """When the last rank is done, with these seconds for each message and for all bytes of the collective."""
+    exchanges = [[*ALGORITHMS[algorithm](rank, ranks, _ELEMENTS)] for rank in range(ranks)]
+    # For each exchange of each rank an event that sends, and one that ends when what it waits for is there.
+    place = {
+        (rank, number): 2 * index
+        for index, (rank, number) in enumerate(
+            (rank, number) for rank in range(ranks) for number in range(len(exchanges[rank]))
+        )
+    }
+    senders: dict[tuple[int, int], list[int]] = {}
+    for (rank, number), sending in place.items():
+        receiver = exchanges[rank][number].send_to
+        if receiver is not None:
+            senders.setdefault((rank, receiver), []).append(sending)
+    events: list[Event] = []
+    for rank, number in place:
+        each, before = exchanges[rank][number], (place[rank, number - 1] + 1,) if number else ()
+        part = (each.sent.stop - each.sent.start) / _ELEMENTS
+        seconds = 0.0 if each.send_to is None else message_seconds + part * whole_seconds
+        arrival = () if each.receive_from is None else (senders[each.receive_from, rank].pop(0),)
+        events.append(Event("send", seconds, before, f"link of rank {rank}"))
+        events.append(Event("done", 0.0, (len(events) - 1, *arrival)))
+    return max(play(events))

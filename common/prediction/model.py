@@ -1,0 +1,236 @@
+"""The model of every strategy's step, fitted to what was measured of it with one worker and with two.
+
+Computing is a line over the rows of a worker. Contention is what computing takes beside another worker, over alone.
+Latency and time per byte are those of the library that carries the messages. The rest is what a step of two workers
+took beyond all this, and is taken to stay as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+
+import numpy as np
+from scipy.optimize import nnls
+
+from common.contract.task import PRESETS
+from common.contract.work import Order
+from common.declarations import catalogue
+from common.declarations.strategy import Graph
+from common.errors import UserError
+from common.prediction.measured import Configuration, Exchanges, Measured, ring_of_two
+from common.prediction.messages import Costs, Link, path
+from common.prediction.steps import layers_of, step_seconds
+
+
+@dataclass(frozen=True)
+class Line:
+    """Seconds of a step alone, by its rows."""
+
+    fixed: float
+    per_row: float
+
+    def seconds(self, rows: float) -> float:
+        """Those of so many rows."""
+        return self.fixed + self.per_row * rows
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The parameters of one strategy."""
+
+    graph: Graph
+    computing: Mapping[str, Line]
+    """By preset."""
+    contention: float
+    costs: Costs
+    rest_seconds: float = 0.0
+    exchange_over_played: float = 1.0
+    """How many times as long the exchange of two workers took as the graph plays it."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """The parameters of all strategies that were measured."""
+
+    strategies: Mapping[str, Fitted]
+    ratios: np.ndarray
+    """As `Measured` has them."""
+
+    def seconds(self, asked: Configuration, software: float = 1.0) -> float:
+        """Seconds per step, of which latency, time per byte of the processor and rest are `software` times as long.
+
+        Raises UserError for a strategy that wasn't measured, or a preset of which nothing was.
+        """
+        fitted = self.strategies.get(asked.strategy)
+        if fitted is None:
+            raise UserError(f"{asked.strategy} wasn't measured with one worker and with two: leave it out.")
+        line = fitted.computing.get(asked.preset)
+        if line is None:
+            raise UserError(f"{asked.strategy} wasn't measured on {asked.preset}: name another --preset.")
+        alone = line.seconds(asked.rows)
+        if asked.workers == 1:
+            return alone
+        straggling = slowest_of(self.ratios, asked.workers) / slowest_of(self.ratios, 2)
+        costs = fitted.costs
+        costs = replace(
+            costs,
+            alpha_seconds=software * costs.alpha_seconds,
+            gamma_seconds_per_byte=software * costs.gamma_seconds_per_byte,
+        )
+        played = _played(fitted.graph, asked, alone * fitted.contention * straggling, costs)
+        return max(played + software * fitted.rest_seconds, alone)
+
+
+def slowest_of(ratios: np.ndarray, workers: int) -> float:
+    """The expected largest of so many draws from the measured ratios, by the distribution of the maximum, F^N.
+
+    (David & Nagaraja, "Order Statistics", 2003, section 2.1.) It never exceeds the largest that was measured.
+    """
+    if not len(ratios):
+        return 1.0
+    below = np.arange(len(ratios) + 1) / len(ratios)
+    return float(ratios @ np.diff(below**workers))
+
+
+def fit(measured: Measured) -> Model:
+    """Fit every strategy that declares a graph and was measured with one worker and two, alone and exchanging.
+
+    Raises UserError where there is none.
+    """
+    fitted: dict[str, Fitted] = {}
+    names = {configuration.strategy for configuration in measured.steps}
+    for name, strategy in catalogue.strategies().items():
+        exchanges = measured.exchanges.get(strategy.family.library)
+        if name not in names or strategy.graph is None or exchanges is None:
+            continue
+        computing = _computing(name, measured.steps)
+        two = min(
+            (
+                each
+                for each in measured.steps
+                if each.strategy == name and each.workers == 2 and each.preset in computing
+            ),
+            key=lambda each: (each.link.bandwidth_bits_per_second is not None, each.preset, each.rows),
+            default=None,
+        )
+        if two:
+            fitted[name] = _fitted(strategy.graph, computing, two, measured, _costs(exchanges))
+    if not fitted:
+        raise UserError(
+            "Nothing was measured that a prediction needs, a strategy with one worker and with two, and its library's "
+            "all-reduce between two ranks: run `nox -s compare` and `nox -s collectives`."
+        )
+    return Model(fitted, measured.ratios)
+
+
+def _computing(name: str, steps: Mapping[Configuration, Sequence[float]]) -> dict[str, Line]:
+    """By preset the line through what one worker took; through one batch alone it goes to zero."""
+    points: dict[str, list[tuple[int, float]]] = {}
+    for each, seconds in steps.items():
+        if each.strategy == name and each.workers == 1:
+            points.setdefault(each.preset, []).append((each.rows, median(seconds)))
+    lines: dict[str, Line] = {}
+    for preset, own in points.items():
+        rows, seconds = np.array(own).T
+        # Relative errors count, and neither part can be below zero.
+        terms = np.column_stack([np.ones(len(own)), rows]) if len(own) > 1 else rows[:, None]
+        solved, _ = nnls(terms / seconds[:, None], np.ones(len(own)))
+        lines[preset] = Line(*solved.tolist()) if len(own) > 1 else Line(0.0, float(solved[0]))
+    return lines
+
+
+def _costs(exchanges: Exchanges) -> Costs:
+    """Latency and seconds per byte with the least relative errors, from what two ranks took without a limit."""
+    messages, payload = ring_of_two(exchanges)
+    terms = np.column_stack([messages, payload]) / exchanges.seconds[:, None]
+    solved, _ = nnls(terms, np.ones(len(terms)))
+    alpha, gamma = solved.tolist()
+    return Costs(max(alpha - exchanges.link.latency_seconds, 0.0), gamma)
+
+
+def _fitted(
+    graph: Graph, computing: Mapping[str, Line], two: Configuration, measured: Measured, costs: Costs
+) -> Fitted:
+    alone = computing[two.preset].seconds(two.rows)
+    without = next((seconds for each, seconds in measured.without_exchange.items() if each == two), None)
+    contention = median(without) / alone if without else 1.0
+    whole, computed = median(measured.steps[two]), alone * contention
+    played = _played(graph, two, computed, costs)
+    shown, expected = whole - computed, played - computed
+    over_played = shown / expected if shown > 0 < expected else 1.0
+    return Fitted(graph, computing, contention, costs, whole - played, over_played)
+
+
+def _played(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> float:
+    # Stages of one model see the rows of all workers.
+    share = asked.workers if graph.order is Order.STAGES else 1
+    layers = layers_of(PRESETS[asked.preset], share * asked.rows, share * computed)
+    return step_seconds(graph, layers, asked.workers, partial(_collective, asked.link, asked.workers, costs))
+
+
+def _collective(link: Link, workers: int, costs: Costs, name: str, size: float) -> float:
+    chain = path(name, 2 if name == "send_receive" else workers)
+    return costs.seconds(link, chain.messages, chain.share * size)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a step is made of, in seconds."""
+
+    alone_seconds: float
+    """The same rows in one worker."""
+    computing_seconds: float
+    """The same beside other workers."""
+    straggling_seconds: float
+    exchange_seconds: float
+    rest_seconds: float
+
+
+def parts_of(model: Model, asked: Configuration) -> Parts:
+    """The parts of a predicted step. Raises UserError as `Model.seconds` does."""
+    alone = model.seconds(replace(asked, workers=1))
+    if asked.workers == 1:
+        return Parts(alone, alone, 0.0, 0.0, 0.0)
+    fitted = model.strategies[asked.strategy]
+    computing = alone * fitted.contention
+    slowest = computing * slowest_of(model.ratios, asked.workers) / slowest_of(model.ratios, 2)
+    # A pipeline's stages compute at the same time, so its whole step may be shorter than one worker's.
+    exchange = _played(fitted.graph, asked, slowest, fitted.costs) - slowest
+    return Parts(alone, computing, slowest - computing, exchange, fitted.rest_seconds)
+
+
+def bands(
+    measured: Measured, asked: Iterable[Configuration], draws: int = 200, seed: int = 0
+) -> dict[Configuration, list[float]]:
+    """By configuration the ends of the intervals that 80 % of new launches lie in, low and high, and 95 %.
+
+    They are percentiles over models that are fitted to resampled launches.
+
+    A draw also multiplies what is software's by a factor whose spread is that of the strategies' exchanges over what
+    their graphs play, and the whole step by how much one launch differs from the median of its configuration.
+    """
+    draw, configurations = np.random.default_rng(seed), [*asked]
+    point = fit(measured)
+    over_played = np.log([each.exchange_over_played for each in point.strategies.values()])
+    spread = float(np.std(over_played, ddof=1)) if len(over_played) > 2 else 0.3
+    noise = _launch_noise(measured)
+    drawn: dict[Configuration, list[float]] = {each: [] for each in configurations}
+    for _ in range(draws):
+        model, software = fit(measured.resampled(draw)), float(np.exp(draw.normal(0.0, spread)))
+        for each in configurations:
+            drawn[each].append(model.seconds(each, software) * draw.choice(noise))
+    return {each: np.percentile(drawn[each], (10.0, 90.0, 2.5, 97.5)).tolist() for each in configurations}
+
+
+def _launch_noise(measured: Measured) -> np.ndarray:
+    """Launches over the median of their configuration, widened since a median of few is near each of them."""
+    logs = [
+        np.log(np.array(seconds) / median(seconds)) * np.sqrt(len(seconds) / (len(seconds) - 1))
+        for launches in (measured.steps, measured.without_exchange)
+        for seconds in launches.values()
+        if len(seconds) > 1
+    ]
+    return np.exp(np.concatenate(logs)) if logs else np.ones(1)

@@ -1,0 +1,121 @@
+"""How well predictions did: errors, coverage and rank correlation, beside simple baselines and the noise floor."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+
+import numpy as np
+from scipy.stats import rankdata
+
+from common.contract.mlp import parameter_bytes
+from common.contract.task import PRESETS
+from common.prediction.measured import Configuration, Measured
+from common.prediction.messages import by_formula
+from common.records.prediction import Baseline, Predicted, Scores
+
+
+def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Predicted], float]]) -> Scores | None:
+    """Score what was predicted and then measured; None where nothing was."""
+    known = [each for each in predicted if each.measured_seconds]
+    if not known:
+        return None
+    errors = _errors(known, lambda each: each.seconds)
+    launches = [(each, seconds) for each in known for seconds in each.measured_seconds]
+    halves = [each.measured_seconds for each in known if len(each.measured_seconds) > 1]
+    return Scores(
+        configurations=len(known),
+        launches=len(launches),
+        median_error=float(np.median(np.abs(errors))),
+        ninth_decile_error=float(np.percentile(np.abs(errors), 90)),
+        largest_error=float(np.abs(errors).max()),
+        bias=float(np.median(errors)),
+        covered_80=sum(each.low_80 <= seconds <= each.high_80 for each, seconds in launches),
+        covered_95=sum(each.low_95 <= seconds <= each.high_95 for each, seconds in launches),
+        rank_correlation=_rank_correlation(known),
+        noise_floor=median(abs(_half(own, 0) / _half(own, 1) - 1) for own in halves) if halves else None,
+        baselines=[
+            Baseline(
+                name=name,
+                median_error=float(np.median(np.abs(_errors(known, predict)))),
+                ninth_decile_error=float(np.percentile(np.abs(_errors(known, predict)), 90)),
+            )
+            for name, predict in baselines.items()
+        ],
+    )
+
+
+def _errors(known: Sequence[Predicted], predict: Callable[[Predicted], float]) -> np.ndarray:
+    return np.array([predict(each) / median(each.measured_seconds) - 1 for each in known])
+
+
+def _half(seconds: Sequence[float], which: int) -> float:
+    return median(seconds[which::2])
+
+
+def _rank_correlation(known: Sequence[Predicted]) -> float | None:
+    """Spearman's, over strategies, in each configuration that at least four have; the median of all."""
+    groups: dict[tuple[object, ...], list[Predicted]] = {}
+    for each in known:
+        key = (each.preset, each.rows, each.workers, each.hosts, each.bandwidth_bits_per_second)
+        groups.setdefault(key, []).append(each)
+    found: list[float] = []
+    for own in groups.values():
+        if len(own) > 3:
+            ranks = [rankdata([each.seconds for each in own])]
+            ranks.append(rankdata([median(each.measured_seconds) for each in own]))
+            found.append(float(np.corrcoef(ranks)[0, 1]))
+    return median(found) if found else None
+
+
+def baselines_of(measured: Measured) -> dict[str, Callable[[Predicted], float]]:
+    """Three ways to predict that need no model: each gives seconds per step."""
+
+    def alone(asked: Predicted) -> float:
+        own = {
+            each: median(seconds)
+            for each, seconds in measured.steps.items()
+            if each.strategy == asked.strategy and each.workers == 1 and each.preset == asked.preset
+        }
+        nearest = min(own, key=lambda each: abs(math.log(each.rows / asked.rows)))
+        return own[nearest] * asked.rows / nearest.rows
+
+    def nearest(asked: Predicted) -> float:
+        own = [each for each in measured.steps if each.strategy == asked.strategy]
+        return median(measured.steps[min(own, key=lambda each: _distance(each, asked))])
+
+    def bytes_over_bandwidth(asked: Predicted) -> float:
+        bits = asked.bandwidth_bits_per_second
+        size = parameter_bytes(PRESETS[asked.preset])
+        return alone(asked) + (8 * by_formula("all_reduce", asked.workers).share * size / bits if bits else 0.0)
+
+    def amdahl(asked: Predicted) -> float:
+        """A step's part that doesn't shrink with more workers is what two workers have shown (Amdahl, 1967)."""
+        pairs = [
+            (each, median(seconds))
+            for each, seconds in measured.steps.items()
+            if each.strategy == asked.strategy and each.workers == 2
+        ]
+        two, seconds = pairs[0]
+        one = median(measured.steps[min(_alike(measured, two), key=lambda each: each.rows)])
+        # N workers take s N + 1 - s times as long for N times the rows, where s is the part that doesn't divide.
+        serial = min(max(seconds / one - 1, 0.0), 1.0)
+        return alone(asked) * (serial * asked.workers + 1 - serial)
+
+    return {"nearest measured": nearest, "computing plus bytes over bandwidth": bytes_over_bandwidth, "Amdahl": amdahl}
+
+
+def _alike(measured: Measured, two: Configuration) -> list[Configuration]:
+    return [
+        each
+        for each in measured.steps
+        if (each.strategy, each.preset, each.rows, each.workers) == (two.strategy, two.preset, two.rows, 1)
+    ]
+
+
+def _distance(each: Configuration, asked: Predicted) -> tuple[int, float, float]:
+    """Another preset is farthest, then other numbers of workers, then other rows."""
+    return (
+        int(each.preset != asked.preset),
+        abs(math.log(each.workers / asked.workers)),
+        abs(math.log(each.rows / asked.rows)),
+    )

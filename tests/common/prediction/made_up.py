@@ -1,0 +1,33 @@
+"""Made-up measurements of strategies whose steps follow the model."""
+
+import numpy as np
+
+from common.prediction.measured import Configuration, Exchanges, Measured
+from common.prediction.messages import Link
+
+ALPHA, GAMMA, PER_ROW = 1e-4, 2e-9, 1e-4
+SIZE = 1_605_632
+"""Bytes of pathway's gradients."""
+
+
+def exchange_seconds(workers: int) -> float:
+    """A ring of pathway's gradients."""
+    return 2 * (workers - 1) * ALPHA + 2 * (workers - 1) / workers * SIZE * GAMMA
+
+
+def configuration(strategy="torch_sync_sgd", workers=1, rows=64, **changes) -> Configuration:
+    return Configuration(strategy, "pathway", rows, workers, workers, **changes)
+
+
+def make_measured(rest=0.001, launches=3) -> Measured:
+    """Of a strategy that sends at the end: two batches alone, and two workers 10 % slower beside one another."""
+    steps, without = {}, {}
+    for strategy in ("torch_sync_sgd", "tf_multi_worker_mirrored", "jax_data_parallel"):
+        for rows in (64, 192):
+            steps[configuration(strategy, 1, rows)] = [PER_ROW * rows] * launches
+        without[configuration(strategy, 2)] = [1.1 * PER_ROW * 64] * launches
+        steps[configuration(strategy, 2)] = [1.1 * PER_ROW * 64 + exchange_seconds(2) + rest] * launches
+    sizes = np.array([8, 4096, 2**20, 2**22] * launches)
+    exchanges = Exchanges(sizes, 2 * ALPHA + sizes * GAMMA, Link())
+    libraries = dict.fromkeys(("gloo", "tensorflow", "jax"), exchanges)
+    return Measured(steps, without, np.array([1.0]), libraries)

@@ -1,0 +1,72 @@
+"""common/prediction/forecast.py: the answers."""
+
+import time
+
+import pytest
+
+from common.prediction.forecast import assumptions, forecast, most_workers
+from common.prediction.messages import Link
+from common.prediction.model import fit
+from tests.common.prediction.made_up import configuration, make_measured
+
+
+def test_the_bandwidth_for_90_percent_is_the_least_that_gives_it():
+    measured = make_measured(rest=0.0)
+    asked = configuration(workers=2, rows=640, link=Link(1e9))
+    [row] = forecast(measured, [asked])
+    # Two workers compute 10 % slower beside one another, so nothing reaches 90 % but in the limit.
+    assert row.bandwidth_for_90 is None
+    [row] = forecast(make_measured_without_contention(), [asked])
+    model = fit(make_measured_without_contention())
+    for factor, reaches in ((1.01, True), (0.99, False)):
+        each = configuration(workers=2, rows=640, link=Link(factor * row.bandwidth_for_90))
+        assert (model.seconds(configuration(rows=640)) / model.seconds(each) >= 0.9) == reaches
+
+
+def make_measured_without_contention():
+    measured = make_measured(rest=0.0)
+    for each, seconds in measured.without_exchange.items():
+        gone = 0.1 / 1.1 * seconds[0]
+        measured.steps[each][:] = [value - gone for value in measured.steps[each]]
+        seconds[:] = [value - gone for value in seconds]
+    return measured
+
+
+def test_half_efficiency_is_where_doubling_crosses_it():
+    [row] = forecast(make_measured(), [configuration(workers=8)])
+    model = fit(make_measured())
+    alone, most = model.seconds(configuration()), row.half_efficiency_workers
+    assert (
+        alone / model.seconds(configuration(workers=most))
+        >= 0.5
+        > alone / model.seconds(configuration(workers=2 * most))
+    )
+
+
+def test_what_was_verified_is_told_from_what_is_extrapolated():
+    rows = forecast(make_measured(), [configuration(workers=workers) for workers in (2, 4, 8)])
+    assert [row.is_extrapolated for row in rows] == [False, False, True]
+
+
+def test_65_536_workers_are_predicted_within_seconds():
+    started = time.monotonic()
+    [row] = forecast(make_measured(), [configuration(workers=65_536)])
+    assert time.monotonic() - started < 60
+    assert row.low_95 <= row.seconds <= row.high_95
+    assert row.efficiency < 0.01
+
+
+def test_a_pipeline_has_as_many_stages_as_layers_at_most():
+    assert most_workers("torch_model_parallel", "pathway") == 4
+    assert most_workers("torch_ddp", "pathway") == 65_536
+
+
+def test_what_cannot_be_validated_is_named():
+    assert any("NVLink" in each for each in assumptions(make_measured()))
+
+
+@pytest.mark.parametrize("workers", [2, 16])
+def test_parts_add_up_to_the_step(workers):
+    [row] = forecast(make_measured(), [configuration(workers=workers)])
+    parts = row.computing_seconds + row.straggling_seconds + row.exchange_seconds + row.rest_seconds
+    assert parts == pytest.approx(row.seconds)

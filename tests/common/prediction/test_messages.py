@@ -1,0 +1,53 @@
+"""common/prediction/messages.py: the longest chain of a collective's messages, played and by its formula."""
+
+import math
+
+import pytest
+
+from common.prediction import messages
+from common.prediction.messages import Costs, Link, Path, by_formula, path, played
+
+COSTS = Costs(alpha_seconds=1e-4, gamma_seconds_per_byte=1e-9)
+POWERS = (2, 4, 8, 16, 32, 64)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 7, 8, 13, 16, 31, 32, 63, 64])
+def test_a_ring_that_is_played_takes_what_its_formula_says(ranks):
+    expected = by_formula("all_reduce", ranks)
+    assert played("ring", ranks).messages == expected.messages == 2 * (ranks - 1)
+    assert played("ring", ranks).share == pytest.approx(expected.share, rel=1e-6)
+
+
+@pytest.mark.parametrize("ranks", POWERS)
+def test_other_algorithms_that_are_played_take_what_their_papers_say(ranks):
+    steps = math.log2(ranks)
+    assert played("recursive_doubling", ranks) == Path(steps, steps)
+    halving = played("halving_doubling", ranks)
+    assert halving.messages == 2 * steps
+    assert halving.share == pytest.approx(2 * (ranks - 1) / ranks)
+    assert played("binomial_tree", ranks) == Path(2 * steps, 2 * steps)
+
+
+def test_above_64_ranks_the_formula_stands_in(monkeypatch):
+    monkeypatch.setattr(messages, "played", lambda *_: pytest.fail("so many ranks aren't played"))
+    assert path("all_reduce", 65) == Path(128, 128 / 65)
+
+
+def test_a_single_rank_sends_nothing():
+    assert path("all_reduce", 1) == Path(0, 0.0)
+
+
+def test_what_is_slower_sets_the_pace_of_bytes_the_wire_or_the_processor():
+    # 100 Mbit/s carry 1,448 of 1,514 bytes: 83.65 ns a byte, where the processor takes 1 ns.
+    assert COSTS.seconds(Link(100e6), 2, 1e6) == pytest.approx(2e-4 + 1e6 * 8 / 100e6 * 1514 / 1448)
+    assert COSTS.seconds(Link(1e12), 2, 1e6) == pytest.approx(2e-4 + 1e-3)
+    assert COSTS.seconds(Link(), 2, 1e6) == pytest.approx(2e-4 + 1e-3)
+
+
+def test_each_message_waits_for_the_latency():
+    assert COSTS.seconds(Link(latency_seconds=0.01), 6, 0) == pytest.approx(6 * 0.0101)
+
+
+def test_a_collective_without_a_formula_is_refused():
+    with pytest.raises(ValueError, match="No formula for all_to_all"):
+        by_formula("all_to_all", 4)

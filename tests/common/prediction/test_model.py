@@ -1,0 +1,92 @@
+"""common/prediction/model.py: parameters from what was measured, and what they predict."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from common.prediction.messages import Link
+from common.prediction.model import bands, fit, parts_of, slowest_of
+from tests.common.prediction.made_up import ALPHA, GAMMA, PER_ROW, SIZE, configuration, exchange_seconds, make_measured
+
+
+@pytest.fixture
+def model():
+    return fit(make_measured())
+
+
+def test_latency_and_time_per_byte_are_those_of_the_library(model):
+    costs = model.strategies["torch_sync_sgd"].costs
+    assert costs.alpha_seconds == pytest.approx(ALPHA)
+    assert costs.gamma_seconds_per_byte == pytest.approx(GAMMA)
+
+
+def test_two_workers_take_what_they_took_and_one_what_one_took(model):
+    assert model.seconds(configuration(workers=1, rows=96)) == pytest.approx(PER_ROW * 96)
+    assert model.seconds(configuration(workers=2)) == pytest.approx(1.1 * PER_ROW * 64 + exchange_seconds(2) + 0.001)
+
+
+@pytest.mark.parametrize("workers", [4, 64, 1024])
+def test_more_workers_take_the_ring_of_more(model, workers):
+    expected = 1.1 * PER_ROW * 64 + exchange_seconds(workers) + 0.001
+    assert model.seconds(configuration(workers=workers)) == pytest.approx(expected)
+
+
+def test_a_slow_link_takes_what_its_bits_do(model):
+    link = Link(100e6, 0.001)
+    waiting = 2 * (ALPHA + 0.001) + SIZE * 8 / 100e6 * 1514 / 1448
+    assert model.seconds(configuration(workers=2, link=link)) == pytest.approx(1.1 * PER_ROW * 64 + waiting + 0.001)
+
+
+def test_the_parts_of_a_step_are_the_step(model):
+    parts = parts_of(model, configuration(workers=16))
+    whole = parts.computing_seconds + parts.straggling_seconds + parts.exchange_seconds + parts.rest_seconds
+    assert whole == pytest.approx(model.seconds(configuration(workers=16)))
+    assert parts.computing_seconds == pytest.approx(1.1 * parts.alone_seconds)
+
+
+def test_the_slowest_of_many_is_the_expected_maximum():
+    ratios = np.array([0.9, 1.0, 1.4])
+    assert slowest_of(ratios, 1) == pytest.approx(1.1)
+    # Of two draws (1/3)^2 are both the least, and (2/3)^2 both below the largest.
+    assert slowest_of(ratios, 2) == pytest.approx(0.9 / 9 + 1.0 * 3 / 9 + 1.4 * 5 / 9)
+    assert slowest_of(ratios, 1024) == pytest.approx(1.4)
+
+
+def test_stragglers_make_computing_longer_the_more_workers_there_are():
+    model = fit(dataclasses.replace(make_measured(), ratios=np.linspace(0.9, 1.2, 100)))
+    parts = [parts_of(model, configuration(workers=workers)) for workers in (2, 4, 1024)]
+    assert parts[0].straggling_seconds == pytest.approx(0)
+    assert 0 < parts[1].straggling_seconds < parts[2].straggling_seconds
+
+
+def test_without_a_second_batch_computing_is_in_proportion_to_the_rows():
+    measured = make_measured()
+    steps = {each: seconds for each, seconds in measured.steps.items() if each.rows == 64}
+    model = fit(dataclasses.replace(measured, steps=steps))
+    assert model.seconds(configuration(rows=128)) == pytest.approx(PER_ROW * 128)
+
+
+def test_bands_hold_the_prediction_and_widen_with_the_spread_of_launches():
+    measured, asked = make_measured(), configuration(workers=8)
+    noisy = {each: [0.9 * seconds[0], seconds[0], 1.2 * seconds[0]] for each, seconds in measured.steps.items()}
+    seconds = fit(measured).seconds(asked)
+    narrow, wide = (bands(each, [asked])[asked] for each in (measured, dataclasses.replace(measured, steps=noisy)))
+    for low_80, high_80, low_95, high_95 in (narrow, wide):
+        assert low_95 <= low_80 <= seconds * 1.001
+        assert seconds * 0.999 <= high_80 <= high_95
+    assert wide[3] - wide[2] > narrow[3] - narrow[2]
+
+
+def test_what_was_not_measured_is_refused(model):
+    with pytest.raises(UserError, match="torch_ddp wasn't measured with one worker and with two"):
+        model.seconds(configuration("torch_ddp", 4))
+    with pytest.raises(UserError, match="torch_sync_sgd wasn't measured on wide"):
+        model.seconds(dataclasses.replace(configuration(workers=4), preset="wide"))
+
+
+@pytest.mark.parametrize("missing", ["exchanges", "steps"])
+def test_without_anything_measured_the_way_out_is_named(missing):
+    with pytest.raises(UserError, match="run `nox -s compare` and `nox -s collectives`"):
+        fit(dataclasses.replace(make_measured(), **{missing: {}}))

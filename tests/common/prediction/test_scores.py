@@ -1,0 +1,65 @@
+"""common/prediction/scores.py: errors, coverage, rank correlation, noise floor and baselines."""
+
+import pytest
+from msgspec import structs
+
+from common.prediction.forecast import forecast
+from common.prediction.messages import Link
+from common.prediction.scores import baselines_of, score
+from tests.common.prediction.made_up import PER_ROW, SIZE, configuration, make_measured
+
+
+def predicted(measured_over_predicted, strategy="torch_sync_sgd"):
+    [row] = forecast(make_measured(), [configuration(strategy, 4)])
+    return structs.replace(row, measured_seconds=[row.seconds * ratio for ratio in measured_over_predicted])
+
+
+def test_errors_are_of_the_median_launch():
+    scores = score([predicted([1.0, 1.0]), predicted([0.5, 0.5]), predicted([2.0, 2.0])], {})
+    assert (scores.configurations, scores.launches) == (3, 6)
+    assert scores.median_error == pytest.approx(0.5)
+    assert scores.largest_error == pytest.approx(1.0)
+    assert scores.bias == pytest.approx(0.0)
+
+
+def test_a_band_covers_the_launches_within_it():
+    scores = score([predicted([1.0, 3.0])], {})
+    assert (scores.covered_80, scores.covered_95) == (1, 1)
+
+
+def test_the_noise_floor_is_how_well_one_round_predicts_the_other():
+    assert score([predicted([1.1, 1.0])], {}).noise_floor == pytest.approx(0.1)
+    assert score([predicted([1.0])], {}).noise_floor is None
+
+
+def test_strategies_are_ranked_within_a_configuration():
+    row = predicted([1.0])
+    ordered = [
+        structs.replace(row, seconds=seconds, measured_seconds=[measured])
+        for seconds, measured in ((1.0, 10.0), (2.0, 20.0), (3.0, 30.0), (4.0, 40.0))
+    ]
+    assert score(ordered, {}).rank_correlation == pytest.approx(1.0)
+    turned = [structs.replace(each, seconds=-each.seconds) for each in ordered]
+    assert score(turned, {}).rank_correlation == pytest.approx(-1.0)
+    assert score(ordered[:3], {}).rank_correlation is None
+
+
+def test_nothing_measured_is_nothing_scored():
+    assert score([predicted([])], {}) is None
+
+
+def test_baselines_worked_out_by_hand():
+    asked = structs.replace(predicted([1.0]), bandwidth_bits_per_second=100e6)
+    baselines = baselines_of(make_measured())
+    alone, two = PER_ROW * 64, make_measured().steps[configuration(workers=2)][0]
+    assert baselines["nearest measured"](asked) == pytest.approx(two)
+    assert baselines["computing plus bytes over bandwidth"](asked) == pytest.approx(alone + 1.5 * 8 * SIZE / 100e6)
+    serial = two / alone - 1
+    assert baselines["Amdahl"](asked) == pytest.approx(alone * (4 * serial + 1 - serial))
+    [baseline] = score([asked], {"nearest measured": baselines["nearest measured"]}).baselines
+    assert baseline.median_error == pytest.approx(abs(two / asked.measured_seconds[0] - 1))
+
+
+def test_a_link_makes_no_other_number_of_workers_nearer():
+    row = forecast(make_measured(), [configuration(workers=2, link=Link(1e7))])[0]
+    assert baselines_of(make_measured())["nearest measured"](row) == make_measured().steps[configuration(workers=2)][0]

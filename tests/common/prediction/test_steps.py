@@ -1,0 +1,124 @@
+"""common/prediction/steps.py: the step of each graph."""
+
+import dataclasses
+
+import pytest
+
+from common.contract import mlp
+from common.contract.task import PRESETS
+from common.contract.work import Order
+from common.declarations.strategy import Graph
+from common.prediction.steps import layers_of, step_seconds
+
+CYCLE_SECONDS, MICRO_BATCHES = 0.001, 4
+
+WIDE, PATHWAY = PRESETS["wide"], PRESETS["pathway"]
+
+
+def graph(order):
+    """What strategies of each order declare."""
+    return Graph(
+        order,
+        first_bucket_bytes=2**20,
+        bucket_bytes=25 * 2**20,
+        cycle_seconds=CYCLE_SECONDS,
+        micro_batches=MICRO_BATCHES,
+    )
+
+
+def nothing(collective, size):
+    return 0.0
+
+
+def by_size(collective, size):
+    """A gigabyte takes a second, whatever it is."""
+    return size / 1e9
+
+
+@pytest.mark.parametrize("preset", ["digits", "pathway", "wide"])
+def test_layers_divide_the_step_and_the_gradients(preset):
+    task = PRESETS[preset]
+    layers = layers_of(task, 64, 3.0)
+    assert sum(layer.forward + layer.backward for layer in layers) == pytest.approx(3.0)
+    assert sum(layer.gradient_bytes for layer in layers) == mlp.parameter_bytes(task)
+    assert [layer.output_bytes for layer in layers] == [4 * 64 * width for width in task.dimensions[1:]]
+    # The first layer needs no gradient by its inputs.
+    assert layers[0].backward == layers[0].forward
+    assert layers[1].backward == 2 * layers[1].forward
+
+
+@pytest.mark.parametrize("order", [each for each in Order if each not in (Order.STAGES, Order.SERVERS)])
+def test_where_messages_take_no_time_a_step_takes_what_computing_does(order):
+    layers = layers_of(PATHWAY, 64, 0.01)
+    cycle = CYCLE_SECONDS / 2 if order is Order.FUSED else 0.0
+    assert step_seconds(graph(order), layers, 4, nothing) == pytest.approx(0.01 + cycle)
+
+
+@pytest.mark.parametrize("order", [each for each in Order if each is not Order.SERVERS])
+def test_one_worker_sends_nothing(order):
+    assert step_seconds(graph(order), layers_of(PATHWAY, 64, 0.01), 1, by_size) == pytest.approx(0.01)
+
+
+def test_at_the_end_everything_is_sent_after_everything_is_computed():
+    size = mlp.parameter_bytes(PATHWAY)
+    assert step_seconds(graph(Order.AT_END), layers_of(PATHWAY, 64, 0.01), 2, by_size) == pytest.approx(
+        0.01 + size / 1e9
+    )
+
+
+def test_buckets_hide_what_is_sent_while_other_layers_are_computed():
+    # Of wide the last bucket has the first layer's gradient, and the others go while that is computed.
+    layers = layers_of(WIDE, 512, 1.0)
+    expected = 1.0 + layers[0].gradient_bytes / 1e9
+    assert step_seconds(graph(Order.BUCKETS), layers, 2, by_size) == pytest.approx(expected)
+    assert step_seconds(graph(Order.AT_END), layers, 2, by_size) > expected
+
+
+def test_the_gradients_of_a_small_model_are_one_bucket():
+    layers = layers_of(PATHWAY, 64, 0.01)
+    assert step_seconds(graph(Order.BUCKETS), layers, 2, by_size) == step_seconds(
+        graph(Order.AT_END), layers, 2, by_size
+    )
+
+
+def test_what_is_ready_in_one_cycle_is_one_message():
+    sent = []
+
+    def note(collective, size):
+        sent.append(size)
+        return 0.0
+
+    step_seconds(graph(Order.FUSED), layers_of(PATHWAY, 64, CYCLE_SECONDS / 10), 2, note)
+    step_seconds(graph(Order.FUSED), layers_of(PATHWAY, 64, 100 * CYCLE_SECONDS), 2, note)
+    assert len(sent) == 1 + 4
+
+
+def test_shards_are_gathered_twice_and_scattered_once():
+    sent = {"all_gather": 0, "reduce_scatter": 0}
+
+    def note(collective, size):
+        sent[collective] += size
+        return 0.0
+
+    step_seconds(graph(Order.SHARDS), layers_of(PATHWAY, 64, 0.01), 2, note)
+    size = mlp.parameter_bytes(PATHWAY)
+    assert sent == {"all_gather": 2 * size, "reduce_scatter": size}
+
+
+def test_stages_of_equal_layers_take_what_gpipe_says():
+    task = dataclasses.replace(WIDE, dimensions=(64,) * 5, bias=False)
+    layers = layers_of(task, 64, 1.0)
+    # GPipe, section 2.3: with M micro-batches in K stages M + K - 1 turns of the slowest stage, each way.
+    forward = max(layer.forward for layer in layers) / MICRO_BATCHES
+    backward = max(layer.backward for layer in layers) / MICRO_BATCHES
+    turns = MICRO_BATCHES + 4 - 1
+    seconds = step_seconds(graph(Order.STAGES), layers, 4, nothing)
+    assert turns * forward + (turns - 1) * backward <= seconds <= turns * (forward + backward) + 1e-12
+
+
+def test_servers_are_the_bottleneck_of_many_workers_and_computing_that_of_few():
+    layers = layers_of(PATHWAY, 64, 0.01)
+    transfer = mlp.parameter_bytes(PATHWAY) / 1e9
+    assert step_seconds(graph(Order.SERVERS), layers, 1, by_size) == pytest.approx(0.01 + 2 * transfer)
+    assert step_seconds(graph(Order.SERVERS), layers, 65, by_size) == pytest.approx(2 * transfer)
+    assert step_seconds(graph(Order.SERVERS), layers, 64, by_size) == pytest.approx(2 * transfer, rel=0.05)

@@ -1,0 +1,166 @@
+"""common/sessions/predict.py: what it reads, what it holds out, and what it refuses."""
+
+import dataclasses
+
+import pytest
+from msgspec import structs
+
+from common.contract.task import PRESETS
+from common.declarations.sweep import Sweep
+from common.errors import UserError
+from common.launching.planned import Hosts
+from common.measurement import machine
+from common.records.collectives import Cell, CollectivesRecord
+from common.records.files import read_record, write_record
+from common.records.prediction import Predictions, predictions_path
+from common.sessions import predict
+from common.sessions.folder import FINISHED
+from common.sessions.predict import HELD, SWEEPS, Scope, drawn, fitted_to, stages
+from tests.reports.records import MadeUpOptions, make_record
+
+SPREAD = Hosts(count=4, slots=1, cores=1, cores_together=2)
+
+
+def launch_of(strategy, workers, exchange=True, **changes):
+    record = make_record(strategy, workers, options=MadeUpOptions(exchange=exchange))
+    task = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=workers)
+    here = {"label": "", "task": task, "host": machine.host_facts(), "git_commit": machine.git_commit()}
+    return structs.replace(record, **here | changes)
+
+
+def write_comparison(results, **changes):
+    """A comparison of one strategy with one worker and two, and its library's all-reduces, as newest sessions."""
+    comparison, collectives = results / "20260101T000000-quick", results / "20260101T000001-collectives"
+    for folder in (comparison, collectives):
+        folder.mkdir(parents=True)
+        (folder / FINISHED).touch()
+    for number, (workers, exchange) in enumerate(((1, True), (2, True), (2, False))):
+        write_record(comparison / f"{number}.json", launch_of("torch_ddp", workers, exchange, **changes))
+    cells = [
+        Cell(
+            collective="all_reduce",
+            size_bytes=size,
+            status="ok",
+            entered_seconds=[[0.0, 1.0], [0.0, 1.0]],
+            left_seconds=[[0.001 + size * 1e-9, 1.001 + size * 1e-9]] * 2,
+        )
+        for size in (8, 4096, 2**20)
+    ]
+    sweep = CollectivesRecord(
+        library="gloo",
+        family="PyTorch",
+        status="ok",
+        world_size=2,
+        threads_per_worker=1,
+        sweep=Sweep(),
+        cells=cells,
+        started_at="2026-01-01T00:00:00+00:00",
+    )
+    write_record(collectives / "gloo.json", sweep)
+    return comparison
+
+
+def run(monkeypatch, tmp_path, *options):
+    words = ["predict", "--results", str(tmp_path), "--out", str(tmp_path / "out.pdf"), *options]
+    monkeypatch.setattr("sys.argv", words)
+    predict.main()
+
+
+def test_the_newest_comparison_becomes_predictions_and_a_report(monkeypatch, tmp_path, capsys):
+    write_comparison(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch, tmp_path, "--workers", "8", "64", "--over-hosts", "1", "8", "--bandwidth", "25Gbit")
+    assert ended.value.code == 0
+    [folder] = tmp_path.glob("*-predict")
+    predictions = read_record(predictions_path(folder), Predictions)
+    assert [(each.workers, each.hosts) for each in predictions.predicted] == [(8, 1), (64, 8)]
+    assert [each.bandwidth_bits_per_second for each in predictions.predicted] == [None, 25e9]
+    assert predictions.sources == ["20260101T000000-quick", "20260101T000001-collectives"]
+    assert (tmp_path / "out.pdf").read_bytes().startswith(b"%PDF")
+    assert "torch_ddp" in capsys.readouterr().out
+
+
+def test_the_plan_says_what_is_there_and_runs_nothing(monkeypatch, tmp_path, capsys):
+    write_comparison(tmp_path)
+    run(monkeypatch, tmp_path, "--plan")
+    said = capsys.readouterr().out
+    assert "20260101T000000-quick" in said
+    assert not [*tmp_path.glob("*-predict")]
+    run(monkeypatch, tmp_path / "elsewhere", "--plan")
+    assert "a comparison: none yet, so it is measured first" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"git_commit": "0123456"}, "measured at commit 0123456"),
+        ({"host": structs.replace(machine.host_facts(), processor="another")}, "measured on another machine"),
+    ],
+)
+def test_what_was_measured_elsewhere_or_by_another_commit_is_refused(monkeypatch, tmp_path, changes, said):
+    write_comparison(tmp_path, **changes)
+    with pytest.raises(UserError, match=said):
+        run(monkeypatch, tmp_path)
+
+
+def test_a_strategy_that_was_not_compared_is_refused(monkeypatch, tmp_path):
+    write_comparison(tmp_path)
+    with pytest.raises(UserError, match=r"torch_fsdp isn't in .* with one worker and with two"):
+        run(monkeypatch, tmp_path, "--strategies", "torch_fsdp")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"strategies": ("tf_mirrored",)}, "tf_mirrored declares no graph"),
+        ({"workers": (0,)}, "whole numbers above 0"),
+        ({"workers": (8, 64), "over_hosts": (2,)}, "as many numbers as --workers"),
+        ({"workers": (8,), "over_hosts": (3,)}, "--workers 8 can't be alike on 3 hosts"),
+        ({"workers": (3,), "scaling": "strong"}, "doesn't divide by 3 workers"),
+        ({"bandwidth": "25"}, "25"),
+        ({"latency": "10"}, "10"),
+        ({"preset": "imagenet"}, "imagenet"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(values, said):
+    with pytest.raises(UserError, match=said):
+        Scope(**values)
+
+
+def test_a_bandwidth_and_a_latency_are_read_with_their_units():
+    link = Scope(bandwidth="25Gbit", latency="10us").link
+    assert (link.bandwidth_bits_per_second, link.latency_seconds) == pytest.approx((25e9, 1e-5))
+
+
+def test_models_are_fitted_to_one_worker_and_two_at_one_link():
+    scope = Scope(strategies=("torch_ddp",))
+    launches = [*fitted_to(scope, SPREAD, 1)]
+    worlds = {(each.launch.workers, each.launch.bandwidth_bits_per_second) for each in launches if not each.folder}
+    assert worlds == {(1, None), (2, None)}
+    assert [each.launch.library.name for each in launches if each.folder == SWEEPS] == ["gloo"]
+
+
+def test_what_is_held_out_is_drawn_from_the_digest():
+    scope, names = Scope(held_out=20), ["torch_ddp", "horovod_torch"]
+    first, again, other = (drawn(scope, SPREAD, digest, names) for digest in ("ab", "ab", "cd"))
+    assert first == again != other
+    assert len(first) == 20
+    assert {each.workers for each, _ in first} <= {2, 4}
+    assert all(each.oversubscribed == (each.workers == 4) for each, _ in first)
+
+
+def test_predictions_are_kept_before_anything_that_they_hold_out_is_launched(tmp_path, monkeypatch):
+    monkeypatch.setattr(predict, "_PRESETS", ("pathway",))
+    comparison = write_comparison(tmp_path)
+    collectives = next(tmp_path.glob("*-collectives"))
+    (comparison / SWEEPS).mkdir()
+    (collectives / "gloo.json").rename(comparison / SWEEPS / "gloo.json")
+    later = stages(Scope(strategies=("torch_ddp",), repetitions=1, held_out=3), SPREAD, 0, comparison)
+    assert next(later).name == "round"
+    assert not predictions_path(comparison).exists()
+    held = next(later)
+    kept = read_record(predictions_path(comparison), Predictions)
+    assert len(kept.predicted) == len(held.launches) == 3
+    assert {each.folder for each in held.launches} == {HELD}
+    assert [each.launch.repetition for each in next(later).launches] == [2, 2, 2]
+    assert next(later, None) is None

@@ -1,0 +1,93 @@
+"""The report of predictions: the answer, the parts of a step, and the scores."""
+
+import pytest
+from msgspec import structs
+
+from common.errors import UserError
+from common.prediction import forecast
+from common.prediction.scores import baselines_of, score
+from common.records.files import write_record
+from common.records.prediction import Predictions, predictions_path
+from reports import prediction
+from reports.charts import prediction as charts
+from tests.common.prediction.made_up import configuration, make_measured
+from tests.reports.drawings import words
+
+NAMES = ("torch_sync_sgd", "tf_multi_worker_mirrored", "jax_data_parallel")
+
+
+@pytest.fixture(scope="module")
+def predictions():
+    measured = make_measured()
+    asked = [configuration(name, workers) for name in NAMES for workers in (4, 1024)]
+    return Predictions(
+        sources=["somewhere"],
+        digest="ab" * 32,
+        assumptions=forecast.assumptions(measured),
+        predicted=forecast.forecast(measured, asked),
+    )
+
+
+@pytest.fixture(scope="module")
+def held(predictions):
+    four = [each for each in predictions.predicted if each.workers == 4]
+    measured = [structs.replace(each, measured_seconds=[1.1 * each.seconds, each.seconds]) for each in four]
+    return structs.replace(predictions, predicted=measured, scores=score(measured, baselines_of(make_measured())))
+
+
+def blocks_of(content, kind):
+    return [each for each in content["blocks"] if each["kind"] == kind]
+
+
+def test_the_answer_is_one_sentence_that_says_what_is_extrapolated(predictions):
+    [sentence] = blocks_of(prediction.compose(predictions)[0], "headline")
+    assert sentence["text"].startswith("With 1024 workers ")
+    assert sentence["text"].endswith("an extrapolation.")
+
+
+def test_each_row_has_the_parts_of_the_step(predictions):
+    [table] = blocks_of(prediction.compose(predictions)[0], "table")
+    assert len(table["rows"]) == len(predictions.predicted)
+    row = dict(zip(table["columns"], table["rows"][0], strict=True))
+    first = predictions.predicted[0]
+    assert float(row["computing"]) == pytest.approx(1e3 * first.computing_seconds, rel=0.01)
+    assert float(row["exchange"]) == pytest.approx(1e3 * first.exchange_seconds, rel=0.01)
+    assert float(row["rest"]) == pytest.approx(1e3 * first.rest_seconds, rel=0.01)
+
+
+def test_the_scores_stand_beside_baselines_and_noise(held):
+    content, _ = prediction.compose(held)
+    scores, _ = blocks_of(content, "table")
+    assert [row[0] for row in scores["rows"]] == [
+        "the model",
+        "nearest measured",
+        "computing plus bytes over bandwidth",
+        "Amdahl",
+        "noise: one round predicts the other",
+    ]
+    assert scores["rows"][0][1] == "4.8 %"
+    assert scores["rows"][-1][1] == "10.0 %"
+    assert "3 configurations, 6 launches" in scores["notes"][0]
+
+
+def test_assumptions_and_the_digest_of_the_models_are_listed(predictions):
+    [listed] = blocks_of(prediction.compose(predictions)[0], "items")
+    assert any("NVLink" in each for each in listed["items"])
+    assert any("abababab" in each for each in listed["items"])
+
+
+def test_figures_have_every_strategy(predictions, held):
+    for drawn in (charts.efficiency(predictions.predicted), charts.held_out(held.predicted)):
+        assert {*NAMES} <= {*words(drawn.decode())}
+
+
+def test_pdf_and_page_are_written_from_the_folder(tmp_path, held):
+    write_record(predictions_path(tmp_path), held)
+    prediction.write_report(tmp_path, tmp_path / "out" / "prediction.pdf")
+    assert (tmp_path / "out" / "prediction.pdf").read_bytes().startswith(b"%PDF")
+    assert "Predictions held to launches" in (tmp_path / "out" / "prediction.html").read_text()
+
+
+def test_a_folder_without_predictions_is_refused(tmp_path):
+    with pytest.raises(UserError, match="has no predictions"):
+        prediction.write_report(tmp_path, tmp_path / "prediction.pdf")
