@@ -18,21 +18,21 @@ _ADDED, _IN_PLACE = style.PARTS["computing"][0], style.PARTS["exchange"][0]
 _LOOKS = {True: ("added to the receiver's elements", _ADDED), False: ("in place of the receiver's elements", _IN_PLACE)}
 """By whether received elements are added."""
 
+_COLUMNS = 3
+
 _ELEMENTS_OF_RANK = 64  # So that halves of halves are whole elements.
 
 
-def messages(names: Sequence[str], ranks: int, width: float = style.WIDTH) -> bytes:
+def messages(names: Sequence[str], ranks: int) -> bytes:
     """An all-reduce among the ranks by each algorithm as SVG: a line for each rank, a column for each step.
 
     An arrow goes from the sender to the receiver. Its thickness is the message's share of the elements.
     """
     found = {name: steps(ALGORITHMS[name], ranks, _ELEMENTS_OF_RANK * ranks) for name in names}
-    rows = math.ceil(len(names) / (1 if width < style.WIDTH else 3))
+    heights = [5.0 * ranks] * math.ceil(len(names) / _COLUMNS)
     handles = [Line2D([], [], color=color, linewidth=1.8, label=label) for label, color in _LOOKS.values()]
     with matplotlib.rc_context(style.SETTINGS):
-        figure, panels = layout.panels(
-            len(names), width, [5.0 * ranks] * rows, left=8, between=8, grid="", handles=handles
-        )
+        figure, panels = layout.panels(len(names), heights, left=8, between=8, grid="", handles=handles)
         for axes, (name, exchanges) in zip(panels, found.items(), strict=True):
             shares = _draw(axes, name, exchanges, ranks)
             axes.set_title(f"{name}: {blocks.listed([str(each) for each in sorted(shares)])}")
