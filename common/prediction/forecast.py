@@ -99,8 +99,8 @@ def assumptions(measured: Measured) -> list[str]:
         "All-reduces are rings. A message takes latency plus the wire's time or the processor's, whichever is longer.",
         "Latency and the processor's time per byte are those of this machine's loopback or virtual links, fitted to "
         f"{len(measured.exchanges)} libraries.",
-        "Stragglers are independent from step to step and from rank to rank, with the spread that one machine's "
-        f"windows showed; none is more than {most:.2f} times the median.",
+        "Ranks are late independently of one another, by as much as one machine's windows differed; none takes more "
+        f"than {most:.2f} times the median.",
         "What two workers took beyond the model stays as many seconds with more workers and other links.",
         "NVLink, NCCL's trees, more than one switch and shared clusters were never measured.",
     ]

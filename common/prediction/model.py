@@ -1,6 +1,6 @@
 """The model of every strategy's step, fitted to what was measured of it with one worker and with two.
 
-Computing is a line over the rows of a worker. Contention is what computing takes beside another worker, over alone.
+Computing is a line over the rows of a worker: the strategy's own with one worker, or its baseline's. Contention is what computing takes beside another worker, over alone.
 Latency and time per byte are those of the library that carries the messages. The rest is what a step of two workers
 took beyond all this, and is taken to stay as it is.
 """
@@ -106,7 +106,7 @@ def fit(measured: Measured) -> Model:
         exchanges = measured.exchanges.get(strategy.family.library)
         if name not in names or strategy.graph is None or exchanges is None:
             continue
-        computing = _computing(name, measured.steps)
+        computing = _computing(name, measured.steps) or _computing(str(strategy.base), measured.steps)
         two = min(
             (
                 each
