@@ -1,8 +1,8 @@
 """The model of every strategy's step, fitted to what was measured of it with one worker and with two.
 
-Computing is a line over the rows of a worker: the strategy's own with one worker, or its baseline's. Contention is what computing takes beside another worker, over alone.
-Latency and time per byte are those of the library that carries the messages. The rest is what a step of two workers
-took beyond all this, and is taken to stay as it is.
+Computing is a line over the rows of a worker: the strategy's own with one worker, or its baseline's. Contention is what
+computing takes beside another worker, over alone. Latency and time per byte are those of the library that carries the
+messages. The rest is what a step of two workers took beyond all this, and is taken to stay as it is.
 """
 
 from __future__ import annotations
