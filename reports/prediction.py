@@ -17,7 +17,7 @@ def compose(predictions: Predictions) -> tuple[dict[str, object], Drawings]:
     is_held = predictions.scores or predictions.oversubscribed_scores
     own = prediction.verification(predictions) if is_held else prediction.answers(predictions)
     parts = [prediction.headline(predictions), *own, *prediction.assumptions(predictions)]
-    return shell.compose("Before you scale out", [], parts)
+    return shell.compose("Before you scale out", [predictions.predicted_at], parts)
 
 
 def write_report(results: Path, out: Path = Path("reports/out/prediction.pdf")) -> None:
@@ -32,7 +32,7 @@ def write_report(results: Path, out: Path = Path("reports/out/prediction.pdf")) 
         raise UserError(f"{results} has no predictions: name another --results.")
     predictions = read_record(path, Predictions)
     shell.ensure_ready(out)
-    shell.write(out, [], *compose(predictions))
+    shell.write(out, [predictions.predicted_at], *compose(predictions))
     print(f"{out} and {shell.page_beside(out)}: {len(predictions.predicted)} predictions")
 
 

@@ -92,6 +92,8 @@ class Scores(Part, frozen=True, kw_only=True):
 class Predictions(Versioned, frozen=True, kw_only=True):
     """All that was predicted in one session, and what it rests on."""
 
+    predicted_at: str
+    """When they were made, ISO 8601 with the zone."""
     sources: list[str]
     """Folders with what was measured."""
     digest: str

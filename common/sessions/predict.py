@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -194,6 +195,7 @@ def _predict(console: Console, arguments: Arguments) -> None:
     ]
     with begin(console, "predict", arguments, f"{scope}\n{folders}") as session:
         predictions = Predictions(
+            predicted_at=_now(),
             sources=[folder.name for folder in folders],
             digest=_digest(fitted),
             assumptions=forecast.assumptions(known),
@@ -224,6 +226,10 @@ def _refuse_others(records: Iterable[Record], folder: Path) -> None:
 
 def _link(scope: Scope, hosts: int) -> Link:
     return scope.link if hosts > 1 else Link()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _digest(fitted: model.Model) -> str:
@@ -275,6 +281,7 @@ def stages(scope: Scope, spread: Hosts, seed: int, folder: Path) -> Iterator[Sta
         _keep(
             folder,
             Predictions(
+                predicted_at=_now(),
                 sources=[folder.name],
                 digest=digest,
                 assumptions=forecast.assumptions(known),

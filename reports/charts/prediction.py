@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
+from matplotlib.ticker import NullLocator
 
 from common.records.prediction import Predicted
 from reports import blocks
@@ -43,8 +44,10 @@ def efficiency(predicted: Sequence[Predicted]) -> bytes:
             )
             tips = [{"workers": each.workers, "of one worker": blocks.percent(each.efficiency)} for each in own]
             svg.mark(line, [name], *({"strategy": name} | tip for tip in tips))
-        axes.set_xscale("log", base=2)
-        layout.plain_log_axis(axes)
+        axes.set_xscale("log")
+        sizes = sorted({each.workers for each in predicted})
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.set_ylim(bottom=0)
         axes.set_xlabel("workers")
         axes.set_title("samples per second of a worker, in per cent of one alone")
@@ -70,8 +73,9 @@ def held_out(predicted: Sequence[Predicted]) -> bytes:
             mark.set_markersize(3.6)
             tip = {"strategy": each.strategy, "predicted": f"{blocks.milliseconds(each.seconds)} ms"}
             svg.mark(mark, [each.strategy], tip | {"measured": f"{blocks.number(measured)} ms"})
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
+            scale("log")
+            axis.set_major_formatter(lambda value, _: layout.short(value))
         axes.set_xlabel("measured: milliseconds of a step")
         axes.set_title("predicted: milliseconds of a step")
         return svg.svg(figure)

@@ -21,6 +21,7 @@ def predictions():
     measured = make_measured()
     asked = [configuration(name, workers) for name in NAMES for workers in (4, 1024)]
     return Predictions(
+        predicted_at="2026-01-01T00:00:00+00:00",
         sources=["somewhere"],
         digest="ab" * 32,
         assumptions=forecast.assumptions(measured),
