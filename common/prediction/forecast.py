@@ -101,6 +101,6 @@ def assumptions(measured: Measured) -> list[str]:
         f"{len(measured.exchanges)} libraries.",
         "Ranks are late independently of one another, by as much as one machine's windows differed; none takes more "
         f"than {most:.2f} times the median.",
-        "What two workers took beyond the model stays as many seconds with more workers and other links.",
+        "What a strategy does around its messages grows with their number and their bytes, as with two workers.",
         "NVLink, NCCL's trees, more than one switch and shared clusters were never measured.",
     ]

@@ -41,6 +41,10 @@ class Costs:
     gamma_seconds_per_byte: float
     """Of the processor."""
 
+    def times(self, factor: float) -> "Costs":
+        """The costs where software takes so many times as long."""
+        return Costs(factor * self.alpha_seconds, factor * self.gamma_seconds_per_byte)
+
     def seconds(self, link: Link, messages: float, payload_bytes: float) -> float:
         """So many messages after one another with these bytes together."""
         bits = link.bandwidth_bits_per_second

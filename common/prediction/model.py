@@ -2,7 +2,8 @@
 
 Computing is a line over the rows of a worker: the strategy's own with one worker, or its baseline's. Contention is what
 computing takes beside another worker, over alone. Latency and time per byte are those of the library that carries the
-messages. The rest is what a step of two workers took beyond all this, and is taken to stay as it is.
+messages, times a factor with which the graph plays the step that two workers took: what a strategy does around its
+messages grows with their number and their bytes. The rest is what no factor explains, and is taken to stay as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 from statistics import median
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import nnls, root_scalar
 
 from common.contract.task import PRESETS
 from common.contract.work import Order
@@ -23,6 +24,12 @@ from common.errors import UserError
 from common.prediction.measured import Configuration, Exchanges, Measured, ring_of_two
 from common.prediction.messages import Costs, Link, path
 from common.prediction.steps import layers_of, step_seconds
+
+_FACTORS = (0.05, 100.0)
+"""The least and the largest factor that is tried."""
+
+_USUAL_SPREAD = 0.3
+"""Of the logarithms of factors, where too few strategies were measured to tell."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,9 @@ class Fitted:
     """By preset."""
     contention: float
     costs: Costs
-    rest_seconds: float = 0.0
-    exchange_over_played: float = 1.0
-    """How many times as long the exchange of two workers took as the graph plays it."""
+    """Of its library, times the factor."""
+    factor: float
+    rest_seconds: float
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Model:
     """As `Measured` has them."""
 
     def seconds(self, asked: Configuration, software: float = 1.0) -> float:
-        """Seconds per step, of which latency, time per byte of the processor and rest are `software` times as long.
+        """Seconds per step, where latency and the processor's time per byte are `software` times as long.
 
         Raises UserError for a strategy that wasn't measured, or a preset of which nothing was.
         """
@@ -74,14 +81,8 @@ class Model:
         if asked.workers == 1:
             return alone
         straggling = slowest_of(self.ratios, asked.workers) / slowest_of(self.ratios, 2)
-        costs = fitted.costs
-        costs = replace(
-            costs,
-            alpha_seconds=software * costs.alpha_seconds,
-            gamma_seconds_per_byte=software * costs.gamma_seconds_per_byte,
-        )
-        played = _played(fitted.graph, asked, alone * fitted.contention * straggling, costs)
-        return max(played + software * fitted.rest_seconds, alone)
+        computed = alone * fitted.contention * straggling
+        return _played(fitted.graph, asked, computed, fitted.costs.times(software)) + fitted.rest_seconds
 
 
 def slowest_of(ratios: np.ndarray, workers: int) -> float:
@@ -158,10 +159,15 @@ def _fitted(
     without = next((seconds for each, seconds in measured.without_exchange.items() if each == two), None)
     contention = median(without) / alone if without else 1.0
     whole, computed = median(measured.steps[two]), alone * contention
-    played = _played(graph, two, computed, costs)
-    shown, expected = whole - computed, played - computed
-    over_played = shown / expected if shown > 0 < expected else 1.0
-    return Fitted(graph, computing, contention, costs, whole - played, over_played)
+
+    def excess(factor: float) -> float:
+        return _played(graph, two, computed, costs.times(factor)) - whole
+
+    low, high = _FACTORS
+    factor = (
+        low if excess(low) >= 0 else high if excess(high) <= 0 else float(root_scalar(excess, bracket=_FACTORS).root)
+    )
+    return Fitted(graph, computing, contention, costs.times(factor), factor, -excess(factor))
 
 
 def _played(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> float:
@@ -209,13 +215,13 @@ def bands(
 
     They are percentiles over models that are fitted to resampled launches.
 
-    A draw also multiplies what is software's by a factor whose spread is that of the strategies' exchanges over what
-    their graphs play, and the whole step by how much one launch differs from the median of its configuration.
+    A draw also multiplies latency and the processor's time per byte by a number with the spread of the strategies'
+    factors, and the whole step by how much one launch differs from the median of its configuration.
     """
     draw, configurations = np.random.default_rng(seed), [*asked]
     point = fit(measured)
-    over_played = np.log([each.exchange_over_played for each in point.strategies.values()])
-    spread = float(np.std(over_played, ddof=1)) if len(over_played) > 2 else 0.3
+    factors = np.log([each.factor for each in point.strategies.values()])
+    spread = float(np.std(factors, ddof=1)) if len(factors) > 2 else _USUAL_SPREAD
     noise = _launch_noise(measured)
     drawn: dict[Configuration, list[float]] = {each: [] for each in configurations}
     for _ in range(draws):

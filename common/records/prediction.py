@@ -35,7 +35,7 @@ class Predicted(Part, frozen=True, kw_only=True):
     exchange_seconds: Seconds
     """What the messages add to computing, as the graph plays them."""
     rest_seconds: float
-    """What two workers took beyond the graph."""
+    """What no factor on the costs of messages explains of the step of two workers."""
     is_extrapolated: bool
     """Whether more workers, or another link, are asked for than predictions were verified with."""
     oversubscribed: bool = False

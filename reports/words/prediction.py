@@ -45,7 +45,7 @@ def answers(predictions: Predictions) -> list[Block]:
     notes = [
         "Step in milliseconds, below it the interval that 95 of 100 new launches lie in, if the assumptions hold.",
         "Computing is that of two workers beside one another, stragglers what the slowest of all adds. Exchange is "
-        "what messages add as the step's graph plays them, rest what two workers took beyond the graph.",
+        "what messages add as the step's graph plays them, rest what the graph doesn't explain of two workers' step.",
         "For 90 %: the least bandwidth with which a worker has 90 % of what one has alone; a dash: none has.",
         "Half: the most workers, by doubling up to 65,536, of which each has half of what one has alone.",
     ]

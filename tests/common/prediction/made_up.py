@@ -15,11 +15,16 @@ def exchange_seconds(workers: int) -> float:
     return 2 * (workers - 1) * ALPHA + 2 * (workers - 1) / workers * SIZE * GAMMA
 
 
+REST = 0.001
+FACTOR = 1 + REST / exchange_seconds(2)
+"""What the made-up strategies take around their messages, and so how many times the library's costs."""
+
+
 def configuration(strategy="torch_sync_sgd", workers=1, rows=64, **changes) -> Configuration:
     return Configuration(strategy, "pathway", rows, workers, workers, **changes)
 
 
-def make_measured(rest=0.001, launches=3) -> Measured:
+def make_measured(rest=REST, launches=3) -> Measured:
     """Of a strategy that sends at the end: two batches alone, and two workers 10 % slower beside one another."""
     steps, without = {}, {}
     for strategy in ("torch_sync_sgd", "tf_multi_worker_mirrored", "jax_data_parallel"):

@@ -8,7 +8,17 @@ import pytest
 from common.errors import UserError
 from common.prediction.messages import Link
 from common.prediction.model import bands, fit, parts_of, slowest_of
-from tests.common.prediction.made_up import ALPHA, GAMMA, PER_ROW, SIZE, configuration, exchange_seconds, make_measured
+from tests.common.prediction.made_up import (
+    ALPHA,
+    FACTOR,
+    GAMMA,
+    PER_ROW,
+    REST,
+    SIZE,
+    configuration,
+    exchange_seconds,
+    make_measured,
+)
 
 
 @pytest.fixture
@@ -17,26 +27,34 @@ def model():
 
 
 def test_latency_and_time_per_byte_are_those_of_the_library(model):
-    costs = model.strategies["torch_sync_sgd"].costs
-    assert costs.alpha_seconds == pytest.approx(ALPHA)
-    assert costs.gamma_seconds_per_byte == pytest.approx(GAMMA)
+    fitted = model.strategies["torch_sync_sgd"]
+    assert fitted.factor == pytest.approx(FACTOR)
+    assert fitted.costs.alpha_seconds == pytest.approx(FACTOR * ALPHA)
+    assert fitted.costs.gamma_seconds_per_byte == pytest.approx(FACTOR * GAMMA)
+    assert fitted.rest_seconds == pytest.approx(0.0)
+
+
+def test_a_step_that_shows_no_exchange_leaves_a_rest():
+    fitted = fit(make_measured(rest=-0.0035)).strategies["torch_sync_sgd"]
+    assert fitted.factor == 0.05
+    assert fitted.rest_seconds == pytest.approx(exchange_seconds(2) - 0.0035 - 0.05 * exchange_seconds(2))
 
 
 def test_two_workers_take_what_they_took_and_one_what_one_took(model):
     assert model.seconds(configuration(workers=1, rows=96)) == pytest.approx(PER_ROW * 96)
-    assert model.seconds(configuration(workers=2)) == pytest.approx(1.1 * PER_ROW * 64 + exchange_seconds(2) + 0.001)
+    assert model.seconds(configuration(workers=2)) == pytest.approx(1.1 * PER_ROW * 64 + exchange_seconds(2) + REST)
 
 
 @pytest.mark.parametrize("workers", [4, 64, 1024])
 def test_more_workers_take_the_ring_of_more(model, workers):
-    expected = 1.1 * PER_ROW * 64 + exchange_seconds(workers) + 0.001
+    expected = 1.1 * PER_ROW * 64 + FACTOR * exchange_seconds(workers)
     assert model.seconds(configuration(workers=workers)) == pytest.approx(expected)
 
 
 def test_a_slow_link_takes_what_its_bits_do(model):
     link = Link(100e6, 0.001)
-    waiting = 2 * (ALPHA + 0.001) + SIZE * 8 / 100e6 * 1514 / 1448
-    assert model.seconds(configuration(workers=2, link=link)) == pytest.approx(1.1 * PER_ROW * 64 + waiting + 0.001)
+    waiting = 2 * (FACTOR * ALPHA + 0.001) + SIZE * 8 / 100e6 * 1514 / 1448
+    assert model.seconds(configuration(workers=2, link=link)) == pytest.approx(1.1 * PER_ROW * 64 + waiting)
 
 
 def test_the_parts_of_a_step_are_the_step(model):
