@@ -12,7 +12,7 @@ from reports.document import compose
 from reports.render import shell
 from reports.tables import frames
 from reports.tables.bandwidths import FEWEST
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import newest_comparison, read_results
 from reports.tables.standings import of_regime
 from reports.words import bandwidths, standings
@@ -40,21 +40,20 @@ def write_report(
         ensure_writable(path)
     gc.freeze()
     gc.enable()
-    material = gather(found)
+    material = Material(found)
     content, drawings = compose(material)
-    if headline and "headline.svg" not in drawings:
-        raise UserError("No launch ended ok with a measurement, so there is no figure to draw: leave --headline out.")
-    if sweep and f"{bandwidths.FIGURE}.svg" not in drawings:
-        raise UserError(
-            f"No virtual hosts were measured with {FEWEST} bandwidths, so there is no figure to draw: leave "
-            "--sweep out."
-        )
+    why = {
+        "headline": "No launch ended ok with a measurement",
+        bandwidths.FIGURE: f"No virtual hosts were measured with {FEWEST} bandwidths",
+    }
+    kept = {name: path for name, path in (("headline", headline), (bandwidths.FIGURE, sweep)) if path}
+    for name in kept:
+        if f"{name}.svg" not in drawings:
+            raise UserError(f"{why[name]}, so there is no figure to draw: leave --{name} out.")
     images = shell.write(out, found.started_at, content, drawings)
     frames.write(beside, material)
-    if headline:
-        write_atomically(headline, images["headline.svg"])
-    if sweep:
-        write_atomically(sweep, images[f"{bandwidths.FIGURE}.svg"])
+    for name, path in kept.items():
+        write_atomically(path, images[f"{name}.svg"])
     if material.regimes:
         rows = of_regime(material, material.regimes[0])
         print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")

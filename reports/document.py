@@ -6,7 +6,7 @@ from reports import blocks
 from reports.blocks import Block, Drawings
 from reports.render import pdf, shell
 from reports.render.shell import draw_all
-from reports.tables.material import Material, gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.words import (
     accuracy,
@@ -76,7 +76,7 @@ ON_A_NEW_PAGE = "Tables"
 
 def build(results: Results) -> bytes:
     """The report on `results` as a PDF: the same bytes for the same records. Raises UserError for a damaged task."""
-    content, drawings = compose(gather(results))
+    content, drawings = compose(Material(results))
     return pdf.typeset(results.started_at, content, draw_all(drawings))
 
 

@@ -15,7 +15,7 @@ from common.paths import ROOT
 from common.records.files import read_records
 from common.records.training import Record
 from reports.document import compose
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import read_results
 from tests.conftest import run_command
 
@@ -119,7 +119,7 @@ def test_a_comparison_launches_them_and_its_report_shows_them_beside_their_base(
     [folder] = (checkout / "results").iterdir()
     records = list(read_records(folder, Record).values())
     assert {(record.strategy, record.status) for record in records} == {(name, "ok") for name in names}, output
-    content, _ = compose(gather(read_results(folder)))
+    content, _ = compose(Material(read_results(folder)))
     text = str(content)
     for words in (*names, "numpy_single: ", "2 (N - 1) times the bytes of the gradients"):
         assert words in text

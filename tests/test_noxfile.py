@@ -12,7 +12,7 @@ from common.paths import ROOT
 from common.records.files import read_records
 from common.records.training import Record
 from reports.document import compose
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import read_results
 from tests.commands import sessions
 from tests.conftest import run_command
@@ -57,7 +57,7 @@ def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_
     [folder] = (checkout / "results").iterdir()
     ended = {record.strategy: record.status for record in read_records(folder, Record).values()}
     assert ended == {"torch_single": "ok", "horovod_torch": "unsupported"}, output
-    content, _ = compose(gather(read_results(folder)))
+    content, _ = compose(Material(read_results(folder)))
     items = answers(content)["How sure"]
     assert any(item.startswith(f"Not compared: horovod_torch. {reason}") for item in items), items
     assert (checkout / "reports" / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF")

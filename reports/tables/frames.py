@@ -9,7 +9,7 @@ import pandas as pd
 from common.files import write_atomically
 from common.records import manifest
 from reports.tables import columns
-from reports.tables.material import Material, gather
+from reports.tables.material import Material
 from reports.tables.results import read_results
 
 
@@ -21,7 +21,7 @@ def load(folder: str | Path) -> Material:
     results = read_results(Path(folder))
     for sentence in manifest.in_words(results.origin.differences):
         warnings.warn(sentence, stacklevel=3)
-    return gather(results)
+    return Material(results)
 
 
 def folder_beside(document: Path) -> Path:

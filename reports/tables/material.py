@@ -1,4 +1,4 @@
-"""What the sections are made from: every table of the report, and the names of its regimes."""
+"""What the sections are made from: the tables of the report, each made when it is first asked for."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,7 @@ from typing import TypeVar
 import pandas as pd
 
 from common.records.certificate import DEVIATES, Comparison, reasons_not_ranked
-from reports.tables import (
-    ceilings,
-    certificate,
-    decomposition,
-    disturbances,
-    memory,
-    ranking,
-    summaries,
-)
+from reports.tables import ceilings, certificate, decomposition, disturbances, memory, ranking, summaries
 from reports.tables.decomposition import Steps
 from reports.tables.disturbances import Disturbance
 from reports.tables.ranking import Ranking
@@ -28,44 +20,51 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Material:
-    """Every number of a report; `columns.COLUMNS` says what the columns of a table are, NaN that there is no number."""
+    """Every number of a report; `columns.COLUMNS` says what the columns of a table are, NaN that there is no number.
+
+    Reading a table raises UserError for a damaged task.
+    """
 
     results: Results
-    names: Mapping[str, str]
-    """The short name of each regime, in the order in which regimes are shown."""
-    regimes: Sequence[str]
-    """Those with gradient exchange, which are shown, in that order."""
-    colors: Mapping[str, Sequence[str]]
-    """Of each strategy, from dark to light, which are those of its family."""
-    beside_oracle: list[Comparison]
-    """Every launch that ended ok."""
-    certificates: pd.DataFrame
-    ranking: Ranking
-    launches: pd.DataFrame
-    """One row for each launch that counts for the throughput."""
-    cells: pd.DataFrame
-    """One row for each regime, strategy, number of workers, with and without exchange: medians over launches."""
-    steps: Steps
-    """The step of each cell with exchange, round by round."""
-    exposed: pd.DataFrame
-    """One row for each cell whose communication was told apart: T_step, T_comp, exposed communication, bytes sent."""
-    parts: pd.DataFrame
-    """One row for each part of the step of each cell, from the ideal step to the measured one."""
-    ceilings: pd.DataFrame
-    """One row for each base, and each strategy without exchange, whose framework was probed."""
-    startups: pd.DataFrame
-    """One row for each strategy and number of workers: the time to the first step and its parts, medians."""
-    memory: pd.DataFrame
-    """One row for each cell whose records tell of memory: what the processes hold."""
-    endings: pd.DataFrame
-    """One row for each launch that was planned or recorded: how it ended."""
-    disturbances: Sequence[Disturbance]
-    """One row for each launch that tells what else happened on its cores."""
+
+    @cached_property
+    def launches(self) -> pd.DataFrame:
+        """One row for each launch that counts for the throughput."""
+        found = summaries.launches(self.results.records)
+        # What computes something else without exchange isn't the T_comp of what computes this with it.
+        others = {each.launch for each in self.beside_oracle if not each.exchange and each.verdict == DEVIATES}
+        return found[~found["launch"].isin(others)]
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """One row for each regime, strategy, number of workers, with and without exchange: medians over launches."""
+        return summaries.cells(self.launches)
+
+    @cached_property
+    def regimes(self) -> Sequence[str]:
+        """Those with gradient exchange, in the order in which they are shown."""
+        return summaries.regimes(self.launches)
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """The short name of each regime, of those that are shown first."""
+        names = regime_names(self.cells)
+        return {name: names[name] for name in dict.fromkeys([*self.regimes, *names])}
 
     @property
-    def comparisons(self) -> pd.DataFrame:
-        """One row for each two strategies of a regime and number of workers: the test of their pairs within rounds."""
-        return self.ranking.comparisons
+    def colors(self) -> Mapping[str, Sequence[str]]:
+        """Of each strategy, from dark to light, which are those of its family."""
+        return {record.name: record.colors for record in self.results.records.values()}
+
+    @cached_property
+    def beside_oracle(self) -> list[Comparison]:
+        """Every launch that ended ok."""
+        return certificate.compare(self.results)
+
+    @cached_property
+    def certificates(self) -> pd.DataFrame:
+        """One row for each setting: its largest deviations and its verdict."""
+        return certificate.summary(self.beside_oracle)
 
     @cached_property
     def deviations(self) -> pd.DataFrame:
@@ -73,9 +72,60 @@ class Material:
         return certificate.deviations(self.beside_oracle)
 
     @cached_property
+    def ranking(self) -> Ranking:
+        """The tests of all pairs of strategies within rounds."""
+        reasons = reasons_not_ranked(self.beside_oracle, self.results.records)
+        return ranking.rank(self.launches, self.results.plan, self.results.margin, reasons)
+
+    @property
+    def comparisons(self) -> pd.DataFrame:
+        """One row for each two strategies of a regime and number of workers: the test of their pairs within rounds."""
+        return self.ranking.comparisons
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The step of each cell with exchange, round by round."""
+        return decomposition.decompose(self.cells, self.launches, self.results.plan)
+
+    @cached_property
+    def exposed(self) -> pd.DataFrame:
+        """One row for each cell whose communication was told apart: T_step, T_comp, the difference, bytes sent."""
+        return decomposition.split(self.cells, self.steps)
+
+    @cached_property
+    def parts(self) -> pd.DataFrame:
+        """One row for each part of the step of each cell, from the ideal step to the measured one."""
+        return decomposition.parts(self.cells, self.steps)
+
+    @cached_property
+    def ceilings(self) -> pd.DataFrame:
+        """One row for each base, and each strategy without exchange, whose framework was probed."""
+        return ceilings.steps(self.results, self.launches)
+
+    @cached_property
+    def startups(self) -> pd.DataFrame:
+        """One row for each strategy and number of workers: the time to the first step and its parts, medians."""
+        return summaries.startups(self.results.records)
+
+    @cached_property
+    def memory(self) -> pd.DataFrame:
+        """One row for each cell whose records tell of memory: what the processes hold."""
+        return memory.table(self.launches, self.results.records)
+
+    @cached_property
     def accuracies(self) -> pd.DataFrame:
         """One row for each strategy, number of workers and task on real data: accuracy and time to the target."""
         return summaries.accuracies(self.results.records)
+
+    @cached_property
+    def endings(self) -> pd.DataFrame:
+        """One row for each launch that was planned or recorded: how it ended."""
+        return summaries.endings(self.results.records, self.results.plan)
+
+    @cached_property
+    def disturbances(self) -> Sequence[Disturbance]:
+        """One row for each launch that tells what else happened on its cores."""
+        return disturbances.table(self.results.records, self.results.plan)
 
     @property
     def shown(self) -> dict[str, str]:
@@ -86,37 +136,6 @@ class Material:
         """The rows of each regime that is shown, where it has any, in the order of the regimes."""
         told = {name: [row for row in rows if row.regime == name] for name in self.regimes}
         return {name: own for name, own in told.items() if own}
-
-
-def gather(results: Results) -> Material:
-    """Every table of the report on `results`. Raises UserError for a damaged task."""
-    comparisons = certificate.compare(results)
-    is_something_else = {each.launch for each in comparisons if not each.exchange and each.verdict == DEVIATES}
-    launches = summaries.launches(results.records)
-    # What computes something else without exchange isn't the T_comp of what computes this with it.
-    launches = launches[~launches["launch"].isin(is_something_else)]
-    cells = summaries.cells(launches)
-    steps = decomposition.decompose(cells, launches, results.plan)
-    names, regimes = regime_names(cells), summaries.regimes(launches)
-    return Material(
-        results=results,
-        names={name: names[name] for name in dict.fromkeys([*regimes, *names])},
-        regimes=regimes,
-        colors={record.name: record.colors for record in results.records.values()},
-        launches=launches,
-        cells=cells,
-        steps=steps,
-        exposed=decomposition.split(cells, steps),
-        parts=decomposition.parts(cells, steps),
-        beside_oracle=comparisons,
-        certificates=certificate.summary(comparisons),
-        ranking=ranking.rank(launches, results.plan, results.margin, reasons_not_ranked(comparisons, results.records)),
-        ceilings=ceilings.steps(results, launches),
-        startups=summaries.startups(results.records),
-        memory=memory.table(launches, results.records),
-        endings=summaries.endings(results.records, results.plan),
-        disturbances=disturbances.table(results.records, results.plan),
-    )
 
 
 def regime_names(cells: pd.DataFrame) -> dict[str, str]:

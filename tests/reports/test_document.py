@@ -12,7 +12,7 @@ from common.contract.task import PRESETS
 from common.declarations.strategy import CONVENIENCE_OF
 from reports import document
 from reports.blocks import DASH, Drawings
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results, read_results
 from tests.reports.pieces import headings, table_under
 from tests.reports.records import certified, make_record, named, unfinished, varied, write_all, write_weights
@@ -47,7 +47,7 @@ def results(tmp_path_factory) -> Results:
 
 @pytest.fixture(scope="module")
 def composed(results) -> tuple[dict, Drawings]:
-    return document.compose(gather(results))
+    return document.compose(Material(results))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_fewer_than_six_rounds_are_said_to_rank_nothing(content):
 
 def test_broken_maths_is_flagged_in_the_document(tmp_path):
     broken = make_record("amber_broken", losses=[loss * 1.01 for loss in make_record().losses])
-    text = said(document.compose(gather(Results(tmp_path, named(make_record(), broken), None)))[0])
+    text = said(document.compose(Material(Results(tmp_path, named(make_record(), broken), None)))[0])
     assert "Not the same maths: amber_broken at 1 (digits)" in text
     assert '"deviates (1)"' in text
 
@@ -112,18 +112,18 @@ def test_a_strategy_that_deviates_is_not_ranked_however_fast_it_is(tmp_path):
         for index in range(6)
     ]
     records = named(*certified(tmp_path, *broken, *others))
-    text = said(document.compose(gather(Results(tmp_path, records, None)))[0])
+    text = said(document.compose(Material(Results(tmp_path, records, None)))[0])
     assert "the fastest of 2 at 95 % confidence" in text
     assert "Not ranked, digits weak: amber_broken at 1, for not following the oracle." in text
 
 
 def test_strategies_that_the_time_did_not_suffice_for_are_named_once_with_the_minutes_that_would_do(results):
     few = dataclasses.replace(results, left_out={"amber_ring": 11.2, "cobalt_replicas": 14.0})
-    text = said(document.compose(gather(few))[0])
+    text = said(document.compose(Material(few))[0])
     assert (
         "The time didn't suffice for amber_ring (--minutes 12 would do) and cobalt_replicas (--minutes 14 would do)."
     ) in text
-    assert "The time didn't suffice" not in said(document.compose(gather(results))[0])
+    assert "The time didn't suffice" not in said(document.compose(Material(results))[0])
 
 
 def test_pairs_are_tested_by_the_rounds_and_the_margin_of_the_plan(tmp_path):
@@ -133,7 +133,7 @@ def test_pairs_are_tested_by_the_rounds_and_the_margin_of_the_plan(tmp_path):
     plan = pd.DataFrame({"launch": [*records], "repetition": [*range(1, 7)] * 2, "margin": 0.12, "order_seed": 1})
     about = {"strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak", "workers": 2}
     plan = plan.assign(**about, exchange=True, purpose="throughput")
-    content, drawings = document.compose(gather(Results(tmp_path, records, plan)))
+    content, drawings = document.compose(Material(Results(tmp_path, records, plan)))
     start = next(
         index for index, block in enumerate(content["blocks"]) if "pairs within rounds" in block.get("text", "")
     )
@@ -144,7 +144,7 @@ def test_pairs_are_tested_by_the_rounds_and_the_margin_of_the_plan(tmp_path):
     assert drawings["residuals.svg"]().startswith(b"<?xml")
     shifted = plan.assign(repetition=[*range(1, 7), *range(6, 12)])
     assert "too few rounds to rank anything: n = 1 round" in said(
-        document.compose(gather(Results(tmp_path, records, shifted)))[0]
+        document.compose(Material(Results(tmp_path, records, shifted)))[0]
     )
 
 
@@ -152,7 +152,7 @@ def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own(tmp_path
     weak = [make_record("amber_ring", workers) for workers in (1, 2)]
     task = dataclasses.replace(weak[0].task, scaling="strong")
     strong = [make_record("amber_ring", workers, task=task) for workers in (1, 2)]
-    content, drawings = document.compose(gather(Results(tmp_path, named(*weak, *strong), None)))
+    content, drawings = document.compose(Material(Results(tmp_path, named(*weak, *strong), None)))
     assert {"Digits, weak scaling", "Digits, strong scaling"} <= set(headings(content["blocks"]))
     assert len([name for name in drawings if name.startswith("curves")]) == 2
     for kind in ("weak", "strong"):
@@ -163,7 +163,7 @@ def test_a_batch_that_was_tried_with_one_number_of_workers_has_tables_and_no_cur
     records = [make_record("amber_ring", workers) for workers in (1, 2)]
     task = dataclasses.replace(records[0].task, batch=128, steps=150)
     content, drawings = document.compose(
-        gather(Results(tmp_path, named(*records, make_record("amber_ring", 2, task=task)), None))
+        Material(Results(tmp_path, named(*records, make_record("amber_ring", 2, task=task)), None))
     )
     assert "Speed: digits, weak scaling, 128 rows" in headings(content["blocks"])
     assert len([name for name in drawings if name.startswith("curves")]) == 1
@@ -173,7 +173,7 @@ def test_another_batch_with_several_numbers_of_workers_keeps_its_curve_after_the
     records = [make_record("amber_ring", workers) for workers in (1, 2)]
     task = dataclasses.replace(records[0].task, batch=128, steps=150)
     larger = [make_record("amber_ring", workers, task=task) for workers in (1, 2)]
-    content, drawings = document.compose(gather(Results(tmp_path, named(*larger, *records), None)))
+    content, drawings = document.compose(Material(Results(tmp_path, named(*larger, *records), None)))
     assert len([name for name in drawings if name.startswith("curves")]) == 2
     titles = headings(content["blocks"])
     assert titles.index("Digits, weak scaling") < titles.index("Digits, weak scaling, 128 rows")
@@ -182,7 +182,7 @@ def test_another_batch_with_several_numbers_of_workers_keeps_its_curve_after_the
 def test_without_an_ok_record_the_pdf_says_so(tmp_path):
     results = Results(tmp_path, named(unfinished("failed", "It ended with status 1.")), None)
     assert document.build(results).startswith(b"%PDF-")
-    content, _ = document.compose(gather(results))
+    content, _ = document.compose(Material(results))
     assert "No launch ended ok with a measurement" in said(content)
     assert "0 ok, 0 unsupported, 1 failed, 0 not run" in said(content)
 
@@ -197,7 +197,7 @@ def test_an_asynchronous_launch_is_shown_by_how_well_it_trained(tmp_path):
     task = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
     facts = {"examples_per_step": 64, "staleness": [0, 2, 9]}
     record = make_record("cobalt_servers", 2, task=task, checkpoint="w.safetensors", **facts)
-    content, _ = document.compose(gather(Results(tmp_path, named(record), None)))
+    content, _ = document.compose(Material(Results(tmp_path, named(record), None)))
     [table] = [block for block in content["blocks"] if "median staleness" in block.get("columns", [])]
     [row] = table["rows"]
     assert row[:6] == ["cobalt_servers", "2", "digits", "64", "3", "60"]
@@ -216,7 +216,7 @@ def test_without_asynchronous_launches_nothing_is_said_of_them(content):
 
 def test_what_convenience_costs_stands_beside_both_times(tmp_path):
     records = named(make_record("cobalt_replicas", 2, (1.0,) * 3), make_record("cobalt_library", 2, (3.5,) * 3))
-    content, _ = document.compose(gather(Results(tmp_path, records, None)))
+    content, _ = document.compose(Material(Results(tmp_path, records, None)))
     [table] = [block for block in content["blocks"] if "library's loop" in block.get("columns", [])]
     assert table["rows"] == [
         ["cobalt_library", "cobalt_replicas", "2", "digits weak", "3.50", "1.00", "3.50", DASH, "1"],
@@ -226,7 +226,7 @@ def test_what_convenience_costs_stands_beside_both_times(tmp_path):
 
 def test_a_label_has_rows_of_its_own_everywhere(tmp_path):
     records = named(make_record("cobalt_replicas", 2), varied("cobalt_replicas", 2, compiled=True))
-    content, _ = document.compose(gather(Results(tmp_path, records, None)))
+    content, _ = document.compose(Material(Results(tmp_path, records, None)))
     assert {name for name, _ in summary_rows(content)} == {"cobalt_replicas", "cobalt_replicas, compiled"}
     tables = [block for block in content["blocks"] if block["kind"] == "table" and block["columns"][0] == "strategy"]
     # What a strategy is doesn't depend on its label.
@@ -248,7 +248,7 @@ def unknown(tmp_path_factory) -> tuple[dict, Drawings]:
         make_record("quartz_easy", 2, (5.0,) * 3, **declared, compared_with={CONVENIENCE_OF: "quartz_swarm"}),
         make_record("quartz_swarm", 2, (1.0,) * 3, **declared, label="boosted"),
     )
-    return document.compose(gather(read_results(write_all(tmp_path_factory.mktemp("unknown"), records))))
+    return document.compose(Material(read_results(write_all(tmp_path_factory.mktemp("unknown"), records))))
 
 
 def test_a_strategy_that_nothing_declares_is_summed_up_over_the_base_of_its_record(unknown):
@@ -283,7 +283,7 @@ def test_strategies_of_one_framework_over_different_bases_are_named_one_by_one(t
         *[make_record("mine_alone", base=None), make_record("mine", 2, base="mine_alone")],
         make_record("lonely", 2, framework="", base="nowhere"),
     )
-    notes = summary_table(document.compose(gather(Results(tmp_path, records, None)))[0])["notes"]
+    notes = summary_table(document.compose(Material(Results(tmp_path, records, None)))[0])["notes"]
     assert notes[:3] == [
         "nowhere, the undistributed base of lonely, wasn't measured: no speed-up over it.",
         "Speed-up and efficiency of amber_ring and amber_single are over amber_single: 32,000 samples/s (n = 1).",
@@ -322,7 +322,7 @@ def test_the_command_and_the_digests_that_it_takes_to_repeat_it_are_in_it(tmp_pa
     folder = write_all(tmp_path, records)
     (folder / "command.txt").write_text("nox -s compare -- --order-seed 7\n")
     rows = dict(
-        table_under(document.compose(gather(read_results(folder)))[0]["blocks"], "Machine, versions and settings")[
+        table_under(document.compose(Material(read_results(folder)))[0]["blocks"], "Machine, versions and settings")[
             "rows"
         ]
     )

@@ -16,7 +16,7 @@ from reports import document
 from reports.blocks import DASH, Drawings
 from reports.charts import speed as speed_charts
 from reports.tables import summaries
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Origin, Results
 from reports.words import machine
 from tests.reports.charts.read_marks import read
@@ -35,7 +35,7 @@ def composed(tmp_path) -> Callable[..., tuple[list[dict], Drawings]]:
 
     def compose(*records: Record, **more: object) -> tuple[list[dict], Drawings]:
         content, drawings = document.compose(
-            gather(Results(tmp_path, named(*certified(tmp_path, *records)), None, **more))
+            Material(Results(tmp_path, named(*certified(tmp_path, *records)), None, **more))
         )
         return content["blocks"], drawings
 
@@ -168,7 +168,7 @@ def test_what_the_launches_ran_on_is_in_the_section_on_the_machine():
     facts |= {"threads_per_worker": 7, "pinned_cores": [2], "private_network": True}
     record = make_record(**facts, host=host, backend="odd backend", device="odd device")
     plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "repetition": [1], "order_seed": [4711]})
-    blocks = machine.section(gather(Results(Path("nowhere"), named(record), plan)))
+    blocks = machine.section(Material(Results(Path("nowhere"), named(record), plan)))
     told = dict(row for block in blocks if block["kind"] == "table" for row in block["rows"])
     expected = {
         **{"processor": "Odd CPU, 3 cores", "memory": "5.0 GiB", "GPUs": "Odd GPU", "system": "Odd 9"},
@@ -189,7 +189,7 @@ def test_what_the_launches_ran_on_is_in_the_section_on_the_machine():
 )
 def test_variables_that_frameworks_obey_are_in_the_section_on_the_machine(record, words):
     results = Results(Path("nowhere"), named(record), None, origin=Origin(variables={"OMP_DYNAMIC": "1"}))
-    [table] = [block for block in machine.section(gather(results)) if block["kind"] == "table"]
+    [table] = [block for block in machine.section(Material(results)) if block["kind"] == "table"]
     assert dict(table["rows"])["variables that frameworks obey"].partition(";")[0] == words
 
 

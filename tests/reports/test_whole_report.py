@@ -8,14 +8,14 @@ import tempfile
 from pathlib import Path
 
 from reports import document
-from reports.tables.material import gather
+from reports.tables.material import Material
 from tests.reports.whole_report import as_text, results_in
 
 KEPT = Path(__file__).with_suffix(".txt")
 
 
 def text_of_report(folder: Path) -> str:
-    return as_text(*document.compose(gather(results_in(folder))))
+    return as_text(*document.compose(Material(results_in(folder))))
 
 
 def test_the_report_says_what_was_read_once(tmp_path):

@@ -12,7 +12,7 @@ from common.contract.task import PRESETS
 from reports import document
 from reports.render import web_page
 from reports.render.shell import draw_all
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from tests.reports.records import make_record, named, unfinished, varied
 
@@ -58,7 +58,7 @@ def file(tmp_path_factory) -> Path:
     records += [varied("amber_ring", 2, (2.0,) * 3, exchange=False), varied("amber_ring", 2, rounding="float16")]
     wrong = [loss * 1.01 for loss in make_record().losses]
     records += [make_record("amber_broken", losses=wrong), unfinished("failed", "It ended with <b>status</b> 1.")]
-    content, drawings = document.compose(gather(Results(Path("nowhere"), named(*records), None)))
+    content, drawings = document.compose(Material(Results(Path("nowhere"), named(*records), None)))
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(web_page.build(content, draw_all(drawings)))
     return path

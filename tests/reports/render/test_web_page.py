@@ -18,7 +18,7 @@ from reports.__main__ import write_report
 from reports.blocks import Drawings
 from reports.render import shell, web_page
 from reports.render.shell import draw_all
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from tests.reports.records import make_record, named, unfinished, write_all
 
@@ -61,7 +61,7 @@ def composed() -> tuple[dict, Drawings]:
     """What is said of made-up results, one of which is named as no strategy should be."""
     records = [make_record("amber_single"), *(make_record(NAME, workers) for workers in (1, 2, 4))]
     unusual = unfinished("failed", "It has <b>no</b> & never.")
-    return document.compose(gather(Results(Path("nowhere"), named(*records, unusual), None)))
+    return document.compose(Material(Results(Path("nowhere"), named(*records, unusual), None)))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from reports.tables import summaries
 from reports.tables.bandwidths import paying as bandwidths_paying
 from reports.tables.bandwidths import ring_bound
 from reports.tables.bandwidths import table as bandwidths_table
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.words import bandwidths
 from tests.reports.pieces import table_under
@@ -44,7 +44,7 @@ def table(*records: Record) -> pd.DataFrame:
 
 def shown(tmp_path, *records: Record) -> list[dict[str, str]]:
     """The rows of the table in the document."""
-    content, _ = document.compose(gather(Results(tmp_path, named(*records), None)))
+    content, _ = document.compose(Material(Results(tmp_path, named(*records), None)))
     found = table_under(content["blocks"], "From which bandwidth on it pays")
     return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
 
@@ -165,7 +165,7 @@ def test_oversubscribed_hosts_are_marked_and_explained(tmp_path):
 def test_a_sweep_with_more_workers_on_each_host_is_in_the_table_alone(tmp_path):
     records = [*rounds(dict.fromkeys(MEGABITS, 5.0)), *rounds(dict.fromkeys(MEGABITS, 5.0), workers=4), *alone()]
     assert [(row["hosts"], row["workers"]) for row in shown(tmp_path, *records)] == [("2", "2"), ("2", "4")]
-    content, drawings = document.compose(gather(Results(tmp_path, named(*records), None)))
+    content, drawings = document.compose(Material(Results(tmp_path, named(*records), None)))
     [caption] = [block["caption"] for block in content["blocks"] if block.get("file") == f"{bandwidths.FIGURE}.svg"]
     assert caption.endswith("With more workers on each host: in the table.")
     assert set(drawings[f"{bandwidths.FIGURE}.svg"].args[0]["workers"]) == {2}

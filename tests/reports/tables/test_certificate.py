@@ -11,7 +11,7 @@ from common.contract.oracle import LOSS_FLOOR, WEIGHT_TOLERANCE
 from common.contract.task import PRESETS
 from common.records.manifest import Differences
 from reports.tables import certificate
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Origin, Results, read_results
 from reports.words import certificate as words_certificate
 from tests.changes import changed
@@ -271,7 +271,7 @@ def test_launches_without_exchange_that_compute_something_else_are_no_t_comp(tmp
         for index, alone in enumerate(["OWN_SHARD"] * 3 + [""] * 3)
     ]
     # The losses are those of workers that do exchange, so the three that are compared deviate.
-    material = gather(Results(tmp_path, named(*with_exchange, *without), None))
+    material = Material(Results(tmp_path, named(*with_exchange, *without), None))
     [row] = material.exposed.to_dict("records")
     assert (row["step_n"], row["compute_n"], row["exposed_n"]) == (6, 3, 3)
     alone = [each.verdict for each in material.beside_oracle if not each.exchange]

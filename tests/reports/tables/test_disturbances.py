@@ -11,7 +11,7 @@ from common.records.training import Record
 from reports import document
 from reports.tables.disturbances import Disturbance, disturbed_rounds
 from reports.tables.disturbances import table as disturbances_table
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.words import disturbances
 from tests.changes import changed
@@ -159,7 +159,7 @@ def test_a_plan_without_stages_has_rounds_alone():
 
 
 def blocks_of(records: Mapping[str, Record], plan: pd.DataFrame | None = None) -> list[dict]:
-    return disturbances.section(gather(Results(Path(), records, plan)))
+    return disturbances.section(Material(Results(Path(), records, plan)))
 
 
 def test_a_quiet_machine_is_said_to_be_quiet():
@@ -202,6 +202,6 @@ def test_launches_beside_the_rounds_are_counted_apart():
 
 
 def test_the_first_page_says_it_and_the_report_has_the_section(tmp_path):
-    content, _ = document.compose(gather(Results(tmp_path, named(told(), told(None, steal_seconds=0.5)), None)))
+    content, _ = document.compose(Material(Results(tmp_path, named(told(), told(None, steal_seconds=0.5)), None)))
     assert "1 round was disturbed." in answers(content)["How sure"][2]
     assert "Was the machine quiet?" in headings(content["blocks"])

@@ -7,7 +7,7 @@ from common.records.training import Record
 from reports import document
 from reports.tables import summaries
 from reports.tables.hosts import table as hosts_table
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from tests.changes import changed
 from tests.reports.pieces import headings
@@ -23,7 +23,7 @@ def table(*records: Record):
 
 
 def test_with_hosts_there_is_a_chapter_of_them(tmp_path):
-    content, _ = document.compose(gather(Results(tmp_path, named(over_hosts()), None)))
+    content, _ = document.compose(Material(Results(tmp_path, named(over_hosts()), None)))
     assert "Hosts" in headings(content["blocks"], 1)
 
 

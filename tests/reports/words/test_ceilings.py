@@ -8,7 +8,7 @@ from common.contract.task import PRESETS
 from common.records.ceiling import AS_TRAINED, Ceiling
 from reports import document
 from reports.blocks import DASH
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.words import ceilings
 from tests.reports.pieces import items
@@ -21,7 +21,7 @@ def results(tmp_path, records, *probes: Ceiling) -> Results:
 
 
 def section(tmp_path, records, *probes: Ceiling) -> list[dict]:
-    material = gather(results(tmp_path, records, *probes))
+    material = Material(results(tmp_path, records, *probes))
     return [*ceilings.story(material), *ceilings.tables(material)]
 
 
@@ -42,13 +42,13 @@ def explained(tmp_path, milliseconds, of_products) -> list[str]:
         for name, each in zip(("amber_single", "cobalt_single"), milliseconds, strict=True)
     ]
     probes = [probe(name, each) for name, each in zip(("amber", "cobalt"), of_products, strict=True)]
-    table = gather(results(tmp_path, bases, *probes)).ceilings
+    table = Material(results(tmp_path, bases, *probes)).ceilings
     return ceilings.explanations(table, table["regime"].iloc[0])
 
 
 def test_without_a_probe_nothing_is_said(tmp_path):
     assert section(tmp_path, [make_record("amber_single")]) == []
-    assert "ceilings" not in str(document.compose(gather(results(tmp_path, [make_record("amber_single")])))[0])
+    assert "ceilings" not in str(document.compose(Material(results(tmp_path, [make_record("amber_single")])))[0])
 
 
 def test_each_strategy_stands_beside_the_products_of_its_framework_and_the_exchange_of_its_family(tmp_path):
@@ -133,7 +133,7 @@ def test_the_sentence_and_the_section_are_in_where_the_time_goes(tmp_path):
         make_record("amber_single", milliseconds=(4.0,) * 3),
         make_record("cobalt_single", milliseconds=(3.0,) * 3),
     ]
-    content, _ = document.compose(gather(results(tmp_path, bases, probe("amber", 2.0), probe("cobalt", 1.2))))
+    content, _ = document.compose(Material(results(tmp_path, bases, probe("amber", 2.0), probe("cobalt", 1.2))))
     texts = [block.get("text", "") for block in content["blocks"]]
     assert texts.index("Where the time goes") < texts.index("The frameworks' ceilings")
     assert texts.index("The frameworks' ceilings") < texts.index("The same maths")

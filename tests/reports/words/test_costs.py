@@ -2,7 +2,7 @@
 
 from common.records.training import Record
 from reports.blocks import DASH
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.words import costs
 from tests.changes import changed
@@ -10,7 +10,7 @@ from tests.reports.records import make_record, named, varied
 
 
 def section(tmp_path, *records: Record) -> list[dict]:
-    return costs.section(gather(Results(tmp_path, named(*records), None)))
+    return costs.section(Material(Results(tmp_path, named(*records), None)))
 
 
 def table_under(blocks: list[dict], heading: str) -> dict:

@@ -7,7 +7,7 @@ from common.records.training import Record
 from reports import document
 from reports.blocks import DASH
 from reports.tables.decomposition import parts
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.words import decomposition
 from tests.reports.drawings import drawings_of
@@ -115,7 +115,7 @@ def test_of_too_many_bars_the_largest_world_with_a_core_each_is_drawn():
 
 def test_the_document_has_the_story_its_tables_and_its_finding(tmp_path):
     records = [base(2.0), launch(4.0), alone(2.4)]
-    content, drawings = document.compose(gather(Results(tmp_path, named(*records), None)))
+    content, drawings = document.compose(Material(Results(tmp_path, named(*records), None)))
     found = headings(content["blocks"])
     assert found.index("Why not N times") == found.index("Where the time goes") + 1
     assert found.index("Tables") < found.index("From the ideal step to the measured one")
@@ -125,7 +125,7 @@ def test_the_document_has_the_story_its_tables_and_its_finding(tmp_path):
 def test_the_bars_are_those_over_the_fastest_links(tmp_path):
     records = [over_hosts("amber_single", 1, 1, (2.0,) * 3)]
     records += [over_hosts(milliseconds=(9.0,) * 3, megabits=megabits) for megabits in (10.0, 100.0)]
-    content, drawings = document.compose(gather(Results(tmp_path, named(*records), None)))
+    content, drawings = document.compose(Material(Results(tmp_path, named(*records), None)))
     assert set(drawings["scaling.svg"].args[0]["strategy"]) == {"amber_ring, 2 hosts, 100 Mbit/s"}
     [caption] = [block["caption"] for block in content["blocks"] if block.get("file") == "scaling.svg"]
     assert "Of several links the fastest; the table has all." in caption

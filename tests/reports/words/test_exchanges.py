@@ -16,7 +16,7 @@ from reports.render import pdf, web_page
 from reports.tables import summaries
 from reports.tables.exchanges import Exchange
 from reports.tables.exchanges import table as exchanges_table
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results, read_results
 from reports.words import exchanges
 from tests.changes import changed
@@ -71,7 +71,7 @@ def table(
 
 
 def section(records: dict[str, Record], sent: dict[str, CollectivesRecord]) -> list[dict]:
-    return exchanges.section(gather(Results(Path(), records, None, replays=sent)))
+    return exchanges.section(Material(Results(Path(), records, None, replays=sent)))
 
 
 def lists(blocks: list[dict]) -> list[list[str]]:
@@ -185,7 +185,7 @@ def test_times_of_ranks_on_several_hosts_are_not_taken_in_one_clock():
 
 def test_without_replays_nothing_is_said(tmp_path):
     assert section(steps(1.9), {}) == []
-    assert HEADING not in headings(document.compose(gather(Results(tmp_path, steps(1.9), None)))[0]["blocks"])
+    assert HEADING not in headings(document.compose(Material(Results(tmp_path, steps(1.9), None)))[0]["blocks"])
 
 
 def test_without_any_launch_the_reasons_are_said():
@@ -226,14 +226,14 @@ def results(tmp_path_factory) -> Results:
 
 
 def test_the_document_has_the_section_after_the_one_on_when_it_pays(results):
-    content, _ = document.compose(gather(results))
+    content, _ = document.compose(Material(results))
     assert table_under(content["blocks"], HEADING)["rows"][0][:3] == ["amber_ring", "2", "1"]
     own = headings(content["blocks"])
     assert own.index("When does synchronous SGD pay?") + 1 == own.index(HEADING)
 
 
 def test_pdf_and_page_have_the_section(results):
-    content, drawings = document.compose(gather(results))
+    content, drawings = document.compose(Material(results))
     images = first_for_all(drawings)
     assert pdf.typeset(results.started_at, content, images).startswith(b"%PDF-")
     page = web_page.build(content, images).decode()

@@ -4,14 +4,14 @@ import pytest
 
 from common.records.training import Record
 from reports.blocks import DASH
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.words import factors
 from tests.reports.records import make_record, named, over_hosts, varied
 
 
 def section(tmp_path, *records: Record) -> list[dict]:
-    return factors.section(gather(Results(tmp_path, named(*records), None)))
+    return factors.section(Material(Results(tmp_path, named(*records), None)))
 
 
 def table_of(blocks: list[dict]) -> dict:

@@ -5,7 +5,7 @@ from common.records.training import Record
 from common.sessions import calibration
 from reports import document
 from reports.tables import standings
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Origin, Results
 from tests.reports.pieces import answers
 from tests.reports.records import certified, make_record, named, unfinished
@@ -13,12 +13,13 @@ from tests.reports.records import certified, make_record, named, unfinished
 
 def figure(tmp_path, *records: Record) -> dict:
     """The first figure of the document."""
-    blocks = document.compose(gather(Results(tmp_path, named(*records), None)))[0]["blocks"]
+    blocks = document.compose(Material(Results(tmp_path, named(*records), None)))[0]["blocks"]
     return next(block for block in blocks if block["kind"] == "figure")
 
 
 def page(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
-    return answers(document.compose(gather(Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts)))[0])
+    results = Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts)
+    return answers(document.compose(Material(results))[0])
 
 
 def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts: object) -> list[Record]:
@@ -53,7 +54,7 @@ def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(t
 
 def test_the_sentence_and_the_table_come_first_and_the_figure_says_what_is_oversubscribed(tmp_path):
     records = [make_record("amber_ring", 2), make_record("amber_ring", 4)]
-    blocks = document.compose(gather(Results(tmp_path, named(*records), None)))[0]["blocks"]
+    blocks = document.compose(Material(Results(tmp_path, named(*records), None)))[0]["blocks"]
     kinds = ["heading", "headline", "text", "table", "figure", "answers", "contents"]
     assert [block["kind"] for block in blocks[:7]] == kinds
     assert "Hollow, on grey: more threads than cores." in blocks[4]["caption"]
@@ -88,5 +89,5 @@ def test_what_is_missing_and_which_files_differ_stand_on_the_first_page_as_well(
 
 
 def ending(tmp_path, *records: Record, **facts: object) -> list[dict]:
-    content = document.compose(gather(Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts)))[0]
+    content = document.compose(Material(Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts)))[0]
     return next(block for block in content["blocks"] if block["kind"] == "answers")["answers"]

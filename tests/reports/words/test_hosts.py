@@ -8,7 +8,7 @@ from common.records.training import Record
 from reports import document
 from reports.tables import summaries
 from reports.tables.hosts import table as hosts_table
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.words import hosts
 from tests.changes import changed
@@ -22,7 +22,7 @@ def table(*records: Record):
 
 
 def chapter(tmp_path, *records: Record) -> list[dict]:
-    material = gather(Results(tmp_path, named(*records), None))
+    material = Material(Results(tmp_path, named(*records), None))
     return [*hosts.about(material), *hosts.section(material)]
 
 
@@ -38,7 +38,7 @@ def skew_of(tmp_path, *records: Record) -> dict[str, str]:
 def test_without_hosts_there_is_no_chapter_and_no_row(tmp_path):
     assert chapter(tmp_path, make_record("amber_ring", 2)) == []
     assert table(make_record("amber_ring", 2)) == []
-    content, _ = document.compose(gather(Results(tmp_path, named(make_record("amber_ring", 2)), None)))
+    content, _ = document.compose(Material(Results(tmp_path, named(make_record("amber_ring", 2)), None)))
     assert "Hosts" not in headings(content["blocks"], 1)
 
 

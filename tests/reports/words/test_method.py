@@ -4,7 +4,7 @@ import pytest
 
 from common.sessions import calibration
 from common.sessions.calibration import Calibration
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import read_results
 from reports.words import method
 from tests.reports.records import make_record, named, write_all
@@ -18,7 +18,7 @@ def method_in(tmp_path):
         if made:
             calibration.write(tmp_path / calibration.FILE, made)
         results = read_results(write_all(tmp_path, named(make_record())))
-        [found] = [block["items"] for block in method.section(gather(results)) if block["kind"] == "items"]
+        [found] = [block["items"] for block in method.section(Material(results)) if block["kind"] == "items"]
         return found
 
     return items

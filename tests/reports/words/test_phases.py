@@ -2,7 +2,7 @@
 
 from common.records.training import Record
 from reports.blocks import DASH
-from reports.tables.material import gather, regime_names
+from reports.tables.material import Material, regime_names
 from reports.tables.phases import table
 from reports.tables.results import Results
 from reports.words import costs
@@ -12,7 +12,7 @@ from tests.reports.tables.test_phases import PHASES, traced
 
 
 def section(tmp_path, *records: Record) -> list[dict]:
-    found = gather(Results(tmp_path, named(*records), None))
+    found = Material(Results(tmp_path, named(*records), None))
     return costs.phases(table(found.launches, found.results.records), regime_names(found.cells))
 
 

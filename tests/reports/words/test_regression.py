@@ -13,7 +13,7 @@ from common.sessions.other_checkout import RECORDS, Against
 from reports import document
 from reports.blocks import DASH
 from reports.render import pdf
-from reports.tables.material import Material, gather
+from reports.tables.material import Material
 from reports.tables.results import Results, read_results
 from reports.words import regression
 from tests.reports.pieces import first_for_all
@@ -44,7 +44,7 @@ def folder(tmp_path):
 
 
 def material_in(folder: Path) -> Material:
-    return gather(Results(folder, {}, None))
+    return Material(Results(folder, {}, None))
 
 
 def test_every_setting_stands_in_the_table_with_its_verdict(folder):
@@ -65,7 +65,7 @@ def test_every_setting_stands_in_the_table_with_its_verdict(folder):
 
 def test_the_section_is_in_the_document(folder):
     results = read_results(folder)
-    content, drawings = document.compose(gather(results))
+    content, drawings = document.compose(Material(results))
     assert "Against commit 1111111111" in json.dumps(content)
     assert pdf.typeset(results.started_at, content, first_for_all(drawings)).startswith(b"%PDF-")
 

@@ -15,7 +15,7 @@ from reports import document
 from reports.blocks import DASH
 from reports.render import pdf, web_page
 from reports.tables import certificate, summaries
-from reports.tables.material import gather
+from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.tables.standings import FASTEST, MOST_ROWS, SLOWER, UNDECIDED, Limit, Standing, of_regime
 from reports.words import standings
@@ -30,7 +30,7 @@ def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, spread:
 
 
 def rows_of(tmp_path, *records: Record) -> list[Standing]:
-    material = gather(Results(tmp_path, named(*certified(tmp_path, *records)), None))
+    material = Material(Results(tmp_path, named(*certified(tmp_path, *records)), None))
     return of_regime(material, summaries.regimes(material.launches)[0])
 
 
@@ -172,7 +172,7 @@ def test_the_terminal_shows_each_row_and_no_letters_that_it_cannot(encoding):
 def test_pdf_and_page_have_the_numbers_of_the_rows(tmp_path):
     single, strange = [make_record("amber_single", 1, (2.0,) * 3)], rounds("<b>$x$", 5.0)
     results = Results(tmp_path, named(*certified(tmp_path, *single, *rounds("amber_ring", 3.0), *strange)), None)
-    material = gather(results)
+    material = Material(results)
     rows = of_regime(material, summaries.regimes(material.launches)[0])
     content, drawings = document.compose(material)
     images = first_for_all(drawings)
