@@ -1,5 +1,5 @@
 "use strict";
-// What the page does: its figures answer, and the list of its chapters folds up.
+// What the page does: its figures answer, its tables are sorted, the list of its chapters folds up.
 
 const narrow = matchMedia("(max-width: 74.99rem)");
 const tooltip = document.body.appendChild(document.createElement("dl"));
@@ -56,10 +56,57 @@ function tell({ target, clientX, clientY }) {
   tooltip.style.top = `${clientY + 16 + height < innerHeight ? clientY + 16 : Math.max(4, clientY - height - 12)}px`;
 }
 
+// A first click on a header sorts upwards, a second one downwards, a third one restores the order.
+function makeSortable(table) {
+  const rows = [...table.tBodies[0].rows];
+  const headers = [...table.querySelectorAll("thead th")];
+  markRepeated(rows);
+  for (const [column, header] of headers.entries()) {
+    header.querySelector("button").addEventListener("click", () => {
+      const next = { ascending: "descending", descending: "none" }[header.ariaSort] ?? "ascending";
+      for (const other of headers) other.removeAttribute("aria-sort");
+      if (next !== "none") header.setAttribute("aria-sort", next);
+      const ordered = next === "none" ? rows : sorted(rows, column, next === "descending");
+      table.tBodies[0].append(...ordered);
+      markRepeated(ordered);
+    });
+  }
+}
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+// Numbers by their value where every cell of the column begins with one; what says nothing comes last either way.
+function sorted(rows, column, isDescending) {
+  const textOf = (row) => row.cells[column].textContent.trim();
+  const isEmpty = (row) => ["", "–"].includes(textOf(row));
+  const told = rows.filter((row) => !isEmpty(row));
+  const compare = told.some((row) => numberIn(textOf(row)) === null)
+    ? (one, other) => collator.compare(textOf(one), textOf(other))
+    : (one, other) => numberIn(textOf(one)) - numberIn(textOf(other));
+  told.sort((one, other) => (isDescending ? compare(other, one) : compare(one, other)));
+  return [...told, ...rows.filter(isEmpty)];
+}
+
+// The first number of a text that has nothing but signs before it, such as 4†, < 0.001, 1.2e-7 or 1.10 to 1.39.
+function numberIn(text) {
+  if (text === "not finite") return Infinity;
+  const found = /^(?:n =|[<>≤≥=±~≈\s])*([+−-]?\d[\d,]*(?:\.\d+)?(?:e[+−-]?\d+)?)/.exec(text);
+  return found ? Number(found[1].replaceAll(",", "").replaceAll("−", "-")) : null;
+}
+
+// A name that stands in the row above as well recedes.
+function markRepeated(rows) {
+  for (const [index, row] of rows.entries()) {
+    const above = rows[index - 1]?.cells[0].textContent;
+    row.classList.toggle("repeated", row.cells[0].textContent === above);
+  }
+}
+
 function foldContents() {
   document.querySelector("nav details").open = !narrow.matches;
 }
 
 foldContents();
 narrow.addEventListener("change", foldContents);
+document.querySelectorAll("table").forEach(makeSortable);
 document.querySelectorAll("figure.chart").forEach(connect);

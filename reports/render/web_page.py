@@ -130,21 +130,19 @@ def _figure(block: Block, position: int, images: Mapping[str, bytes]) -> str:
 
 
 def _table(block: Block, title: str) -> str:
-    """A table with its notes, in a box that scrolls where the table is wider than the page."""
+    """A table that a click on a header sorts, with its notes, in a box that scrolls where it is wider than the page."""
     classes = [_class(block, column) for column in range(len(block["columns"]))]
     header = ""
     if any(block["columns"]):
         cells = (
-            f'<th scope="col"{_classed(name)}>{escape(column)}</th>\n'
+            f'<th scope="col"{_classed(name)}><button type="button">{escape(column)}</button></th>\n'
             for name, column in zip(classes, block["columns"], strict=True)
         )
         header = f"<thead>\n<tr>\n{''.join(cells)}</tr>\n</thead>\n"
     tints = block["tints"] or [[""] * len(classes)] * len(block["rows"])
-    # A name that stands in the row above as well recedes.
-    above = ["", *(row[0] for row in block["rows"])]
     rows = [
-        f"<tr{_classed('repeated' if row[0] == name else '')}>{_cells(row, classes, block['warned'], colors)}</tr>\n"
-        for row, colors, name in zip(block["rows"], tints, above, strict=False)
+        f"<tr>{_cells(row, classes, block['warned'], colors)}</tr>\n"
+        for row, colors in zip(block["rows"], tints, strict=True)
     ]
     notes = "".join(f"<p>{escape(note)}</p>\n" for note in block["notes"])
     long = " long" if len(block["rows"]) > _ROWS_OF_A_LONG_TABLE else ""

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from common.contract.task import PRESETS
 from reports import document
+from reports.blocks import DASH
 from reports.render import web_page
 from reports.render.shell import draw_all
 from reports.tables.material import Material
@@ -19,6 +20,7 @@ from tests.reports.records import make_record, named, unfinished, varied
 NAME = 'amber_<img src=x onerror="alert(1)">'
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 LOOKS = [(width, scheme) for width in (390, 820, 1440) for scheme in ("light", "dark")]
+MINUS = "\N{MINUS SIGN}"
 
 on_a_desk = pytest.mark.parametrize("look", [(1440, "light")], indirect=True)
 on_a_phone = pytest.mark.parametrize("look", [(390, "light")], indirect=True)
@@ -140,6 +142,64 @@ def test_a_wide_figure_scrolls_in_its_own_box(look):
     assert box.evaluate("box => box.scrollWidth > box.clientWidth")
 
 
+def speeds(page: Page) -> Locator:
+    """The table of speeds of the first regime."""
+    tables = page.locator("table").filter(has=page.get_by_role("button", name="over own 1", exact=True))
+    return tables.first
+
+
+def column(table: Locator, number: int) -> list[str]:
+    return table.locator("tbody tr").evaluate_all(f"rows => rows.map(row => row.cells[{number}].textContent)")
+
+
+@on_a_desk
+def test_a_click_on_a_header_sorts_and_a_third_one_restores_the_order(look):
+    table = speeds(look.page)
+    header = table.locator("thead th").filter(has_text="samples/s")
+    place = header.evaluate("cell => cell.cellIndex")
+    before = column(table, place)
+    header.locator("button").click()
+    upwards = column(table, place)
+    numbers = [float(text.replace(",", "")) for text in upwards if text != DASH]
+    assert numbers == sorted(numbers)
+    assert upwards != before
+    assert header.get_attribute("aria-sort") == "ascending"
+    header.locator("button").press("Enter")
+    known = [text for text in upwards if text != DASH]
+    assert column(table, place) == [*reversed(known), *upwards[len(known) :]]
+    assert header.get_attribute("aria-sort") == "descending"
+    header.locator("button").click()
+    assert column(table, place) == before
+    assert header.get_attribute("aria-sort") is None
+
+
+@on_a_desk
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["12†", "2", "1,000", DASH], ["2", "12†", "1,000", DASH]),
+        (["1.0e-5", DASH, "2.2e-7", "not finite"], ["2.2e-7", "1.0e-5", "not finite", DASH]),
+        (["10.3 to 11.6", "9.5 to 9.9", ""], ["9.5 to 9.9", "10.3 to 11.6", ""]),
+        (["10.1 (n = 2)", "7.23 (n = 7)"], ["7.23 (n = 7)", "10.1 (n = 2)"]),
+        (["0.04", f"{MINUS}0.10", "< 0.001"], [f"{MINUS}0.10", "< 0.001", "0.04"]),
+        (["16 %", "9 %"], ["9 %", "16 %"]),
+        (["19,200 / 19,200", "320 / 320"], ["320 / 320", "19,200 / 19,200"]),
+        (["ring 10", "ring 9", "base"], ["base", "ring 9", "ring 10"]),
+        (["> faster", "= alike", DASH], ["= alike", "> faster", DASH]),
+    ],
+)
+def test_what_stands_in_tables_is_sorted_as_it_is_meant(look, given, expected):
+    rows = "".join(f"<tr><td>{text.replace('<', '&lt;')}</td></tr>" for text in given)
+    table = f"<table><thead><tr><th><button>x</button></th></tr></thead><tbody>{rows}</tbody></table>"
+    sort = """table => {
+        const made = new DOMParser().parseFromString(table, "text/html").querySelector("table");
+        makeSortable(made);
+        made.querySelector("button").click();
+        return [...made.tBodies[0].rows].map(row => row.cells[0].textContent);
+    }"""
+    assert look.page.evaluate(sort, table) == expected
+
+
 @on_a_desk
 def test_a_part_of_a_step_tells_its_numbers_under_the_mouse(look):
     panel = shown(look.page).locator("[aria-label$=': milliseconds per step']").first
@@ -152,8 +212,7 @@ def test_a_part_of_a_step_tells_its_numbers_under_the_mouse(look):
 
 @on_a_phone
 def test_a_wide_table_scrolls_in_its_own_box(look):
-    table = look.page.locator("table").filter(has_text="over own 1").first
-    assert table.evaluate("table => table.parentElement.scrollWidth > table.parentElement.clientWidth")
+    assert speeds(look.page).evaluate("table => table.parentElement.scrollWidth > table.parentElement.clientWidth")
 
 
 @on_a_desk

@@ -183,7 +183,7 @@ def test_every_kind_of_block_has_its_html():
     assert "<dt>Which to take</dt>" in page
     assert "<em>Likely cause:</em> why. <em>Remedy:</em> what to do." in page
     assert '<td class="warned">deviates</td>' in page
-    assert '<th scope="col">n</th>' in page
+    assert '<th scope="col"><button type="button">n</button></th>' in page
     assert "<p>A note.</p>" in page
 
 
@@ -202,7 +202,7 @@ def test_the_words_of_a_figure_are_never_markup():
     assert "<figcaption>A &lt;caption&gt;.</figcaption>" in page
 
 
-def test_a_table_without_a_header_has_none():
+def test_a_table_without_a_header_has_nothing_to_sort_by():
     page = page_of(blocks.table(["", ""], [["processor", "some CPU"]], [], left=(0, 1), wide={1: 1}))
     assert "<thead>" not in page
     assert '<td class="left wide">some CPU</td>' in page
