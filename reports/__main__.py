@@ -23,6 +23,7 @@ def write_report(
     out: Path = Path("reports/out/comparison.pdf"),
     headline: Path | None = None,
     sweep: Path | None = None,
+    against: Path | None = None,
 ) -> None:
     """Make a typeset PDF from the run records in a folder, and beside it an HTML page and CSV files of its tables.
 
@@ -32,15 +33,19 @@ def write_report(
         out: The PDF to write.
         headline: Also write the figure of the first page, as SVG, to this file.
         sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
+        against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
     beside = frames.folder_beside(out)
     found = read_results(results or newest_comparison(Path("results")))
+    other = read_results(against) if against else None
+    if other and other.folder.resolve() == found.folder.resolve():
+        raise UserError(f"{against} can't stand beside itself: name another folder with --against.")
     shell.ensure_ready(out)
     for path in filter(None, (headline, sweep, beside / "columns.csv")):
         ensure_writable(path)
     gc.freeze()
     gc.enable()
-    material = Material(found)
+    material = Material(found, other)
     content, drawings = compose(material)
     why = {
         "headline": "No launch ended ok with a measurement",

@@ -28,6 +28,7 @@ from reports.words import (
     paying,
     ranking,
     regression,
+    side_by_side,
     speed,
     strategies,
 )
@@ -36,7 +37,7 @@ Section = Callable[[Material], list[Block]]
 
 CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     ("Curves", (speed.curves,)),
-    ("", (regression.section,)),
+    ("", (side_by_side.section, regression.section)),
     ("Where the time goes", (decomposition.story, ceilings.story)),
     ("Hosts", (hosts.about, bandwidths.section, hosts.section)),
     ("The same maths", (certificate.section,)),

@@ -26,6 +26,8 @@ class Material:
     """
 
     results: Results
+    against: Results | None = None
+    """The folder that stands beside this one, if any."""
 
     @cached_property
     def launches(self) -> pd.DataFrame:

@@ -138,6 +138,37 @@ def test_the_last_line_names_the_page_and_the_tables_which_lie_beside_the_pdf(tm
     assert pd.read_csv(beside / "launches.csv")["seconds"].tolist() == [0.002, 0.002]
 
 
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "here").mkdir()
+    return write_all(tmp_path / "here", named(make_record("amber_ring", 2)))
+
+
+def test_another_folder_stands_beside_the_first(tmp_path, here, monkeypatch):
+    (tmp_path / "there").mkdir()
+    there = write_all(tmp_path / "there", named(make_record("amber_ring", 2, (1.0,) * 4)))
+    said = []
+    monkeypatch.setattr("reports.render.pdf.typeset", lambda *told: said.append(json.dumps(told[1])) or b"%PDF-")
+    monkeypatch.setattr("reports.render.shell.draw_all", first_for_all)
+    options = ["--results", here, "--against", there, "--out", tmp_path / "report.pdf"]
+    monkeypatch.setattr(sys, "argv", ["reports", *map(str, options)])
+    main()
+    assert f"Beside {there}" in said[0]
+    assert (tmp_path / "report.pdf").read_bytes() == b"%PDF-"
+
+
+def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, here, refused):
+    other = tmp_path / "other"
+    options = ["--results", here, "--out", tmp_path / "report.pdf", "--against"]
+    assert f"{other} isn't a folder" in refused(*options, other)
+    other.mkdir()
+    assert f"{other} holds no records" in refused(*options, other)
+    write_all(other, named(make_record(schema_version=4)))
+    assert f"{other / 'amber_ring-1w-00.json'} is of schema version 4" in refused(*options, other)
+    assert f"{here} can't stand beside itself" in refused(*options, here)
+    assert not (tmp_path / "report.pdf").exists()
+
+
 def test_the_figure_of_a_sweep_is_written_where_it_is_asked_for(tmp_path, monkeypatch):
     records = [over_hosts(megabits=megabits) for megabits in (10.0, 100.0, 1000.0)]
     write_all(tmp_path, named(*records, over_hosts("amber_single", 1, 1)))
