@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -193,6 +192,8 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Styl
             under=4,
             handles=handles,
         )
+        ideals = (cells["workers"] * cells["base_samples_per_second"]).dropna()
+        highest = max([launches["samples_per_second"].max(), *ideals])
         others = [cell[["workers", "samples_per_second"]].to_numpy() for _, cell in cells.groupby("strategy")]
         for place, (axes, name, title) in enumerate(zip(panels, names, titles, strict=True)):
             axes.add_collection(LineCollection(others, colors=style.GREY, linewidths=0.5, zorder=1))
@@ -201,7 +202,7 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Styl
             svg.panel(axes, f"{name}: samples per second of all workers, by workers")
             _workers_axis(axes, cells)
             axes.set_yscale("log")
-            axes.set_ylim(0.8 * launches["samples_per_second"].min(), 1.3 * _highest(cells, launches))
+            axes.set_ylim(0.8 * launches["samples_per_second"].min(), 1.3 * highest)
             layout.plain_log_axis(axes)
             axes.tick_params(labelsize=5.8, labelleft=place % columns == 0, labelbottom=place + columns >= len(names))
         figure.supylabel("samples per second of all workers", fontsize=6.5, x=0.004, ha="left")
@@ -224,12 +225,6 @@ def _draw_curve(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: S
     known = ordered.dropna(subset=["base_samples_per_second"])
     ideal = known["workers"] * known["base_samples_per_second"]
     axes.plot(known["workers"], ideal, color=style.INK, linewidth=0.9, linestyle=DOTS)
-
-
-def _highest(cells: pd.DataFrame, launches: pd.DataFrame) -> float:
-    """The highest point that a panel of `curves` has to show."""
-    ideals = cells["workers"] * cells["base_samples_per_second"]
-    return max(launches["samples_per_second"].max(), float(np.nan_to_num(ideals.max())))
 
 
 def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:

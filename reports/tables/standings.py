@@ -75,9 +75,15 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
     cells = _of_world(cells, family)
     leader = "" if family.empty else ranking.fastest_of(family)
     pairs = beside(family, leader)
-    reasons = _reasons(material.ranking.unranked, regime, cells)
+    unranked = material.ranking.unranked
+    unranked = unranked[(unranked["regime"] == regime) & unranked["workers"].isin(cells["workers"])]
+    unranked = unranked[unranked["placement"].isin(cells["placement"])]
+    reasons = dict(zip(unranked["strategy"], unranked["reason"], strict=True))
     best = cells.loc[(cells["strategy"] == leader) | (not leader), "samples_per_second"].max()
-    limits = _limits(material.parts, regime)
+    limits = {
+        (row["strategy"], int(row["workers"])): Limit(row["part"], row["share"], bool(row["is_limit"]))
+        for row in largest(material.parts[material.parts["regime"] == regime]).to_dict("records")
+    }
     certificates = _certificates(material)
     rows = []
     for cell in cells.sort_values("samples_per_second", ascending=False).to_dict("records"):
@@ -116,8 +122,8 @@ def _of_world(cells: pd.DataFrame, family: pd.DataFrame) -> pd.DataFrame:
         return cells[(cells["workers"] == first["workers"]) & (cells["placement"] == first["placement"])]
     fitting = cells[~cells["oversubscribed"]]
     fitting = cells if fitting.empty else fitting
-    largest = fitting[fitting["workers"] == fitting["workers"].max()]
-    return largest[largest["hosts"] == largest["hosts"].max()]
+    most = fitting[fitting["workers"] == fitting["workers"].max()]
+    return most[most["hosts"] == most["hosts"].max()]
 
 
 def beside(family: pd.DataFrame, leader: str) -> dict[str, tuple[float, float, float, str]]:
@@ -132,22 +138,6 @@ def beside(family: pd.DataFrame, leader: str) -> dict[str, tuple[float, float, f
         undecided = any(verdict == UNDECIDED for *_, verdict in pairs.values())
         pairs[leader] = 1.0, math.nan, math.nan, UNDECIDED if undecided else FASTEST
     return pairs
-
-
-def _reasons(unranked: pd.DataFrame, regime: str, cells: pd.DataFrame) -> dict[str, str]:
-    if cells.empty:
-        return {}
-    first = cells.iloc[0]
-    here = unranked[(unranked["regime"] == regime) & (unranked["workers"] == first["workers"])]
-    here = here[here["placement"] == first["placement"]]
-    return dict(zip(here["strategy"], here["reason"], strict=True))
-
-
-def _limits(parts: pd.DataFrame, regime: str) -> dict[tuple[str, int], Limit]:
-    return {
-        (row["strategy"], int(row["workers"])): Limit(row["part"], row["share"], bool(row["is_limit"]))
-        for row in largest(parts[parts["regime"] == regime]).to_dict("records")
-    }
 
 
 def _certificates(material: Material) -> dict[tuple[str, int, str, int], str]:

@@ -24,6 +24,7 @@ from reports.words import machine
 _MOST_SIZES = 5
 """Of a table of one page's width."""
 
+_MARKS = {EQUIVALENT: " =", UNDECIDED: " ?"}
 _MICROSECONDS = "\N{MICRO SIGN}s"
 _OVERSUBSCRIBED = f"{DAGGER}: more threads than cores; such times say little, and take no part in who is faster."
 
@@ -68,7 +69,11 @@ def _leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block
             for column, each in enumerate(shown, start=2)
             if each and each.verdict in (FASTEST, EQUIVALENT)
         }
-        rows.append([case.collective, case.world, *[DASH if each is None else _leading(each) for each in shown]])
+        leading = [
+            f"{_named(each.row)}{_MARKS.get(each.verdict, '')}\n{_micro(each.row.seconds.median)}" if each else DASH
+            for each in shown
+        ]
+        rows.append([case.collective, case.world, *leading])
     columns = ["collective", "world", *[f"{size:,} B" if size else "no data" for size in sizes]]
     counts = [each.n for each in found if each.n]
     n = f" n = {blocks.span(counts)} rounds." if counts else ""
@@ -80,11 +85,6 @@ def _leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block
     ]
     notes += _oversubscribed_note(each.row for each in found)
     return blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints, wide=wide)
-
-
-def _leading(leader: Leader) -> str:
-    marks = {EQUIVALENT: " =", UNDECIDED: " ?"}
-    return f"{_named(leader.row)}{marks.get(leader.verdict, '')}\n{_micro(leader.row.seconds.median)}"
 
 
 def curves(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> Block:

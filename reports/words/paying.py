@@ -58,7 +58,7 @@ def _definitions() -> list[str]:
         "Contention c: T_comp(R), the step without exchange, over T_comp(1), the base's step, the median over rounds. "
         "It has all that makes a worker's computing slower than the base's: shared caches, memory and clock rate, and "
         "machinery of distribution's own. The formula assumes 1.",
-        f"T_sync: T_step {_MINUS} T_comp(R) within rounds, the exposed communication.",
+        f"T_sync: T_step {_MINUS} T_comp(R) within rounds, the exposed communication, in the section on exchange.",
         f"By the formula: whether T_sync / T_comp(R) < R {_MINUS} 1. With contention: whether it is less than "
         f"R / c {_MINUS} 1. Where only that agrees with what was measured, contention explains the difference.",
         f"Would pay from: B T_sync / (T_comp(1) (R {_MINUS} c)) rows per worker. This is an extrapolation: it takes "
@@ -80,13 +80,13 @@ def _counted(rows: Sequence[Paying]) -> str:
 
 
 def _table(rows: Sequence[Paying]) -> Block:
-    columns = ["strategy", "R", "ratio", "n", "measured", "contention", "T_sync, ms", "T_sync /\nT_comp(R)"]
+    columns = ["strategy", "R", "ratio", "n", "measured", "contention", "T_sync /\nT_comp(R)"]
     columns += ["by the\nformula", "with\ncontention", "would pay\nfrom, rows"]
     lines = [
         [
             *[row.strategy, blocks.world(row.workers, row.oversubscribed), blocks.estimate(row.ratio, _ratio)],
             *[str(row.ratio.n if row.ratio else 0), row.measured, blocks.estimate(row.contention)],
-            *[blocks.estimate(row.sync, blocks.milliseconds), blocks.number(row.sync_share)],
+            blocks.number(row.sync_share),
             *[row.formula or DASH, row.with_contention or DASH, _batch(row.fewest_batch)],
         ]
         for row in blocks.in_order(rows)
@@ -97,7 +97,7 @@ def _table(rows: Sequence[Paying]) -> Block:
     if not all(row.sync and row.contention for row in rows):
         notes.append(f"{DASH} no launch without exchange shares a round with the others.")
     notes += blocks.oversubscribed_note(row.oversubscribed for row in rows)
-    return blocks.table(columns, lines, notes, left=(0, 4, 8, 9))
+    return blocks.table(columns, lines, notes, left=(0, 4, 7, 8))
 
 
 def _ratio(value: float) -> str:

@@ -87,7 +87,12 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
         rows = [row[:-1] for row in rows]
     columns = ["strategy", "workers", "n", "ms per step", "95 % interval", "samples/s", "speed-up", "efficiency"]
     columns += ["over own 1", "first step, s", "not ok"]
-    notes = [*_base_notes(cells), *_asynchronous_notes(cells)]
+    notes, apart = _base_notes(cells), cells[~cells["synchronous"]]
+    for name, batch in sorted(set(zip(summaries.without_hosts(apart), apart["global_batch"], strict=True))):
+        notes.append(
+            f"{name} is asynchronous: a step is one worker's update, of {batch} rows. It was clocked in windows at "
+            "whose end the workers run dry."
+        )
     notes += [*blocks.oversubscribed_note(cells["oversubscribed"]), *blocks.few_note(cells["n"], "launches")]
     return [blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 10))]
 
@@ -126,13 +131,3 @@ def _base_notes(cells: pd.DataFrame) -> list[str]:
             f"{base['base_samples_per_second']:,.0f} samples/s (n = {base['base_n']})."
         )
     return notes
-
-
-def _asynchronous_notes(cells: pd.DataFrame) -> list[str]:
-    """What a step of the asynchronous cells is."""
-    found = cells[~cells["synchronous"]]
-    return [
-        f"{name} is asynchronous: a step is one worker's update, of {batch} rows. It was clocked in windows at whose "
-        "end the workers run dry."
-        for name, batch in sorted(set(zip(summaries.without_hosts(found), found["global_batch"], strict=True)))
-    ]

@@ -25,7 +25,8 @@ def table(rows: Sequence[Standing]) -> Block:
         for name, rate, n in sorted({(row.baseline, row.baseline_rate, row.baseline_n) for row in rows if row.baseline})
     ]
     over = f" Speed-up: over one worker of {blocks.some(baselines, 4)}." if baselines else ""
-    notes = [f"Relative: how many times as long as the fastest it takes. n = {_counts(rows)} launches each.{over}"]
+    n = blocks.span(row.n for row in rows)
+    notes = [f"Relative: how many times as long as the fastest it takes. n = {n} launches each.{over}"]
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.reason:
@@ -34,10 +35,6 @@ def table(rows: Sequence[Standing]) -> Block:
     if len(rows) > MOST_ROWS:
         notes.append(f"The fastest {MOST_ROWS} of {len(rows)}; \u201cSpeed\u201d has all.")
     return blocks.table(COLUMNS, [_cells(row) for row in rows[:MOST_ROWS]], notes, left=(0, 5, 6, 7), warned=DEVIATES)
-
-
-def _counts(rows: Sequence[Standing]) -> str:
-    return blocks.span(row.n for row in rows)
 
 
 def _cells(row: Standing) -> list[str]:
