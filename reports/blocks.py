@@ -13,8 +13,8 @@ from common.statistics.intervals import FEWEST_LAUNCHES, Interval
 Block = dict[str, object]
 """One piece of the document: its `kind`, which is the name of the function here that makes it, and what it shows."""
 
-Draw = Callable[[], bytes]
-"""Draws a figure as SVG."""
+Draw = Callable[..., bytes]
+"""Draws a figure as SVG, for a narrow page where it stacks and is given that `width`."""
 
 Drawings = dict[str, Draw]
 """By its file's name how each figure is drawn."""
@@ -70,9 +70,12 @@ def new_page() -> Block:
     return {"kind": "new_page"}
 
 
-def figure(name: str, draw: Draw, caption: str, alt: str) -> Block:
-    """A figure of the full width; `alt` says in words what it shows."""
-    return {"kind": "figure", "name": name, "draw": draw, "caption": caption, "alt": alt}
+def figure(name: str, draw: Draw, caption: str, alt: str, *, stacks: bool = False) -> Block:
+    """A figure of the full width; `alt` says in words what it shows.
+
+    One that `stacks` has panels beside one another, which `draw` puts below one another where its `width` is narrow.
+    """
+    return {"kind": "figure", "name": name, "draw": draw, "caption": caption, "alt": alt, "stacks": stacks}
 
 
 def table(

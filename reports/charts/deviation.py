@@ -26,7 +26,7 @@ _STEPS_OF_A_LINE = (25, 60)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
 
 
-def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style]) -> bytes:
+def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
     """Loss curves on the oracle's, and their relative deviation from it, of launches that share one oracle.
 
     Of the launches of one strategy and worker count the one that deviates most is drawn. Of very many steps some are
@@ -39,7 +39,8 @@ def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style]) -> byt
     handles += [layout.line_handle(name, looks[name]) for name in names]
     note = f"Drawn is one loss of every {every} steps, and their largest deviation." if every > 1 else ""
     with matplotlib.rc_context(style.SETTINGS):
-        figure, panels = layout.panels(2, [_LOSSES_HEIGHT], left=11, between=13, handles=handles, note=note)
+        heights = [_LOSSES_HEIGHT] * (1 if width > style.NARROW else 2)
+        figure, panels = layout.panels(2, heights, left=11, between=13, handles=handles, note=note, width=width)
         left, right = panels
         steps = range(0, len(oracle), every)
         left.plot(steps, [oracle[step] for step in steps], color=style.GREY, linewidth=4.5, solid_capstyle="round")

@@ -56,31 +56,32 @@ def panels(
     grid: Literal["x", "y", ""] = "y",
     handles: Sequence[Handle] = (),
     note: str = "",
+    width: float = style.WIDTH,
 ) -> tuple[Figure, list[Axes]]:
     """A figure with its panels row by row, and the legend of `handles` and a note below them.
 
-    Lengths are millimetres: the heights of each row's plots, and what is left free around a plot. `left`
-    is that of the first in a row, `between` that of the others. The `grid` has the lines of one axis.
+    Lengths are millimetres: the figure's width, the heights of each row's plots, and what is left free around a plot.
+    `left` is that of the first in a row, `between` that of the others. The `grid` has the lines of one axis.
     """
-    full, columns = style.WIDTH, math.ceil(count / len(heights))
-    notes = textwrap.wrap(note, int(full / _NOTE_LETTER))
-    below = _legend_height(handles) + _NOTE_LINE * len(notes)
+    columns = math.ceil(count / len(heights))
+    notes = textwrap.wrap(note, int(width / _NOTE_LETTER))
+    below = _legend_height(handles, width) + _NOTE_LINE * len(notes)
     total = sum(heights) + len(heights) * (above + under) + below
-    figure = Figure(figsize=(full * MILLIMETRE, total * MILLIMETRE))
-    plot = (full - left - (columns - 1) * between - columns * right) / columns
+    figure = Figure(figsize=(width * MILLIMETRE, total * MILLIMETRE))
+    plot = (width - left - (columns - 1) * between - columns * right) / columns
     placed = []
     for place in range(count):
         row, column = divmod(place, columns)
         start = left + column * (plot + right + between)
         bottom = total - sum(heights[: row + 1]) - row * (above + under) - above
-        placed.append(figure.add_axes((start / full, bottom / total, plot / full, heights[row] / total)))
+        placed.append(figure.add_axes((start / width, bottom / total, plot / width, heights[row] / total)))
         if grid:
             placed[-1].grid(axis=grid)
     if handles:
-        _draw_legend(figure, handles, bottom=_NOTE_LINE * len(notes) / total)
+        _draw_legend(figure, handles, _legend_columns(handles, width), bottom=_NOTE_LINE * len(notes) / total)
     for place, line in enumerate(notes):
         y = (_NOTE_LINE * (len(notes) - place) - 2) / total
-        figure.text(1.5 / full, y, line, fontsize=6.2, color=style.FAINT)
+        figure.text(1.5 / width, y, line, fontsize=6.2, color=style.FAINT)
     return figure, placed
 
 
@@ -134,27 +135,27 @@ def dotted_handle(label: str, color: str = style.INK) -> Line2D:
     return Line2D([], [], color=color, linewidth=0.9, linestyle=DOTS, label=label)
 
 
-def _legend_columns(handles: Sequence[Handle]) -> int:
+def _legend_columns(handles: Sequence[Handle], width: float) -> int:
     longest = max(len(line) for handle in handles for line in handle.get_label().split("\n"))
-    return 3 if longest > 25 else 4
+    return max(1, int((3 if longest > 25 else 4) * width / style.WIDTH))
 
 
-def _legend_height(handles: Sequence[Handle]) -> float:
+def _legend_height(handles: Sequence[Handle], width: float) -> float:
     """Millimetres that `_draw_legend` takes: its columns are filled one after another, with as many handles in each."""
     if not handles:
         return 0.0
-    columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles))
+    columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles, width))
     return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
 
 
-def _draw_legend(figure: Figure, handles: Sequence[Handle], bottom: float) -> None:
+def _draw_legend(figure: Figure, handles: Sequence[Handle], columns: int, bottom: float) -> None:
     """All handles in columns over the whole width, at the bottom of the figure; one with a key picks that out."""
     legend = figure.legend(
         handles=handles,
         loc="lower left",
         bbox_to_anchor=(0.03, bottom, 0.96, 0.0),
         mode="expand",
-        ncols=_legend_columns(handles),
+        ncols=columns,
         frameon=False,
         fontsize=6.5,
         handlelength=2.8,

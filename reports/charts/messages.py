@@ -23,16 +23,16 @@ _COLUMNS = 3
 _ELEMENTS_OF_RANK = 64  # So that halves of halves are whole elements.
 
 
-def messages(names: Sequence[str], ranks: int) -> bytes:
+def messages(names: Sequence[str], ranks: int, width: float = style.WIDTH) -> bytes:
     """An all-reduce among the ranks by each algorithm as SVG: a line for each rank, a column for each step.
 
     An arrow goes from the sender to the receiver. Its thickness is the message's share of the elements.
     """
     found = {name: steps(ALGORITHMS[name], ranks, _ELEMENTS_OF_RANK * ranks) for name in names}
-    heights = [5.0 * ranks] * math.ceil(len(names) / _COLUMNS)
+    heights = [5.0 * ranks] * math.ceil(len(names) / (_COLUMNS if width > style.NARROW else 1))
     handles = [Line2D([], [], color=color, linewidth=1.8, label=label) for label, color in _LOOKS.values()]
     with matplotlib.rc_context(style.SETTINGS):
-        figure, panels = layout.panels(len(names), heights, left=8, between=8, grid="", handles=handles)
+        figure, panels = layout.panels(len(names), heights, left=8, between=8, grid="", handles=handles, width=width)
         for axes, (name, exchanges) in zip(panels, found.items(), strict=True):
             shares = _draw(axes, name, exchanges, ranks)
             axes.set_title(f"{name}: {blocks.listed([str(each) for each in sorted(shares)])}")

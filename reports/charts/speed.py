@@ -22,12 +22,15 @@ from reports.tables.summaries import oversubscribed_worlds
 
 _ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 66.0  # Millimetres: the first page has room for so much.
 _LETTER = 1.27  # The width of a letter of a row's name, in millimetres.
+_LONGEST_NAME = 26  # Characters of a row's name where panels stand below one another.
 _MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
 _PANEL_HEIGHT, _PANELS_BESIDE = 20.0, 5  # Millimetres; small panels in a row.
 _TITLE_LINE, _LONGEST_TITLE = 2.9, 26  # Millimetres of a line, and the characters of one above a small panel.
 
 
-def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style]) -> bytes:
+def headline(
+    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH
+) -> bytes:
     """Samples per second of one regime: a row for each strategy, a panel for each number of workers.
 
     `cells` and `launches` are the rows of `summaries.cells` and `summaries.launches` of that regime, with exchange.
@@ -35,7 +38,8 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, St
     the fastest base, whose ideal is a dotted line, so the distance to the right edge is what distribution costs.
     """
     names, counts = in_order_of_speed(cells), sorted(cells["workers"].unique().tolist())
-    bases = _bases(cells)
+    is_wide, bases = width > style.NARROW, _bases(cells)
+    longest = style.LONGEST_NAME if is_wide else _LONGEST_NAME
     numbers = max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
     handles = [
         layout.dotted_handle(f"ideal: N times {style.literal(base)}", style.color_of(base, looks)) for base in bases
@@ -45,16 +49,17 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, St
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
             len(counts),
-            [len(names) * min(_ROW_PITCH, _MOST_ROWS_HEIGHT / len(names))],
-            left=5 + _LETTER * min(style.LONGEST_NAME, max(map(len, names))),
+            [len(names) * min(_ROW_PITCH, _MOST_ROWS_HEIGHT / len(names))] * (1 if is_wide else len(counts)),
+            left=5 + _LETTER * min(longest, max(map(len, names))),
             between=1.5,
             right=3 + 1.25 * numbers,
             above=5.5,
             grid="",
             handles=handles,
+            width=width,
         )
         for axes, workers in zip(panels, counts, strict=True):
-            is_first = axes is panels[0]
+            is_first = axes is panels[0] or not is_wide
             is_oversubscribed = workers in oversubscribed_worlds(cells)
             title = blocks.workers(workers) + (f" {DAGGER}" if is_oversubscribed else "")
             axes.set_title(title, pad=3)
@@ -68,7 +73,7 @@ def headline(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, St
                 svg.mark(line, [base], {"base": base, f"{workers} times its samples/s": f"{workers * rate:,.0f}"})
             axes.set_yticks(range(len(names)) if is_first else [])
             if is_first:
-                axes.set_yticklabels([style.literal(style.shortened(name)) for name in names], fontsize=6.5)
+                axes.set_yticklabels([style.literal(style.shortened(name, longest)) for name in names], fontsize=6.5)
                 for label, name in zip(axes.get_yticklabels(), names, strict=True):
                     label.set_color(looks[name].color)
                     svg.button(label, name)
@@ -167,13 +172,15 @@ def _draw_rates(
     axes.tick_params(axis="x", labelsize=6.2)
 
 
-def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style]) -> bytes:
+def curves(
+    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH
+) -> bytes:
     """Throughput by workers for one regime, a small panel for each strategy, with those of all others in grey.
 
     `cells` and `launches` as in `headline`.
     """
     names = in_order_of_speed(cells)
-    rows = math.ceil(len(names) / _PANELS_BESIDE)
+    rows = math.ceil(len(names) / int(_PANELS_BESIDE * width / style.WIDTH))
     columns = math.ceil(len(names) / rows)
     handles = [
         layout.mark_handle("o", 2.6, 0.6, "one launch"),
@@ -191,6 +198,7 @@ def curves(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Styl
             above=3 + _TITLE_LINE * lines,
             under=4,
             handles=handles,
+            width=width,
         )
         ideals = (cells["workers"] * cells["base_samples_per_second"]).dropna()
         highest = max([launches["samples_per_second"].max(), *ideals])

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex
 
 MILLIMETRE = 1 / 25.4
-WIDTH = 172.0
-"""Of a figure, in millimetres."""
+WIDTH, NARROW = 172.0, 88.0
+"""Of a figure, in millimetres, and of one on a narrow page, whose panels stand below one another."""
 
 FONT = "DejaVu Sans"
 

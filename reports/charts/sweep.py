@@ -23,18 +23,18 @@ _DASHES = (0, (4, 1.6))
 _PANEL_HEIGHT = 44.0  # Millimetres.
 
 
-def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style]) -> bytes:
+def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
     """A step's time, and below it the samples per second, over the bandwidth: a panel for each number of hosts.
 
     `cells` are rows of `bandwidths.table` of one regime, with one number of workers for as many hosts, `launches` those
     of `summaries` that they are the medians of, with their `own` and `bandwidth_bits_per_second`. Both axes are
     logarithmic. Each base alone is a level line, the ring's lower bound a dotted one; other maths is dashed.
     """
-    groups = _groups(cells)
-    heights = [_PANEL_HEIGHT] * 2
+    groups, is_wide = _groups(cells), width > style.NARROW
+    heights = [_PANEL_HEIGHT] * (2 if is_wide else 2 * len(groups))
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
-            2 * len(groups), heights, left=13, between=7, under=10, handles=_legend(cells, looks)
+            2 * len(groups), heights, left=13, between=7, under=10, handles=_legend(cells, looks), width=width
         )
         for row, (measure, said) in enumerate(_MEASURES.items()):
             for place, (title, shown) in enumerate(groups.items()):
@@ -42,13 +42,13 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
                 for own, of_strategy in shown.groupby("own"):
                     _draw_strategy(axes, own, of_strategy, launches, measure, looks[own], title)
                 _draw_bounds(axes, shown, measure, looks)
-                axes.set_title(title if place else f"{title}: {said}")
+                axes.set_title(title if place and is_wide else f"{title}: {said}")
                 svg.panel(axes, f"{title}: {said}")
                 axes.set_yscale("log")
                 axes.set_ylim(*_limits(cells, launches, measure))
                 layout.plain_log_axis(axes)
                 _bandwidth_axis(axes, cells)
-                axes.tick_params(labelleft=not place)
+                axes.tick_params(labelleft=not (place and is_wide))
                 axes.set_xlabel("Mbit/s from host to host")
         return svg.svg(figure)
 

@@ -2,19 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from common.errors import UserError
 from common.files import ensure_writable, write_atomically
 from reports import blocks
 from reports.blocks import Block, Drawings
+from reports.charts import style
 from reports.render import pdf, web_page
 
 
 def compose(subtitle: str, started_at: Iterable[str], parts: Sequence[Block]) -> tuple[dict[str, object], Drawings]:
     """Return a document's content, dated by its launches, and by their files' names how its figures are drawn.
 
-    The first figure of a name has the file `NAME.svg`, the second `NAME-2.svg`.
+    The first figure of a name has the file `NAME.svg`, the second `NAME-2.svg`; one that stacks has also
+    `narrow-NAME.svg`, for a narrow page.
     """
     drawings: Drawings = {}
     named: Counter[str] = Counter()
@@ -25,7 +28,11 @@ def compose(subtitle: str, started_at: Iterable[str], parts: Sequence[Block]) ->
             number = f"-{named[block['name']]}" if named[block["name"]] > 1 else ""
             file = f"{block['name']}{number}.svg"
             drawings[file] = block["draw"]
-            content.append({"kind": "figure", "file": file, "caption": block["caption"], "alt": block["alt"]})
+            narrow_file = f"narrow-{file}" if block["stacks"] else ""
+            if narrow_file:
+                drawings[narrow_file] = partial(block["draw"], width=style.NARROW)
+            files = {"file": file, "narrow_file": narrow_file}
+            content.append({"kind": "figure", **files, "caption": block["caption"], "alt": block["alt"]})
         else:
             content.append(block)
     dates = sorted({moment[:10] for moment in started_at})

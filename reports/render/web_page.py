@@ -123,10 +123,15 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _figure(block: Block, position: int, images: Mapping[str, bytes]) -> str:
-    """A figure, which scrolls in its own box where it is wider than the page."""
-    drawn = svg.inlined(images[block["file"]], f"f{position}", block["alt"] or block["caption"])
-    caption = f"<figcaption>{escape(block['caption'])}</figcaption>"
-    return f'<figure class="chart">\n<div class="scroll" tabindex="0">{drawn}</div>\n{caption}\n</figure>\n'
+    """A figure, which scrolls in its own box where it is wider than the page, or has a drawing for a narrow page."""
+    alt = block["alt"] or block["caption"]
+    drawn = svg.inlined(images[block["file"]], f"f{position}", alt)
+    if block["narrow_file"]:
+        narrow = svg.inlined(images[block["narrow_file"]], f"n{position}", alt)
+        boxes = f'<div class="wide">{drawn}</div>\n<div class="narrow">{narrow}</div>'
+    else:
+        boxes = f'<div class="scroll" tabindex="0">{drawn}</div>'
+    return f'<figure class="chart">\n{boxes}\n<figcaption>{escape(block["caption"])}</figcaption>\n</figure>\n'
 
 
 def _table(block: Block, title: str) -> str:

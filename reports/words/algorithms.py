@@ -28,4 +28,4 @@ def section(records: Collection[CollectivesRecord]) -> list[Block]:
         f"A panel for each of {blocks.some(names)}: arrows between {_RANKS} lines, the ranks, in columns, the steps."
     )
     draw = partial(messages, names, _RANKS)
-    return [blocks.heading("Who sends what when"), blocks.figure("messages", draw, caption, alternative)]
+    return [blocks.heading("Who sends what when"), blocks.figure("messages", draw, caption, alternative, stacks=True)]

@@ -42,11 +42,12 @@ def section(material: Material) -> list[Block]:
     parts: list[Block] = []
     for regime in swept:
         rows = found[found["regime"] == regime]
+        draw = drawing(rows, launches, looks)
         title = "From which bandwidth on it pays" + (f": {names[regime]}" if len(swept) > 1 else "")
         parts += [
             blocks.heading(title, level=2),
             blocks.text(_ABOUT),
-            blocks.figure(FIGURE, drawing(rows, launches, looks), _caption(rows, names[regime]), _alternative(rows)),
+            blocks.figure(FIGURE, draw, _caption(rows, names[regime]), _alternative(rows), stacks=True),
             _table(rows),
         ]
     return parts

@@ -114,7 +114,7 @@ def section(material: Material) -> list[Block]:
             "Two panels of lines over the steps: losses, which lie on the oracle's, and their relative deviation from "
             f"it, at most {blocks.tiny(max(member.loss for member in members))}. A table has all numbers."
         )
-        parts.append(blocks.figure("losses", draw, caption, alt))
+        parts.append(blocks.figure("losses", draw, caption, alt, stacks=True))
     return parts
 
 

@@ -123,7 +123,7 @@ def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
         f"Samples per second, {configurations.regime_name(shown)}: medians, with their numbers at the right. A dotted "
         f"line is N times a base without distribution.{oversubscribed} {many}{only}"
     )
-    return blocks.figure("headline", draw, caption, _in_words(shown))
+    return blocks.figure("headline", draw, caption, _in_words(shown), stacks=True)
 
 
 def _in_words(shown: pd.DataFrame) -> str:

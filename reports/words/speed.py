@@ -54,7 +54,7 @@ def _curves(material: Material, name: str, shown: pd.DataFrame) -> list[Block]:
         "table of speeds has all numbers."
     )
     draw = partial(speed_charts.curves, shown, points, style.styles(material.colors))
-    return [*parts, blocks.figure("curves", draw, caption, alt)]
+    return [*parts, blocks.figure("curves", draw, caption, alt, stacks=True)]
 
 
 def tables(material: Material) -> list[Block]:

@@ -351,6 +351,6 @@ def test_of_algorithms_by_hand_the_report_draws_who_sends_what_when(tmp_path):
         session(tmp_path, *launches("ring", 1e-5), *launches("amber", 1e-5), failed)
     )
     assert "Who sends what when" in headings(content["blocks"])
-    [figure] = [draw for name, draw in drawings.items() if "messages" in name]
-    assert {"ring: 1/4"} == {mark.panel for mark in read(figure())}
+    for name in ("messages.svg", "narrow-messages.svg"):
+        assert {"ring: 1/4"} == {mark.panel for mark in read(drawings[name]())}
     assert "Who sends what when" not in headings(content_of(tmp_path, *launches("amber", 1e-5))["blocks"])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,9 @@ class Figure:
     changes: list[tuple[str, str]]
 
 
-def of_speed(draw: Callable[..., bytes], expected: Callable[[Rows], list[Expected]], columns: list[str]) -> Figure:
+def of_speed(
+    draw: Callable[..., bytes], expected: Callable[[Rows], list[Expected]], columns: list[str], width: float
+) -> Figure:
     records = [make_record("amber_single", 1, (1.5 + place / 10,) * 3) for place in range(6)]
     for workers in (1, 2, 4):
         records += [make_record("amber_ring", workers, (2.0 + place * workers / 10,) * 3) for place in range(6)]
@@ -46,7 +49,7 @@ def of_speed(draw: Callable[..., bytes], expected: Callable[[Rows], list[Expecte
     looks = looks_of(["amber_single", "amber_ring"])
     return Figure(
         rows,
-        lambda rows: draw(rows["cells"], rows["launches"], looks),
+        lambda rows: draw(rows["cells"], rows["launches"], looks, width),
         expected,
         [("cells", column) for column in columns] + [("launches", "samples_per_second"), ("launches", "seconds")],
     )
@@ -95,7 +98,7 @@ def small_panels(rows: Rows) -> list[Expected]:
     return marks
 
 
-def of_losses() -> Figure:
+def of_losses(width: float) -> Figure:
     losses = [[loss * (1 + 1e-7 * (step + 1)) for step, loss in enumerate(make_record().losses)] for _ in range(1)]
     records = named(make_record("amber_ring", losses=losses[0]))
     comparisons = certificate.compare(Results(Path(), records, None))
@@ -114,7 +117,7 @@ def of_losses() -> Figure:
             for title, (column, near) in lines.items()
         ]
 
-    draw = lambda _: deviation.losses(comparisons, looks_of(["amber_ring"]))  # noqa: E731
+    draw = lambda _: deviation.losses(comparisons, looks_of(["amber_ring"]), width)  # noqa: E731
     return Figure({"steps": rows}, draw, expected, [("steps", "deviation")])
 
 
@@ -178,7 +181,7 @@ def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Exp
     return marks
 
 
-def of_sweep() -> Figure:
+def of_sweep(width: float) -> Figure:
     records = [over_hosts("amber_single", 1, 1, (4.0,) * 3)]
     for hosts in (2, 4):
         for place, megabits in enumerate((10.0, 100.0, 1000.0), start=1):
@@ -223,23 +226,27 @@ def of_sweep() -> Figure:
 
     columns = ["seconds", "samples_per_second", "low_seconds", "high_seconds", "base_seconds"]
     changes = [("cells", column) for column in columns] + [("launches", "seconds"), ("launches", "samples_per_second")]
-    drawn = lambda rows: sweep.sweep(rows["cells"], rows["launches"], looks)  # noqa: E731
+    drawn = lambda rows: sweep.sweep(rows["cells"], rows["launches"], looks, width)  # noqa: E731
     return Figure({"cells": cells, "launches": points}, drawn, expected, changes)
 
 
 FIGURES = {
-    "headline": lambda: of_speed(speed.headline, rates, ["samples_per_second", "low_seconds", "high_seconds"]),
-    "curves": lambda: of_speed(speed.curves, small_panels, ["samples_per_second", "seconds"]),
+    "headline": partial(of_speed, speed.headline, rates, ["samples_per_second", "low_seconds", "high_seconds"]),
+    "curves": partial(of_speed, speed.curves, small_panels, ["samples_per_second", "seconds"]),
     "losses": of_losses,
-    "residuals": of_residuals,
-    "scaling": of_parts,
     "sweep": of_sweep,
 }
+"""Those that stack, by their width."""
+
+CASES = {
+    f"{name}-{width:g}": partial(of, width) for name, of in FIGURES.items() for width in (style.WIDTH, style.NARROW)
+}
+CASES |= {"residuals": of_residuals, "scaling": of_parts}
 
 
-@pytest.fixture(scope="module", params=FIGURES)
+@pytest.fixture(scope="module", params=CASES)
 def figure(request) -> Figure:
-    return FIGURES[request.param]()
+    return CASES[request.param]()
 
 
 @pytest.fixture(scope="module")

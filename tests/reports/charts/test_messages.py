@@ -2,14 +2,18 @@
 
 from collections import Counter
 
+import pytest
+
 from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.contract.algorithms.exchange import steps
+from reports.charts import style
 from reports.charts.messages import messages
 from tests.reports.charts.read_marks import read
 
 
-def test_every_message_of_every_algorithm_is_an_arrow_in_its_panel():
-    marks = read(messages([*ALGORITHMS], 4))
+@pytest.mark.parametrize("width", [style.WIDTH, style.NARROW])
+def test_every_message_of_every_algorithm_is_an_arrow_in_its_panel(width):
+    marks = read(messages([*ALGORITHMS], 4, width))
     assert Counter(mark.keys[0] for mark in marks) == {
         name: sum(each.send_to is not None for step in steps(algorithm, 4, 64) for each in step.values())
         for name, algorithm in ALGORITHMS.items()

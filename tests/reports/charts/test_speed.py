@@ -1,10 +1,11 @@
 """The figures of speed: vectors, the same for the same input, and with all that must be on them."""
 
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 
 import pytest
 
-from reports.charts import speed
+from reports.charts import speed, style
 from reports.tables import summaries
 from tests.reports.charts.read_marks import read
 from tests.reports.drawings import SVG, height_of, looks_of, words
@@ -104,17 +105,18 @@ def test_with_many_strategies_the_headline_grows_and_names_every_one():
     assert height_of(svg) > height_of(drawn(*(make_record("amber_00", workers) for workers in (1, 2))))
 
 
-def test_small_panels_share_the_numbers_at_the_left_of_their_row_and_at_the_bottom_of_their_column():
+@pytest.mark.parametrize(("width", "columns"), [(style.WIDTH, 4), (style.NARROW, 2)])
+def test_small_panels_share_the_numbers_at_the_left_of_their_row_and_at_the_bottom_of_their_column(width, columns):
     records = [make_record(f"amber_{index:02d}", workers) for index in range(12) for workers in (1, 2)]
-    root = ElementTree.fromstring(drawn(*records, kind=speed.curves))
+    root = ElementTree.fromstring(drawn(*records, kind=partial(speed.curves, width=width)))
     has_text = {name: [] for name in ("xtick", "ytick")}
     for panel in root.iter(f"{SVG}g"):
         if panel.get("aria-label"):
             for name, flags in has_text.items():
                 ticks = [each for each in panel.iter(f"{SVG}g") if each.get("class") == name]
                 flags.append(any([*each.iter(f"{SVG}text")] for each in ticks))
-    assert has_text["ytick"] == [place % 4 == 0 for place in range(12)]
-    assert has_text["xtick"] == [place >= 8 for place in range(12)]
+    assert has_text["ytick"] == [place % columns == 0 for place in range(12)]
+    assert has_text["xtick"] == [place >= 12 - columns for place in range(12)]
 
 
 def test_many_strategies_have_a_panel_each_with_the_others_in_grey():

@@ -136,8 +136,20 @@ def test_the_contents_are_open_beside_the_text_and_folded_where_there_is_no_room
     assert is_open == (look.width == 1440)
 
 
+@on_a_desk
+def test_a_narrow_window_has_figures_whose_panels_stand_below_one_another(look):
+    panels = shown(look.page).first.locator("[aria-label*='samples per second']")
+    wide = [each.bounding_box() for each in panels.all()]
+    look.page.set_viewport_size({"width": 390, "height": 900})
+    narrow = [each.bounding_box() for each in panels.all()]
+    assert wide[0]["x"] + wide[0]["width"] <= wide[1]["x"] + 1
+    assert narrow[0]["y"] + narrow[0]["height"] <= narrow[1]["y"] + 1
+    look.page.set_viewport_size({"width": 1440, "height": 900})
+    assert look.complaints == []
+
+
 @on_a_phone
-def test_a_wide_figure_scrolls_in_its_own_box(look):
+def test_a_figure_that_does_not_stack_scrolls_in_its_own_box(look):
     box = look.page.locator("figure.chart .scroll").first
     assert box.evaluate("box => box.scrollWidth > box.clientWidth")
 
