@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -18,7 +19,7 @@ from reports.charts import style, svg
 from reports.charts.style import MILLIMETRE, Style
 
 MOST_POINTS = 2_000
-"""Of a figure; of more losses or rounds it draws some, and says which."""
+"""Launches that a figure draws; of more it draws some, and says which."""
 
 DOTS = (0, (1, 2))
 """The line of an ideal."""
@@ -183,3 +184,21 @@ def short(value: float) -> str:
     if value >= 1e6:
         return f"{value / 1e6:g} M"
     return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}"
+
+
+def thinned(launches: pd.DataFrame, keys: Sequence[str], what: str) -> tuple[pd.DataFrame, str]:
+    """As many launches as a figure draws, of each group by these keys, which are `what`, and a note on that.
+
+    They are the slowest, the fastest and some between.
+    """
+    if len(launches) <= MOST_POINTS:
+        return launches, ""
+    groups = launches.sort_values(["samples_per_second", "launch"]).groupby([*keys])
+    most = max(2, MOST_POINTS // groups.ngroups)
+    drawn = pd.concat([group.iloc[places_of(len(group), most)] for _, group in groups])
+    return drawn, f"Drawn are {most} launches of each {what}, from the slowest to the fastest."
+
+
+def places_of(count: int, most: int) -> list[int]:
+    """The places, of so many things in a row, of at most so many that are drawn: the first, the last, some between."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()

@@ -37,6 +37,7 @@ def headline(
     Every launch is a faint mark, the median a large one with its interval and its number. Each panel ends at N times
     the fastest base, whose ideal is a dotted line, so the distance to the right edge is what distribution costs.
     """
+    launches, note = _thinned(launches)
     names, counts = in_order_of_speed(cells), sorted(cells["workers"].unique().tolist())
     is_wide, bases = width > style.NARROW, _bases(cells)
     longest = style.LONGEST_NAME if is_wide else _LONGEST_NAME
@@ -57,6 +58,7 @@ def headline(
             grid="",
             handles=handles,
             width=width,
+            note=note,
         )
         for axes, workers in zip(panels, counts, strict=True):
             is_first = axes is panels[0] or not is_wide
@@ -93,6 +95,10 @@ def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
     return rates.sort_values([*rates.columns], ascending=False, na_position="last").index.tolist()
 
 
+def _thinned(launches: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    return layout.thinned(launches, ["strategy", "workers"], "strategy and number of workers")
+
+
 def _bases(cells: pd.DataFrame) -> dict[str, float]:
     """Samples per second of each base that was measured, the slowest first."""
     measured = cells.dropna(subset=["base"]).drop_duplicates("base")
@@ -105,23 +111,30 @@ def _interval(cell: Mapping[str, object]) -> tuple[float, float]:
     return cell["global_batch"] / cell["high_seconds"], cell["global_batch"] / cell["low_seconds"]
 
 
-def _about(row: Mapping[str, object]) -> dict[str, object]:
-    """What the mouse shows of a launch as well as of a median."""
-    workers = blocks.world(row["workers"], bool(row["oversubscribed"]))
-    return {"strategy": row["strategy"], "workers": workers, "ms per step": blocks.milliseconds(row["seconds"])}
+def _world(row: Mapping[str, object]) -> str:
+    return str(row["workers"]) + DAGGER * bool(row["oversubscribed"])
 
 
 def _tip_of_launch(launch: Mapping[str, object]) -> dict[str, object]:
     """What the mouse shows of a launch."""
-    return _about(launch) | {"launch (n = 1)": launch["launch"], "samples/s": f"{launch['samples_per_second']:,.0f}"}
+    return {
+        "strategy": launch["strategy"],
+        "workers": _world(launch),
+        "launch (n = 1)": launch["launch"],
+        "samples/s": f"{launch['samples_per_second']:,.0f}",
+        "ms per step": blocks.milliseconds(launch["seconds"]),
+    }
 
 
 def _tip_of_median(cell: Mapping[str, object]) -> dict[str, object]:
     """What the mouse shows of the median of a cell."""
     low, high = _interval(cell)
-    return _about(cell) | {
+    return {
+        "strategy": cell["strategy"],
+        "workers": _world(cell),
         "samples/s, median": f"{cell['samples_per_second']:,.0f}",
         "95 % interval": "none: too few launches" if math.isnan(low) else f"{low:,.0f} to {high:,.0f}",
+        "ms per step": blocks.milliseconds(cell["seconds"]),
         "speed-up": blocks.ratio(cell["speed_up"]),
         "efficiency": blocks.percent(cell["efficiency"]),
         "over own 1": blocks.ratio(cell["own_speed_up"]),
@@ -179,6 +192,7 @@ def curves(
 
     `cells` and `launches` as in `headline`.
     """
+    launches, note = _thinned(launches)
     names = in_order_of_speed(cells)
     rows = math.ceil(len(names) / int(_PANELS_BESIDE * width / style.WIDTH))
     columns = math.ceil(len(names) / rows)
@@ -199,6 +213,7 @@ def curves(
             under=4,
             handles=handles,
             width=width,
+            note=note,
         )
         ideals = (cells["workers"] * cells["base_samples_per_second"]).dropna()
         highest = max([launches["samples_per_second"].max(), *ideals])

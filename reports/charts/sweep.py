@@ -30,17 +30,25 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
     of `summaries` that they are the medians of, with their `own` and `bandwidth_bits_per_second`. Both axes are
     logarithmic. Each base alone is a level line, the ring's lower bound a dotted one; other maths is dashed.
     """
+    drawn, note = layout.thinned(launches, ["strategy"], "strategy and link")
     groups, is_wide = _groups(cells), width > style.NARROW
     heights = [_PANEL_HEIGHT] * (2 if is_wide else 2 * len(groups))
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
-            2 * len(groups), heights, left=13, between=7, under=10, handles=_legend(cells, looks), width=width
+            2 * len(groups),
+            heights,
+            left=13,
+            between=7,
+            under=10,
+            handles=_legend(cells, looks),
+            note=note,
+            width=width,
         )
         for row, (measure, said) in enumerate(_MEASURES.items()):
             for place, (title, shown) in enumerate(groups.items()):
                 axes = panels[row * len(groups) + place]
                 for own, of_strategy in shown.groupby("own"):
-                    _draw_strategy(axes, own, of_strategy, launches, measure, looks[own], title)
+                    _draw_strategy(axes, own, of_strategy, drawn, measure, looks[own], title)
                 _draw_bounds(axes, shown, measure, looks)
                 axes.set_title(title if place and is_wide else f"{title}: {said}")
                 svg.panel(axes, f"{title}: {said}")

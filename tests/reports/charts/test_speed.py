@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from reports.charts import speed, style
+from reports.charts import layout, speed, style
 from reports.tables import summaries
 from tests.reports.charts.read_marks import read
 from tests.reports.drawings import SVG, height_of, looks_of, words
@@ -88,6 +88,18 @@ def test_medians_say_their_numbers():
 def test_oversubscribed_launches_and_medians_have_a_dagger_where_the_mouse_is():
     svg = drawn(*(make_record("amber_ring", workers) for workers in (1, 2, 4)))
     assert {mark.tip["workers"] for mark in read(svg.encode()) if "workers" in mark.tip} == {"1", "2", "4†"}
+
+
+def test_of_very_many_launches_the_slowest_the_fastest_and_some_between_are_drawn(monkeypatch):
+    monkeypatch.setattr(layout, "MOST_POINTS", 5)
+    records = [make_record("amber_ring", 1, (2.0 + index / 100,) * 3) for index in range(20)]
+    svg = drawn(*records, kind=speed.headline)
+    said = [mark.tip["ms per step"] for mark in read(svg.encode()) if "launch (n = 1)" in mark.tip]
+    assert len(said) == 5
+    assert {"2.00", "2.19"} <= {*said}
+    note = "Drawn are 5 launches of each strategy and number of workers, from the slowest to the fastest."
+    assert note in words(svg)
+    assert note not in words(drawn(*records[:5], kind=speed.headline))
 
 
 @pytest.mark.parametrize("name", ["');alert('x", "<script>&\"'", "$\\frac{1}{0}$", "bell\x07 and\nline"])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from common.records.training import Record
 from reports.charts import sweep
+from tests.reports.charts.read_marks import read
 from tests.reports.drawings import drawing_of_sweep, words
 from tests.reports.records import MadeUpOptions, over_hosts
 
@@ -70,3 +71,11 @@ def test_oversubscribed_medians_are_hollow_and_explained():
 def test_panels_say_how_many_workers_are_on_each_host_where_these_are_several():
     records = [over_hosts(workers=4, hosts=2, milliseconds=(5.0,) * 3, megabits=each) for each in MEGABITS]
     assert "2 hosts, 2 workers each: ms per step" in words(drawn(*records))
+
+
+def test_of_very_many_launches_the_slowest_and_the_fastest_are_drawn(monkeypatch):
+    monkeypatch.setattr("reports.charts.layout.MOST_POINTS", 8)
+    records = swept(n=9)
+    said = [mark.tip["ms per step"] for mark in read(drawing(*records)()) if "launch (n = 1)" in mark.tip]
+    assert said == ["108", "100", "58.0", "50.0", "41.3", "33.3"] * 2 or len(said) == 12
+    assert "Drawn are 2 launches of each strategy and link, from the slowest to the fastest." in words(drawn(*records))
