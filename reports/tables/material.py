@@ -37,6 +37,11 @@ class Material:
         others = {each.launch for each in self.beside_oracle if not each.exchange and each.verdict == DEVIATES}
         return found[~found["launch"].isin(others)]
 
+    @property
+    def windows(self) -> pd.DataFrame:
+        """One row for each clocked window of each rank of any launch, with what else happened around it."""
+        return summaries.windows(self.results.records)
+
     @cached_property
     def cells(self) -> pd.DataFrame:
         """One row for each regime, strategy, number of workers, with and without exchange: medians over launches."""

@@ -46,6 +46,15 @@ def launches(records: Mapping[str, Record]) -> pd.DataFrame:
     return columns.table("launches", rows)
 
 
+def windows(records: Mapping[str, Record]) -> pd.DataFrame:
+    """One row for each clocked window of each rank of any launch."""
+    rows = []
+    for launch, record in records.items():
+        about = {"launch": launch, "strategy": record.name, "workers": record.world_size, "exchange": record.exchange}
+        rows += [about | structs.asdict(window) for window in record.windows]
+    return columns.table("windows", rows)
+
+
 @cache
 def in_options(task: Task) -> str:
     """The task as options of the command line: what differs from its preset."""

@@ -82,6 +82,16 @@ def test_a_cell_has_the_numbers_worked_out_by_hand(loaded):
     assert exposed["exposed_seconds"] == pytest.approx(0.0005)
 
 
+def test_every_window_of_every_rank_has_a_row_with_what_happened_around_it(loaded):
+    # Three windows of each of two ranks in 18 launches, four of the base's only rank, and of two ranks over hosts.
+    assert len(loaded.windows) == 18 * 3 * 2 + 4 + 3 * 4 * 2
+    own = loaded.windows[loaded.windows["launch"] == "amber_ring-2w-03"]
+    assert own[["rank", "step"]].to_records(index=False).tolist() == [(r, s) for r in (0, 1) for s in (20, 30, 40)]
+    assert set(own["spin_seconds"]) == {1e-4}
+    assert own["started_seconds"].min() == 2.0
+    assert set(own["strategy"]) == {"amber_ring"}
+
+
 def test_the_other_tables_are_those_of_the_report(loaded):
     [comparison] = loaded.comparisons.to_dict("records")
     assert {comparison["strategy"], comparison["other"]} == {"amber_ring", "cobalt_replicas"}
