@@ -50,6 +50,15 @@ class Compared:
         return pandas.read_csv(self.report.with_name(f"{self.report.stem}-tables") / f"{name}.csv")
 
 
+def sent_over_formula(records: dict[str, Record]) -> dict[str, float]:
+    """By launch over two hosts what they sent each other, over the bytes of the formula, where there is one."""
+    return {
+        name: sum(record.host_bytes_per_step) / record.formula_bytes_per_step
+        for name, record in records.items()
+        if len(record.hosts) == 2 and record.exchange and record.formula_bytes_per_step
+    }
+
+
 def command_for(folder: Path, strategies: list[Strategy], *options: str, preset: str = "digits") -> list[str]:
     names = [strategy.base for strategy in strategies if strategy.base] + [strategy.name for strategy in strategies]
     scope = ["--strategies", *dict.fromkeys(names), "--preset", preset, "--workers", "2", "--repetitions", "1"]
@@ -125,10 +134,9 @@ def test_every_launch_follows_the_oracle(compared):
 
 
 def test_what_goes_from_host_to_host_is_what_the_formula_says_and_headers(compared):
-    of_hosts = compared.table("hosts").query("hosts == 2 and exchange").groupby("launch")
-    ratios = of_hosts["sent_bytes"].sum() / of_hosts["formula_bytes"].first()
-    assert len(ratios)
-    assert ratios.between(1.0, 1.07).all(), ratios
+    ratios = sent_over_formula(compared.records)
+    assert ratios
+    assert all(1.0 <= ratio <= 1.07 for ratio in ratios.values()), ratios
 
 
 def test_nothing_that_it_writes_has_a_key(compared):
@@ -141,7 +149,9 @@ def test_nothing_that_it_writes_has_a_key(compared):
 
 def test_the_report_has_a_chapter_on_hosts(compared):
     assert compared.report.read_bytes().startswith(b"%PDF")
-    assert set(compared.table("hosts")["host"]) == {"host1", "host2"}
+    page = compared.report.with_suffix(".html").read_text()
+    assert "The hosts" in page
+    assert "host2" in page
 
 
 @pytest.mark.grid
@@ -159,9 +169,8 @@ def test_every_launcher_that_spans_hosts_keeps_to_its_formula_over_a_slow_link(t
     for record in over_both:
         assert record.link.bytes_per_second == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
         assert "2 hosts, 100 Mbit/s" in record.full_label
-    of_hosts = found.table("hosts").query("hosts == 2 and exchange and formula_bytes > 0").groupby("launch")
-    ratios = of_hosts["sent_bytes"].sum() / of_hosts["formula_bytes"].first()
-    assert ratios.between(0.97, 1.03).all(), ratios.to_dict()
-    assert {name.partition("-")[0] for name in ratios.index} == {strategy.name for strategy in strategies}
+    ratios = sent_over_formula(found.records)
+    assert all(0.97 <= ratio <= 1.03 for ratio in ratios.values()), ratios
+    assert {name.partition("-")[0] for name in ratios} == {strategy.name for strategy in strategies}
     same_maths = found.table("deviations").query("other_maths != other_maths and exchange")
     assert set(same_maths["verdict"]) <= {"follows", "follows up to a kink"}
