@@ -111,30 +111,23 @@ def _interval(cell: Mapping[str, object]) -> tuple[float, float]:
     return cell["global_batch"] / cell["high_seconds"], cell["global_batch"] / cell["low_seconds"]
 
 
-def _world(row: Mapping[str, object]) -> str:
-    return str(row["workers"]) + DAGGER * bool(row["oversubscribed"])
+def _about(row: Mapping[str, object]) -> dict[str, object]:
+    """What the mouse shows of a launch as well as of a median."""
+    workers = blocks.world(row["workers"], bool(row["oversubscribed"]))
+    return {"strategy": row["strategy"], "workers": workers, "ms per step": blocks.milliseconds(row["seconds"])}
 
 
 def _tip_of_launch(launch: Mapping[str, object]) -> dict[str, object]:
     """What the mouse shows of a launch."""
-    return {
-        "strategy": launch["strategy"],
-        "workers": _world(launch),
-        "launch (n = 1)": launch["launch"],
-        "samples/s": f"{launch['samples_per_second']:,.0f}",
-        "ms per step": blocks.milliseconds(launch["seconds"]),
-    }
+    return _about(launch) | {"launch (n = 1)": launch["launch"], "samples/s": f"{launch['samples_per_second']:,.0f}"}
 
 
 def _tip_of_median(cell: Mapping[str, object]) -> dict[str, object]:
     """What the mouse shows of the median of a cell."""
     low, high = _interval(cell)
-    return {
-        "strategy": cell["strategy"],
-        "workers": _world(cell),
+    return _about(cell) | {
         "samples/s, median": f"{cell['samples_per_second']:,.0f}",
         "95 % interval": "none: too few launches" if math.isnan(low) else f"{low:,.0f} to {high:,.0f}",
-        "ms per step": blocks.milliseconds(cell["seconds"]),
         "speed-up": blocks.ratio(cell["speed_up"]),
         "efficiency": blocks.percent(cell["efficiency"]),
         "over own 1": blocks.ratio(cell["own_speed_up"]),
