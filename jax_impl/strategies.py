@@ -171,7 +171,7 @@ DATA_PARALLEL = _distributed(
     options=DataParallelOptions,
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
-    graph=Graph(Order.AT_END),
+    graph=Graph(Order.ONE_BY_ONE),
     variants=({"one_buffer": True},),
 )
 AUTOMATIC = _distributed(
@@ -182,7 +182,7 @@ AUTOMATIC = _distributed(
     options=ReplicaOptions,
     alone=Alone.OWN_SHARD,
     traffic=ring_all_reduce,
-    graph=Graph(Order.AT_END),
+    graph=Graph(Order.ONE_BY_ONE),
     compared_with={CONVENIENCE_OF: "jax_data_parallel"},
 )
 DEVICES = _distributed(

@@ -310,7 +310,7 @@ SYNC_SGD = _by_torchrun(
     options=SyncSgdOptions,
     alone=Alone.OWN_SHARD,
     traffic=by_hand_traffic,
-    graph=Graph(Order.AT_END),
+    graph=Graph(Order.ONE_BY_ONE),
     variants=({"backend": "mpi"},),
     over_links=({"backend": "mpi"},),
 )

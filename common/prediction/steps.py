@@ -27,9 +27,15 @@ class Layer:
     forward: float
     """Seconds."""
     backward: float
-    gradient_bytes: int
+    array_bytes: tuple[int, ...]
+    """Of its weights, and of its bias where it has one."""
     output_bytes: int
     """Of all rows of a step."""
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Of all its arrays."""
+        return sum(self.array_bytes)
 
 
 def layers_of(task: Task, rows: int, seconds: float) -> list[Layer]:
@@ -42,7 +48,7 @@ def layers_of(task: Task, rows: int, seconds: float) -> list[Layer]:
         Layer(
             forward=unit * forwards,
             backward=unit * backwards,
-            gradient_bytes=4 * (inputs * outputs + (outputs if task.bias else 0)),
+            array_bytes=(4 * inputs * outputs, 4 * outputs) if task.bias else (4 * inputs * outputs,),
             output_bytes=4 * rows * outputs,
         )
         for (inputs, outputs), forwards, backwards in zip(widths, forward, backward, strict=True)
@@ -73,6 +79,13 @@ def _at_end(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]:
     events = _computed(layers)
     size = sum(layer.gradient_bytes for layer in layers)
     return [*events, Event("all-reduce", sends("all_reduce", size), (len(events) - 1,), "link")]
+
+
+def _one_by_one(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]:
+    events = _computed(layers)
+    for size in (size for layer in layers for size in layer.array_bytes):
+        events.append(Event("all-reduce of an array", sends("all_reduce", size), (len(events) - 1,), "link"))
+    return events
 
 
 def _buckets(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]:
@@ -171,6 +184,7 @@ def _with_servers(layers: Sequence[Layer], workers: int, sends: Sends) -> float:
 
 _EVENTS: dict[Order, Callable[[Graph, Sequence[Layer], Sends], list[Event]]] = {
     Order.AT_END: _at_end,
+    Order.ONE_BY_ONE: _one_by_one,
     Order.BUCKETS: _buckets,
     Order.FUSED: _fused,
     Order.SHARDS: _shards,

@@ -13,7 +13,7 @@ from reports.charts import prediction as charts
 from tests.common.prediction.made_up import configuration, make_measured
 from tests.reports.drawings import words
 
-NAMES = ("torch_sync_sgd", "tf_multi_worker_mirrored", "jax_data_parallel")
+NAMES = ("torch_ddp", "tf_multi_worker_mirrored", "torch_lightning_ddp")
 
 
 @pytest.fixture(scope="module")

@@ -20,14 +20,14 @@ FACTOR = 1 + REST / exchange_seconds(2)
 """What the made-up strategies take around their messages, and so how many times the library's costs."""
 
 
-def configuration(strategy="torch_sync_sgd", workers=1, rows=64, **changes) -> Configuration:
+def configuration(strategy="torch_ddp", workers=1, rows=64, **changes) -> Configuration:
     return Configuration(strategy, "pathway", rows, workers, workers, **changes)
 
 
 def make_measured(rest=REST, launches=3) -> Measured:
-    """Of a strategy that sends at the end: two batches alone, and two workers 10 % slower beside one another."""
+    """Of strategies that send pathway as one message: two batches alone, and two workers 10 % slower beside one another."""
     steps, without = {}, {}
-    for strategy in ("torch_sync_sgd", "tf_multi_worker_mirrored", "jax_data_parallel"):
+    for strategy in ("torch_ddp", "tf_multi_worker_mirrored", "torch_lightning_ddp"):
         for rows in (64, 192):
             steps[configuration(strategy, 1, rows)] = [PER_ROW * rows] * launches
         without[configuration(strategy, 2)] = [1.1 * PER_ROW * 64] * launches

@@ -27,7 +27,7 @@ def model():
 
 
 def test_latency_and_time_per_byte_are_those_of_the_library(model):
-    fitted = model.strategies["torch_sync_sgd"]
+    fitted = model.strategies["torch_ddp"]
     assert fitted.factor == pytest.approx(FACTOR)
     assert fitted.costs.alpha_seconds == pytest.approx(FACTOR * ALPHA)
     assert fitted.costs.gamma_seconds_per_byte == pytest.approx(FACTOR * GAMMA)
@@ -35,7 +35,7 @@ def test_latency_and_time_per_byte_are_those_of_the_library(model):
 
 
 def test_a_step_that_shows_no_exchange_leaves_a_rest():
-    fitted = fit(make_measured(rest=-0.0035)).strategies["torch_sync_sgd"]
+    fitted = fit(make_measured(rest=-0.0035)).strategies["torch_ddp"]
     assert fitted.factor == 0.05
     assert fitted.rest_seconds == pytest.approx(exchange_seconds(2) - 0.0035 - 0.05 * exchange_seconds(2))
 
@@ -98,9 +98,9 @@ def test_bands_hold_the_prediction_and_widen_with_the_spread_of_launches():
 
 
 def test_what_was_not_measured_is_refused(model):
-    with pytest.raises(UserError, match="torch_ddp wasn't measured with one worker and with two"):
-        model.seconds(configuration("torch_ddp", 4))
-    with pytest.raises(UserError, match="torch_sync_sgd wasn't measured on wide"):
+    with pytest.raises(UserError, match="torch_fsdp wasn't measured with one worker and with two"):
+        model.seconds(configuration("torch_fsdp", 4))
+    with pytest.raises(UserError, match="torch_ddp wasn't measured on wide"):
         model.seconds(dataclasses.replace(configuration(workers=4), preset="wide"))
 
 

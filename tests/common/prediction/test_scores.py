@@ -9,7 +9,7 @@ from common.prediction.scores import baselines_of, score
 from tests.common.prediction.made_up import PER_ROW, SIZE, configuration, make_measured
 
 
-def predicted(measured_over_predicted, strategy="torch_sync_sgd"):
+def predicted(measured_over_predicted, strategy="torch_ddp"):
     [row] = forecast(make_measured(), [configuration(strategy, 4)])
     return structs.replace(row, measured_seconds=[row.seconds * ratio for ratio in measured_over_predicted])
 

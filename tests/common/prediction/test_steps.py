@@ -66,6 +66,13 @@ def test_at_the_end_everything_is_sent_after_everything_is_computed():
     )
 
 
+def test_arrays_that_are_sent_one_by_one_each_wait_for_a_message():
+    layers = layers_of(PRESETS["digits"], 64, 0.01)
+    # Three layers with weights and biases.
+    assert step_seconds(graph(Order.ONE_BY_ONE), layers, 2, lambda *_: 0.001) == pytest.approx(0.016)
+    assert step_seconds(graph(Order.AT_END), layers, 2, lambda *_: 0.001) == pytest.approx(0.011)
+
+
 def test_buckets_hide_what_is_sent_while_other_layers_are_computed():
     # Of wide the last bucket has the first layer's gradient, and the others go while that is computed.
     layers = layers_of(WIDE, 512, 1.0)
