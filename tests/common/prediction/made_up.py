@@ -25,7 +25,7 @@ def configuration(strategy="torch_ddp", workers=1, rows=64, **changes) -> Config
 
 
 def make_measured(rest=REST, launches=3) -> Measured:
-    """Of strategies that send pathway as one message: two batches alone, and two workers 10 % slower beside one another."""
+    """Strategies that send pathway as one message: two batches alone, and two workers, 10 % slower together."""
     steps, without = {}, {}
     for strategy in ("torch_ddp", "tf_multi_worker_mirrored", "torch_lightning_ddp"):
         for rows in (64, 192):
