@@ -178,7 +178,8 @@ def _with_servers(layers: Sequence[Layer], workers: int, sends: Sends) -> float:
                 events.append(Event(name, lasts, before[worker], resource))
                 before[worker] = (len(events) - 1,)
             updates.append(len(events) - 1)
-    ends = sorted(play(events)[update] for update in updates)
+    played = play(events)
+    ends = sorted(played[update] for update in updates)
     return (ends[-1] - ends[workers - 1]) / (len(ends) - workers)
 
 
