@@ -80,6 +80,12 @@ def configuration_of(record: Record) -> Configuration:
     )
 
 
+def seconds_of(record: Record) -> float:
+    """Seconds of a step; where workers don't wait for one another, those in which each made one update on average."""
+    updates = 1 if record.synchronous else record.world_size
+    return updates * metrics.throughput(record).seconds_per_step
+
+
 def measured(records: Iterable[Record], sweeps: Iterable[CollectivesRecord]) -> Measured:
     """Gather what was measured with every strategy's default options, by launches and sweeps that ended well."""
     steps: dict[Configuration, list[float]] = defaultdict(list)
@@ -89,7 +95,7 @@ def measured(records: Iterable[Record], sweeps: Iterable[CollectivesRecord]) -> 
         if record.status != "ok" or record.label or record.task.checkpoint or record.task.is_accounted:
             continue
         kept = steps if record.exchange else without
-        kept[configuration_of(record)].append(metrics.throughput(record).seconds_per_step)
+        kept[configuration_of(record)].append(seconds_of(record))
         if record.world_size == 1 or not record.exchange:
             seconds = np.array([window.seconds / window.steps for window in record.windows])
             ratios += (seconds / np.median(seconds)).tolist()

@@ -57,7 +57,7 @@ def layers_of(task: Task, rows: int, seconds: float) -> list[Layer]:
 
 def step_seconds(graph: Graph, layers: Sequence[Layer], workers: int, sends: Sends) -> float:
     """What a step takes, from its start to when the next one may start; where workers don't wait for one another, the
-    time from one worker's update to the next of any."""
+    time in which there are as many updates as workers."""
     if workers == 1 and graph.order is not Order.SERVERS:
         return sum(layer.forward + layer.backward for layer in layers)
     if graph.order is Order.SERVERS:
@@ -164,7 +164,7 @@ def _with_servers(layers: Sequence[Layer], workers: int, sends: Sends) -> float:
     transfer = sends("send_receive", sum(layer.gradient_bytes for layer in layers))
     if workers > 64:
         # In the long run either the link is always busy, or no worker ever waits for it.
-        return max(2 * transfer, (seconds + 2 * transfer) / workers)
+        return max(2 * transfer * workers, seconds + 2 * transfer)
     events: list[Event] = []
     updates: list[int] = []
     before: list[tuple[int, ...]] = [()] * workers
@@ -180,7 +180,7 @@ def _with_servers(layers: Sequence[Layer], workers: int, sends: Sends) -> float:
             updates.append(len(events) - 1)
     played = play(events)
     ends = sorted(played[update] for update in updates)
-    return (ends[-1] - ends[workers - 1]) / (len(ends) - workers)
+    return workers * (ends[-1] - ends[workers - 1]) / (len(ends) - workers)
 
 
 _EVENTS: dict[Order, Callable[[Graph, Sequence[Layer], Sends], list[Event]]] = {

@@ -32,7 +32,7 @@ class Predicted(Part, frozen=True, kw_only=True):
     """Of two workers beside one another."""
     straggling_seconds: Seconds
     """More than that for the slowest of all workers."""
-    exchange_seconds: Seconds
+    exchange_seconds: float
     """What the messages add to computing, as the graph plays them."""
     rest_seconds: float
     """What no factor on the costs of messages explains of the step of two workers."""

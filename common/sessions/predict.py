@@ -39,9 +39,9 @@ from common.launching.virtual_hosts.description import parse_bandwidth, parse_du
 from common.measurement import machine
 from common.paths import ROOT
 from common.prediction import forecast, model, scores
-from common.prediction.measured import Configuration, Measured, configuration_of, measured
+from common.prediction.measured import Configuration, Measured, configuration_of, measured, seconds_of
 from common.prediction.messages import Link
-from common.records import manifest, metrics
+from common.records import manifest
 from common.records.collectives import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
 from common.records.prediction import Predicted, Predictions, Scores, predictions_path
@@ -375,7 +375,7 @@ def _scored(folder: Path) -> Predictions:
             continue
         each = configuration_of(record)
         key = (each.strategy, each.preset, each.rows, each.workers, each.link.bandwidth_bits_per_second)
-        seconds.setdefault(key, []).append(metrics.throughput(record).seconds_per_step)
+        seconds.setdefault(key, []).append(seconds_of(record))
     held: list[Predicted] = []
     for each in kept.predicted:
         key = (each.strategy, each.preset, each.rows, each.workers, each.bandwidth_bits_per_second)
