@@ -75,8 +75,9 @@ def _train(run: Run, device: torch.device, committed: ObjectState) -> None:
     load = torch_inputs.loader(run, device)
 
     # 5. Checkpoint on rank 0 alone, which the run does.
-    export = partial(torch_mlp.export_state, task, model, optimizer)
-    run.export_with(export, lambda: torch_mlp.held_bytes(model, optimizer))
+    run.export_with(
+        partial(torch_mlp.export_state, task, model, optimizer), lambda: torch_mlp.held_bytes(model, optimizer)
+    )
 
     with world.traced(run, hvd) as phases:
         for batch in run.steps():

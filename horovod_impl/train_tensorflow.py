@@ -92,8 +92,9 @@ def _train(run: Run, one_device: tf.distribute.Strategy, committed: ObjectState)
 
     train_steps = tensorflow_mlp.compile_steps(task, options.steps_per_call, train_step)
     # 5. Checkpoint on rank 0 alone, which the run does.
-    export = partial(tensorflow_mlp.export_state, task, variables)
-    run.export_with(export, lambda: tensorflow_mlp.held_bytes(variables, one_device))
+    run.export_with(
+        partial(tensorflow_mlp.export_state, task, variables), lambda: tensorflow_mlp.held_bytes(variables, one_device)
+    )
 
     with world.traced(run, hvd) as phases:
         for batches in run.grouped_steps(options.steps_per_call):

@@ -39,7 +39,7 @@ class Order(Enum):
     """In which order a step computes and sends."""
 
     AT_END = "all gradients are summed when the last one is there"
-    ONE_BY_ONE = "then as well, each array by itself"
+    ONE_BY_ONE = "the gradients of each array are summed by themselves when the last one is there"
     BUCKETS = "gradients are summed in buckets, each as soon as it is full, while others are computed"
     FUSED = "gradients that are ready in the same cycle are summed as one message, while others are computed"
     SHARDS = "parameters are gathered before each use, gradients are reduced and scattered"

@@ -1,14 +1,16 @@
 """The answers to what a step would take elsewhere: bands, the parts of a step, and how far each strategy pays."""
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from common.contract.task import PRESETS
 from common.declarations import catalogue
 from common.prediction.measured import Configuration, Measured
-from common.prediction.messages import Link
-from common.prediction.model import Model, bands, fit, parts_of
-from common.records.prediction import Predicted
+from common.prediction.messages import Wire
+from common.prediction.model import Model, bands, fit
+from common.records.prediction import Predicted, Predictions
 
 MOST_WORKERS = 65_536
 """Up to which efficiency is followed, by doubling."""
@@ -17,18 +19,44 @@ VERIFIED_WORKERS = 4
 """The most workers with which predictions are held to launches, on one machine."""
 
 _FASTEST_BITS, _SLOWEST_BITS = 1e13, 1e4
-_BISECTIONS = 50
+_PRECISION = 1e-3
 
 
-def forecast(measured: Measured, asked: Iterable[Configuration]) -> list[Predicted]:
-    """Predict each configuration. Raises UserError for a strategy or a preset that wasn't measured."""
-    configurations = [*asked]
-    model, found = fit(measured), bands(measured, configurations)
-    return [_predicted(model, each, found[each]) for each in configurations]
+def predictions(measured: Measured, asked: Sequence[Configuration], sources: Sequence[str]) -> Predictions:
+    """Predict each configuration from what was measured in the folders of these names.
+
+    Raises UserError for a strategy or a preset that wasn't measured.
+    """
+    model, ends = fit(measured), bands(measured, asked)
+    return Predictions(
+        predicted_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        sources=[*sources],
+        digest=digest_of(model),
+        assumptions=assumptions(measured),
+        predicted=[_predicted(model, each, ends[each]) for each in asked],
+    )
+
+
+def digest_of(model: Model) -> str:
+    """The SHA-256 of the fitted parameters."""
+    return hashlib.sha256(repr(model).encode()).hexdigest()
+
+
+def configuration_of(predicted: Predicted) -> Configuration:
+    """What was predicted, as launches are grouped by it."""
+    return Configuration(
+        strategy=predicted.strategy,
+        preset=predicted.preset,
+        rows=predicted.rows,
+        workers=predicted.workers,
+        hosts=predicted.hosts,
+        wire=Wire(predicted.bandwidth_bits_per_second, predicted.latency_seconds),
+        oversubscribed=predicted.oversubscribed,
+    )
 
 
 def _predicted(model: Model, each: Configuration, band: Sequence[float]) -> Predicted:
-    parts = parts_of(model, each)
+    parts = model.parts(each)
     return Predicted(
         strategy=each.strategy,
         colors=[*catalogue.find(each.strategy).family.colors],
@@ -36,9 +64,9 @@ def _predicted(model: Model, each: Configuration, band: Sequence[float]) -> Pred
         rows=each.rows,
         workers=each.workers,
         hosts=each.hosts,
-        bandwidth_bits_per_second=each.link.bandwidth_bits_per_second,
-        latency_seconds=each.link.latency_seconds,
-        seconds=model.seconds(each),
+        bandwidth_bits_per_second=each.wire.bandwidth_bits_per_second,
+        latency_seconds=each.wire.latency_seconds,
+        seconds=parts.seconds,
         low_80=band[0],
         high_80=band[1],
         low_95=band[2],
@@ -56,7 +84,8 @@ def _predicted(model: Model, each: Configuration, band: Sequence[float]) -> Pred
 
 
 def _efficiency(model: Model, each: Configuration) -> float:
-    return parts_of(model, each).alone_seconds / model.seconds(each)
+    parts = model.parts(each)
+    return parts.alone_seconds / parts.seconds
 
 
 def _half_efficiency_workers(model: Model, each: Configuration) -> int | None:
@@ -79,12 +108,12 @@ def _bandwidth_for(model: Model, each: Configuration, efficiency: float) -> floa
     """The least bandwidth with that efficiency, found by halving the interval of its logarithm; None where none has."""
 
     def reaches(bits: float) -> bool:
-        return _efficiency(model, replace(each, link=Link(bits, each.link.latency_seconds))) >= efficiency
+        return _efficiency(model, replace(each, wire=Wire(bits, each.wire.latency_seconds))) >= efficiency
 
     if each.workers == 1 or not reaches(_FASTEST_BITS):
         return None
     low, high = _SLOWEST_BITS, _FASTEST_BITS
-    for _ in range(_BISECTIONS):
+    while high / low > 1 + _PRECISION:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if reaches(middle) else (middle, high)
     return high

@@ -6,13 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import TypeVar
 
 import numpy as np
 
-from common.prediction.messages import Link, path
+from common.prediction.messages import Wire
 from common.records import metrics
 from common.records.collectives import CollectivesRecord, transfer_seconds
 from common.records.training import Record
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -25,18 +28,9 @@ class Configuration:
     """Of each worker, in a step."""
     workers: int
     hosts: int
-    link: Link = field(default_factory=Link)
+    wire: Wire = field(default_factory=Wire)
     oversubscribed: bool = False
     """Whether its workers share cores."""
-
-
-@dataclass(frozen=True)
-class Exchanges:
-    """What all-reduces of one library took between two ranks: arrays (calls,) of sizes in bytes and of seconds."""
-
-    sizes: np.ndarray
-    seconds: np.ndarray
-    link: Link
 
 
 @dataclass(frozen=True)
@@ -47,22 +41,23 @@ class Measured:
     without_exchange: Mapping[Configuration, Sequence[float]]
     ratios: np.ndarray
     """Of each rank's clocked windows over the median of the launch's, ascending, of launches without exchange."""
-    exchanges: Mapping[str, Exchanges]
-    """By library."""
+    exchanges: Mapping[str, Mapping[int, Sequence[float]]]
+    """By library and size in bytes the seconds of its all-reduce between two ranks, one number for each launch."""
 
     def resampled(self, draw: np.random.Generator) -> Measured:
         """Launches drawn with replacement, configuration by configuration (Efron & Tibshirani, "An Introduction to the
         Bootstrap", 1993, section 13.3).
         """
-        exchanges = dict[str, Exchanges]()
-        for library, each in self.exchanges.items():
-            chosen = draw.integers(len(each.sizes), size=len(each.sizes))
-            exchanges[library] = replace(each, sizes=each.sizes[chosen], seconds=each.seconds[chosen])
-        drawn = [
-            {key: draw.choice(seconds, len(seconds)).tolist() for key, seconds in launches.items()}
-            for launches in (self.steps, self.without_exchange)
-        ]
-        return replace(self, steps=drawn[0], without_exchange=drawn[1], exchanges=exchanges)
+
+        def again(launches: Mapping[K, Sequence[float]]) -> dict[K, Sequence[float]]:
+            return {key: draw.choice(seconds, len(seconds)).tolist() for key, seconds in launches.items()}
+
+        return replace(
+            self,
+            steps=again(self.steps),
+            without_exchange=again(self.without_exchange),
+            exchanges={library: again(sizes) for library, sizes in self.exchanges.items()},
+        )
 
 
 def configuration_of(record: Record) -> Configuration:
@@ -75,7 +70,7 @@ def configuration_of(record: Record) -> Configuration:
         rows=record.examples_per_step // (record.world_size if record.synchronous else 1),
         workers=record.world_size,
         hosts=max(1, len(record.hosts)),
-        link=Link(bits, (virtual.delay_seconds or 0.0) if virtual else 0.0) if len(record.hosts) > 1 else Link(),
+        wire=Wire(bits, (virtual.delay_seconds or 0.0) if virtual else 0.0) if len(record.hosts) > 1 else Wire(),
         oversubscribed=record.oversubscribed,
     )
 
@@ -102,21 +97,13 @@ def measured(records: Iterable[Record], sweeps: Iterable[CollectivesRecord]) -> 
     return Measured(steps, without, np.sort(ratios), _exchanges(sweeps))
 
 
-def _exchanges(sweeps: Iterable[CollectivesRecord]) -> dict[str, Exchanges]:
-    found: dict[str, list[tuple[int, float, Link]]] = defaultdict(list)
+def _exchanges(sweeps: Iterable[CollectivesRecord]) -> dict[str, dict[int, list[float]]]:
+    """As `Measured` has them, from sweeps of two ranks over what joins them without a limit."""
+    exchanges: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in sweeps:
         virtual = record.virtual
-        link = Link(virtual.bandwidth_bits_per_second, virtual.delay_seconds or 0.0) if virtual else Link()
-        for cell in record.cells:
-            if cell.status == "ok" and cell.collective == "all_reduce" and record.world_size == 2 and cell.size_bytes:
-                found[record.library].append((cell.size_bytes, median(transfer_seconds(cell)), link))
-    return {
-        library: Exchanges(np.array([size for size, _, _ in own]), np.array([each for _, each, _ in own]), own[0][2])
-        for library, own in found.items()
-    }
-
-
-def ring_of_two(exchanges: Exchanges) -> tuple[np.ndarray, np.ndarray]:
-    """Messages and bytes that followed one another in each all-reduce: arrays (calls,)."""
-    chain = path("all_reduce", 2)
-    return np.full(len(exchanges.sizes), chain.messages), chain.share * exchanges.sizes
+        is_limited = virtual and (virtual.bandwidth_bits_per_second or virtual.delay_seconds)
+        for cell in [] if is_limited or record.world_size != 2 else record.cells:
+            if cell.status == "ok" and cell.collective == "all_reduce" and cell.size_bytes:
+                exchanges[record.library][cell.size_bytes].append(median(transfer_seconds(cell)))
+    return exchanges

@@ -11,19 +11,17 @@ from functools import cache
 
 from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.prediction.events import Event, play
+from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 
 MOST_PLAYED_RANKS = 64
 """Above so many ranks a collective goes by its formula."""
-
-_WIRE_OVER_PAYLOAD = 1514 / 1448
-"""A TCP segment of 1,448 bytes has 1,514 on Ethernet."""
 
 _ELEMENTS = 720_720 * 64
 """Elements of the message that is played, which most numbers of ranks divide evenly."""
 
 
 @dataclass(frozen=True)
-class Link:
+class Wire:
     """What joins hosts."""
 
     bandwidth_bits_per_second: float | None = None
@@ -45,11 +43,11 @@ class Costs:
         """The costs where software takes so many times as long."""
         return Costs(factor * self.alpha_seconds, factor * self.gamma_seconds_per_byte)
 
-    def seconds(self, link: Link, messages: float, payload_bytes: float) -> float:
+    def seconds(self, wire: Wire, messages: float, payload_bytes: float) -> float:
         """So many messages after one another with these bytes together."""
-        bits = link.bandwidth_bits_per_second
-        beta = 8 * _WIRE_OVER_PAYLOAD / bits if bits else 0.0
-        waiting = messages * (self.alpha_seconds + link.latency_seconds)
+        bits = wire.bandwidth_bits_per_second
+        beta = 8 * WIRE_BYTES / PAYLOAD_BYTES / bits if bits else 0.0
+        waiting = messages * (self.alpha_seconds + wire.latency_seconds)
         return waiting + payload_bytes * max(beta, self.gamma_seconds_per_byte)
 
 

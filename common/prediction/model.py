@@ -9,21 +9,22 @@ messages grows with their number and their bytes. The rest is what no factor exp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
 import numpy as np
-from scipy.optimize import nnls, root_scalar
+from scipy.optimize import root_scalar
 
 from common.contract.task import PRESETS
 from common.contract.work import Order
 from common.declarations import catalogue
 from common.declarations.strategy import Graph
 from common.errors import UserError
-from common.prediction.measured import Configuration, Exchanges, Measured, ring_of_two
-from common.prediction.messages import Costs, Link, path
+from common.prediction.measured import Configuration, Measured
+from common.prediction.messages import Costs, Wire, path
 from common.prediction.steps import layers_of, step_seconds
+from common.statistics.fit import lines
 
 _FACTORS = (0.05, 100.0)
 """The least and the largest factor that is tried."""
@@ -59,6 +60,24 @@ class Fitted:
 
 
 @dataclass(frozen=True)
+class Parts:
+    """What a step is made of, in seconds."""
+
+    alone_seconds: float
+    """The same rows in one worker."""
+    computing_seconds: float
+    """The same beside other workers."""
+    straggling_seconds: float
+    exchange_seconds: float
+    rest_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """The whole step."""
+        return self.computing_seconds + self.straggling_seconds + self.exchange_seconds + self.rest_seconds
+
+
+@dataclass(frozen=True)
 class Model:
     """The parameters of all strategies that were measured."""
 
@@ -68,6 +87,13 @@ class Model:
 
     def seconds(self, asked: Configuration, software: float = 1.0) -> float:
         """Seconds per step, where latency and the processor's time per byte are `software` times as long.
+
+        Raises UserError as `parts` does.
+        """
+        return self.parts(asked, software).seconds
+
+    def parts(self, asked: Configuration, software: float = 1.0) -> Parts:
+        """The parts of that step.
 
         Raises UserError for a strategy that wasn't measured, or a preset of which nothing was.
         """
@@ -79,10 +105,12 @@ class Model:
             raise UserError(f"{asked.strategy} wasn't measured on {asked.preset}: name another --preset.")
         alone = line.seconds(asked.rows)
         if asked.workers == 1:
-            return alone
-        straggling = slowest_of(self.ratios, asked.workers) / slowest_of(self.ratios, 2)
-        computed = alone * fitted.contention * straggling
-        return _played(fitted.graph, asked, computed, fitted.costs.times(software)) + fitted.rest_seconds
+            return Parts(alone, alone, 0.0, 0.0, 0.0)
+        computing = alone * fitted.contention
+        slowest = computing * slowest_of(self.ratios, asked.workers) / slowest_of(self.ratios, 2)
+        # A pipeline's stages compute at the same time, so its whole step may be shorter than one worker's.
+        exchange = _played(fitted.graph, asked, slowest, fitted.costs.times(software)) - slowest
+        return Parts(alone, computing, slowest - computing, exchange, fitted.rest_seconds)
 
 
 def slowest_of(ratios: np.ndarray, workers: int) -> float:
@@ -104,8 +132,8 @@ def fit(measured: Measured) -> Model:
     fitted: dict[str, Fitted] = {}
     names = {configuration.strategy for configuration in measured.steps}
     for name, strategy in catalogue.strategies().items():
-        exchanges = measured.exchanges.get(strategy.family.library)
-        if name not in names or strategy.graph is None or exchanges is None:
+        exchanges = measured.exchanges.get(strategy.family.library, {})
+        if name not in names or strategy.graph is None or len(exchanges) < 2:
             continue
         computing = _computing(name, measured.steps) or _computing(str(strategy.base), measured.steps)
         two = min(
@@ -114,7 +142,7 @@ def fit(measured: Measured) -> Model:
                 for each in measured.steps
                 if each.strategy == name and each.workers == 2 and each.preset in computing
             ),
-            key=lambda each: (each.link.bandwidth_bits_per_second is not None, each.preset, each.rows),
+            key=lambda each: (each.wire.bandwidth_bits_per_second is not None, each.preset, each.rows),
             default=None,
         )
         if two:
@@ -133,40 +161,42 @@ def _computing(name: str, steps: Mapping[Configuration, Sequence[float]]) -> dic
     for each, seconds in steps.items():
         if each.strategy == name and each.workers == 1:
             points.setdefault(each.preset, []).append((each.rows, median(seconds)))
-    lines: dict[str, Line] = {}
-    for preset, own in points.items():
-        rows, seconds = np.array(own).T
-        # Relative errors count, and neither part can be below zero.
-        terms = np.column_stack([np.ones(len(own)), rows]) if len(own) > 1 else rows[:, None]
-        solved, _ = nnls(terms / seconds[:, None], np.ones(len(own)))
-        lines[preset] = Line(*solved.tolist()) if len(own) > 1 else Line(0.0, float(solved[0]))
-    return lines
+    return {preset: _line(*np.array(own, float).T) for preset, own in points.items()}
 
 
-def _costs(exchanges: Exchanges) -> Costs:
-    """Latency and seconds per byte with the least relative errors, from what two ranks took without a limit."""
-    messages, payload = ring_of_two(exchanges)
-    terms = np.column_stack([messages, payload]) / exchanges.seconds[:, None]
-    solved, _ = nnls(terms, np.ones(len(terms)))
-    alpha, gamma = solved.tolist()
-    return Costs(max(alpha - exchanges.link.latency_seconds, 0.0), gamma)
+def _line(rows: np.ndarray, seconds: np.ndarray) -> Line:
+    if len(rows) == 1:
+        return Line(0.0, float(seconds[0] / rows[0]))
+    fixed, per_row, _ = lines(rows, seconds[None])[:, 0].tolist()
+    return Line(fixed, per_row)
+
+
+def _costs(exchanges: Mapping[int, Sequence[float]]) -> Costs:
+    """The costs of a message, from all-reduces between two ranks: as many messages as a ring has follow one another."""
+    ring = path("all_reduce", 2)
+    medians = [median(seconds) for seconds in exchanges.values()]
+    latency, per_byte, _ = lines(np.array([*exchanges], float), np.array([medians]))[:, 0].tolist()
+    return Costs(latency / ring.messages, per_byte / ring.share)
 
 
 def _fitted(
     graph: Graph, computing: Mapping[str, Line], two: Configuration, measured: Measured, costs: Costs
 ) -> Fitted:
     alone = computing[two.preset].seconds(two.rows)
-    without = next((seconds for each, seconds in measured.without_exchange.items() if each == two), None)
+    without = measured.without_exchange.get(two)
     contention = median(without) / alone if without else 1.0
     whole, computed = median(measured.steps[two]), alone * contention
 
     def excess(factor: float) -> float:
         return _played(graph, two, computed, costs.times(factor)) - whole
 
-    low, high = _FACTORS
-    factor = (
-        low if excess(low) >= 0 else high if excess(high) <= 0 else float(root_scalar(excess, bracket=_FACTORS).root)
-    )
+    least, most = _FACTORS
+    if excess(least) >= 0:
+        factor = least
+    elif excess(most) <= 0:
+        factor = most
+    else:
+        factor = float(root_scalar(excess, bracket=_FACTORS).root)
     return Fitted(graph, computing, contention, costs.times(factor), factor, -excess(factor))
 
 
@@ -174,38 +204,12 @@ def _played(graph: Graph, asked: Configuration, computed: float, costs: Costs) -
     # Stages of one model see the rows of all workers.
     share = asked.workers if graph.order is Order.STAGES else 1
     layers = layers_of(PRESETS[asked.preset], share * asked.rows, share * computed)
-    return step_seconds(graph, layers, asked.workers, partial(_collective, asked.link, asked.workers, costs))
+    return step_seconds(graph, layers, asked.workers, partial(_collective, asked.wire, asked.workers, costs))
 
 
-def _collective(link: Link, workers: int, costs: Costs, name: str, size: float) -> float:
+def _collective(wire: Wire, workers: int, costs: Costs, name: str, size: float) -> float:
     chain = path(name, 2 if name == "send_receive" else workers)
-    return costs.seconds(link, chain.messages, chain.share * size)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a step is made of, in seconds."""
-
-    alone_seconds: float
-    """The same rows in one worker."""
-    computing_seconds: float
-    """The same beside other workers."""
-    straggling_seconds: float
-    exchange_seconds: float
-    rest_seconds: float
-
-
-def parts_of(model: Model, asked: Configuration) -> Parts:
-    """The parts of a predicted step. Raises UserError as `Model.seconds` does."""
-    alone = model.seconds(replace(asked, workers=1))
-    if asked.workers == 1:
-        return Parts(alone, alone, 0.0, 0.0, 0.0)
-    fitted = model.strategies[asked.strategy]
-    computing = alone * fitted.contention
-    slowest = computing * slowest_of(model.ratios, asked.workers) / slowest_of(model.ratios, 2)
-    # A pipeline's stages compute at the same time, so its whole step may be shorter than one worker's.
-    exchange = _played(fitted.graph, asked, slowest, fitted.costs) - slowest
-    return Parts(alone, computing, slowest - computing, exchange, fitted.rest_seconds)
+    return costs.seconds(wire, chain.messages, chain.share * size)
 
 
 def bands(

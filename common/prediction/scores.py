@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -16,14 +17,14 @@ from common.records.prediction import Baseline, Predicted, Scores
 
 def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Predicted], float]]) -> Scores | None:
     """Score what was predicted and then measured; None where nothing was."""
-    known = [each for each in predicted if each.measured_seconds]
-    if not known:
+    launched = [each for each in predicted if each.measured_seconds]
+    if not launched:
         return None
-    errors = _errors(known, lambda each: each.seconds)
-    launches = [(each, seconds) for each in known for seconds in each.measured_seconds]
-    halves = [each.measured_seconds for each in known if len(each.measured_seconds) > 1]
+    errors = _errors(launched, lambda each: each.seconds)
+    launches = [(each, seconds) for each in launched for seconds in each.measured_seconds]
+    halves = [each.measured_seconds for each in launched if len(each.measured_seconds) > 1]
     return Scores(
-        configurations=len(known),
+        configurations=len(launched),
         launches=len(launches),
         median_error=float(np.median(np.abs(errors))),
         ninth_decile_error=float(np.percentile(np.abs(errors), 90)),
@@ -31,40 +32,40 @@ def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Pred
         bias=float(np.median(errors)),
         covered_80=sum(each.low_80 <= seconds <= each.high_80 for each, seconds in launches),
         covered_95=sum(each.low_95 <= seconds <= each.high_95 for each, seconds in launches),
-        rank_correlation=_rank_correlation(known),
+        rank_correlation=_rank_correlation(launched),
         noise_floor=median(abs(_half(own, 0) / _half(own, 1) - 1) for own in halves) if halves else None,
         baselines=[
             Baseline(
                 name=name,
-                median_error=float(np.median(np.abs(_errors(known, predict)))),
-                ninth_decile_error=float(np.percentile(np.abs(_errors(known, predict)), 90)),
+                median_error=float(np.median(np.abs(_errors(launched, predict)))),
+                ninth_decile_error=float(np.percentile(np.abs(_errors(launched, predict)), 90)),
             )
             for name, predict in baselines.items()
         ],
     )
 
 
-def _errors(known: Sequence[Predicted], predict: Callable[[Predicted], float]) -> np.ndarray:
-    return np.array([predict(each) / median(each.measured_seconds) - 1 for each in known])
+def _errors(launched: Sequence[Predicted], predict: Callable[[Predicted], float]) -> np.ndarray:
+    return np.array([predict(each) / median(each.measured_seconds) - 1 for each in launched])
 
 
 def _half(seconds: Sequence[float], which: int) -> float:
     return median(seconds[which::2])
 
 
-def _rank_correlation(known: Sequence[Predicted]) -> float | None:
+def _rank_correlation(launched: Sequence[Predicted]) -> float | None:
     """Spearman's, over strategies, in each configuration that at least four have; the median of all."""
     groups: dict[tuple[object, ...], list[Predicted]] = {}
-    for each in known:
+    for each in launched:
         key = (each.preset, each.rows, each.workers, each.hosts, each.bandwidth_bits_per_second)
         groups.setdefault(key, []).append(each)
-    found: list[float] = []
+    correlations: list[float] = []
     for own in groups.values():
         if len(own) > 3:
             ranks = [rankdata([each.seconds for each in own])]
             ranks.append(rankdata([median(each.measured_seconds) for each in own]))
-            found.append(float(np.corrcoef(ranks)[0, 1]))
-    return median(found) if found else None
+            correlations.append(float(np.corrcoef(ranks)[0, 1]))
+    return median(correlations) if correlations else None
 
 
 def baselines_of(measured: Measured) -> dict[str, Callable[[Predicted], float]]:
@@ -79,7 +80,7 @@ def baselines_of(measured: Measured) -> dict[str, Callable[[Predicted], float]]:
         nearest = min(own, key=lambda each: abs(math.log(each.rows / asked.rows)))
         return own[nearest] * asked.rows / nearest.rows
 
-    def nearest(asked: Predicted) -> float:
+    def nearest_measured(asked: Predicted) -> float:
         own = [each for each in measured.steps if each.strategy == asked.strategy]
         return median(measured.steps[min(own, key=lambda each: _distance(each, asked))])
 
@@ -96,20 +97,16 @@ def baselines_of(measured: Measured) -> dict[str, Callable[[Predicted], float]]:
             if each.strategy == asked.strategy and each.workers == 2
         ]
         two, seconds = pairs[0]
-        one = median(measured.steps[min(_alike(measured, two), key=lambda each: each.rows)])
+        one = median(measured.steps[replace(two, workers=1, hosts=1, oversubscribed=False)])
         # N workers take s N + 1 - s times as long for N times the rows, where s is the part that doesn't divide.
         serial = min(max(seconds / one - 1, 0.0), 1.0)
         return alone(asked) * (serial * asked.workers + 1 - serial)
 
-    return {"nearest measured": nearest, "computing plus bytes over bandwidth": bytes_over_bandwidth, "Amdahl": amdahl}
-
-
-def _alike(measured: Measured, two: Configuration) -> list[Configuration]:
-    return [
-        each
-        for each in measured.steps
-        if (each.strategy, each.preset, each.rows, each.workers) == (two.strategy, two.preset, two.rows, 1)
-    ]
+    return {
+        "nearest measured": nearest_measured,
+        "computing plus bytes over bandwidth": bytes_over_bandwidth,
+        "Amdahl": amdahl,
+    }
 
 
 def _distance(each: Configuration, asked: Predicted) -> tuple[int, float, float]:

@@ -80,6 +80,10 @@ class Virtual(Part, frozen=True, kw_only=True):
     cores_per_host: Amount | None = None
 
 
+WIRE_BYTES, PAYLOAD_BYTES = 1514, 1448
+"""Of a full TCP segment, with a time stamp in its header, on Ethernet: all of it, and the part that is data."""
+
+
 class Link(Part, frozen=True, kw_only=True):
     """What a link carries from one host to another."""
 

@@ -37,17 +37,15 @@ class Predicted(Part, frozen=True, kw_only=True):
     rest_seconds: float
     """What no factor on the costs of messages explains of the step of two workers."""
     is_extrapolated: bool
-    """Whether more workers, or another link, are asked for than predictions were verified with."""
+    """Whether more workers are asked for than predictions are held to launches with."""
     oversubscribed: bool = False
     """Whether workers share cores."""
     half_efficiency_workers: Count | None = None
     """The most workers, by doubling, that are half as efficient as one at least; None where all tried are."""
     bandwidth_for_90: Amount | None = None
     """The least bandwidth, in bits per second, with which they are 90 % as efficient as one; None where none does."""
-    launches: Count = 0
-    """How many were made of it afterwards."""
     measured_seconds: list[Seconds] = []
-    """Of each of these."""
+    """Of each launch that was made of it afterwards."""
 
     @property
     def efficiency(self) -> float:

@@ -6,14 +6,12 @@ virtual hosts, predicts what it then holds out, launches that, and scores itself
 """
 
 import dataclasses
-import hashlib
 import math
 import random
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -39,12 +37,12 @@ from common.launching.virtual_hosts.description import parse_bandwidth, parse_du
 from common.measurement import machine
 from common.paths import ROOT
 from common.prediction import forecast, model, scores
-from common.prediction.measured import Configuration, Measured, configuration_of, measured, seconds_of
-from common.prediction.messages import Link
+from common.prediction.measured import Configuration, Measured, measured
+from common.prediction.messages import Wire
 from common.records import manifest
 from common.records.collectives import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
-from common.records.prediction import Predicted, Predictions, Scores, predictions_path
+from common.records.prediction import Predictions, Scores, predictions_path
 from common.records.training import Record
 from common.sessions import comparison_scope, placement
 from common.sessions.folder import FINISHED
@@ -55,6 +53,9 @@ HOSTS = 4
 
 SWEEPS, HELD = "sweeps", "held_out"
 """The folders of the libraries' launches, and of those that were held out, below the session's."""
+
+_SOURCES = {"compare": ("quick", "full"), "collectives": ("collectives",)}
+"""By the sessions that predictions rest on how the names of their folders end."""
 
 _PRESETS = ("pathway", "digits", "mnist_5k")
 """Of which one worker is measured, at two batches; two workers are measured on the first alone."""
@@ -109,7 +110,7 @@ class Scope:
             if workers % hosts:
                 raise UserError(f"--workers {workers} can't be alike on {hosts} hosts: give a multiple of the hosts.")
             local_batch(self.task, workers)
-        _ = self.link
+        _ = self.wire
 
     @property
     def worlds(self) -> list[tuple[int, int]]:
@@ -123,17 +124,20 @@ class Scope:
         return dataclasses.replace(task, scaling=self.scaling, batch=task.batch if self.batch is None else self.batch)
 
     @property
-    def link(self) -> Link:
+    def wire(self) -> Wire:
         """What joins hosts. Raises UserError for a bandwidth or a time without a unit."""
         bits = parse_bandwidth(self.bandwidth) if self.bandwidth else None
-        return Link(bits, parse_duration(self.latency) if self.latency else 0.0)
+        return Wire(bits, parse_duration(self.latency) if self.latency else 0.0)
 
     @property
     def chosen(self) -> list[Strategy]:
         """The strategies of a verification: those that are named, or all that have a graph and go over hosts."""
-        known = [each for each in catalogue.strategies().values() if each.graph and each.launcher.across_hosts]
-        known = [each for each in known if not each.work.is_divided]
-        return [each for each in known if not self.strategies or each.name in self.strategies]
+        return [
+            each
+            for each in catalogue.strategies().values()
+            if each.graph and each.launcher.across_hosts and not each.work.is_divided
+            if not self.strategies or each.name in self.strategies
+        ]
 
 
 @dataclass(frozen=True)
@@ -162,45 +166,33 @@ def main() -> None:
 
 def _predict(console: Console, arguments: Arguments) -> None:
     scope, output = arguments.scope, arguments.output
-    wanted = {"a comparison": ("compare", ("quick", "full")), "collectives": ("collectives", ("collectives",))}
+    results = arguments.session.results
     if output.plan:
-        for what, (_, kinds) in wanted.items():
-            folder = _newest(arguments.session.results, kinds)
-            console.print(f"{what}: {folder or 'none yet, so it is measured first'}")
+        for session, kinds in _SOURCES.items():
+            console.print(f"{session}: {_newest(results, kinds) or 'none yet, so it is made first'}")
         return
     ensure_writable(output.out)
-    folders: list[Path] = []
-    for module, kinds in wanted.values():
-        if _newest(arguments.session.results, kinds) is None:
-            command = [sys.executable, "-m", f"common.sessions.{module}", "--results", str(arguments.session.results)]
-            if subprocess.run(command, cwd=ROOT).returncode and _newest(arguments.session.results, kinds) is None:
-                raise UserError(f"Nothing is measured here: `nox -s {module}` didn't come to its end; mend it first.")
-        folder = _newest(arguments.session.results, kinds)
-        assert folder, "It was made just now."
-        folders.append(folder)
+    folders = [_newest(results, kinds) or _made(results, session, kinds) for session, kinds in _SOURCES.items()]
     records = read_records(folders[0], Record)
     _refuse_others(records.values(), folders[0])
-    known = measured(records.values(), read_records(folders[1], CollectivesRecord).values())
-    fitted = model.fit(known)
-    missing = [name for name in scope.strategies if name not in fitted.strategies]
+    measurements = measured(records.values(), read_records(folders[1], CollectivesRecord).values())
+    strategies = model.fit(measurements).strategies
+    missing = [name for name in scope.strategies if name not in strategies]
     if missing:
         raise UserError(
             f"{missing[0]} isn't in {folders[0]} with one worker and with two: compare it, or leave it out."
         )
+    task = scope.task
     asked = [
-        Configuration(name, scope.task.preset, local_batch(scope.task, workers), workers, hosts, _link(scope, hosts))
-        for name in scope.strategies or fitted.strategies
+        Configuration(
+            name, task.preset, local_batch(task, workers), workers, hosts, scope.wire if hosts > 1 else Wire()
+        )
+        for name in scope.strategies or strategies
         for workers, hosts in scope.worlds
-        if workers <= forecast.most_workers(name, scope.task.preset)
+        if workers <= forecast.most_workers(name, task.preset)
     ]
     with begin(console, "predict", arguments, f"{scope}\n{folders}") as session:
-        predictions = Predictions(
-            predicted_at=_now(),
-            sources=[folder.name for folder in folders],
-            digest=_digest(fitted),
-            assumptions=forecast.assumptions(known),
-            predicted=forecast.forecast(known, asked),
-        )
+        predictions = forecast.predictions(measurements, asked, [folder.name for folder in folders])
         _keep(session.folder, predictions)
     _print(console, predictions)
     sys.exit(report("reports.prediction", session.folder, output.out))
@@ -212,28 +204,25 @@ def _newest(results: Path, kinds: Sequence[str]) -> Path | None:
     return max(ended, key=lambda each: each.name, default=None)
 
 
+def _made(results: Path, session: str, kinds: Sequence[str]) -> Path:
+    """The folder of a session that is made now. Raises UserError where it doesn't come to its end."""
+    subprocess.run([sys.executable, "-m", f"common.sessions.{session}", "--results", str(results)], cwd=ROOT)
+    folder = _newest(results, kinds)
+    if folder is None:
+        raise UserError(f"Nothing is measured here: `nox -s {session}` didn't come to its end; mend it first.")
+    return folder
+
+
 def _refuse_others(records: Iterable[Record], folder: Path) -> None:
     """Raises UserError where what was measured is another machine's, or another commit's."""
-    here = machine.host_facts()
+    processor, commit = machine.host_facts().processor, machine.git_commit()
     for record in records:
         if record.status != "ok":
             continue
-        if record.host.processor != here.processor:
+        if record.host.processor != processor:
             raise UserError(f"{folder} was measured on another machine: run `nox -s compare` on this one.")
-        if record.git_commit != machine.git_commit():
+        if record.git_commit != commit:
             raise UserError(f"{folder} was measured at commit {record.git_commit}: run `nox -s compare` at this one.")
-
-
-def _link(scope: Scope, hosts: int) -> Link:
-    return scope.link if hosts > 1 else Link()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _digest(fitted: model.Model) -> str:
-    return hashlib.sha256(repr(fitted).encode()).hexdigest()
 
 
 def _keep(folder: Path, predictions: Predictions) -> None:
@@ -250,7 +239,7 @@ def _verify(console: Console, arguments: Arguments) -> None:
     hosts, spread = placement.find(console, "common.sessions.predict", selection, (1, 2, HOSTS), output.plan)
     assert spread, "Virtual hosts are several."
     if output.plan:
-        launches = [*fitted_to(scope, spread, 1)]
+        launches = [*fitted_to(scope, 1)]
         console.print(
             f"{scope.repetitions} rounds of {len(launches)} launches that the models are fitted to, then 2 rounds of "
             f"{scope.held_out} configurations that are held out."
@@ -271,23 +260,14 @@ def _verify(console: Console, arguments: Arguments) -> None:
 
 def stages(scope: Scope, spread: Hosts, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
     """Rounds that models are fitted to; then predictions are kept, and rounds follow of what they hold out."""
-    yield from rounds_of(scope.repetitions, seed, partial(fitted_to, scope, spread))
+    yield from rounds_of(scope.repetitions, seed, partial(fitted_to, scope))
     path = predictions_path(folder)
     if not path.exists():
-        known = _known(folder)
-        fitted = model.fit(known)
-        digest = _digest(fitted)
-        asked = [configuration for configuration, _ in drawn(scope, spread, digest, [*fitted.strategies])]
-        _keep(
-            folder,
-            Predictions(
-                predicted_at=_now(),
-                sources=[folder.name],
-                digest=digest,
-                assumptions=forecast.assumptions(known),
-                predicted=forecast.forecast(known, asked),
-            ),
-        )
+        measurements = _fitted_records(folder)
+        fitted = model.fit(measurements)
+        held = drawn(scope, spread, forecast.digest_of(fitted), [*fitted.strategies])
+        configurations = [configuration for configuration, _ in held]
+        _keep(folder, forecast.predictions(measurements, configurations, [folder.name]))
     kept = read_record(path, Predictions)
     names = [*dict.fromkeys(each.strategy for each in kept.predicted)]
     held = [launch for _, launch in drawn(scope, spread, kept.digest, names)]
@@ -298,7 +278,7 @@ def stages(scope: Scope, spread: Hosts, seed: int, folder: Path) -> Iterator[Sta
         yield Stage("held out", f"held out, round {number} of 2", launches)
 
 
-def fitted_to(scope: Scope, spread: Hosts, repetition: int) -> Iterator[Planned]:
+def fitted_to(scope: Scope, repetition: int) -> Iterator[Planned]:
     """A round of what models are fitted to: one worker at two batches of each preset, two workers on the first preset
     with exchange and without, as fast as links go, and each library's all-reduce between two ranks.
     """
@@ -318,7 +298,7 @@ def fitted_to(scope: Scope, spread: Hosts, repetition: int) -> Iterator[Planned]
 def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> list[tuple[Configuration, PlannedLaunch]]:
     """What is held out: the digest of the models draws a preset, a batch, hosts and a bandwidth for each strategy."""
     draw = random.Random(digest)
-    found: list[tuple[Configuration, PlannedLaunch]] = []
+    held: list[tuple[Configuration, PlannedLaunch]] = []
     for _ in range(math.ceil(scope.held_out / len(names))):
         preset, batch = draw.choice(_PRESETS), draw.choice(_HELD_BATCHES)
         # Twice as many configurations have cores of their own as share them.
@@ -326,11 +306,11 @@ def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> lis
         low, high = map(math.log, _HELD_MBITS)
         bits = None if draw.random() < 0.2 else 1e6 * round(math.exp(draw.uniform(low, high)))
         for name in names:
-            launch = _launch(catalogue.find(name), preset, batch, workers, bits, 1)
-            shares = workers > (spread.cores_together or workers)
-            configuration = Configuration(name, preset, batch, workers, workers, Link(bits), oversubscribed=shares)
-            found.append((configuration, launch))
-    return found
+            strategy, size = catalogue.find(name), Size(workers, workers, bits)
+            is_shared = comparison_scope.is_oversubscribed(comparison_scope.Scope(spread=spread), strategy, size)
+            configuration = Configuration(name, preset, batch, workers, workers, Wire(bits), is_shared)
+            held.append((configuration, _launch(strategy, preset, batch, workers, bits, 1)))
+    return held
 
 
 def _launch(
@@ -361,7 +341,7 @@ def _read(path: Path) -> Record | CollectivesRecord:
     return read_record(path, CollectivesRecord if path.parent.name == SWEEPS else Record)
 
 
-def _known(folder: Path) -> Measured:
+def _fitted_records(folder: Path) -> Measured:
     """What the models of a verification are fitted to, which lies in its folder before anything that is held out."""
     return measured(read_records(folder, Record).values(), read_records(folder / SWEEPS, CollectivesRecord).values())
 
@@ -369,19 +349,12 @@ def _known(folder: Path) -> Measured:
 def _scored(folder: Path) -> Predictions:
     """The predictions with what was measured of each, and how well they did."""
     kept = read_record(predictions_path(folder), Predictions)
-    seconds: dict[tuple[object, ...], list[float]] = {}
-    for record in read_records(folder / HELD, Record).values():
-        if record.status != "ok":
-            continue
-        each = configuration_of(record)
-        key = (each.strategy, each.preset, each.rows, each.workers, each.link.bandwidth_bits_per_second)
-        seconds.setdefault(key, []).append(seconds_of(record))
-    held: list[Predicted] = []
-    for each in kept.predicted:
-        key = (each.strategy, each.preset, each.rows, each.workers, each.bandwidth_bits_per_second)
-        own = seconds.get(key, [])
-        held.append(structs.replace(each, measured_seconds=own, launches=len(own)))
-    baselines = scores.baselines_of(_known(folder))
+    launched = measured(read_records(folder / HELD, Record).values(), ()).steps
+    held = [
+        structs.replace(each, measured_seconds=[*launched.get(forecast.configuration_of(each), ())])
+        for each in kept.predicted
+    ]
+    baselines = scores.baselines_of(_fitted_records(folder))
     return structs.replace(
         kept,
         predicted=held,

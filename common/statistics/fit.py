@@ -162,17 +162,19 @@ def _divided(sizes: np.ndarray, seconds: np.ndarray, pieces: int) -> _Divided:
     divisions = [[*pairwise((0, *cuts, len(sizes)))] for cuts in inner]
     divisions = [spans for spans in divisions if all(end - first >= FEWEST_SIZES for first, end in spans)]
     spans_of_any = {span for spans in divisions for span in spans}
-    lines = {span: _lines(sizes[slice(*span)], seconds[:, slice(*span)]) for span in spans_of_any}
-    misfits = np.array([sum(lines[span][-1] for span in spans) for spans in divisions])
+    lines_of = {span: lines(sizes[slice(*span)], seconds[:, slice(*span)]) for span in spans_of_any}
+    misfits = np.array([sum(lines_of[span][-1] for span in spans) for spans in divisions])
     best = np.argmin(misfits, axis=0)
     chosen = [
-        [(sizes[span[0]], *lines[span][:, series]) for span in divisions[each]] for series, each in enumerate(best)
+        [(sizes[span[0]], *lines_of[span][:, series]) for span in divisions[each]] for series, each in enumerate(best)
     ]
     return _Divided(*np.moveaxis(np.array(chosen), -1, 0))
 
 
-def _lines(sizes: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Latency, seconds per byte and misfit (3, series) of the best line through each series of `seconds`.
+def lines(sizes: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Latency, seconds per byte and misfit (3, series) of the best line through each of `seconds` (series, sizes).
+
+    The squares of the relative errors are least, with neither latency nor time per byte below zero.
 
     It is weighted non-negative least squares in closed form: without the constraint at most one of the two can be below
     zero, since all sizes and times are above it, and the best that is allowed then has that one at zero. A general

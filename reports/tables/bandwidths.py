@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from common.contract import mlp
-from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from common.records.training import Record
 from reports.tables import pairs, summaries
 

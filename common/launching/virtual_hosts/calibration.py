@@ -16,13 +16,10 @@ from common.errors import UserError
 from common.launching.hosts import link as tcp
 from common.launching.virtual_hosts import description, kernel
 from common.launching.virtual_hosts.description import BURST_BYTES, Description, address_of
-from common.records.header import Link
+from common.records.header import PAYLOAD_BYTES, WIRE_BYTES, Link
 
 TOLERANCE = 0.1
 """By which share of what was asked for a link may miss it."""
-
-WIRE_BYTES, PAYLOAD_BYTES = 1514, 1448
-"""Of a full TCP segment, with a time stamp in its header, on Ethernet: all of it, and the part that is data."""
 
 MEASURING_SECONDS = (0.75, 2.75)
 """For how long a link is measured, and for how long once more where that misses what was asked for: what else runs on

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from common.prediction.measured import Configuration, Exchanges, Measured
-from common.prediction.messages import Link
+from common.prediction.measured import Configuration, Measured
 
 ALPHA, GAMMA, PER_ROW = 1e-4, 2e-9, 1e-4
 SIZE = 1_605_632
@@ -32,7 +31,6 @@ def make_measured(rest=REST, launches=3) -> Measured:
             steps[configuration(strategy, 1, rows)] = [PER_ROW * rows] * launches
         without[configuration(strategy, 2)] = [1.1 * PER_ROW * 64] * launches
         steps[configuration(strategy, 2)] = [1.1 * PER_ROW * 64 + exchange_seconds(2) + rest] * launches
-    sizes = np.array([8, 4096, 2**20, 2**22] * launches)
-    exchanges = Exchanges(sizes, 2 * ALPHA + sizes * GAMMA, Link())
+    exchanges = {size: [2 * ALPHA + size * GAMMA] * launches for size in (8, 4096, 2**20, 2**22)}
     libraries = dict.fromkeys(("gloo", "tensorflow", "jax"), exchanges)
     return Measured(steps, without, np.array([1.0]), libraries)

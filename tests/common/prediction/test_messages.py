@@ -5,7 +5,7 @@ import math
 import pytest
 
 from common.prediction import messages
-from common.prediction.messages import Costs, Link, Path, by_formula, path, played
+from common.prediction.messages import Costs, Path, Wire, by_formula, path, played
 
 COSTS = Costs(alpha_seconds=1e-4, gamma_seconds_per_byte=1e-9)
 POWERS = (2, 4, 8, 16, 32, 64)
@@ -39,13 +39,13 @@ def test_a_single_rank_sends_nothing():
 
 def test_what_is_slower_sets_the_pace_of_bytes_the_wire_or_the_processor():
     # 100 Mbit/s carry 1,448 of 1,514 bytes: 83.65 ns a byte, where the processor takes 1 ns.
-    assert COSTS.seconds(Link(100e6), 2, 1e6) == pytest.approx(2e-4 + 1e6 * 8 / 100e6 * 1514 / 1448)
-    assert COSTS.seconds(Link(1e12), 2, 1e6) == pytest.approx(2e-4 + 1e-3)
-    assert COSTS.seconds(Link(), 2, 1e6) == pytest.approx(2e-4 + 1e-3)
+    assert COSTS.seconds(Wire(100e6), 2, 1e6) == pytest.approx(2e-4 + 1e6 * 8 / 100e6 * 1514 / 1448)
+    assert COSTS.seconds(Wire(1e12), 2, 1e6) == pytest.approx(2e-4 + 1e-3)
+    assert COSTS.seconds(Wire(), 2, 1e6) == pytest.approx(2e-4 + 1e-3)
 
 
 def test_each_message_waits_for_the_latency():
-    assert COSTS.seconds(Link(latency_seconds=0.01), 6, 0) == pytest.approx(6 * 0.0101)
+    assert COSTS.seconds(Wire(latency_seconds=0.01), 6, 0) == pytest.approx(6 * 0.0101)
 
 
 def test_a_collective_without_a_formula_is_refused():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from common.prediction.messages import Link
-from common.prediction.model import bands, fit, parts_of, slowest_of
+from common.prediction.messages import Wire
+from common.prediction.model import bands, fit, slowest_of
 from tests.common.prediction.made_up import (
     ALPHA,
     FACTOR,
@@ -52,13 +52,13 @@ def test_more_workers_take_the_ring_of_more(model, workers):
 
 
 def test_a_slow_link_takes_what_its_bits_do(model):
-    link = Link(100e6, 0.001)
+    wire = Wire(100e6, 0.001)
     waiting = 2 * (FACTOR * ALPHA + 0.001) + SIZE * 8 / 100e6 * 1514 / 1448
-    assert model.seconds(configuration(workers=2, link=link)) == pytest.approx(1.1 * PER_ROW * 64 + waiting)
+    assert model.seconds(configuration(workers=2, wire=wire)) == pytest.approx(1.1 * PER_ROW * 64 + waiting)
 
 
 def test_the_parts_of_a_step_are_the_step(model):
-    parts = parts_of(model, configuration(workers=16))
+    parts = model.parts(configuration(workers=16))
     whole = parts.computing_seconds + parts.straggling_seconds + parts.exchange_seconds + parts.rest_seconds
     assert whole == pytest.approx(model.seconds(configuration(workers=16)))
     assert parts.computing_seconds == pytest.approx(1.1 * parts.alone_seconds)
@@ -74,7 +74,7 @@ def test_the_slowest_of_many_is_the_expected_maximum():
 
 def test_stragglers_make_computing_longer_the_more_workers_there_are():
     model = fit(dataclasses.replace(make_measured(), ratios=np.linspace(0.9, 1.2, 100)))
-    parts = [parts_of(model, configuration(workers=workers)) for workers in (2, 4, 1024)]
+    parts = [model.parts(configuration(workers=workers)) for workers in (2, 4, 1024)]
     assert parts[0].straggling_seconds == pytest.approx(0)
     assert 0 < parts[1].straggling_seconds < parts[2].straggling_seconds
 

@@ -3,14 +3,14 @@
 import pytest
 from msgspec import structs
 
-from common.prediction.forecast import forecast
-from common.prediction.messages import Link
+from common.prediction.forecast import predictions
+from common.prediction.messages import Wire
 from common.prediction.scores import baselines_of, score
 from tests.common.prediction.made_up import PER_ROW, SIZE, configuration, make_measured
 
 
 def predicted(measured_over_predicted, strategy="torch_ddp"):
-    [row] = forecast(make_measured(), [configuration(strategy, 4)])
+    [row] = predictions(make_measured(), [configuration(strategy, 4)], []).predicted
     return structs.replace(row, measured_seconds=[row.seconds * ratio for ratio in measured_over_predicted])
 
 
@@ -61,5 +61,5 @@ def test_baselines_worked_out_by_hand():
 
 
 def test_a_link_makes_no_other_number_of_workers_nearer():
-    row = forecast(make_measured(), [configuration(workers=2, link=Link(1e7))])[0]
+    [row] = predictions(make_measured(), [configuration(workers=2, wire=Wire(1e7))], []).predicted
     assert baselines_of(make_measured())["nearest measured"](row) == make_measured().steps[configuration(workers=2)][0]

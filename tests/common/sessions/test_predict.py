@@ -87,7 +87,7 @@ def test_the_plan_says_what_is_there_and_runs_nothing(monkeypatch, tmp_path, cap
     assert "20260101T000000-quick" in said
     assert not [*tmp_path.glob("*-predict")]
     run(monkeypatch, tmp_path / "elsewhere", "--plan")
-    assert "a comparison: none yet, so it is measured first" in capsys.readouterr().out
+    assert "compare: none yet, so it is made first" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_what_cannot_be_asked_is_refused(values, said):
 
 
 def test_a_bandwidth_and_a_latency_are_read_with_their_units():
-    link = Scope(bandwidth="25Gbit", latency="10us").link
-    assert (link.bandwidth_bits_per_second, link.latency_seconds) == pytest.approx((25e9, 1e-5))
+    wire = Scope(bandwidth="25Gbit", latency="10us").wire
+    assert (wire.bandwidth_bits_per_second, wire.latency_seconds) == pytest.approx((25e9, 1e-5))
 
 
 def test_models_are_fitted_to_one_worker_and_two_at_one_link():
     scope = Scope(strategies=("torch_ddp",))
-    launches = [*fitted_to(scope, SPREAD, 1)]
+    launches = [*fitted_to(scope, 1)]
     worlds = {(each.launch.workers, each.launch.bandwidth_bits_per_second) for each in launches if not each.folder}
     assert worlds == {(1, None), (2, None)}
     assert [each.launch.library.name for each in launches if each.folder == SWEEPS] == ["gloo"]

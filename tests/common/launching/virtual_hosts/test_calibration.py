@@ -7,9 +7,9 @@ import pytest
 
 from common.errors import UserError
 from common.launching.virtual_hosts import calibration
-from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES, check, measure
+from common.launching.virtual_hosts.calibration import check, measure
 from common.launching.virtual_hosts.description import Cable, Description, address_of
-from common.records.header import Link
+from common.records.header import PAYLOAD_BYTES, WIRE_BYTES, Link
 
 ASKED = Cable(100e6, 0.001)
 

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from common.errors import UserError
-from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import INTERFACE, SOCKET, VARIABLE, Cable
 from common.paths import ROOT
+from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from tests.hosts import bytes_sent_by, cluster_of, processes_of, require_ssh
 from tests.hosts_apart import SECONDS_APART
 
