@@ -50,6 +50,8 @@ class Job:
     hosts: int = 1
     bandwidth_bits_per_second: float | None = None
     """Of the links of virtual hosts, where it was chosen."""
+    delay_seconds: float | None = None
+    """Of these links; None: as they were made."""
     processes_beside: int = 0
     """Those beside its workers."""
     check: Callable[[int], None] = lambda gpus: None
@@ -106,6 +108,8 @@ class PlannedLaunch:
     """How many hosts its workers are on in a comparison over several; None: on this machine, without any ssh."""
     bandwidth_bits_per_second: float | None = None
     """Of the links of virtual hosts, where it was chosen."""
+    delay_seconds: float | None = None
+    """As `Job` has it."""
     runner: Literal["busy", "tracer"] | None = None
     """What runs its script: busy work in its loop, or the tracer of its framework, which leaves a step's messages."""
 
@@ -121,6 +125,7 @@ class PlannedLaunch:
         world += [] if self.task.batch == PRESETS[self.task.preset].batch else [f"{self.task.batch}rows"]
         world += [] if self.hosts is None else [f"{self.hosts}h"]
         world += [f"{self.bandwidth_bits_per_second / 1e6:g}Mbit"] if self.bandwidth_bits_per_second else []
+        world += [f"{self.delay_seconds * 1e3:g}ms"] if self.delay_seconds else []
         return "-".join([*world, *details, last])
 
     def job(self, folder: Path) -> Job:
@@ -155,6 +160,7 @@ class PlannedLaunch:
             runner=runner,
             hosts=self.hosts or 1,
             bandwidth_bits_per_second=self.bandwidth_bits_per_second,
+            delay_seconds=self.delay_seconds,
             processes_beside=strategy.processes_beside(self.options),
             check=check,
         )

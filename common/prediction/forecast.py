@@ -51,7 +51,6 @@ def configuration_of(predicted: Predicted) -> Configuration:
         workers=predicted.workers,
         hosts=predicted.hosts,
         wire=Wire(predicted.bandwidth_bits_per_second, predicted.latency_seconds),
-        oversubscribed=predicted.oversubscribed,
     )
 
 
@@ -108,7 +107,7 @@ def _bandwidth_for(model: Model, each: Configuration, efficiency: float) -> floa
     """The least bandwidth with that efficiency, found by halving the interval of its logarithm; None where none has."""
 
     def reaches(bits: float) -> bool:
-        return _efficiency(model, replace(each, wire=Wire(bits, each.wire.latency_seconds))) >= efficiency
+        return _efficiency(model, replace(each, wire=replace(each.wire, bandwidth_bits_per_second=bits))) >= efficiency
 
     if each.workers == 1 or not reaches(_FASTEST_BITS):
         return None
@@ -126,10 +125,11 @@ def assumptions(measured: Measured) -> list[str]:
         "Each worker has a core of its own, as fast as here, and each host's link is as fast as asked, in both "
         "directions and with no other traffic: a switch that blocks isn't modelled.",
         "All-reduces are rings. A message takes latency plus the wire's time or the processor's, whichever is longer.",
+        "A message waits for the way between hosts twice, since its receiver first says that it is ready.",
         "Latency and the processor's time per byte are those of this machine's loopback or virtual links, fitted to "
         f"{len(measured.exchanges)} libraries.",
         "Ranks are late independently of one another, by as much as one machine's windows differed; none takes more "
         f"than {most:.2f} times the median.",
-        "What a strategy does around its messages grows with their number and their bytes, as with two workers.",
+        "What a strategy does around a collective takes as long among many workers as between two.",
         "NVLink, NCCL's trees, more than one switch and shared clusters were never measured.",
     ]

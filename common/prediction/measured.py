@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from common.contract.task import Task
+from common.declarations import catalogue
 from common.prediction.messages import Wire
 from common.records import metrics
 from common.records.collectives import CollectivesRecord, transfer_seconds
@@ -29,8 +31,13 @@ class Configuration:
     workers: int
     hosts: int
     wire: Wire = field(default_factory=Wire)
-    oversubscribed: bool = False
-    """Whether its workers share cores."""
+    crowding: float = field(default=1.0, compare=False)
+    """Threads per core, where there are more threads than cores; else 1."""
+
+    @property
+    def oversubscribed(self) -> bool:
+        """Whether its workers share cores."""
+        return self.crowding > 1
 
 
 @dataclass(frozen=True)
@@ -71,8 +78,15 @@ def configuration_of(record: Record) -> Configuration:
         workers=record.world_size,
         hosts=max(1, len(record.hosts)),
         wire=Wire(bits, (virtual.delay_seconds or 0.0) if virtual else 0.0) if len(record.hosts) > 1 else Wire(),
-        oversubscribed=record.oversubscribed,
+        crowding=crowding_of(record.strategy, record.world_size, record.host.cores) if record.oversubscribed else 1.0,
     )
+
+
+def crowding_of(strategy: str, workers: int, cores: int | None) -> float:
+    """As `Configuration` has it, of so many workers, and the processes beside them, on one machine."""
+    declared = catalogue.find(strategy)
+    processes = workers + declared.processes_beside(declared.options())
+    return max(1.0, processes * Task.threads / cores) if cores else 1.0
 
 
 def seconds_of(record: Record) -> float:

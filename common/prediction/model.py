@@ -2,14 +2,15 @@
 
 Computing is a line over the rows of a worker: the strategy's own with one worker, or its baseline's. Contention is what
 computing takes beside another worker, over alone. Latency and time per byte are those of the library that carries the
-messages, times a factor with which the graph plays the step that two workers took: what a strategy does around its
-messages grows with their number and their bytes. The rest is what no factor explains, and is taken to stay as it is.
+messages. What two workers took more than the graph plays with these is the overhead of each of its collectives, however
+many ranks there are; where they took less, the library's costs are multiplied by a factor. The rest is what neither
+explains, and is taken to stay as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
@@ -26,8 +27,11 @@ from common.prediction.messages import Costs, Wire, path
 from common.prediction.steps import layers_of, step_seconds
 from common.statistics.fit import lines
 
-_FACTORS = (0.05, 100.0)
-"""The least and the largest factor that is tried."""
+_LEAST_FACTOR = 0.05
+"""The least that a library's own costs are multiplied by."""
+
+_QUARTILES = 1.349
+"""Standard deviations of a normal distribution between its quartiles."""
 
 _USUAL_SPREAD = 0.3
 """Of the logarithms of factors, where too few strategies were measured to tell."""
@@ -54,9 +58,11 @@ class Fitted:
     """By preset."""
     contention: float
     costs: Costs
-    """Of its library, times the factor."""
     factor: float
+    """What two workers took to exchange, over what the library's own costs give."""
     rest_seconds: float
+    crowding: float
+    """Of the two workers that were measured, as `Configuration` has it."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +91,15 @@ class Model:
     ratios: np.ndarray
     """As `Measured` has them."""
 
-    def seconds(self, asked: Configuration, software: float = 1.0) -> float:
-        """Seconds per step, where latency and the processor's time per byte are `software` times as long.
+    def seconds(self, asked: Configuration, software: float = 1.0, busy: float = 0.5) -> float:
+        """Seconds per step. Raises UserError as `parts` does."""
+        return self.parts(asked, software, busy).seconds
 
-        Raises UserError as `parts` does.
-        """
-        return self.parts(asked, software).seconds
+    def parts(self, asked: Configuration, software: float = 1.0, busy: float = 0.5) -> Parts:
+        """The parts of a step, where latency and the processor's time per byte are `software` times as long.
 
-    def parts(self, asked: Configuration, software: float = 1.0) -> Parts:
-        """The parts of that step.
+        Where workers share cores, computing and copying take as many times as long as there are threads to a core.
+        Latency does where all of it is processor time (`busy` is 1), and stays where all of it is waiting (0).
 
         Raises UserError for a strategy that wasn't measured, or a preset of which nothing was.
         """
@@ -106,10 +112,12 @@ class Model:
         alone = line.seconds(asked.rows)
         if asked.workers == 1:
             return Parts(alone, alone, 0.0, 0.0, 0.0)
-        computing = alone * fitted.contention
+        crowding = asked.crowding / fitted.crowding
+        computing = alone * fitted.contention * crowding
+        costs = fitted.costs.times(software * crowding**busy, software * crowding)
         slowest = computing * slowest_of(self.ratios, asked.workers) / slowest_of(self.ratios, 2)
         # A pipeline's stages compute at the same time, so its whole step may be shorter than one worker's.
-        exchange = _played(fitted.graph, asked, slowest, fitted.costs.times(software)) - slowest
+        exchange = _played(fitted.graph, asked, slowest, costs) - slowest
         return Parts(alone, computing, slowest - computing, exchange, fitted.rest_seconds)
 
 
@@ -146,7 +154,7 @@ def fit(measured: Measured) -> Model:
             default=None,
         )
         if two:
-            fitted[name] = _fitted(strategy.graph, computing, two, measured, _costs(exchanges))
+            fitted[name] = _fitted(strategy.graph, computing, two, measured, _costs(exchanges, strategy.graph))
     if not fitted:
         raise UserError(
             "Nothing was measured that a prediction needs, a strategy with one worker and with two, and its library's "
@@ -171,12 +179,17 @@ def _line(rows: np.ndarray, seconds: np.ndarray) -> Line:
     return Line(fixed, per_row)
 
 
-def _costs(exchanges: Mapping[int, Sequence[float]]) -> Costs:
-    """The costs of a message, from all-reduces between two ranks: as many messages as a ring has follow one another."""
+def _costs(exchanges: Mapping[int, Sequence[float]], graph: Graph) -> Costs:
+    """The costs of a message, from all-reduces between two ranks: as many messages as a ring has follow one another.
+
+    Where gradients are fused, each of these all-reduces waited for half a cycle, and followed one that agrees on it.
+    """
     ring = path("all_reduce", 2)
+    agreed = 2 if graph.order is Order.FUSED else 1
     medians = [median(seconds) for seconds in exchanges.values()]
     latency, per_byte, _ = lines(np.array([*exchanges], float), np.array([medians]))[:, 0].tolist()
-    return Costs(latency / ring.messages, per_byte / ring.share)
+    latency = max(0.0, latency - graph.cycle_seconds / 2)
+    return Costs(latency / (agreed * ring.messages), per_byte / ring.share)
 
 
 def _fitted(
@@ -187,20 +200,35 @@ def _fitted(
     contention = median(without) / alone if without else 1.0
     whole, computed = median(measured.steps[two]), alone * contention
 
-    def excess(factor: float) -> float:
-        return _played(graph, two, computed, costs.times(factor)) - whole
+    def excess(costs: Costs) -> float:
+        return _played(graph, two, computed, costs) - whole
 
-    least, most = _FACTORS
-    if excess(least) >= 0:
-        factor = least
-    elif excess(most) <= 0:
-        factor = most
+    least, of_library = costs.times(_LEAST_FACTOR, _LEAST_FACTOR), excess(costs) + whole - computed
+    if excess(costs) <= 0:
+        overhead = root_scalar(lambda each: excess(replace(costs, overhead_seconds=each)), bracket=(0.0, whole)).root
+        costs = replace(costs, overhead_seconds=float(overhead))
+    elif excess(least) >= 0:
+        costs = least
     else:
-        factor = float(root_scalar(excess, bracket=_FACTORS).root)
-    return Fitted(graph, computing, contention, costs.times(factor), factor, -excess(factor))
+        less = root_scalar(lambda each: excess(costs.times(each, each)), bracket=(_LEAST_FACTOR, 1.0)).root
+        costs = costs.times(float(less), float(less))
+    # Stages that compute at the same time may hide what they send.
+    factor = max((whole - computed) / of_library, _LEAST_FACTOR) if of_library > 0 else 1.0
+    return Fitted(graph, computing, contention, costs, factor, -excess(costs), two.crowding)
 
 
 def _played(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> float:
+    limited, wire = _step(graph, asked, computed, costs), asked.wire
+    if not (wire.burst_bytes and wire.bandwidth_bits_per_second):
+        return limited
+    # A token bucket also fills while ranks compute, so its burst is free. But the wire carries no more than its rate,
+    # and ranks take no less than without a limit.
+    unlimited = _step(graph, replace(asked, wire=Wire(None, wire.latency_seconds)), computed, costs)
+    wire_alone = _step(graph, replace(asked, wire=replace(wire, latency_seconds=0.0)), 0.0, Costs(0.0, 0.0))
+    return max(unlimited, wire_alone, limited - wire.burst_bytes * wire.seconds_per_byte)
+
+
+def _step(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> float:
     # Stages of one model see the rows of all workers.
     share = asked.workers if graph.order is Order.STAGES else 1
     layers = layers_of(PRESETS[asked.preset], share * asked.rows, share * computed)
@@ -220,18 +248,20 @@ def bands(
     They are percentiles over models that are fitted to resampled launches.
 
     A draw also multiplies latency and the processor's time per byte by a number with the spread of the strategies'
-    factors, and the whole step by how much one launch differs from the median of its configuration.
+    factors, by their quartiles, and the whole step by how much one launch differs from the median of its configuration.
+    How much of latency is processor time isn't known: each draw has another part.
     """
     draw, configurations = np.random.default_rng(seed), [*asked]
     point = fit(measured)
     factors = np.log([each.factor for each in point.strategies.values()])
-    spread = float(np.std(factors, ddof=1)) if len(factors) > 2 else _USUAL_SPREAD
+    low, high = np.percentile(factors, (25.0, 75.0))
+    spread = float(high - low) / _QUARTILES if len(factors) > 2 else _USUAL_SPREAD
     noise = _launch_noise(measured)
     drawn: dict[Configuration, list[float]] = {each: [] for each in configurations}
     for _ in range(draws):
-        model, software = fit(measured.resampled(draw)), float(np.exp(draw.normal(0.0, spread)))
+        model, software, busy = fit(measured.resampled(draw)), float(np.exp(draw.normal(0.0, spread))), draw.uniform()
         for each in configurations:
-            drawn[each].append(model.seconds(each, software) * draw.choice(noise))
+            drawn[each].append(model.seconds(each, software, busy) * draw.choice(noise))
     return {each: np.percentile(drawn[each], (10.0, 90.0, 2.5, 97.5)).tolist() for each in configurations}
 
 

@@ -97,7 +97,7 @@ def baselines_of(measured: Measured) -> dict[str, Callable[[Predicted], float]]:
             if each.strategy == asked.strategy and each.workers == 2
         ]
         two, seconds = pairs[0]
-        one = median(measured.steps[replace(two, workers=1, hosts=1, oversubscribed=False)])
+        one = median(measured.steps[replace(two, workers=1, hosts=1)])
         # N workers take s N + 1 - s times as long for N times the rows, where s is the part that doesn't divide.
         serial = min(max(seconds / one - 1, 0.0), 1.0)
         return alone(asked) * (serial * asked.workers + 1 - serial)

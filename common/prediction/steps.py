@@ -16,6 +16,9 @@ from common.prediction.events import Event, play
 _ITERATIONS = 4
 """Steps of a worker that are played where workers don't wait for one another; all but the first count."""
 
+_BITS_BYTES = 8
+"""Of what ranks agree by which gradients are ready on all of them."""
+
 Sends = Callable[[str, float], float]
 """Seconds of a collective by its name and size in bytes."""
 
@@ -99,16 +102,23 @@ def _buckets(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]
 
 
 def _fused(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]:
+    """One thread looks every cycle for what is ready, and sums that before it looks again.
+
+    First the ranks agree on what is ready on all of them, by an all-reduce of some bits.
+    """
     events = _computed(layers)
-    ends = play(events)
-    cycles: dict[int, tuple[int, int]] = {}
-    for place, layer in enumerate(reversed(layers), start=1):
-        cycle = int(ends[place] / graph.cycle_seconds)
-        cycles[cycle] = place, cycles.get(cycle, (0, 0))[1] + layer.gradient_bytes
-    for place, size in cycles.values():
+    ready = [*zip(play(events)[1:], reversed(layers), strict=True)]
+    free = 0.0
+    while ready:
         # On average half a cycle passes until the next one begins.
-        events.append(Event("cycle", graph.cycle_seconds / 2, (place,)))
-        events.append(Event("fused all-reduce", sends("all_reduce", size), (len(events) - 1,), "link"))
+        begin = max(ready[0][0] + graph.cycle_seconds / 2, free)
+        fused = [layer for at, layer in ready if at <= begin]
+        place = len(layers) - len(ready) + len(fused)
+        waiting = begin - ready[len(fused) - 1][0]
+        seconds = sends("all_reduce", _BITS_BYTES) + sends("all_reduce", sum(layer.gradient_bytes for layer in fused))
+        events.append(Event("cycle", waiting, (place,)))
+        events.append(Event("fused all-reduce", seconds, (len(events) - 1,), "link"))
+        free, ready = begin + seconds, ready[len(fused) :]
     return events
 
 

@@ -33,11 +33,11 @@ from common.files import ensure_writable
 from common.launching.hosts.selection import Selection
 from common.launching.planned import Hosts, PlannedLaunch, PlannedSweep, Size
 from common.launching.supervision import Allocation, run_planned
-from common.launching.virtual_hosts.description import parse_bandwidth, parse_duration
+from common.launching.virtual_hosts.description import BURST_BYTES, parse_bandwidth, parse_duration
 from common.measurement import machine
 from common.paths import ROOT
 from common.prediction import forecast, model, scores
-from common.prediction.measured import Configuration, Measured, measured
+from common.prediction.measured import Configuration, Measured, crowding_of, measured
 from common.prediction.messages import Wire
 from common.records import manifest
 from common.records.collectives import CollectivesRecord
@@ -65,7 +65,9 @@ _HELD_BATCHES = (64, 96, 128, 192)
 _HELD_MBITS = (10, 1000)
 """Between these a held-out bandwidth is drawn, by its logarithm."""
 
-_SWEEP = Sweep(collectives=(Collective.ALL_REDUCE,), sizes=("8", "4K", "64K", "256K", "1M", "4M"), iterations=10)
+_HELD_DELAYS_SECONDS = (0.0, 0.0, 0.002, 0.01)
+
+_SWEEP = Sweep(collectives=(Collective.ALL_REDUCE,), sizes=("8", "4K", "64K", "256K", "1M", "4M"), iterations=40)
 
 Planned = Placed[PlannedLaunch | PlannedSweep]
 
@@ -285,8 +287,8 @@ def fitted_to(scope: Scope, repetition: int) -> Iterator[Planned]:
     for strategy in scope.chosen:
         for preset in _PRESETS:
             for batch in _BATCHES:
-                yield Planned("", _launch(strategy, preset, batch, 1, None, repetition))
-        two = _launch(strategy, _PRESETS[0], _BATCHES[0], 2, None, repetition)
+                yield Planned("", _launch(strategy, preset, batch, 1, Wire(), repetition))
+        two = _launch(strategy, _PRESETS[0], _BATCHES[0], 2, Wire(), repetition)
         yield Planned("", two)
         if issubclass(strategy.options, ExchangeOptions):
             alone = dataclasses.replace(two.options, exchange=False)
@@ -296,7 +298,7 @@ def fitted_to(scope: Scope, repetition: int) -> Iterator[Planned]:
 
 
 def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> list[tuple[Configuration, PlannedLaunch]]:
-    """What is held out: the digest of the models draws a preset, a batch, hosts and a bandwidth for each strategy."""
+    """What is held out: the digest of the models draws a preset, a batch, hosts and a link for each strategy."""
     draw = random.Random(digest)
     held: list[tuple[Configuration, PlannedLaunch]] = []
     for _ in range(math.ceil(scope.held_out / len(names))):
@@ -305,17 +307,15 @@ def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> lis
         workers = draw.choice((2, 2, HOSTS))
         low, high = map(math.log, _HELD_MBITS)
         bits = None if draw.random() < 0.2 else 1e6 * round(math.exp(draw.uniform(low, high)))
+        wire = Wire(bits, draw.choice(_HELD_DELAYS_SECONDS), BURST_BYTES)
         for name in names:
-            strategy, size = catalogue.find(name), Size(workers, workers, bits)
-            is_shared = comparison_scope.is_oversubscribed(comparison_scope.Scope(spread=spread), strategy, size)
-            configuration = Configuration(name, preset, batch, workers, workers, Wire(bits), is_shared)
-            held.append((configuration, _launch(strategy, preset, batch, workers, bits, 1)))
+            crowding = crowding_of(name, workers, spread.cores_together)
+            configuration = Configuration(name, preset, batch, workers, workers, wire, crowding)
+            held.append((configuration, _launch(catalogue.find(name), preset, batch, workers, wire, 1)))
     return held
 
 
-def _launch(
-    strategy: Strategy, preset: str, batch: int, workers: int, bits: float | None, repetition: int
-) -> PlannedLaunch:
+def _launch(strategy: Strategy, preset: str, batch: int, workers: int, wire: Wire, repetition: int) -> PlannedLaunch:
     """A launch with one worker on each host."""
     options, task = strategy.options(), dataclasses.replace(preset_task(preset), scaling="weak", workers=workers)
     # Where workers don't wait for one another they run dry at the end of a window, which is to be rare.
@@ -328,8 +328,9 @@ def _launch(
         steps=20 + windows * window_steps,
         deadline_seconds=180.0,
     )
+    bits, delay_seconds = wire.bandwidth_bits_per_second, wire.latency_seconds
     task = comparison_scope.with_steps_for(task, Size(workers, workers, bits))
-    return PlannedLaunch(strategy, workers, "throughput", repetition, task, options, workers, bits)
+    return PlannedLaunch(strategy, workers, "throughput", repetition, task, options, workers, bits, delay_seconds)
 
 
 def make_on(allocation: Allocation[Any], planned: Planned, folder: Path) -> Record | CollectivesRecord:

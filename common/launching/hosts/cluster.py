@@ -1,6 +1,5 @@
 """The hosts of a session: found, made where they're virtual, and launched over by each program's own launcher."""
 
-import dataclasses
 import os
 import random
 import secrets
@@ -33,7 +32,7 @@ from common.launching.processes import Outcome
 from common.launching.supervision import Allocation
 from common.launching.virtual_hosts.calibration import calibrate
 from common.launching.virtual_hosts.cluster import virtual_hosts
-from common.launching.virtual_hosts.description import Description, described
+from common.launching.virtual_hosts.description import Cable, Description, described
 from common.records import header
 from common.records.header import Allocated, Link, Virtual
 from common.records.site import Site
@@ -55,7 +54,7 @@ class Cluster(Allocation[Site]):
     link: Callable[[Job], Link | None]
     """What a link between two of the hosts carries now. Raises UserError where that isn't what the job asks for."""
     virtual: Virtual | None = None
-    """What was asked for of virtual hosts, as a record has it, but for the bandwidth, which each launch names."""
+    """What was asked for of virtual hosts, as a record has it, but for what each launch names."""
     allocation: Allocated | None = None
     """What Slurm decided, where the hosts are nodes of an allocation."""
     shares_disk: bool = False
@@ -90,6 +89,8 @@ class Cluster(Allocation[Site]):
             for member in self.members[: job.hosts]
         ]
         virtual = self.virtual and replace(self.virtual, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
+        if virtual and job.delay_seconds is not None:
+            virtual = replace(virtual, delay_seconds=job.delay_seconds)
         cores, threads = self.spread.cores_together, (job.workers + job.processes_beside) * job.limits.threads
         oversubscribed = cores is not None and threads > cores
         return Site(hosts=hosts, virtual=virtual, allocation=self.allocation, oversubscribed=oversubscribed)
@@ -286,12 +287,13 @@ def _refuse_without_slots(spread: Hosts, workers: Sequence[int]) -> None:
 
 
 def _calibrated(description: Description) -> Callable[[Job], Link]:
-    """Virtual links of the bandwidth that each launch asks for, calibrated just before it."""
+    """Virtual links as each launch asks for them, calibrated just before it."""
     now = description
 
     def calibrated(job: Job) -> Link:
         nonlocal now
-        wanted = dataclasses.replace(now.link, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
+        delay_seconds = description.link.delay_seconds if job.delay_seconds is None else job.delay_seconds
+        wanted = Cable(job.bandwidth_bits_per_second, delay_seconds)
         if wanted != now.link:
             now = now.shape(wanted)
         return calibrate(now)

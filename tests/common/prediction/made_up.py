@@ -15,8 +15,7 @@ def exchange_seconds(workers: int) -> float:
 
 
 REST = 0.001
-FACTOR = 1 + REST / exchange_seconds(2)
-"""What the made-up strategies take around their messages, and so how many times the library's costs."""
+"""What the made-up strategies take around their one collective."""
 
 
 def configuration(strategy="torch_ddp", workers=1, rows=64, **changes) -> Configuration:

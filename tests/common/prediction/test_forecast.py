@@ -13,9 +13,10 @@ def forecast(measured, asked):
 
 
 def test_a_prediction_says_which_configuration_it_is_of():
-    asked = configuration(workers=8, rows=96, wire=Wire(1e9, 0.001), oversubscribed=True)
+    asked = configuration(workers=8, rows=96, wire=Wire(1e9, 0.001), crowding=2.0)
     [row] = forecast(make_measured(), [asked])
     assert configuration_of(row) == asked
+    assert row.oversubscribed
 
 
 def test_the_bandwidth_for_90_percent_is_the_least_that_gives_it():

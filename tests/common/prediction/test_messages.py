@@ -44,8 +44,20 @@ def test_what_is_slower_sets_the_pace_of_bytes_the_wire_or_the_processor():
     assert COSTS.seconds(Wire(), 2, 1e6) == pytest.approx(2e-4 + 1e-3)
 
 
-def test_each_message_waits_for_the_latency():
-    assert COSTS.seconds(Wire(latency_seconds=0.01), 6, 0) == pytest.approx(6 * 0.0101)
+def test_each_message_waits_for_the_latency_there_and_back():
+    assert COSTS.seconds(Wire(latency_seconds=0.01), 6, 0) == pytest.approx(6 * 0.0201)
+
+
+def test_the_overhead_is_that_of_the_whole_collective():
+    assert Costs(1e-4, 0.0, 0.01).seconds(Wire(), 6, 0) == pytest.approx(0.01 + 6e-4)
+    assert Costs(1e-4, 2.0, 0.01).times(2, 3) == Costs(2e-4, 6.0, 0.02)
+
+
+def test_a_token_bucket_fills_while_a_message_is_waited_for():
+    wire = Wire(100e6, burst_bytes=1000)
+    assert COSTS.seconds(wire, 2, 1e6) == pytest.approx(2e-4 + (1e6 - 2 * 1000) * wire.seconds_per_byte)
+    # It doesn't fill by more than passes in that time.
+    assert COSTS.seconds(Wire(100e6, burst_bytes=10**6), 2, 1e6) == pytest.approx(1e6 * wire.seconds_per_byte)
 
 
 def test_a_collective_without_a_formula_is_refused():

@@ -10,7 +10,6 @@ from common.prediction.messages import Wire
 from common.prediction.model import bands, fit, slowest_of
 from tests.common.prediction.made_up import (
     ALPHA,
-    FACTOR,
     GAMMA,
     PER_ROW,
     REST,
@@ -28,10 +27,19 @@ def model():
 
 def test_latency_and_time_per_byte_are_those_of_the_library(model):
     fitted = model.strategies["torch_ddp"]
-    assert fitted.factor == pytest.approx(FACTOR)
-    assert fitted.costs.alpha_seconds == pytest.approx(FACTOR * ALPHA)
-    assert fitted.costs.gamma_seconds_per_byte == pytest.approx(FACTOR * GAMMA)
+    assert fitted.costs.alpha_seconds == pytest.approx(ALPHA)
+    assert fitted.costs.gamma_seconds_per_byte == pytest.approx(GAMMA)
+    assert fitted.costs.overhead_seconds == pytest.approx(REST)
+    assert fitted.factor == pytest.approx(1 + REST / exchange_seconds(2))
     assert fitted.rest_seconds == pytest.approx(0.0)
+
+
+def test_where_two_workers_take_less_than_the_library_costs_are_less():
+    fitted = fit(make_measured(rest=-0.5 * exchange_seconds(2))).strategies["torch_ddp"]
+    assert fitted.factor == pytest.approx(0.5)
+    assert fitted.costs.alpha_seconds == pytest.approx(0.5 * ALPHA)
+    assert fitted.costs.gamma_seconds_per_byte == pytest.approx(0.5 * GAMMA)
+    assert fitted.costs.overhead_seconds == 0
 
 
 def test_a_step_that_shows_no_exchange_leaves_a_rest():
@@ -47,14 +55,50 @@ def test_two_workers_take_what_they_took_and_one_what_one_took(model):
 
 @pytest.mark.parametrize("workers", [4, 64, 1024])
 def test_more_workers_take_the_ring_of_more(model, workers):
-    expected = 1.1 * PER_ROW * 64 + FACTOR * exchange_seconds(workers)
+    expected = 1.1 * PER_ROW * 64 + REST + exchange_seconds(workers)
     assert model.seconds(configuration(workers=workers)) == pytest.approx(expected)
 
 
 def test_a_slow_link_takes_what_its_bits_do(model):
     wire = Wire(100e6, 0.001)
-    waiting = 2 * (FACTOR * ALPHA + 0.001) + SIZE * 8 / 100e6 * 1514 / 1448
+    # Each message first asks, and then sends.
+    waiting = REST + 2 * (ALPHA + 2 * 0.001) + SIZE * 8 / 100e6 * 1514 / 1448
     assert model.seconds(configuration(workers=2, wire=wire)) == pytest.approx(1.1 * PER_ROW * 64 + waiting)
+
+
+def test_a_token_bucket_fills_while_ranks_compute(model):
+    beta = 8 / 100e6 * 1514 / 1448
+    whole = model.seconds(configuration(workers=2, wire=Wire(100e6)))
+    # What it lets through at once is free, as long as the wire isn't always busy.
+    few = model.seconds(configuration(workers=2, wire=Wire(100e6, burst_bytes=1000)))
+    assert few == pytest.approx(whole - 2 * 1000 * beta - 1000 * beta)
+    assert model.seconds(configuration(workers=2, wire=Wire(100e6, burst_bytes=SIZE))) == pytest.approx(SIZE * beta)
+    # Nor is a step shorter than over a wire that is never waited for.
+    unlimited = model.seconds(configuration(workers=2))
+    assert model.seconds(configuration(workers=2, wire=Wire(1e12, burst_bytes=SIZE))) == pytest.approx(unlimited)
+
+
+@pytest.mark.parametrize(("busy", "times"), [(0.0, 1.0), (0.5, 2**0.5), (1.0, 2.0)])
+def test_where_cores_are_shared_computing_and_copying_take_longer(model, busy, times):
+    shared = model.seconds(configuration(workers=4, crowding=2.0), busy=busy)
+    latency, copying = REST + 6 * ALPHA, exchange_seconds(4) - 6 * ALPHA
+    assert shared == pytest.approx(2 * 1.1 * PER_ROW * 64 + times * latency + 2 * copying)
+
+
+def test_crowding_counts_from_that_of_the_two_workers_that_were_measured():
+    measured = make_measured()
+    crowded = {dataclasses.replace(each, crowding=1.5): seconds for each, seconds in measured.steps.items()}
+    model = fit(dataclasses.replace(measured, steps=crowded))
+    alike = model.seconds(configuration(workers=4, crowding=1.5))
+    assert alike == pytest.approx(fit(measured).seconds(configuration(workers=4)))
+
+
+def test_an_all_reduce_of_what_is_fused_waited_for_a_cycle_and_for_another_one():
+    measured = make_measured()
+    exchanges = {size: [0.0005 + 4 * ALPHA + size * GAMMA] * 3 for size in (8, 4096, 2**20, 2**22)}
+    steps = {dataclasses.replace(each, strategy="horovod_torch"): own for each, own in measured.steps.items()}
+    model = fit(dataclasses.replace(measured, steps=steps, exchanges={"horovod_gloo": exchanges}))
+    assert model.strategies["horovod_torch"].costs.alpha_seconds == pytest.approx(ALPHA)
 
 
 def test_the_parts_of_a_step_are_the_step(model):

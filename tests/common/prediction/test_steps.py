@@ -88,16 +88,24 @@ def test_the_gradients_of_a_small_model_are_one_bucket():
     )
 
 
-def test_what_is_ready_in_one_cycle_is_one_message():
+@pytest.mark.parametrize(
+    ("computing_seconds", "message_seconds", "messages"),
+    # All is ready in a cycle; nothing is ready with anything else; the rest gathers while the first is on its way.
+    [(CYCLE_SECONDS / 10, 0.0, 1), (100 * CYCLE_SECONDS, 0.0, 4), (100 * CYCLE_SECONDS, 1.0, 2)],
+)
+def test_what_is_ready_together_is_one_message(computing_seconds, message_seconds, messages):
     sent = []
 
     def note(collective, size):
         sent.append(size)
-        return 0.0
+        return message_seconds
 
-    step_seconds(graph(Order.FUSED), layers_of(PATHWAY, 64, CYCLE_SECONDS / 10), 2, note)
-    step_seconds(graph(Order.FUSED), layers_of(PATHWAY, 64, 100 * CYCLE_SECONDS), 2, note)
-    assert len(sent) == 1 + 4
+    layers = layers_of(PATHWAY, 64, computing_seconds)
+    step_seconds(graph(Order.FUSED), layers, 2, note)
+    agreed, fused = sent[::2], sent[1::2]
+    assert agreed == [8] * messages
+    assert len(fused) == messages
+    assert sum(fused) == mlp.parameter_bytes(PATHWAY)
 
 
 def test_shards_are_gathered_twice_and_scattered_once():

@@ -147,6 +147,8 @@ def test_what_is_held_out_is_drawn_from_the_digest():
     assert len(first) == 20
     assert {each.workers for each, _ in first} <= {2, 4}
     assert all(each.oversubscribed == (each.workers == 4) for each, _ in first)
+    assert {each.wire.latency_seconds for each, _ in first} == {launch.delay_seconds for _, launch in first} > {0.0}
+    assert len({launch.name for _, launch in first}) == len(first)
 
 
 def test_predictions_are_kept_before_anything_that_they_hold_out_is_launched(tmp_path, monkeypatch):

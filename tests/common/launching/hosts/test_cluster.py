@@ -19,6 +19,7 @@ from common.launching.hosts.survey import HostFacts
 from common.launching.places.ssh import SshHost
 from common.launching.planned import Hosts, PlannedLaunch
 from common.launching.supervision import run_planned
+from common.launching.virtual_hosts.description import Cable, Description
 from common.records.files import to_json
 from common.records.header import Link, Machine, Virtual
 from common.records.site import VARIABLE, Site
@@ -224,3 +225,20 @@ def test_virtual_hosts_that_share_cores_are_oversubscribed_together(ran, planned
     spread = Hosts(count=2, slots=2, cores=2, cores_together=cores)
     run_planned(planned(), tmp_path, cluster_of(2, spread=spread))
     assert told(ran["assignments"][0]).oversubscribed is oversubscribed
+
+
+def test_a_launch_over_virtual_hosts_names_the_delay_or_gets_the_clusters(monkeypatch, planned):
+    monkeypatch.setattr(cluster, "calibrate", lambda description: description.link)
+    shaped = []
+
+    class Made(Description):
+        def shape(self, link):
+            shaped.append(link)
+            return dataclasses.replace(self, link=link)
+
+    link = cluster._calibrated(Made(Cable(None, 0.004), None, ("host1", "host2")))
+    jobs = [dataclasses.replace(planned().job(Path()), delay_seconds=delay) for delay in (None, 0.01, None, 0.0)]
+    assert [link(job).delay_seconds for job in jobs] == [0.004, 0.01, 0.004, 0.0]
+    assert len(shaped) == 3
+    made = cluster_of(2, virtual=VIRTUAL)
+    assert [made.site(job).virtual.delay_seconds for job in jobs] == [0.0, 0.01, 0.0, 0.0]
