@@ -66,6 +66,8 @@ _HELD_MBITS = (10, 1000)
 """Between these a held-out bandwidth is drawn, by its logarithm."""
 
 _HELD_DELAYS_SECONDS = (0.0, 0.0, 0.002, 0.01)
+_DELAYED_MBITS = (10, 100)
+"""Of a link with a delay: a process may have to forward its frames, which takes cores from what is measured."""
 
 _SWEEP = Sweep(collectives=(Collective.ALL_REDUCE,), sizes=("8", "4K", "64K", "256K", "1M", "4M"), iterations=40)
 
@@ -305,9 +307,11 @@ def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> lis
         preset, batch = draw.choice(_PRESETS), draw.choice(_HELD_BATCHES)
         # Twice as many configurations have cores of their own as share them.
         workers = draw.choice((2, 2, HOSTS))
-        low, high = map(math.log, _HELD_MBITS)
-        bits = None if draw.random() < 0.2 else 1e6 * round(math.exp(draw.uniform(low, high)))
-        wire = Wire(bits, draw.choice(_HELD_DELAYS_SECONDS), BURST_BYTES)
+        delay_seconds = draw.choice(_HELD_DELAYS_SECONDS)
+        low, high = map(math.log, _DELAYED_MBITS if delay_seconds else _HELD_MBITS)
+        is_unlimited = not delay_seconds and draw.random() < 0.2
+        bits = None if is_unlimited else 1e6 * round(math.exp(draw.uniform(low, high)))
+        wire = Wire(bits, delay_seconds, BURST_BYTES)
         for name in names:
             crowding = crowding_of(name, workers, spread.cores_together)
             configuration = Configuration(name, preset, batch, workers, workers, wire, crowding)
@@ -319,13 +323,16 @@ def _launch(strategy: Strategy, preset: str, batch: int, workers: int, wire: Wir
     """A launch with one worker on each host."""
     options, task = strategy.options(), dataclasses.replace(preset_task(preset), scaling="weak", workers=workers)
     # Where workers don't wait for one another they run dry at the end of a window, which is to be rare.
-    window_steps, windows = (15, 10) if strategy.is_synchronous(options) else (60, 3)
+    window_steps, windows = (60, 3)
+    if strategy.is_synchronous(options):
+        # A step may have dozens of messages, which each wait for the delay.
+        window_steps, windows = (5, 8) if wire.latency_seconds else (15, 10)
     task = dataclasses.replace(
         task,
         batch=batch,
-        warmup_steps=20,
+        warmup_steps=window_steps,
         window_steps=window_steps,
-        steps=20 + windows * window_steps,
+        steps=(1 + windows) * window_steps,
         deadline_seconds=180.0,
     )
     bits, delay_seconds = wire.bandwidth_bits_per_second, wire.latency_seconds
