@@ -102,20 +102,21 @@ def _buckets(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]
 
 
 def _fused(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]:
-    """One thread looks every cycle for what is ready, and sums that before it looks again.
+    """One thread agrees with other ranks' on what is ready on all of them, sums that, and only then agrees again.
 
-    First the ranks agree on what is ready on all of them, by an all-reduce of some bits.
+    They agree by an all-reduce of some bits, at most once in each cycle, whether anything is ready or not.
     """
     events = _computed(layers)
     ready = [*zip(play(events)[1:], reversed(layers), strict=True)]
     free = 0.0
     while ready:
-        # On average half a cycle passes until the next one begins.
-        begin = max(ready[0][0] + graph.cycle_seconds / 2, free)
+        # What becomes ready meets the thread halfway on average, in its cycle or while ranks agree on nothing.
+        agreeing = sends("all_reduce", _BITS_BYTES)
+        begin = max(ready[0][0] + max(graph.cycle_seconds, agreeing) / 2, free)
         fused = [layer for at, layer in ready if at <= begin]
         place = len(layers) - len(ready) + len(fused)
         waiting = begin - ready[len(fused) - 1][0]
-        seconds = sends("all_reduce", _BITS_BYTES) + sends("all_reduce", sum(layer.gradient_bytes for layer in fused))
+        seconds = agreeing + sends("all_reduce", sum(layer.gradient_bytes for layer in fused))
         events.append(Event("cycle", waiting, (place,)))
         events.append(Event("fused all-reduce", seconds, (len(events) - 1,), "link"))
         free, ready = begin + seconds, ready[len(fused) :]

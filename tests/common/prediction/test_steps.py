@@ -89,16 +89,22 @@ def test_the_gradients_of_a_small_model_are_one_bucket():
 
 
 @pytest.mark.parametrize(
-    ("computing_seconds", "message_seconds", "messages"),
-    # All is ready in a cycle; nothing is ready with anything else; the rest gathers while the first is on its way.
-    [(CYCLE_SECONDS / 10, 0.0, 1), (100 * CYCLE_SECONDS, 0.0, 4), (100 * CYCLE_SECONDS, 1.0, 2)],
+    ("computing_seconds", "agreeing_seconds", "message_seconds", "messages"),
+    [
+        # All is ready in a cycle; nothing is ready with anything else.
+        (CYCLE_SECONDS / 10, 0.0, 0.0, 1),
+        (100 * CYCLE_SECONDS, 0.0, 0.0, 4),
+        # The rest gathers while the first is on its way; all does while ranks agree on nothing.
+        (100 * CYCLE_SECONDS, 0.0, 1.0, 2),
+        (100 * CYCLE_SECONDS, 1.0, 0.0, 1),
+    ],
 )
-def test_what_is_ready_together_is_one_message(computing_seconds, message_seconds, messages):
+def test_what_is_ready_together_is_one_message(computing_seconds, agreeing_seconds, message_seconds, messages):
     sent = []
 
     def note(collective, size):
         sent.append(size)
-        return message_seconds
+        return agreeing_seconds if size == 8 else message_seconds
 
     layers = layers_of(PATHWAY, 64, computing_seconds)
     step_seconds(graph(Order.FUSED), layers, 2, note)
