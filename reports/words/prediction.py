@@ -1,6 +1,9 @@
 """Predictions in words and tables: the answer, the parts of a step, how far each strategy pays, and the scores."""
 
 from functools import partial
+from statistics import median
+
+from scipy.stats import binomtest
 
 from common.records.prediction import Predicted, Predictions, Scores
 from reports import blocks
@@ -11,9 +14,11 @@ from reports.charts import prediction as charts
 def headline(predictions: Predictions) -> Block:
     """The answer in one sentence."""
     if scores := predictions.scores or predictions.oversubscribed_scores:
+        where = "had a core of its own" if predictions.scores else "shared cores"
         return blocks.headline(
             f"Held to {scores.launches} launches of {scores.configurations} configurations that were drawn after the "
-            f"models were fitted, predictions were wrong by {blocks.percent(scores.median_error, 1)} in the median."
+            f"models were fitted, predictions were wrong by {blocks.percent(scores.median_error, 1)} in the median "
+            f"where each worker {where}."
         )
     most = max(each.workers for each in predictions.predicted)
     own = [each for each in predictions.predicted if each.workers == most]
@@ -92,16 +97,42 @@ def verification(predictions: Predictions) -> list[Block]:
             each.preset,
             f"{each.rows}",
             blocks.world(each.workers, each.oversubscribed),
-            "as it goes" if each.bandwidth_bits_per_second is None else _bits(each.bandwidth_bits_per_second),
+            _link(each),
             blocks.milliseconds(each.seconds),
             blocks.interval(1e3 * each.low_95, 1e3 * each.high_95, blocks.number),
             ", ".join(blocks.milliseconds(seconds) for seconds in each.measured_seconds) or blocks.DASH,
         ]
         for each in predictions.predicted
     ]
-    columns = ["strategy", "preset", "rows", "workers", "bandwidth", "predicted, ms", "95 %", "measured, ms"]
+    columns = ["strategy", "preset", "rows", "workers", "link", "predicted, ms", "95 %", "measured, ms"]
     notes = blocks.oversubscribed_note(each.oversubscribed for each in predictions.predicted)
-    return [*parts, blocks.table(columns, lines, notes, left=(0, 1, 4))]
+    return [*parts, _by_strategy(measured), blocks.table(columns, lines, notes, left=(0, 1, 4))]
+
+
+def _link(each: Predicted) -> str:
+    bits, seconds = each.bandwidth_bits_per_second, each.latency_seconds
+    limits = [_bits(bits)] if bits else []
+    limits += [f"{blocks.milliseconds(seconds)} ms"] if seconds else []
+    return ", ".join(limits) or "as it goes"
+
+
+def _by_strategy(measured: list[Predicted]) -> Block:
+    """How far each strategy's predictions were off, most of all first."""
+    errors: dict[str, list[float]] = {}
+    for each in measured:
+        errors.setdefault(each.strategy, []).append(each.seconds / median(each.measured_seconds) - 1)
+    sizes = {name: sorted(map(abs, own)) for name, own in errors.items()}
+    lines = [
+        [
+            name,
+            f"{len(own)}",
+            blocks.percent(median(own), 1),
+            blocks.percent(own[-1], 1),
+            blocks.signed_percent(median(errors[name]), 1),
+        ]
+        for name, own in sorted(sizes.items(), key=lambda item: -median(item[1]))
+    ]
+    return blocks.table(["strategy", "configurations", "median error", "largest", "bias"], lines, [], left=(0,))
 
 
 def _scores(scores: Scores) -> Block:
@@ -124,7 +155,10 @@ def _scores(scores: Scores) -> Block:
 
 
 def _of(count: int, total: int) -> str:
-    return f"{count} of {total} ({blocks.percent(count / total)})"
+    """The share with its 95 % interval (Clopper & Pearson, 1934)."""
+    found = binomtest(count, total).proportion_ci(0.95, method="exact")
+    surely = blocks.interval(found.low, found.high, blocks.percent)
+    return f"{count} of {total} ({blocks.percent(count / total)}, {surely})"
 
 
 def assumptions(predictions: Predictions) -> list[Block]:

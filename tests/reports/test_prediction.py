@@ -51,7 +51,7 @@ def test_each_row_has_the_parts_of_the_step(predictions):
 
 def test_the_scores_stand_beside_baselines_and_noise(held):
     content, _ = prediction.compose(held)
-    scores, _ = blocks_of(content, "table")
+    scores, *_ = blocks_of(content, "table")
     assert [row[0] for row in scores["rows"]] == [
         "the model",
         "nearest measured",
@@ -62,6 +62,19 @@ def test_the_scores_stand_beside_baselines_and_noise(held):
     assert scores["rows"][0][1] == "4.8 %"
     assert scores["rows"][-1][1] == "10.0 %"
     assert "3 configurations, 6 launches" in scores["notes"][0]
+    # Launches that take as long as predicted are within, those that take 1.1 times as long aren't. The interval of
+    # three of six is in tables.
+    assert scores["notes"][1].endswith("95 % bands 3 of 6 (50 %, 12 % to 88 %).")
+
+
+def test_each_strategy_has_its_errors_and_each_configuration_its_link(held):
+    slower = structs.replace(held.predicted[0], measured_seconds=[2 * held.predicted[0].seconds], latency_seconds=0.002)
+    shaped = structs.replace(held.predicted[1], bandwidth_bits_per_second=25e6, latency_seconds=0.01)
+    changed = structs.replace(held, predicted=[slower, shaped, *held.predicted[2:]])
+    _, by_strategy, listed = blocks_of(prediction.compose(changed)[0], "table")
+    assert by_strategy["rows"][0] == ["torch_ddp", "1", "50.0 %", "50.0 %", "\N{MINUS SIGN}50.0 %"]
+    assert len(by_strategy["rows"]) == 3
+    assert [row[4] for row in listed["rows"]] == ["2.00 ms", "25.0 Mbit/s, 10.0 ms", "as it goes"]
 
 
 def test_assumptions_and_the_digest_of_the_models_are_listed(predictions):
