@@ -115,7 +115,8 @@ class Model:
         crowding = asked.crowding / fitted.crowding
         computing = alone * fitted.contention * crowding
         costs = fitted.costs.times(software * crowding**busy, software * crowding)
-        slowest = computing * slowest_of(self.ratios, asked.workers) / slowest_of(self.ratios, 2)
+        # Rounded, the slowest of two may come out as faster than itself.
+        slowest = computing * max(1.0, slowest_of(self.ratios, asked.workers) / slowest_of(self.ratios, 2))
         # A pipeline's stages compute at the same time, so its whole step may be shorter than one worker's.
         exchange = _played(fitted.graph, asked, slowest, costs) - slowest
         return Parts(alone, computing, slowest - computing, exchange, fitted.rest_seconds)
