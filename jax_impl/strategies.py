@@ -202,7 +202,7 @@ FSDP = _distributed(
     launcher=PROCESSES,
     options=ExchangeOptions,
     traffic=gather_and_scatter_traffic,
-    graph=Graph(Order.SHARDS),
+    graph=Graph(Order.SHARDS_ONCE),
     copies=(1, 1, 1),
     compared_with={SHARDING_OF: "jax_data_parallel"},
 )

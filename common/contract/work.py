@@ -43,6 +43,7 @@ class Order(Enum):
     BUCKETS = "gradients are summed in buckets, each as soon as it is full, while others are computed"
     FUSED = "gradients that are ready in the same cycle are summed as one message, while others are computed"
     SHARDS = "parameters are gathered before each use, gradients are reduced and scattered"
+    SHARDS_ONCE = "parameters are gathered once before anything is computed, and gradients are scattered at the end"
     SHARDED_STATE = "all gradients are summed, and each parameter comes from the rank that updates it"
     SERVERS = "workers fetch parameters from servers and send them gradients"
     STAGES = "micro-batches go through stages, which each have some layers"

@@ -100,6 +100,8 @@ def by_formula(collective: str, ranks: int) -> Path:
         "all_gather": Path(others, others / ranks),
         # As Gloo carries it out: a whole all-reduce, of which each rank keeps its part (pytorch issue 149869).
         "reduce_scatter": Path(2 * others, 2 * others / ranks),
+        # Recursive halving, then from rank to rank what isn't where it belongs (gloo/reduce_scatter.h).
+        "halving_scatter": Path(tree + (ranks > 2), others / ranks + (1 / ranks if ranks > 2 else 0.0)),
         "broadcast": Path(tree, tree),
         "send_receive": Path(1, 1.0),
     }

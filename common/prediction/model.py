@@ -220,7 +220,7 @@ def _fitted(
 
 def _played(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> float:
     limited, wire = _step(graph, asked, computed, costs), asked.wire
-    if not (wire.burst_bytes and wire.bandwidth_bits_per_second):
+    if not (wire.burst_bytes and wire.bandwidth_bits_per_second) or graph.order is Order.SERVERS:
         return limited
     # A token bucket also fills while ranks compute, so its burst is free. But the wire carries no more than its rate,
     # and ranks take no less than without a limit.
@@ -233,10 +233,13 @@ def _step(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> 
     # Stages of one model see the rows of all workers.
     share = asked.workers if graph.order is Order.STAGES else 1
     layers = layers_of(PRESETS[asked.preset], share * asked.rows, share * computed)
-    return step_seconds(graph, layers, asked.workers, partial(_collective, asked.wire, asked.workers, costs))
+    sends = partial(_collective, asked.wire, asked.workers, costs)
+    return step_seconds(graph, layers, asked.workers, sends, asked.workers // asked.hosts)
 
 
 def _collective(wire: Wire, workers: int, costs: Costs, name: str, size: float) -> float:
+    if name == "copy":
+        return costs.seconds(Wire(), 1, size)
     chain = path(name, 2 if name == "send_receive" else workers)
     return costs.seconds(wire, chain.messages, chain.share * size)
 

@@ -4,6 +4,7 @@ Computing is divided among the layers by their multiplications: a layer of (inpu
 forward, and backward as many for the gradients by its weights and, but for the first layer, by its inputs.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,9 @@ from common.prediction.events import Event, play
 
 _ITERATIONS = 4
 """Steps of a worker that are played where workers don't wait for one another; all but the first count."""
+
+_MOST_TURNS = 50
+"""How many times as many steps as others a worker beside the servers plays, at most."""
 
 _BITS_BYTES = 8
 """Of what ranks agree by which gradients are ready on all of them."""
@@ -58,13 +62,16 @@ def layers_of(task: Task, rows: int, seconds: float) -> list[Layer]:
     ]
 
 
-def step_seconds(graph: Graph, layers: Sequence[Layer], workers: int, sends: Sends) -> float:
+def step_seconds(graph: Graph, layers: Sequence[Layer], workers: int, sends: Sends, beside: int = 0) -> float:
     """What a step takes, from its start to when the next one may start; where workers don't wait for one another, the
-    time in which there are as many updates as workers."""
+    time in which there are as many updates as workers.
+
+    So many workers are `beside` the servers, on their host.
+    """
     if workers == 1 and graph.order is not Order.SERVERS:
         return sum(layer.forward + layer.backward for layer in layers)
     if graph.order is Order.SERVERS:
-        return _with_servers(layers, workers, sends)
+        return _with_servers(layers, workers, beside, sends)
     if graph.order is Order.STAGES:
         return max(play(_stages(graph, layers, workers, sends)))
     return max(play(_EVENTS[graph.order](graph, layers, sends)))
@@ -104,20 +111,19 @@ def _buckets(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]
 def _fused(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]:
     """One thread agrees with other ranks' on what is ready on all of them, sums that, and only then agrees again.
 
-    They agree by an all-reduce of some bits, at most once in each cycle, whether anything is ready or not.
+    They agree by an all-reduce of some bits, and what becomes ready meanwhile goes with the rest.
     """
     events = _computed(layers)
     ready = [*zip(play(events)[1:], reversed(layers), strict=True)]
     free = 0.0
     while ready:
-        # What becomes ready meets the thread halfway on average, in its cycle or while ranks agree on nothing.
-        agreeing = sends("all_reduce", _BITS_BYTES)
-        begin = max(ready[0][0] + max(graph.cycle_seconds, agreeing) / 2, free)
+        # On average half a cycle passes until the next one begins.
+        begin = max(ready[0][0] + graph.cycle_seconds / 2, free) + sends("all_reduce", _BITS_BYTES)
         fused = [layer for at, layer in ready if at <= begin]
         place = len(layers) - len(ready) + len(fused)
         waiting = begin - ready[len(fused) - 1][0]
-        seconds = agreeing + sends("all_reduce", sum(layer.gradient_bytes for layer in fused))
-        events.append(Event("cycle", waiting, (place,)))
+        seconds = sends("all_reduce", sum(layer.gradient_bytes for layer in fused))
+        events.append(Event("agreeing", waiting, (place,)))
         events.append(Event("fused all-reduce", seconds, (len(events) - 1,), "link"))
         free, ready = begin + seconds, ready[len(fused) :]
     return events
@@ -136,6 +142,17 @@ def _shards(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]:
         events.append(Event("compute", seconds, before, "core"))
         if is_backward:
             events.append(Event("scatter", sends("reduce_scatter", layer.gradient_bytes), (computed,), "link"))
+    return events
+
+
+def _shards_once(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]:
+    """Each array gathered before anything is computed, and its gradient scattered afterwards."""
+    sizes = [size for layer in layers for size in layer.array_bytes]
+    events = [Event("all-gather", sends("all_gather", size), resource="link") for size in sizes]
+    seconds = sum(layer.forward + layer.backward for layer in layers)
+    events.append(Event("compute", seconds, (len(events) - 1,), "core"))
+    for size in sizes:
+        events.append(Event("scatter", sends("halving_scatter", size), (len(events) - 1,), "link"))
     return events
 
 
@@ -169,29 +186,39 @@ def _stages(graph: Graph, layers: Sequence[Layer], workers: int, sends: Sends) -
     return events
 
 
-def _with_servers(layers: Sequence[Layer], workers: int, sends: Sends) -> float:
-    """Workers that fetch parameters and send gradients, each when it is ready, over the servers' one link."""
+def _with_servers(layers: Sequence[Layer], workers: int, beside: int, sends: Sends) -> float:
+    """Workers that fetch parameters and send gradients, each when it is ready, over the servers' link, which carries
+    both directions at the same time. Those beside the servers don't go over it.
+    """
     seconds = sum(layer.forward + layer.backward for layer in layers)
-    transfer = sends("send_receive", sum(layer.gradient_bytes for layer in layers))
-    if workers > 64:
+    size = sum(layer.gradient_bytes for layer in layers)
+    copy, transfer = sends("copy", size), sends("send_receive", size)
+    away = workers - beside
+    # Those beside the servers make more updates in the time that is played.
+    more = max(seconds + 2 * copy, seconds + 2 * transfer, away * transfer) / (seconds + 2 * copy)
+    if workers > 64 or more > _MOST_TURNS:
         # In the long run either the link is always busy, or no worker ever waits for it.
-        return max(2 * transfer * workers, seconds + 2 * transfer)
+        from_away = min(away / (seconds + 2 * transfer), 1 / transfer) if transfer else away / seconds
+        return workers / (beside / (seconds + 2 * copy) + from_away)
+    turns = math.ceil(_ITERATIONS * more)
     events: list[Event] = []
-    updates: list[int] = []
-    before: list[tuple[int, ...]] = [()] * workers
-    for _ in range(_ITERATIONS):
-        for worker in range(workers):
+    updates: list[list[int]] = []
+    for worker in range(workers):
+        is_beside, own = worker < beside, []
+        for _ in range(turns if is_beside else _ITERATIONS):
             for name, lasts, resource in (
-                ("fetch", transfer, "link"),
+                ("fetch", copy if is_beside else transfer, "" if is_beside else "link from servers"),
                 ("compute", seconds, f"core {worker}"),
-                ("send", transfer, "link"),
+                ("send", copy if is_beside else transfer, "" if is_beside else "link to servers"),
             ):
-                events.append(Event(name, lasts, before[worker], resource))
-                before[worker] = (len(events) - 1,)
-            updates.append(len(events) - 1)
+                events.append(Event(name, lasts, (len(events) - 1,) if own or name != "fetch" else (), resource))
+            own.append(len(events) - 1)
+        updates.append(own)
     played = play(events)
-    ends = sorted(played[update] for update in updates)
-    return workers * (ends[-1] - ends[workers - 1]) / (len(ends) - workers)
+    begin = max(played[own[0]] for own in updates)
+    end = min(played[own[-1]] for own in updates)
+    count = sum(begin < played[update] <= end for own in updates for update in own)
+    return workers * (end - begin) / count
 
 
 _EVENTS: dict[Order, Callable[[Graph, Sequence[Layer], Sends], list[Event]]] = {
@@ -200,5 +227,6 @@ _EVENTS: dict[Order, Callable[[Graph, Sequence[Layer], Sends], list[Event]]] = {
     Order.BUCKETS: _buckets,
     Order.FUSED: _fused,
     Order.SHARDS: _shards,
+    Order.SHARDS_ONCE: _shards_once,
     Order.SHARDED_STATE: _sharded_state,
 }

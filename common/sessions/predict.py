@@ -336,7 +336,8 @@ def _launch(strategy: Strategy, preset: str, batch: int, workers: int, wire: Wir
         deadline_seconds=180.0,
     )
     bits, delay_seconds = wire.bandwidth_bits_per_second, wire.latency_seconds
-    task = comparison_scope.with_steps_for(task, Size(workers, workers, bits))
+    if strategy.is_synchronous(options):
+        task = comparison_scope.with_steps_for(task, Size(workers, workers, bits))
     return PlannedLaunch(strategy, workers, "throughput", repetition, task, options, workers, bits, delay_seconds)
 
 

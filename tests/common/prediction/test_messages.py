@@ -60,6 +60,12 @@ def test_a_token_bucket_fills_while_a_message_is_waited_for():
     assert COSTS.seconds(Wire(100e6, burst_bytes=10**6), 2, 1e6) == pytest.approx(1e6 * wire.seconds_per_byte)
 
 
+def test_halving_sends_what_is_not_in_place_once_more():
+    # Of four ranks two have their quarter where it belongs (jax_impl/strategies.py has the sum over ranks).
+    assert by_formula("halving_scatter", 2) == Path(1, 0.5)
+    assert by_formula("halving_scatter", 4) == Path(3, 1.0)
+
+
 def test_a_collective_without_a_formula_is_refused():
     with pytest.raises(ValueError, match="No formula for all_to_all"):
         by_formula("all_to_all", 4)

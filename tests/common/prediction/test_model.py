@@ -152,3 +152,10 @@ def test_what_was_not_measured_is_refused(model):
 def test_without_anything_measured_the_way_out_is_named(missing):
     with pytest.raises(UserError, match="run `nox -s compare` and `nox -s collectives`"):
         fit(dataclasses.replace(make_measured(), **{missing: {}}))
+
+
+def test_two_workers_are_never_faster_than_themselves():
+    draw = np.random.default_rng(0)
+    for _ in range(100):
+        model = fit(dataclasses.replace(make_measured(), ratios=np.sort(draw.lognormal(0, 0.1, 30))))
+        assert model.parts(configuration(workers=2)).straggling_seconds >= 0

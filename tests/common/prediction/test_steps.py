@@ -94,7 +94,7 @@ def test_the_gradients_of_a_small_model_are_one_bucket():
         # All is ready in a cycle; nothing is ready with anything else.
         (CYCLE_SECONDS / 10, 0.0, 0.0, 1),
         (100 * CYCLE_SECONDS, 0.0, 0.0, 4),
-        # The rest gathers while the first is on its way; all does while ranks agree on nothing.
+        # The rest gathers while the first is on its way; all does while ranks agree.
         (100 * CYCLE_SECONDS, 0.0, 1.0, 2),
         (100 * CYCLE_SECONDS, 1.0, 0.0, 1),
     ],
@@ -126,6 +126,19 @@ def test_shards_are_gathered_twice_and_scattered_once():
     assert sent == {"all_gather": 2 * size, "reduce_scatter": size}
 
 
+def test_shards_that_are_gathered_once_send_the_model_twice():
+    sent = {"all_gather": 0, "halving_scatter": 0}
+
+    def note(collective, size):
+        sent[collective] += size
+        return 0.001
+
+    # Six arrays, each gathered and scattered.
+    seconds = step_seconds(graph(Order.SHARDS_ONCE), layers_of(PRESETS["digits"], 64, 0.01), 2, note)
+    assert seconds == pytest.approx(0.01 + 12 * 0.001)
+    assert sent == dict.fromkeys(sent, mlp.parameter_bytes(PRESETS["digits"]))
+
+
 def test_stages_of_equal_layers_take_what_gpipe_says():
     task = dataclasses.replace(WIDE, dimensions=(64,) * 5, bias=False)
     layers = layers_of(task, 64, 1.0)
@@ -141,5 +154,16 @@ def test_servers_are_the_bottleneck_of_many_workers_and_computing_that_of_few():
     layers = layers_of(PATHWAY, 64, 0.01)
     transfer = mlp.parameter_bytes(PATHWAY) / 1e9
     assert step_seconds(graph(Order.SERVERS), layers, 1, by_size) == pytest.approx(0.01 + 2 * transfer)
-    assert step_seconds(graph(Order.SERVERS), layers, 65, by_size) == pytest.approx(65 * 2 * transfer)
-    assert step_seconds(graph(Order.SERVERS), layers, 64, by_size) == pytest.approx(64 * 2 * transfer, rel=0.05)
+    # Weights go one way and gradients the other.
+    assert step_seconds(graph(Order.SERVERS), layers, 65, by_size) == pytest.approx(65 * transfer)
+    assert step_seconds(graph(Order.SERVERS), layers, 64, by_size) == pytest.approx(64 * transfer, rel=0.05)
+
+
+# One beside the servers makes 100 updates a second. The others share a link that carries so many both ways.
+@pytest.mark.parametrize(("workers", "transfer_seconds", "away"), [(4, 0.01, 100), (4, 1.0, 1), (68, 0.01, 100)])
+def test_workers_beside_the_servers_do_not_wait_for_their_link(workers, transfer_seconds, away):
+    sends = {"copy": 0.0, "send_receive": transfer_seconds}
+    seconds = step_seconds(
+        graph(Order.SERVERS), layers_of(PATHWAY, 64, 0.01), workers, lambda name, size: sends[name], beside=1
+    )
+    assert seconds == pytest.approx(workers / (100 + away), rel=0.1)
