@@ -30,6 +30,9 @@ from common.statistics.fit import lines
 _LEAST_FACTOR = 0.05
 """The least that a library's own costs are multiplied by."""
 
+_ROUNDED_SECONDS = 1e-9
+"""What roots of equations may miss."""
+
 _QUARTILES = 1.349
 """Standard deviations of a normal distribution between its quartiles."""
 
@@ -215,7 +218,8 @@ def _fitted(
         costs = costs.times(float(less), float(less))
     # Stages that compute at the same time may hide what they send.
     factor = max((whole - computed) / of_library, _LEAST_FACTOR) if of_library > 0 else 1.0
-    return Fitted(graph, computing, contention, costs, factor, -excess(costs), two.crowding)
+    rest = 0.0 if abs(excess(costs)) < _ROUNDED_SECONDS else -excess(costs)
+    return Fitted(graph, computing, contention, costs, factor, rest, two.crowding)
 
 
 def _played(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> float:

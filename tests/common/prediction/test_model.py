@@ -31,7 +31,7 @@ def test_latency_and_time_per_byte_are_those_of_the_library(model):
     assert fitted.costs.gamma_seconds_per_byte == pytest.approx(GAMMA)
     assert fitted.costs.overhead_seconds == pytest.approx(REST)
     assert fitted.factor == pytest.approx(1 + REST / exchange_seconds(2))
-    assert fitted.rest_seconds == pytest.approx(0.0)
+    assert fitted.rest_seconds == 0
 
 
 def test_where_two_workers_take_less_than_the_library_costs_are_less():
