@@ -17,8 +17,8 @@ MOST_PLAYED_RANKS = 64
 """Above so many ranks a collective goes by its formula."""
 
 _WAYS = 2
-"""From host to host for each message: a receiver says that it is ready before the sender sends. Two ranks took 41 to 48
-ms for the two messages of an all-reduce over links of 10 ms, by three libraries."""
+"""How often a message waits for the way between hosts: the receiver says that it is ready before the sender sends. Over
+links of 10 ms the two messages of an all-reduce took 41 to 48 ms, by three libraries."""
 
 _ELEMENTS = 720_720 * 64
 """Elements of the message that is played, which most numbers of ranks divide evenly."""
@@ -58,9 +58,9 @@ class Costs:
         return Costs(alpha * self.alpha_seconds, gamma * self.gamma_seconds_per_byte, alpha * self.overhead_seconds)
 
     def seconds(self, wire: Wire, messages: float, payload_bytes: float) -> float:
-        """One with so many messages after one another, with these bytes together.
+        """What a collective takes with so many messages, one after another, which have these bytes together.
 
-        A token bucket fills while one is waited for.
+        The wire's token bucket fills while a message is waited for.
         """
         beta = wire.seconds_per_byte
         waiting = self.overhead_seconds + messages * (self.alpha_seconds + _WAYS * wire.latency_seconds)

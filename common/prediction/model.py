@@ -207,8 +207,8 @@ def _fitted(
     def excess(costs: Costs) -> float:
         return _played(graph, two, computed, costs) - whole
 
-    least, of_library = costs.times(_LEAST_FACTOR, _LEAST_FACTOR), excess(costs) + whole - computed
-    if excess(costs) <= 0:
+    least, of_library = costs.times(_LEAST_FACTOR, _LEAST_FACTOR), _played(graph, two, computed, costs) - computed
+    if of_library <= whole - computed:
         overhead = root_scalar(lambda each: excess(replace(costs, overhead_seconds=each)), bracket=(0.0, whole)).root
         costs = replace(costs, overhead_seconds=float(overhead))
     elif excess(least) >= 0:
@@ -227,7 +227,7 @@ def _played(graph: Graph, asked: Configuration, computed: float, costs: Costs) -
     if not (wire.burst_bytes and wire.bandwidth_bits_per_second) or graph.order is Order.SERVERS:
         return limited
     # A token bucket also fills while ranks compute, so its burst is free. But the wire carries no more than its rate,
-    # and ranks take no less than without a limit.
+    # and ranks take no less than without a limit. Of servers the wire alone says nothing: not all workers need it.
     unlimited = _step(graph, replace(asked, wire=Wire(None, wire.latency_seconds)), computed, costs)
     wire_alone = _step(graph, replace(asked, wire=replace(wire, latency_seconds=0.0)), 0.0, Costs(0.0, 0.0))
     return max(unlimited, wire_alone, limited - wire.burst_bytes * wire.seconds_per_byte)

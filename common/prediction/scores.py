@@ -46,7 +46,7 @@ def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Pred
 
 
 def _errors(launched: Sequence[Predicted], predict: Callable[[Predicted], float]) -> np.ndarray:
-    return np.array([predict(each) / median(each.measured_seconds) - 1 for each in launched])
+    return np.array([each.error_of(predict(each)) for each in launched])
 
 
 def _half(seconds: Sequence[float], which: int) -> float:

@@ -4,7 +4,6 @@ Computing is divided among the layers by their multiplications: a layer of (inpu
 forward, and backward as many for the gradients by its weights and, but for the first layer, by its inputs.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,15 +12,13 @@ from common.contract.task import Task
 from common.contract.work import Order
 from common.declarations.strategy import Graph
 from common.prediction.events import Event, play
+from common.prediction.messages import MOST_PLAYED_RANKS
 
 _ITERATIONS = 4
 """Steps of a worker that are played where workers don't wait for one another; all but the first count."""
 
-_MOST_TURNS = 50
-"""How many times as many steps as others a worker beside the servers plays, at most."""
-
 _BITS_BYTES = 8
-"""Of what ranks agree by which gradients are ready on all of them."""
+"""Of the message by which ranks agree on the gradients that are ready on all of them."""
 
 Sends = Callable[[str, float], float]
 """Seconds of a collective by its name and size in bytes."""
@@ -109,9 +106,9 @@ def _buckets(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]
 
 
 def _fused(graph: Graph, layers: Sequence[Layer], sends: Sends) -> list[Event]:
-    """One thread agrees with other ranks' on what is ready on all of them, sums that, and only then agrees again.
+    """Ranks agree on what is ready on all of them, by an all-reduce of some bits, sum that, and only then agree again.
 
-    They agree by an all-reduce of some bits, and what becomes ready meanwhile goes with the rest.
+    What becomes ready while they agree goes with the rest.
     """
     events = _computed(layers)
     ready = [*zip(play(events)[1:], reversed(layers), strict=True)]
@@ -187,38 +184,38 @@ def _stages(graph: Graph, layers: Sequence[Layer], workers: int, sends: Sends) -
 
 
 def _with_servers(layers: Sequence[Layer], workers: int, beside: int, sends: Sends) -> float:
-    """Workers that fetch parameters and send gradients, each when it is ready, over the servers' link, which carries
-    both directions at the same time. Those beside the servers don't go over it.
+    """Workers that fetch parameters and send gradients, each when it is ready. Those beside the servers copy them; the
+    others share the servers' link, which carries both directions at the same time.
     """
     seconds = sum(layer.forward + layer.backward for layer in layers)
     size = sum(layer.gradient_bytes for layer in layers)
-    copy, transfer = sends("copy", size), sends("send_receive", size)
-    away = workers - beside
-    # Those beside the servers make more updates in the time that is played.
-    more = max(seconds + 2 * copy, seconds + 2 * transfer, away * transfer) / (seconds + 2 * copy)
-    if workers > 64 or more > _MOST_TURNS:
+    updates_per_second = beside / (seconds + 2 * sends("copy", size))
+    if beside < workers:
+        updates_per_second += _over_a_link(seconds, workers - beside, sends("send_receive", size))
+    return workers / updates_per_second
+
+
+def _over_a_link(seconds: float, workers: int, transfer: float) -> float:
+    """Updates per second of workers that each compute so many seconds, over the one link of their servers."""
+    if workers > MOST_PLAYED_RANKS:
         # In the long run either the link is always busy, or no worker ever waits for it.
-        from_away = min(away / (seconds + 2 * transfer), 1 / transfer) if transfer else away / seconds
-        return workers / (beside / (seconds + 2 * copy) + from_away)
-    turns = math.ceil(_ITERATIONS * more)
+        return 1 / max(transfer, (seconds + 2 * transfer) / workers)
     events: list[Event] = []
-    updates: list[list[int]] = []
-    for worker in range(workers):
-        is_beside, own = worker < beside, []
-        for _ in range(turns if is_beside else _ITERATIONS):
+    updates: list[int] = []
+    before: list[tuple[int, ...]] = [()] * workers
+    for _ in range(_ITERATIONS):
+        for worker in range(workers):
             for name, lasts, resource in (
-                ("fetch", copy if is_beside else transfer, "" if is_beside else "link from servers"),
+                ("fetch", transfer, "link from servers"),
                 ("compute", seconds, f"core {worker}"),
-                ("send", copy if is_beside else transfer, "" if is_beside else "link to servers"),
+                ("send", transfer, "link to servers"),
             ):
-                events.append(Event(name, lasts, (len(events) - 1,) if own or name != "fetch" else (), resource))
-            own.append(len(events) - 1)
-        updates.append(own)
+                events.append(Event(name, lasts, before[worker], resource))
+                before[worker] = (len(events) - 1,)
+            updates.append(len(events) - 1)
     played = play(events)
-    begin = max(played[own[0]] for own in updates)
-    end = min(played[own[-1]] for own in updates)
-    count = sum(begin < played[update] <= end for own in updates for update in own)
-    return workers * (end - begin) / count
+    ends = sorted(played[update] for update in updates)
+    return (len(ends) - workers) / (ends[-1] - ends[workers - 1])
 
 
 _EVENTS: dict[Order, Callable[[Graph, Sequence[Layer], Sends], list[Event]]] = {

@@ -1,6 +1,7 @@
 """What was predicted, before it was measured or in place of that: bands of the seconds of a step."""
 
 from pathlib import Path
+from statistics import median
 
 from common.records.header import Amount, Count, Part, Positive, Seconds, Versioned
 
@@ -51,6 +52,10 @@ class Predicted(Part, frozen=True, kw_only=True):
     def efficiency(self) -> float:
         """Samples per second of a worker over those of one alone."""
         return self.alone_seconds / self.seconds
+
+    def error_of(self, seconds: float) -> float:
+        """By how much these seconds, predicted in whatever way, differ from the median launch, over that."""
+        return seconds / median(self.measured_seconds) - 1
 
     @property
     def samples_per_second(self) -> float:

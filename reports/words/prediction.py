@@ -120,7 +120,7 @@ def _by_strategy(measured: list[Predicted]) -> Block:
     """How far each strategy's predictions were off, most of all first."""
     errors: dict[str, list[float]] = {}
     for each in measured:
-        errors.setdefault(each.strategy, []).append(each.seconds / median(each.measured_seconds) - 1)
+        errors.setdefault(each.strategy, []).append(each.error_of(each.seconds))
     sizes = {name: sorted(map(abs, own)) for name, own in errors.items()}
     lines = [
         [
