@@ -155,7 +155,7 @@ def test_without_anything_measured_the_way_out_is_named(missing):
 
 
 def test_two_workers_are_never_faster_than_themselves():
-    draw = np.random.default_rng(0)
-    for _ in range(100):
-        model = fit(dataclasses.replace(make_measured(), ratios=np.sort(draw.lognormal(0, 0.1, 30))))
-        assert model.parts(configuration(workers=2)).straggling_seconds >= 0
+    # Times a number and over it again, some of these seconds come out below themselves.
+    model = fit(dataclasses.replace(make_measured(), ratios=np.array([0.9, 1.0, 1.13])))
+    parts = [model.parts(configuration(workers=2, rows=rows)) for rows in range(1, 500)]
+    assert min(each.straggling_seconds for each in parts) >= 0
