@@ -201,7 +201,7 @@ MULTI_WORKER_MIRRORED = _distributed(
     options=MirroredOptions,
     alone=Alone.OWN_PART,
     traffic=ring_all_reduce,
-    graph=Graph(Order.AT_END),
+    graph=Graph(Order.AT_END, asks_ahead=True),
     quick=True,
 )
 CENTRAL_STORAGE = _distributed(

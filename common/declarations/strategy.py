@@ -137,6 +137,8 @@ class Graph:
     """Of gradients that are fused: how long one message is waited for."""
     micro_batches: int = 1
     """Of stages: parts of a batch that are under way at the same time."""
+    asks_ahead: bool = False
+    """Whether the ranks of a ring ask for messages before these are ready."""
 
 
 def no_formula(*_: object) -> Traffic:

@@ -16,10 +16,6 @@ from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 MOST_PLAYED_RANKS = 64
 """Above so many ranks a collective goes by its formula."""
 
-_WAYS = 2
-"""How often a message waits for the way between hosts: the receiver says that it is ready before the sender sends. Over
-links of 10 ms the two messages of an all-reduce took 41 to 48 ms, by three libraries."""
-
 _ELEMENTS = 720_720 * 64
 """Elements of the message that is played, which most numbers of ranks divide evenly."""
 
@@ -57,14 +53,14 @@ class Costs:
         """The costs where bytes take `gamma` times as long, and everything else `alpha` times."""
         return Costs(alpha * self.alpha_seconds, gamma * self.gamma_seconds_per_byte, alpha * self.overhead_seconds)
 
-    def seconds(self, wire: Wire, messages: float, payload_bytes: float) -> float:
-        """What a collective takes with so many messages, one after another, which have these bytes together.
+    def seconds(self, wire: Wire, chain: "Path", size_bytes: float) -> float:
+        """What a collective of this size takes, whose messages follow one another.
 
         The wire's token bucket fills while a message is waited for.
         """
-        beta = wire.seconds_per_byte
-        waiting = self.overhead_seconds + messages * (self.alpha_seconds + _WAYS * wire.latency_seconds)
-        on_the_wire = payload_bytes * beta + max(0.0, waiting - messages * wire.burst_bytes * beta)
+        beta, payload_bytes = wire.seconds_per_byte, chain.share * size_bytes
+        waiting = self.overhead_seconds + chain.messages * self.alpha_seconds + chain.ways * wire.latency_seconds
+        on_the_wire = payload_bytes * beta + max(0.0, waiting - chain.messages * wire.burst_bytes * beta)
         return max(waiting + payload_bytes * self.gamma_seconds_per_byte, on_the_wire)
 
 
@@ -75,6 +71,9 @@ class Path:
     messages: float
     share: float
     """Of the collective's size, what they carry together."""
+    ways: float
+    """How often the way between two hosts is waited for: twice for most messages, since a receiver first says that it
+    is ready, which the sender waits for."""
 
 
 def path(collective: str, ranks: int) -> Path:
@@ -83,7 +82,7 @@ def path(collective: str, ranks: int) -> Path:
     Raises ValueError for a collective that no strategy's graph has.
     """
     if ranks < 2:
-        return Path(0, 0.0)
+        return Path(0, 0.0, 0)
     if collective == "all_reduce" and ranks <= MOST_PLAYED_RANKS:
         return played("ring", ranks)
     return by_formula(collective, ranks)
@@ -95,15 +94,19 @@ def by_formula(collective: str, ranks: int) -> Path:
     Raises ValueError as `path` does.
     """
     others, tree = ranks - 1, math.ceil(math.log2(ranks))
+    # Gloo carries a reduce-scatter out as a whole all-reduce, of which each rank keeps its part (pytorch issue 149869).
+    all_reduce = Path(2 * others, 2 * others / ranks, 4 * others)
+    # Recursive halving, then from rank to rank what isn't where it belongs. Its buffers are known to the senders
+    # beforehand (gloo/reduce_scatter.h).
+    halving, moved = tree + (ranks > 2), others / ranks + (1 / ranks if ranks > 2 else 0.0)
     formulas = {
-        "all_reduce": Path(2 * others, 2 * others / ranks),
-        "all_gather": Path(others, others / ranks),
-        # As Gloo carries it out: a whole all-reduce, of which each rank keeps its part (pytorch issue 149869).
-        "reduce_scatter": Path(2 * others, 2 * others / ranks),
-        # Recursive halving, then from rank to rank what isn't where it belongs (gloo/reduce_scatter.h).
-        "halving_scatter": Path(tree + (ranks > 2), others / ranks + (1 / ranks if ranks > 2 else 0.0)),
-        "broadcast": Path(tree, tree),
-        "send_receive": Path(1, 1.0),
+        "all_reduce": all_reduce,
+        "all_gather": Path(others, others / ranks, 2 * others),
+        "reduce_scatter": all_reduce,
+        "halving_scatter": Path(halving, moved, halving),
+        # Receivers are ready while the root still computes.
+        "broadcast": Path(tree, tree, tree),
+        "send_receive": Path(1, 1.0, 2),
     }
     if collective not in formulas:
         raise ValueError(f"No formula for {collective}.")
@@ -114,7 +117,7 @@ def by_formula(collective: str, ranks: int) -> Path:
 def played(algorithm: str, ranks: int) -> Path:
     """The chain of an algorithm among so many ranks, each with a link of its own: a simulation of all its messages."""
     messages, share = (_last_end(algorithm, ranks, *unit) for unit in ((1.0, 0.0), (0.0, 1.0)))
-    return Path(messages, share)
+    return Path(messages, share, 2 * messages)
 
 
 def _last_end(algorithm: str, ranks: int, message_seconds: float, whole_seconds: float) -> float:

@@ -237,15 +237,16 @@ def _step(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> 
     # Stages of one model see the rows of all workers.
     share = asked.workers if graph.order is Order.STAGES else 1
     layers = layers_of(PRESETS[asked.preset], share * asked.rows, share * computed)
-    sends = partial(_collective, asked.wire, asked.workers, costs)
+    sends = partial(_collective, graph, asked.wire, asked.workers, costs)
     return step_seconds(graph, layers, asked.workers, sends, asked.workers // asked.hosts)
 
 
-def _collective(wire: Wire, workers: int, costs: Costs, name: str, size: float) -> float:
-    if name == "copy":
-        return costs.seconds(Wire(), 1, size)
+def _collective(graph: Graph, wire: Wire, workers: int, costs: Costs, name: str, size: float) -> float:
     chain = path(name, 2 if name == "send_receive" else workers)
-    return costs.seconds(wire, chain.messages, chain.share * size)
+    if graph.asks_ahead:
+        # Of the two passes of a ring only the first message waits twice.
+        chain = replace(chain, ways=chain.messages + 2)
+    return costs.seconds(wire, chain, size)
 
 
 def bands(

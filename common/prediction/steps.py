@@ -184,12 +184,13 @@ def _stages(graph: Graph, layers: Sequence[Layer], workers: int, sends: Sends) -
 
 
 def _with_servers(layers: Sequence[Layer], workers: int, beside: int, sends: Sends) -> float:
-    """Workers that fetch parameters and send gradients, each when it is ready. Those beside the servers copy them; the
-    others share the servers' link, which carries both directions at the same time.
+    """Workers that fetch parameters and send gradients, each when it is ready. Those beside the servers copy them, as
+    does the one worker of which `layers` have the seconds; the others share the servers' link, which carries both
+    directions at the same time.
     """
     seconds = sum(layer.forward + layer.backward for layer in layers)
     size = sum(layer.gradient_bytes for layer in layers)
-    updates_per_second = beside / (seconds + 2 * sends("copy", size))
+    updates_per_second = beside / seconds
     if beside < workers:
         updates_per_second += _over_a_link(seconds, workers - beside, sends("send_receive", size))
     return workers / updates_per_second

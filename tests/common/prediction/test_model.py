@@ -66,6 +66,15 @@ def test_a_slow_link_takes_what_its_bits_do(model):
     assert model.seconds(configuration(workers=2, wire=wire)) == pytest.approx(1.1 * PER_ROW * 64 + waiting)
 
 
+def test_a_ring_whose_ranks_ask_ahead_waits_twice_for_the_first_message_of_a_pass_alone(model):
+    def waiting(strategy: str) -> float:
+        far, near = (configuration(strategy, 4, wire=Wire(latency_seconds=each)) for each in (0.01, 0.0))
+        return (model.seconds(far) - model.seconds(near)) / 0.01
+
+    assert waiting("torch_ddp") == pytest.approx(12)
+    assert waiting("tf_multi_worker_mirrored") == pytest.approx(8)
+
+
 def test_a_token_bucket_fills_while_ranks_compute(model):
     beta = 8 / 100e6 * 1514 / 1448
     whole = model.seconds(configuration(workers=2, wire=Wire(100e6)))
