@@ -417,6 +417,10 @@ class Strategy:
         """Whether every step sees the gradients of all workers, so that a launch follows the oracle."""
         return all(getattr(options, name) == value for name, value in self.synchronous_with.items())
 
+    def threads_of(self, workers: int) -> int:
+        """The threads of so many workers and the processes beside them, with the options at their default."""
+        return (workers + self.processes_beside(self.options())) * Task.threads
+
     @property
     def most_workers(self) -> int | None:
         """How many workers it can have; None: any number."""

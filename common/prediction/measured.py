@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from common.contract.task import Task
 from common.declarations import catalogue
 from common.prediction.messages import Wire
 from common.records import metrics
@@ -84,9 +83,7 @@ def configuration_of(record: Record) -> Configuration:
 
 def crowding_of(strategy: str, workers: int, cores: int | None) -> float:
     """As `Configuration` has it, of so many workers, and the processes beside them, on one machine."""
-    declared = catalogue.find(strategy)
-    processes = workers + declared.processes_beside(declared.options())
-    return max(1.0, processes * Task.threads / cores) if cores else 1.0
+    return max(1.0, catalogue.find(strategy).threads_of(workers) / cores) if cores else 1.0
 
 
 def seconds_of(record: Record) -> float:

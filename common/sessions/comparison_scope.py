@@ -192,9 +192,8 @@ def placements(hosts: Hosts | None, workers: int) -> list[Size]:
 
 def is_oversubscribed(scope: Scope, strategy: Strategy, size: Size) -> bool:
     """Whether so many workers, and the processes beside them, have more threads than their machines have cores."""
-    beside, hosts = strategy.processes_beside(strategy.options()), scope.spread
-    # Every task of a comparison has the threads of its preset.
-    together, on_each = ((size.workers // count + beside) * Task.threads for count in (1, size.hosts))
+    hosts = scope.spread
+    together, on_each = (strategy.threads_of(size.workers // count) for count in (1, size.hosts))
     if hosts is None:
         return together > len(os.sched_getaffinity(0))
     return on_each > hosts.cores or (hosts.cores_together is not None and together > hosts.cores_together)
