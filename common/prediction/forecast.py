@@ -125,7 +125,8 @@ def assumptions(measured: Measured) -> list[str]:
         "Each worker has a core of its own, as fast as here, and each host's link is as fast as asked, in both "
         "directions and with no other traffic: a switch that blocks isn't modelled.",
         "All-reduces are rings. A message takes latency plus the wire's time or the processor's, whichever is longer.",
-        "A message waits for the way between hosts twice, since its receiver first says that it is ready.",
+        "Most messages wait for the way between hosts twice, since the receiver first says that it is ready; where the "
+        "sender knows that beforehand they wait once.",
         "Latency and the processor's time per byte are those of this machine's loopback or virtual links, fitted to "
         f"{len(measured.exchanges)} libraries.",
         "Ranks are late independently of one another, by as much as one machine's windows differed; none takes more "

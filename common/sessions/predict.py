@@ -374,9 +374,8 @@ def _scored(folder: Path) -> Predictions:
 
 def _print(console: Console, predictions: Predictions) -> None:
     """The table of predictions, and the scores where there are any."""
-    table = Table(
-        "strategy", "preset", "rows", "workers", "hosts", "step, ms", "95 %", "samples/s", "efficiency", "measured"
-    )
+    columns = ("strategy", "preset", "rows", "workers", "hosts", "step, ms", "80 %", "95 %", "samples/s", "efficiency")
+    table = Table(*columns, "measured")
     for each in predictions.predicted:
         table.add_row(
             each.strategy,
@@ -385,6 +384,7 @@ def _print(console: Console, predictions: Predictions) -> None:
             str(each.workers),
             str(each.hosts),
             f"{1e3 * each.seconds:.4g}",
+            f"{1e3 * each.low_80:.4g} to {1e3 * each.high_80:.4g}",
             f"{1e3 * each.low_95:.4g} to {1e3 * each.high_95:.4g}",
             f"{each.samples_per_second:,.0f}",
             f"{100 * each.efficiency:.0f} %",

@@ -1,9 +1,10 @@
-"""The figures of predictions: efficiency over workers, and what was predicted over what was measured."""
+"""The figures of predictions: steps, rates and efficiency over workers; what was predicted over what was measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from common.records.prediction import Predicted
@@ -11,47 +12,62 @@ from reports import blocks
 from reports.charts import layout, style, svg
 from reports.charts.style import Style
 
-_HEIGHT = 80.0  # Millimetres.
+_HEIGHT, _PANEL_HEIGHT = 80.0, 55.0  # Millimetres.
+
+Measure = Callable[[Predicted, float], float]
+"""What a panel shows of a prediction, from the seconds of its step or an end of their band."""
+
+_MEASURES: Mapping[str, Measure] = {
+    "milliseconds of a step": lambda each, seconds: 1e3 * seconds,
+    "samples per second": lambda each, seconds: each.workers * each.rows / seconds,
+    "a worker's rate, in % of one alone": lambda each, seconds: 100 * each.alone_seconds / seconds,
+}
 
 
 def _looks(predicted: Sequence[Predicted]) -> Mapping[str, Style]:
     return style.styles({each.strategy: each.colors for each in predicted})
 
 
-def efficiency(predicted: Sequence[Predicted]) -> bytes:
-    """Efficiency over workers, with the 80 % band; dashed where more workers than were verified are asked for."""
-    looks = _looks(predicted)
+def scaling_out(predicted: Sequence[Predicted], width: float = style.WIDTH) -> bytes:
+    """A step, the rate and the efficiency over workers, with bands of 80 % and 95 %, the narrower one darker.
+
+    A line is dashed where more workers than were verified are asked for.
+    """
+    looks, sizes = _looks(predicted), sorted({each.workers for each in predicted})
     handles = [layout.line_handle(name, look) for name, look in looks.items()]
     with matplotlib.rc_context(style.SETTINGS):
-        figure, [axes] = layout.panels(1, [_HEIGHT], left=13, between=0, handles=handles)
-        svg.panel(axes, "efficiency over workers")
-        for name, look in looks.items():
-            own = sorted((each for each in predicted if each.strategy == name), key=lambda each: each.workers)
-            workers = [each.workers for each in own]
-            is_extrapolated = any(each.is_extrapolated for each in own)
-            lows = [100 * each.alone_seconds / each.high_80 for each in own]
-            highs = [100 * each.alone_seconds / each.low_80 for each in own]
-            axes.fill_between(workers, lows, highs, color=look.color, alpha=0.12, linewidth=0)
-            [line] = axes.plot(
-                workers,
-                [100 * each.efficiency for each in own],
-                color=look.color,
-                marker=look.marker,
-                markersize=3.6,
-                markerfacecolor=style.PAPER if is_extrapolated else look.color,
-                linestyle=(0, (2.5, 1.2)) if is_extrapolated else "-",
-                linewidth=1.1,
-            )
-            tips = [{"workers": each.workers, "of one worker": blocks.percent(each.efficiency)} for each in own]
-            svg.mark(line, [name], *({"strategy": name} | tip for tip in tips))
-        axes.set_xscale("log")
-        sizes = sorted({each.workers for each in predicted})
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("workers")
-        axes.set_title("samples per second of a worker, in per cent of one alone")
+        heights = [_PANEL_HEIGHT] * (1 if width > style.NARROW else 3)
+        figure, panels = layout.panels(3, heights, left=10, between=10, handles=handles, width=width)
+        for axes, (title, measure) in zip(panels, _MEASURES.items(), strict=True):
+            for name, look in looks.items():
+                own = sorted((each for each in predicted if each.strategy == name), key=lambda each: each.workers)
+                _draw_strategy(axes, own, look, title, measure)
+            axes.set_title(title)
+            svg.panel(axes, title)
+            axes.set_xscale("log")
+            axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.set_xlabel("workers")
+        for axes in panels[:2]:
+            axes.set_yscale("log")
+            layout.plain_log_axis(axes)
+        panels[2].set_ylim(bottom=0)
         return svg.svg(figure)
+
+
+def _draw_strategy(axes: Axes, own: Sequence[Predicted], look: Style, title: str, measure: Measure) -> None:
+    """The line of one strategy with its bands."""
+    workers, is_extrapolated = [each.workers for each in own], any(each.is_extrapolated for each in own)
+    for lows, highs in (("low_95", "high_95"), ("low_80", "high_80")):
+        ends = [[measure(each, getattr(each, name)) for each in own] for name in (lows, highs)]
+        axes.fill_between(workers, *ends, color=look.color, alpha=0.1, linewidth=0)
+    values = [measure(each, each.seconds) for each in own]
+    [line] = axes.plot(workers, values, look.marker, color=look.color, linewidth=1.1, markersize=3.6)
+    line.set_linestyle((0, (2.5, 1.2)) if is_extrapolated else "-")
+    line.set_markerfacecolor(style.PAPER if is_extrapolated else look.color)
+    about = {"strategy": own[0].strategy}
+    tips = [{"workers": each.workers, title: blocks.number(value)} for each, value in zip(own, values, strict=True)]
+    svg.mark(line, [own[0].strategy], *(about | tip for tip in tips))
 
 
 def held_out(predicted: Sequence[Predicted]) -> bytes:

@@ -57,11 +57,13 @@ def answers(predictions: Predictions) -> list[Block]:
     columns = ["strategy", "workers on hosts", "step, ms", "samples/s", "of one", "computing", "stragglers"]
     table = blocks.table([*columns, "exchange", "rest", "for 90 %", "half"], lines, notes, left=(0, 1))
     figure = blocks.figure(
-        "efficiency",
-        partial(charts.efficiency, predictions.predicted),
-        "Efficiency over workers, with the band of 80 % of new launches. Dashed, with open marks: extrapolated beyond "
-        "the workers that predictions were held to.",
-        "Samples per second of a worker over those of one alone, over workers, a line for each strategy.",
+        "scaling-out",
+        partial(charts.scaling_out, predictions.predicted),
+        "A step, the rate and the efficiency over workers, with the bands of 80 % (darker) and 95 % of new launches. "
+        "Dashed, with open marks: extrapolated beyond the workers that predictions were held to.",
+        "Three panels with a line for each strategy over workers: the milliseconds of a step, samples per second, and "
+        "those of a worker in per cent of one alone.",
+        stacks=True,
     )
     return [blocks.heading("What a step would take"), table, figure]
 

@@ -84,7 +84,7 @@ def test_assumptions_and_the_digest_of_the_models_are_listed(predictions):
 
 
 def test_figures_have_every_strategy(predictions, held):
-    for drawn in (charts.efficiency(predictions.predicted), charts.held_out(held.predicted)):
+    for drawn in (charts.scaling_out(predictions.predicted), charts.held_out(held.predicted)):
         assert {*NAMES} <= {*words(drawn.decode())}
 
 
