@@ -149,15 +149,24 @@ def meet(cluster: Cluster, deadline_seconds: float) -> None:
 
 
 def serve_until_gone(address: str) -> None:
-    """Return once a process has listened on `address` and none does any more.
+    """Return once a server of TensorFlow has answered on `address` and no process listens there any more.
 
-    A server of TensorFlow would stay for ever. With this it leaves together with its coordinator. The coordinator freed
-    its port when all tasks had met, and may not have taken the port again yet.
+    A server of TensorFlow would stay for ever. With this it leaves together with its coordinator. To be reachable isn't
+    enough at first: the coordinator may still wait in `meet` for others, and frees its port before its server takes it.
     """
-    while not is_reachable(address):
+    while not _answers(address):
         time.sleep(0.1)
     while is_reachable(address):
         time.sleep(1)
+
+
+def _answers(address: str) -> bool:
+    """Whether a gRPC server listens on `host:port`: it speaks first (RFC 9113, section 3.4), and `meet` never does."""
+    try:
+        with socket.create_connection((_host(address), _port(address)), timeout=5) as connection:
+            return bool(connection.recv(1))
+    except OSError:
+        return False
 
 
 def is_reachable(address: str) -> bool:

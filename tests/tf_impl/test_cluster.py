@@ -109,12 +109,24 @@ def test_a_port_that_is_taken_is_refused():
 
 
 def test_a_server_stays_while_its_coordinator_listens_and_leaves_with_it():
-    with socket.socket() as coordinator:
-        coordinator.bind(("127.0.0.1", 0))
-        coordinator.listen()
-        address = f"127.0.0.1:{coordinator.getsockname()[1]}"
-        source = f"from tf_impl import cluster; cluster.serve_until_gone({address!r})"
+    def listen(port: int) -> socket.socket:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+        return listener
+
+    with listen(0) as meeting:
+        port = meeting.getsockname()[1]
+        source = f"from tf_impl import cluster; cluster.serve_until_gone('127.0.0.1:{port}')"
         server = subprocess.Popen([sys.executable, "-c", source], cwd=ROOT)
-        time.sleep(2.5)
+        time.sleep(1.5)
+    # The coordinator has freed the port after all had met, and its server doesn't listen yet.
+    time.sleep(1.5)
+    assert server.poll() is None
+    with listen(port) as coordinator:
+        for _ in range(2):
+            connection, _ = coordinator.accept()
+            connection.sendall(b"a frame of HTTP/2")
         assert server.poll() is None
     assert server.wait(20) == 0
