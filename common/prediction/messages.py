@@ -59,7 +59,8 @@ class Costs:
         The wire's token bucket fills while a message is waited for.
         """
         beta, payload_bytes = wire.seconds_per_byte, chain.share * size_bytes
-        waiting = self.overhead_seconds + chain.messages * self.alpha_seconds + chain.ways * wire.latency_seconds
+        each = self.alpha_seconds + chain.ways_of_each * wire.latency_seconds
+        waiting = self.overhead_seconds + chain.messages * each
         on_the_wire = payload_bytes * beta + max(0.0, waiting - chain.messages * wire.burst_bytes * beta)
         return max(waiting + payload_bytes * self.gamma_seconds_per_byte, on_the_wire)
 
@@ -71,9 +72,9 @@ class Path:
     messages: float
     share: float
     """Of the collective's size, what they carry together."""
-    ways: float
-    """How often the way between two hosts is waited for: twice for most messages, since a receiver first says that it
-    is ready, which the sender waits for."""
+    ways_of_each: float = 2.0
+    """How often a message waits for the way between two hosts: twice, since its receiver first says that it is ready,
+    unless the sender knows that beforehand."""
 
 
 def path(collective: str, ranks: int) -> Path:
@@ -82,7 +83,7 @@ def path(collective: str, ranks: int) -> Path:
     Raises ValueError for a collective that no strategy's graph has.
     """
     if ranks < 2:
-        return Path(0, 0.0, 0)
+        return Path(0, 0.0)
     if collective == "all_reduce" and ranks <= MOST_PLAYED_RANKS:
         return played("ring", ranks)
     return by_formula(collective, ranks)
@@ -95,18 +96,18 @@ def by_formula(collective: str, ranks: int) -> Path:
     """
     others, tree = ranks - 1, math.ceil(math.log2(ranks))
     # Gloo carries a reduce-scatter out as a whole all-reduce, of which each rank keeps its part (pytorch issue 149869).
-    all_reduce = Path(2 * others, 2 * others / ranks, 4 * others)
+    all_reduce = Path(2 * others, 2 * others / ranks)
     # Recursive halving, then from rank to rank what isn't where it belongs. Its buffers are known to the senders
     # beforehand (gloo/reduce_scatter.h).
     halving, moved = tree + (ranks > 2), others / ranks + (1 / ranks if ranks > 2 else 0.0)
     formulas = {
         "all_reduce": all_reduce,
-        "all_gather": Path(others, others / ranks, 2 * others),
+        "all_gather": Path(others, others / ranks),
         "reduce_scatter": all_reduce,
-        "halving_scatter": Path(halving, moved, halving),
+        "halving_scatter": Path(halving, moved, ways_of_each=1),
         # Receivers are ready while the root still computes.
-        "broadcast": Path(tree, tree, tree),
-        "send_receive": Path(1, 1.0, 2),
+        "broadcast": Path(tree, tree, ways_of_each=1),
+        "send_receive": Path(1, 1.0),
     }
     if collective not in formulas:
         raise ValueError(f"No formula for {collective}.")
@@ -117,7 +118,7 @@ def by_formula(collective: str, ranks: int) -> Path:
 def played(algorithm: str, ranks: int) -> Path:
     """The chain of an algorithm among so many ranks, each with a link of its own: a simulation of all its messages."""
     messages, share = (_last_end(algorithm, ranks, *unit) for unit in ((1.0, 0.0), (0.0, 1.0)))
-    return Path(messages, share, 2 * messages)
+    return Path(messages, share)
 
 
 def _last_end(algorithm: str, ranks: int, message_seconds: float, whole_seconds: float) -> float:

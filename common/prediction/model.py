@@ -245,7 +245,7 @@ def _collective(graph: Graph, wire: Wire, workers: int, costs: Costs, name: str,
     chain = path(name, 2 if name == "send_receive" else workers)
     if graph.asks_ahead:
         # Of the two passes of a ring only the first message waits twice.
-        chain = replace(chain, ways=chain.messages + 2)
+        chain = replace(chain, ways_of_each=1 + 2 / chain.messages)
     return costs.seconds(wire, chain, size)
 
 

@@ -322,7 +322,7 @@ def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> lis
 def _launch(strategy: Strategy, preset: str, batch: int, workers: int, wire: Wire, repetition: int) -> PlannedLaunch:
     """A launch with one worker on each host."""
     options, task = strategy.options(), dataclasses.replace(preset_task(preset), scaling="weak", workers=workers)
-    # Where workers don't wait for one another they run dry at the end of a window, the longer the slower their link is.
+    # Workers that don't wait for one another run dry at the end of a window, for longer over a slow link.
     window_steps, windows = (300 if wire.bandwidth_bits_per_second else 60, 3)
     if strategy.is_synchronous(options):
         # A step may have dozens of messages, which each wait for the delay.

@@ -8,7 +8,7 @@ from common.prediction import forecast
 from common.prediction.scores import baselines_of, score
 from common.records.files import write_record
 from common.records.prediction import predictions_path
-from reports import prediction
+from reports import blocks, prediction
 from reports.charts import prediction as charts
 from tests.common.prediction.made_up import configuration, make_measured
 from tests.reports.drawings import words
@@ -86,6 +86,18 @@ def test_assumptions_and_the_digest_of_the_models_are_listed(predictions):
 def test_figures_have_every_strategy(predictions, held):
     for drawn in (charts.scaling_out(predictions.predicted), charts.held_out(held.predicted)):
         assert {*NAMES} <= {*words(drawn.decode())}
+
+
+def test_the_panels_have_the_step_the_rate_and_the_efficiency_of_each_prediction(predictions):
+    drawn = charts.scaling_out(predictions.predicted).decode()
+    for each in predictions.predicted:
+        shown = {
+            "milliseconds of a step": 1e3 * each.seconds,
+            "samples per second": each.samples_per_second,
+            "a worker's rate, in % of one alone": 100 * each.efficiency,
+        }
+        for title, value in shown.items():
+            assert f"workers: {each.workers}&#10;{title}: {blocks.number(value)}" in drawn
 
 
 def test_pdf_and_page_are_written_from_the_folder(tmp_path, held):

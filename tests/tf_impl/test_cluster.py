@@ -114,6 +114,7 @@ def test_a_server_stays_while_its_coordinator_listens_and_leaves_with_it():
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
         listener.listen()
+        listener.settimeout(20)
         return listener
 
     with listen(0) as meeting:
