@@ -35,6 +35,8 @@ def check_plan(path: Path, plan: pd.DataFrame) -> None:
     remedy = "delete it or run the comparison again"
     if not plan.empty and plan["exchange"].dtype != bool:
         raise UserError(f"{path} has an exchange that is neither True nor False: {remedy}.")
+    if "margin" in plan and not (pd.to_numeric(plan["margin"], errors="coerce") > 0).all():
+        raise UserError(f"{path} has a margin that isn't a number above 0: {remedy}.")
     # Plans of one machine, and older ones, name no hosts.
     for name in ("workers", "repetition", *({"hosts"} & {*plan.columns})):
         if not (pd.to_numeric(plan[name], errors="coerce") > 0).all():

@@ -75,7 +75,9 @@ def read_results(folder: Path) -> Results:
     records = read_presented(folder, Record)
     check_records(folder, records)
     plan_file = folder / "plan.csv"
-    plan = _read_plan(plan_file) if plan_file.exists() else None
+    plan = _read_table(plan_file, PLAN_COLUMNS) if plan_file.exists() else None
+    if plan is not None:
+        check_plan(plan_file, plan)
     if not records and plan is None:
         raise UserError(f"{folder} holds no records: run a comparison first, or name the folder of one.")
     return Results(
@@ -100,14 +102,6 @@ def newest_comparison(folder: Path) -> Path:
     if not plans:
         raise UserError(f"{folder} holds no comparison: run one first, or name a folder of records with --results.")
     return plans[-1].parent
-
-
-def _read_plan(path: Path) -> pd.DataFrame:
-    plan = _read_table(path, PLAN_COLUMNS)
-    if "margin" in plan and not (pd.to_numeric(plan["margin"], errors="coerce") > 0).all():
-        raise UserError(f"{path} has a margin that isn't a number above 0: delete it or run the comparison again.")
-    check_plan(path, plan)
-    return plan
 
 
 def _read_left_out(path: Path) -> dict[str, float]:
